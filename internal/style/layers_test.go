@@ -38,6 +38,7 @@ var layers = []struct{ tree, imports string }{
 	{"btfhub", "internal/..."},
 	{"engine", "engine internal/stock"},
 	{"internal/harness", "internal"},
+	{"internal/selection", ". internal/..."},
 	{"internal", "internal/..."},
 	{".", "backends backends/... btfhub engine internal/..."},
 }

@@ -187,7 +187,7 @@ func (m *monitor) openExporters(from *Exporters, errw io.Writer) error {
 	if m.metrics == "" {
 		return nil
 	}
-	e, err := from.Metrics(m.metrics, m.q, m.queue, m.counters)
+	e, err := from.Metrics(m.metrics, m.q, m.Queue, m.counters)
 	if err != nil {
 		return fmt.Errorf("--metrics %s: %w", m.metrics, err)
 	}

@@ -31,7 +31,7 @@ func TestSourceFails(t *testing.T) {
 		var out, errw bytes.Buffer
 		m := &monitor{options: &options{json: true, noSnapshot: true}, out: bufio.NewWriter(&out)}
 		var err error
-		if m.q, err = quark.New(failing{machine}, m.queue); err != nil {
+		if m.q, err = quark.New(failing{machine}, m.Queue); err != nil {
 			t.Fatal(err)
 		}
 		if !end {

@@ -52,7 +52,7 @@ type frame struct {
 func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 	names := quark.NewNames()
 	l = &live{
-		q: m.q, model: top.New(clock.Monotonic(), m.queue.HoldTime), view: top.NewView(line.Options{User: names.User}),
+		q: m.q, model: top.New(clock.Monotonic(), m.Queue.HoldTime), view: top.NewView(line.Options{User: names.User}),
 		colour: colourful(), stop: stop, frames: make(chan frame, 1), fd: int(out.Fd()),
 	}
 	_, _ = time.Now().Zone()                             // reads the time zone

@@ -81,9 +81,9 @@ const enterScreen, leaveScreen, showCursor = "\x1b[?1049h", "\x1b[?1049l", "\x1b
 
 func liveMonitor(t testing.TB, source quark.Source) *monitor {
 	m := &monitor{options: &options{verb: "top"}}
-	m.queue.HoldTime = time.Second
+	m.Queue.HoldTime = time.Second
 	var err error
-	if m.q, err = quark.New(source, m.queue); err != nil {
+	if m.q, err = quark.New(source, m.Queue); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.q.Close() })

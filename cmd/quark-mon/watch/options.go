@@ -1,13 +1,10 @@
 package watch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,11 +14,12 @@ import (
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 	"github.com/quark-linux/quark/export/output"
 	"github.com/quark-linux/quark/internal/command"
+	"github.com/quark-linux/quark/internal/selection"
 )
 
 // options are the command line.
 type options struct {
-	ebpf, kprobe, cnproc bool
+	selection.Options
 	drop                 bool
 	json, lineage, text  bool
 	names, ecs           bool
@@ -33,7 +31,6 @@ type options struct {
 	count                bool
 	enrich               bool
 	noSnapshot           bool
-	filter               filterOptions
 	verbose              int
 	record, replay, tree string
 	metrics, otlp        string
@@ -42,36 +39,21 @@ type options struct {
 	rotating             output.Options
 	quiet                bool
 	speed                float64
-	events, exits        string
-	queue                quark.Options
 }
 
 func newFlags(o *options) *pflag.FlagSet {
 	all := command.NewFlags(program())
 	command.Group(all, "Where events come from", func(f *pflag.FlagSet) {
-		f.BoolVarP(&o.ebpf, "ebpf", "b", false, "use the eBPF backend; with -k or -c: try in the order eBPF, kprobe, proc connector")
-		f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
-		f.BoolVarP(&o.cnproc, "cnproc", "c", false, "use the proc connector")
-		f.Func("backend", "use the backend of this `name`, one of "+strings.Join(quark.EveryBackend.Names(), ", ")+"; may be repeated, beside -b, -k and -c", o.addBackend)
-		f.DurationVar(&o.queue.ProcPoll.Interval, "interval", 0, "with the backend procpoll: the `time` from one reading of /proc to the next (default 100ms)")
-		f.BoolVar(&o.queue.Audit.Enable, "audit-enable", false, "with the backend audit: enable audit if it is not, which slows down system calls until the next boot")
-		f.StringVarP(&o.queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
+		o.Backend(f)
 		f.StringVarP(&o.replay, "replay", "R", "", "show what is recorded in this `file`")
 		f.Float64Var(&o.speed, "speed", 0, "with -R: so many times as fast as it was recorded; 1 is in time (default as fast as possible)")
 	})
 	command.Group(all, "Which events", func(f *pflag.FlagSet) {
-		f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(kindNames(), ", ")+" (default all but exec_failed)")
-		f.BoolVar(&o.queue.FailedExecs, "failed-execs", false, "also report execs that failed: the error and the path asked for")
-		f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
-		f.Func("users", "report only processes of these `users`, a list of ids or names; the kernel leaves out the others (eBPF only)", o.setUsers)
+		o.Events(f)
 		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
-		f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
 	})
-	command.Group(all, "Which of them are shown", o.filter.flags)
+	command.Group(all, "Which of them are shown", o.Filter)
 	command.Group(all, "What is printed", func(f *pflag.FlagSet) {
-		f.StringSliceVar(&o.queue.Environ.Names, "environ", nil, "also the variables with which programs are started: a `list` of names such as LD_*, or * for all")
-		f.StringSliceVar(&o.queue.Environ.Redacted, "redact", nil, "with --environ: do not tell the values of these variables, a `list` of names such as *KEY*")
-		f.BoolVar(&o.queue.CNProc.TaskStats, "taskstats", false, "with the proc connector: also what each process has used at its end")
 		f.StringVar(&o.columns, "columns", "", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+line.Default+")")
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
@@ -85,11 +67,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.BoolVarP(&o.quiet, "quiet", "q", false, "no events, for when they are recorded or exported")
 		f.CountVarP(&o.verbose, "verbose", "v", "what the backend can report; -vv also the rules of joining; -vvv also statistics once a second")
 	})
-	command.Group(all, "How events are joined", func(f *pflag.FlagSet) {
-		f.BoolVarP(&o.queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT one by one")
-		f.DurationVar(&o.queue.HoldTime, "hold-time", 0, "hold events this long to order and join them (default 1s)")
-		f.IntVarP(&o.queue.MaxLength, "max-length", "l", 0, "buffer at most this many events (default 10000)")
-	})
+	command.Group(all, "How events are joined", o.Joining)
 	command.Group(all, "What is written", func(f *pflag.FlagSet) {
 		f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
 		f.StringVar(&o.outputTo, "output", "", "write events, as -j, --ecs, -e or --text, to this `target` in place of standard output: a file or FIFO, journald, syslog, syslog+unix:PATH, syslog+udp://HOST:PORT or syslog+tcp://HOST:PORT")
@@ -105,40 +83,6 @@ func newFlags(o *options) *pflag.FlagSet {
 	all.DurationVarP(&o.duration, "duration", "d", 0, "end after this time")
 	all.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
 	return all
-}
-
-// addBackend takes a value of --backend.
-func (o *options) addBackend(name string) error {
-	set, err := quark.ParseBackend(name)
-	o.queue.Backends |= set
-	return err
-}
-
-// setUsers takes the value of --users.
-func (o *options) setUsers(list string) error {
-	o.queue.Users = nil
-	for name := range strings.SplitSeq(list, ",") {
-		id, err := userID(name)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseUint(id, 10, 32)
-		if err != nil || n == math.MaxUint32 { // the kernel's "no user"
-			return fmt.Errorf("%q is no user id", id)
-		}
-		o.queue.Users = append(o.queue.Users, uint32(n))
-	}
-	return nil
-}
-
-// kindNames returns the names that --events takes.
-func kindNames() (names []string) {
-	for k := range quark.Kind(quark.NumKinds) {
-		if k.Events() != quark.EventGap {
-			names = append(names, strings.ToLower(k.String()))
-		}
-	}
-	return names
 }
 
 // treeColumns are those of tree, which shows the parent by itself.
@@ -194,10 +138,7 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 	if f.Changed("duration") && o.duration <= 0 {
 		return nil, fmt.Errorf("-d %v: must be above 0", o.duration)
 	}
-	if f.Changed("max-length") && o.queue.MaxLength < 1 {
-		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
-	}
-	for _, name := range []string{"btf", "replay", "record", "graph", "rules", "metrics", "otlp", "output"} {
+	for _, name := range []string{"replay", "record", "graph", "metrics", "otlp", "output"} {
 		if file := f.Lookup(name); file.Changed && file.Value.String() == "" {
 			return nil, fmt.Errorf("--%s: the name is empty", name)
 		}
@@ -207,10 +148,8 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 			return nil, fmt.Errorf("--%s -: write %s, or ./- for the file of this name", name, standard)
 		}
 	}
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "backend", "interval", "audit-enable", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact", "taskstats"} {
-		if o.replay != "" && f.Changed(name) {
-			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
-		}
+	if o.replay != "" && f.Changed("proc") {
+		return nil, errors.New("--proc has no meaning with -R: leave one out")
 	}
 	if f.Changed("speed") && (o.replay == "" || !(o.speed > 0)) {
 		return nil, fmt.Errorf("--speed %g: must be above 0, and needs -R", o.speed)
@@ -221,41 +160,12 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 	if err := o.checkExports(); err != nil {
 		return nil, err
 	}
-	if f.Changed("events") {
-		var err error
-		if o.queue.Kinds, err = quark.ParseKinds(o.events); err != nil {
-			return nil, fmt.Errorf("--events: %w", err)
-		}
-	}
-	switch o.exits {
-	case "all":
-	case "nonzero":
-		o.queue.Exits = quark.ExitsNonzero
-	default:
-		return nil, fmt.Errorf("--exits %q: must be all or nonzero", o.exits)
-	}
-	for set, chosen := range map[quark.BackendSet]bool{quark.EBPF: o.ebpf, quark.KProbe: o.kprobe, quark.CNProc: o.cnproc} {
-		if chosen {
-			o.queue.Backends |= set
-		}
-	}
-	for name, of := range map[string]quark.BackendSet{"interval": quark.ProcPoll, "audit-enable": quark.Audit, "taskstats": quark.CNProc} {
-		if f.Changed(name) && cmp.Or(o.queue.Backends, quark.EBPF|quark.KProbe|quark.CNProc)&of == 0 {
-			return nil, fmt.Errorf("--%s has a meaning only with the backend %s: leave it out, or add --backend %[2]s", name, of.Names()[0])
-		}
-	}
-	var err error
-	if o.queue.Where, err = o.filter.compile(ctx); err != nil {
+	if err := o.Finish(ctx, f, o.replay != ""); err != nil {
 		return nil, err
 	}
-	for _, name := range o.queue.Where.Variables() {
-		if o.replay == "" && !o.queue.Environ.Has(name) {
-			return nil, fmt.Errorf("env.%s in a filter: needs --environ %s, and no --redact of it", name, name)
-		}
-	}
-	if o.count && !o.enrich && o.queue.Where == nil && o.otlp == "" {
+	if o.count && !o.enrich && o.Queue.Where == nil && o.otlp == "" {
 		// Nobody sees what /proc says.
-		o.queue.CNProc.Enrich = quark.EnrichNone
+		o.Queue.CNProc.Enrich = quark.EnrichNone
 	}
 	return o, nil
 }
@@ -263,7 +173,7 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 // syntax returns what the options do not tell of the arguments.
 func syntax() command.Syntax {
 	return command.Syntax{Usage: usageOf(program()), Words: []string{"tree", "stats", "top"}, Values: map[string]command.Values{
-		"events": {List: kindNames(), Many: true}, "columns": {List: line.Names(), Many: true}, "exits": {List: []string{"all", "nonzero"}},
+		"events": {List: selection.KindNames(), Many: true}, "columns": {List: line.Names(), Many: true}, "exits": {List: []string{"all", "nonzero"}},
 		"backend": {List: quark.EveryBackend.Names()},
 	}}
 }
@@ -301,8 +211,8 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 	switch {
 	case o.verb == "stats":
 	case o.verb == "top":
-		if o.queue.HoldTime == 0 {
-			o.queue.HoldTime = time.Second
+		if o.Queue.HoldTime == 0 {
+			o.Queue.HoldTime = time.Second
 		}
 		return checkTerminal(out)
 	case columns:

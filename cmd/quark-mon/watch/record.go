@@ -11,6 +11,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine/trace"
+	"github.com/quark-linux/quark/internal/selection"
 )
 
 // files are those that are written and read, as far as there are any.
@@ -82,7 +83,7 @@ func (f *files) unused(name string) error {
 
 // open opens a file. A FIFO waits for its other end, but not longer than ctx.
 func (f *files) open(ctx context.Context, name string, flag int) (*os.File, error) {
-	file, err := await(ctx, func() (*os.File, error) { return os.OpenFile(name, flag, 0o600) })
+	file, err := selection.Await(ctx, func() (*os.File, error) { return os.OpenFile(name, flag, 0o600) })
 	switch {
 	case err == nil:
 		f.opened = append(f.opened, file)
@@ -114,25 +115,7 @@ func onlyForOwner(f *os.File) error {
 	return nil
 }
 
-// await returns what f returns, or the error of ctx if that ends first.
-func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	var v T
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		v, err = f()
-	}()
-	select {
-	case <-done:
-		return v, err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
-}
-
-// open makes the queue: of the kernel or of a recording.
+// open makes the Queue: of the kernel or of a recording.
 func (m *monitor) open(ctx context.Context) error {
 	err := m.openQueue(ctx)
 	if err != nil {
@@ -159,7 +142,7 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		if m.recorder, err = trace.NewWriter(f); err != nil {
 			return err
 		}
-		m.queue.Record = m.recorder
+		m.Queue.Record = m.recorder
 	}
 	if m.tree != "" {
 		if m.treeFile, err = m.create(ctx, m.tree); err != nil {
@@ -167,17 +150,17 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		}
 	}
 	if m.replay == "" {
-		m.q, err = quark.Open(m.queue)
+		m.q, err = quark.Open(m.Queue)
 		return err
 	}
-	m.replayed, err = await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording, trace.Options{Speed: m.speed}) })
+	m.replayed, err = selection.Await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording, trace.Options{Speed: m.speed}) })
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: ended before its beginning was read", m.replay)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.replay, err)
 	}
-	m.q, err = quark.New(m.replayed, m.queue)
+	m.q, err = quark.New(m.replayed, m.Queue)
 	return err
 }
 

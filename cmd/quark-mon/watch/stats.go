@@ -44,7 +44,7 @@ func lossLine(s *quark.Stats) string {
 
 // filterLine returns what a filter did, or "" if there is none.
 func (m *monitor) filterLine(s *quark.Stats) string {
-	if m.queue.Where == nil {
+	if m.Queue.Where == nil {
 		return ""
 	}
 	return fmt.Sprintf("filtered: %d left out, %d shown although it is not known whether they match\n", s.Filtered, s.Unsure)

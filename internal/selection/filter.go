@@ -1,4 +1,4 @@
-package watch
+package selection
 
 import (
 	"context"
@@ -169,7 +169,7 @@ func lineOf(file, name string) string {
 
 // readRules reads a file, FIFO or the standard input, whose writers may be silent.
 func readRules(ctx context.Context, name string) (string, error) {
-	b, err := await(ctx, func() ([]byte, error) {
+	b, err := Await(ctx, func() ([]byte, error) {
 		file := os.Stdin
 		if name != "-" {
 			var err error
