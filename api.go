@@ -68,7 +68,6 @@ type (
 	Environ       = source.Environ       // the variables that are reported
 	BTFOptions    = btfhub.Options       // where the kernel's types are found
 	EBPFOptions   = source.EBPFOptions   // of the eBPF backend alone
-	Attach        = source.Attach        // how its programs are attached
 	Buffer        = source.Buffer        // how their records come to user space
 	KProbeOptions = source.KProbeOptions // of the kprobe backend alone
 	CNProcOptions = source.CNProcOptions // of the proc connector alone
@@ -264,20 +263,10 @@ const (
 	ProcPoll   = backends.ProcPoll  // /proc at an interval
 	Audit      = backends.Audit     // records of the kernel's audit
 
-	EBPFBTF        = backends.EBPFBTF        // eBPF with AttachBTF
-	EBPFFEntry     = backends.EBPFFEntry     // with AttachFEntry
-	EBPFTracepoint = backends.EBPFTracepoint // with AttachTracepoint
-	EBPFPerf       = backends.EBPFPerf       // eBPF with BufferPerf
-
 	EveryBackend = backends.Every // also those that Open tries only if they are named
 
 	EnrichFull = source.EnrichFull // for CNProcOptions.Enrich
 	EnrichNone = source.EnrichNone
-
-	AttachRaw        = source.AttachRaw // for EBPFOptions.Attach
-	AttachBTF        = source.AttachBTF
-	AttachFEntry     = source.AttachFEntry
-	AttachTracepoint = source.AttachTracepoint
 
 	BufferAuto = source.BufferAuto // for EBPFOptions.Buffer
 	BufferPerf = source.BufferPerf

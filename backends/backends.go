@@ -24,17 +24,10 @@ const (
 	Taskstats Set = 1 << 5 // the exit listener of taskstats: ends alone
 	ProcPoll  Set = 1 << 6 // /proc, read at an interval
 
-	EBPFBTF        Set = 1 << 8  // eBPF with source.AttachBTF, to compare
-	EBPFFEntry     Set = 1 << 9  // with source.AttachFEntry
-	EBPFTracepoint Set = 1 << 10 // with source.AttachTracepoint
-	EBPFPerf       Set = 1 << 11 // with source.BufferPerf
-
 	// All are those that Open tries if none are named.
 	All = EBPF | KProbe | CNProc
-	// AllEBPF is eBPF in any way.
-	AllEBPF = EBPF | EBPFBTF | EBPFFEntry | EBPFTracepoint | EBPFPerf
 	// Every is all that exist.
-	Every = All | Tracepoint | Audit | Taskstats | ProcPoll | AllEBPF
+	Every = All | Tracepoint | Audit | Taskstats | ProcPoll
 )
 
 // Options say which backends may be tried and with which options. The zero value tries those of All
@@ -78,10 +71,6 @@ var names = [...]struct {
 	{Taskstats, "taskstats"},
 	{ProcPoll, "procpoll"},
 	{Audit, "audit"},
-	{EBPFBTF, "ebpf:btf"},
-	{EBPFFEntry, "ebpf:fentry"},
-	{EBPFTracepoint, "ebpf:tracepoint"},
-	{EBPFPerf, "ebpf:perf"},
 }
 
 // backend is a backend of this system.
@@ -148,7 +137,7 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 		if n.backend&cmp.Or(opts.Allowed, All) == 0 {
 			continue
 		}
-		if len(opts.Shared.Users) > 0 && n.backend&AllEBPF == 0 {
+		if len(opts.Shared.Users) > 0 && n.backend != EBPF {
 			failed = append(failed, Attempt{n.name, fmt.Errorf("it can't leave out the processes of users in the kernel: %w", errors.ErrUnsupported)})
 			continue
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/backends/procpoll"
-	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/backends/taskstats"
 	"github.com/quark-linux/quark/backends/tracepoint"
 	"github.com/quark-linux/quark/engine"
@@ -37,21 +36,6 @@ var backends = map[Set]backend{
 	Audit: {"Audit",
 		func(o *Options) error { return audit.Validate(o.Audit) },
 		func(o *Options) (engine.Source, error) { return opened(audit.Open(o.Shared, o.Audit)) }},
-	EBPFBTF:        variant(func(o *source.EBPFOptions) { o.Attach = source.AttachBTF }),
-	EBPFFEntry:     variant(func(o *source.EBPFOptions) { o.Attach = source.AttachFEntry }),
-	EBPFTracepoint: variant(func(o *source.EBPFOptions) { o.Attach = source.AttachTracepoint }),
-	EBPFPerf:       variant(func(o *source.EBPFOptions) { o.Buffer = source.BufferPerf }),
-}
-
-// variant is eBPF with an option set.
-func variant(set func(*source.EBPFOptions)) backend {
-	return backend{"EBPF",
-		func(o *Options) error { return ebpf.Validate(o.EBPF) },
-		func(o *Options) (engine.Source, error) {
-			own := o.EBPF
-			set(&own)
-			return opened(ebpf.Open(o.Shared, own))
-		}}
 }
 
 // opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.

@@ -44,9 +44,6 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 		if f.at.Has(engine.EventExit) && f.field != engine.FieldExit && !engine.FieldsUsage.Has(f.field) {
 			f.at |= engine.EventCoreDump
 		}
-		if s.attach == source.AttachTracepoint && !ofPlainFork.Has(f.field) {
-			f.at &^= engine.EventFork
-		}
 		c := engine.Capability{Origin: engine.OriginKernel, Via: f.via, At: f.at & at, Whole: wholeTexts[f.field]}
 		if extent, ok := lowExtents[f.field]; ok && low {
 			c.Whole = extent

@@ -5,7 +5,7 @@
 // The kernel need not offer its own BTF: types from elsewhere will do, see package backends/source.
 // What a kernel lacks costs the field or the kind of event that needs it, and [Source.Capabilities]
 // shows it with the reason. Only a way to user space and the tracepoints of fork, exec and exit are
-// required. Options.Attach has other ways to attach these, for comparison.
+// required.
 package ebpf
 
 // The object is committed, so that building needs neither clang nor libbpf's headers.

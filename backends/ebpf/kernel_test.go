@@ -304,21 +304,10 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 // BenchmarkPrograms shows what each program takes for an event, and all for the life of a process,
-// by each way to attach, with perf buffers, and where each read is a call.
+// with the ring, with perf buffers, and where each read is a call.
 func BenchmarkPrograms(b *testing.B) {
-	all := map[string]Options{"perf": {Buffer: source.BufferPerf}}
-	for _, attach := range append(others, source.AttachRaw) {
-		all[attach.String()] = Options{Attach: attach}
-	}
-	for name, o := range all {
-		b.Run(name, func(b *testing.B) {
-			s, err := Open(source.Options{}, o)
-			if err != nil {
-				b.Skip(err)
-			}
-			defer s.Close()
-			measurePrograms(b, s)
-		})
+	for name, o := range map[string]Options{"ring": {}, "perf": {Buffer: source.BufferPerf}} {
+		b.Run(name, func(b *testing.B) { measurePrograms(b, open(b, o)) })
 	}
 	b.Run("calls", func(b *testing.B) {
 		hideCasts(b)

@@ -44,7 +44,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{maps: l.maps, shared: *shared, environ: environ, attach: o.Attach, forced: o.Buffer}
+	s := &Source{maps: l.maps, shared: *shared, environ: environ}
 	s.gaps.begin()
 	if err := s.open(l, shared, cpus); err != nil {
 		s.Close()
@@ -67,9 +67,6 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 }
 
 func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
-	if s.attach != source.AttachRaw {
-		return s.openVariant(l, shared, cpus)
-	}
 	if err := l.set(programsVarTwinned, flag(preemptible())); err != nil {
 		return err
 	}

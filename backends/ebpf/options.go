@@ -7,9 +7,6 @@ type Options = source.EBPFOptions
 
 // Validate returns a *engine.OptionError if a value can't be used.
 func Validate(o Options) error {
-	if err := o.Attach.Validate(); err != nil {
-		return err
-	}
 	if err := o.Buffer.Validate(); err != nil {
 		return err
 	}

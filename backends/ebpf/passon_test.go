@@ -14,7 +14,6 @@ import (
 func TestPassOn(t *testing.T) {
 	unpreempted(t)
 	openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
-	openVariant(t, source.AttachTracepoint, source.Options{})
 	fs, err := tracefs.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -26,8 +25,7 @@ func TestPassOn(t *testing.T) {
 	}
 	run := shortLives(t)
 	for _, at := range []struct{ group, name string }{
-		{"sched", "sched_process_exit"}, {"sched", "sched_process_exec"}, {"task", "task_newtask"}, {"task", "task_rename"},
-		{"syscalls", "sys_exit_execve"},
+		{"sched", "sched_process_exit"}, {"sched", "sched_process_exec"}, {"syscalls", "sys_exit_execve"},
 	} {
 		event, err := fs.Event(at.group, at.name)
 		if err != nil {

@@ -43,8 +43,7 @@ func usePerf(t *testing.T, plain bool) {
 	t.Cleanup(func() { forced, hideMappable, globalFunctions = source.BufferAuto, false, old })
 }
 
-// Perf buffers bring what the ring brings, of events of all kinds and sizes. quark-test has all
-// scenarios for the backend ebpf:perf.
+// Perf buffers bring what the ring brings, of events of all kinds and sizes.
 func TestPerfBuffers(t *testing.T) {
 	usePerf(t, false)
 	conform.Judge(t, open(t, Options{}), "fork-exec-exit", "vfork", "thread-forks", "exec-chain-5", "exec-from-thread", "leader-first",

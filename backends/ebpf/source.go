@@ -20,8 +20,6 @@ import (
 // and change its root.
 type Source struct {
 	shared       source.Options
-	attach       source.Attach
-	forced       source.Buffer
 	environ      *source.Variables
 	capabilities engine.CapabilityTable
 
@@ -42,17 +40,8 @@ type Source struct {
 	gaps     gaps
 }
 
-// Name returns "ebpf", or with another way to attach than to raw tracepoints "ebpf:btf" or so, and
-// where the options force perf buffers "ebpf:perf".
-func (s *Source) Name() string {
-	switch {
-	case s.attach != source.AttachRaw:
-		return "ebpf:" + s.attach.String()
-	case s.forced == source.BufferPerf:
-		return "ebpf:perf"
-	}
-	return "ebpf"
-}
+// Name returns "ebpf".
+func (s *Source) Name() string { return "ebpf" }
 
 // Capabilities returns the events and fields of the attached programs.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
@@ -196,6 +185,6 @@ func (s *Source) Close() error {
 	for _, m := range s.maps {
 		errs = append(errs, m.Close())
 	}
-	*s = Source{capabilities: s.capabilities, attach: s.attach, forced: s.forced}
+	*s = Source{capabilities: s.capabilities}
 	return errors.Join(errs...)
 }

@@ -14,10 +14,6 @@ type EBPFOptions struct {
 	// Buffer is how records come to user space: by default as the kernel can. It is for tests
 	// and comparison. Do not set it otherwise.
 	Buffer Buffer
-
-	// Attach is how the programs of forks, execs, ends and new names are attached. It is for
-	// comparison: only AttachRaw, the default, works on all kernels. Do not set it otherwise.
-	Attach Attach
 }
 
 // KProbeOptions are those of the kprobe source alone. The zero value is right for most.

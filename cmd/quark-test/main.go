@@ -48,10 +48,6 @@ func main() {
 			{Name: "taskstats"},
 			{Name: "procpoll"},
 			{Name: "audit"},
-			{Name: "ebpf:btf"},
-			{Name: "ebpf:fentry"},
-			{Name: "ebpf:tracepoint"},
-			{Name: "ebpf:perf"},
 		},
 	}
 	suite.Child()

@@ -18,7 +18,7 @@ const costEnv = "QUARK_TEST_PROCESSES"
 const costRateEnv = "QUARK_TEST_RATE"
 
 // costLimit is how much more CPU time than eBPF a backend may take.
-var costLimit = map[string]float64{"kprobe": 1.5, "ebpf:perf": 1.5}
+var costLimit = map[string]float64{"kprobe": 1.5}
 
 // cost lets monitors count processes that fork, exec and exit: no event may be lost. A backend
 // that has a limit runs beside eBPF, so that both see the same load at the same time and a busy
@@ -27,7 +27,6 @@ var costLimit = map[string]float64{"kprobe": 1.5, "ebpf:perf": 1.5}
 // To measure, in a guest:
 //
 //	QUARK_TEST_PROCESSES=5000 quark-test -v --deadline 10m -k t_cost
-//	QUARK_TEST_PROCESSES=20000 QUARK_TEST_RATE=2000 quark-test -v --backend ebpf:perf t_cost
 func cost(t *test) {
 	asked := os.Getenv(costEnv)
 	if asked == "" {

@@ -17,10 +17,7 @@ import (
 
 // needsTypes skips the test on a backend that reads no types of the kernel.
 func (t *test) needsTypes() {
-	switch b := t.backend(); {
-	case strings.HasPrefix(b, "ebpf:"):
-		t.Skipf("the types are those of ebpf, which has the test")
-	case b != "ebpf" && b != "kprobe":
+	if b := t.backend(); b != "ebpf" && b != "kprobe" {
 		t.Skipf("it needs no types")
 	}
 }

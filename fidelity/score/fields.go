@@ -75,7 +75,7 @@ func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	c := &j.w.Table.Fields[f]
 	proc := c.Origin == engine.OriginProc && c.At&^c.Partial&e.Kind.Events() != 0 && readable(e, f) && !j.w.Unread && !j.inGap(e.Earliest, e.Latest+j.w.Hold)
 	// The engine derives what follows from fields that eBPF always brings.
-	derived := c.Origin == engine.OriginDerived && c.Partial == 0 && j.w.ofEBPF()
+	derived := c.Origin == engine.OriginDerived && c.Partial == 0 && j.w.Backend == "ebpf"
 	if c.Brings(s.Events) && !(j.w.Cut && texts.Has(f)) || proc || derived {
 		v.Unexplained++
 		j.find(e.Life, "%s: %s is unknown", s.Events, f)
@@ -487,14 +487,11 @@ func (v value) isOfAnotherTime(e *truth.Event) bool {
 	return l.Was != nil && v.isOf(l.Was, new(truth.State))
 }
 
-// ofEBPF reports whether the backend is eBPF, however its programs are attached.
-func (w *Witness) ofEBPF() bool { return w.Backend == "ebpf" || strings.HasPrefix(w.Backend, "ebpf:") }
-
 // reportsAlways reports whether the backend reports a field with e in every life: eBPF all
 // that its table says of FORK and EXEC, and of EXIT what belongs to the end itself. Namespaces
 // are not there for an EXIT if the leader ended before other threads.
 func (w *Witness) reportsAlways(e *truth.Event, f engine.Field) bool {
-	if !w.ofEBPF() {
+	if w.Backend != "ebpf" {
 		return false
 	}
 	switch e.Kind {

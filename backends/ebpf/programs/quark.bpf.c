@@ -841,5 +841,3 @@ int quark_exit_execve(void *ctx)
 	}
 	return PASS_ON;
 }
-
-#include "variants.h"

@@ -56,9 +56,6 @@ type Odd struct {
 	Append []string `json:"append,omitempty"`
 	Env    []string `json:"env,omitempty"`
 
-	// Backends run where none is named, instead of those that run by default on other rows.
-	Backends []string `json:"backends,omitempty"`
-
 	// Lacks are features that a guest must not have.
 	Lacks []string `json:"lacks,omitempty"`
 

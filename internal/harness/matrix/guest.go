@@ -87,10 +87,6 @@ var Backends = []Backend{
 	{Name: "taskstats", Option: "--backend=taskstats"},
 	{Name: "procpoll", Option: "--backend=procpoll"},
 	{Name: "audit", Option: "--backend=audit"},
-	{Name: "ebpf:btf", Option: "--backend=ebpf:btf"},
-	{Name: "ebpf:fentry", Option: "--backend=ebpf:fentry"},
-	{Name: "ebpf:tracepoint", Option: "--backend=ebpf:tracepoint"},
-	{Name: "ebpf:perf", Option: "--backend=ebpf:perf"},
 }
 
 // NoBackend stands for the backend in tests that need none.

@@ -212,9 +212,6 @@ func KnownBackends() string {
 // refuses.
 func (s Selection) backends(k Kernel) ([]Backend, error) {
 	names := s.Backends
-	if len(names) == 0 {
-		names = k.Backends
-	}
 	is := func(b Backend, name string) bool { return name == b.Name || "-"+name == b.Option }
 	for _, name := range names {
 		if !slices.ContainsFunc(Backends, func(b Backend) bool { return is(b, name) }) {
