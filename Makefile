@@ -44,8 +44,8 @@ GUEST_IMAGES := $(foreach a,$(ARCHES),$(image_of_$(a)))
 # runs what is known from before, SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of
 # three for two CPUs. PKG="./DIR..." are the packages whose Go tests run in guests, PKG= for none;
 # TESTS selects them as PACKAGE.TEST.
-# STEP=prepare makes what test-kernel and league need and boots no guest, STEP=run makes nothing: a
-# machine of a cluster has what another one made.
+# STEP=prepare makes what test-kernel needs and boots no guest, STEP=run makes nothing: a machine of
+# a cluster has what another one made.
 # APPEND="audit=1" are further words for the guests' kernel command line.
 #
 # MONITORS=1 runs programs of others beside the backends where the fidelity of backends is measured,
@@ -123,7 +123,7 @@ help:
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
 	@echo 'make test-exporters exports to Debian'"'"'s Prometheus, and to a real OpenTelemetry Collector that is killed and started again'
 	@echo '                    (minutes the first time)'
-	@echo 'make test-kubernetes docs/kubernetes*.yaml, by the types of its API'
+	@echo 'make test-kubernetes docs/kubernetes.yaml, by the types of its API'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
@@ -191,19 +191,16 @@ league: build
 	$(Q)$(league_page) >build/league.txt
 	$(Q)cat build/league-host.txt
 else
-league: $(call to_prepare,deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix)
-	$(Q)$(only_prepare) status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/league.jsonl \
+league: deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
+	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/league.jsonl \
 		--command 'quark-fidelity league -n 3 --for 30m -o /tmp/league.jsonl $(LEAGUE)' || status=$$?; \
-	$(if $(SHARD),,$(league_page) &&) exit $$status
+	$(league_page) && exit $$status
 endif
 
 # Shards, which ran with SHARD= and MATRIX=, as one run: FROM="DIR..." are their directories.
-.PHONY: test-kernel-merge league-merge
+.PHONY: test-kernel-merge
 test-kernel-merge:
 	$(Q)$(HOSTBIN)/quark-matrix merge -o $(MATRIX) $(FROM)
-league-merge: MATRIX := build/league
-league-merge:
-	$(Q)status=0; $(HOSTBIN)/quark-matrix merge -o $(MATRIX) $(FROM) || status=$$?; $(league_page) && exit $$status
 
 # The tables in docs/league.md, and the first of them in README.md, of this host, which must have
 # nothing else to do.
@@ -349,7 +346,7 @@ guest-test: deps-guest kernel-images $(image_of_$(GOARCH)) $(HOSTBIN)/quark-matr
 	done; exit $$status
 
 # Shards as jobs of a Slurm cluster on this machine, with real guests: one is killed and queued
-# again, and the merged table is that of a run without. Then shards of a league. As root.
+# again, and the merged table is the same as that of one run. As root.
 .PHONY: test-slurm
 test-slurm: deps-slurm
 	$(Q)QUARK_SLURM='KERNELS=$(or $(KERNELS),5.10-cloud 6.1-cloud)|PKG=' $(HOSTGO) test -count=1 -v -timeout 2h -run Slurm ./cmd/quark-matrix
@@ -432,7 +429,7 @@ test-exporters: deps-exporters
 	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
 	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
 
-# docs/kubernetes*.yaml by the types of Kubernetes' API, in a module of its own. The first time it
+# docs/kubernetes.yaml by the types of Kubernetes' API, in a module of its own. The first time it
 # needs the network.
 .PHONY: test-kubernetes
 test-kubernetes:

@@ -1,12 +1,11 @@
 #!/bin/bash
-# The kernel matrix, or the league in guests, in shards on a Slurm cluster. In a clone of the
-# repository on a filesystem that all nodes have:
+# The kernel matrix in shards on a Slurm cluster. In a clone of the repository on a filesystem that
+# all nodes have:
 #
-#   docs/slurm.sh [SBATCH-OPTION...] test-kernel-all|test-kernel|league [VARIABLE=VALUE...]
+#   docs/slurm.sh [SBATCH-OPTION...] test-kernel-all|test-kernel [VARIABLE=VALUE...]
 #
 #   docs/slurm.sh --partition=long test-kernel-all
 #   SHARDS=20 docs/slurm.sh test-kernel KERNELS='6.*-cloud' TESTS='t_exit*'
-#   docs/slurm.sh --exclusive league KERNELS='*-cloud' MONITORS=1 LEAGUE='-n 6'
 #
 # The words are a target of make and its variables. What guests need is made here, before anything
 # is submitted (PREPARED=1 takes what is there), so that nodes need qemu, make and no network; and
@@ -35,8 +34,7 @@ submit() {
 	target=${1-}
 	case $target in
 	test-kernel-all | test-kernel) ;;
-	league) [[ " $*" == *" KERNELS="* ]] || die "league: which kernels? KERNELS='NAME...'" ;;
-	*) die "which target: test-kernel-all, test-kernel or league?" ;;
+	*) die "which target: test-kernel-all or test-kernel?" ;;
 	esac
 	shift
 	root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
@@ -81,10 +79,8 @@ run() {
 }
 
 merge() {
-	local target=$1
 	shift
-	[[ $target == league ]] || target=test-kernel
-	make --no-print-directory "$target-merge" MATRIX="$RESULTS" FROM="$(echo "$RESULTS"/shards/*/)" "$@"
+	make --no-print-directory test-kernel-merge MATRIX="$RESULTS" FROM="$(echo "$RESULTS"/shards/*/)" "$@"
 }
 
 # Only in a job are these two words of this script.

@@ -14,12 +14,8 @@ import (
 
 // TestMain is quark-matrix itself when the tests start it, or a program that it starts.
 func TestMain(m *testing.M) {
-	switch filepath.Base(os.Args[0]) {
-	case "qemu-system-x86_64":
+	if filepath.Base(os.Args[0]) == "qemu-system-x86_64" {
 		fakeQEMU()
-		os.Exit(0)
-	case "quark-fidelity":
-		fakeFidelity()
 		os.Exit(0)
 	}
 	if os.Getenv("QUARK_MATRIX_ITSELF") != "" {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +13,7 @@ import (
 // holdEnv names a file: the guests of kernels whose name ends in -held run while it is there.
 const holdEnv = "QUARK_FAKE_HOLD"
 
-// fakeQEMU is an emulator whose guests have passed some tests, or have run a league, at once.
+// fakeQEMU is an emulator whose guests have passed some tests at once.
 func fakeQEMU() {
 	if slices.Contains(os.Args, "--version") {
 		fmt.Println("a machine of the tests")
@@ -41,36 +40,16 @@ func fakeQEMU() {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if strings.Contains(after("-append"), "league") {
-		row := []byte("{\"row\":\"" + name + "\"}\n")
-		say(record.Blob{Name: "league.jsonl", Size: len(row), Data: row})
-	} else {
-		jobs := []record.Job{{Test: "t_one", Backend: "cnproc"}, {Test: "t_two", Backend: "ebpf"}}
-		say(record.Plan{Jobs: jobs})
-		for i, j := range jobs {
-			result := record.Result{Test: j.Test, Backend: j.Backend, State: record.Pass}
-			if strings.HasPrefix(name, "bad") && i == 1 {
-				result.State, result.Reason = record.Fail, "it is bad"
-			}
-			// The error is that a file can't be drained.
-			w.Write(record.Start{Test: j.Test, Backend: j.Backend})
-			say(result)
+	jobs := []record.Job{{Test: "t_one", Backend: "cnproc"}, {Test: "t_two", Backend: "ebpf"}}
+	say(record.Plan{Jobs: jobs})
+	for i, j := range jobs {
+		result := record.Result{Test: j.Test, Backend: j.Backend, State: record.Pass}
+		if strings.HasPrefix(name, "bad") && i == 1 {
+			result.State, result.Reason = record.Fail, "it is bad"
 		}
+		// The error is that a file can't be drained.
+		w.Write(record.Start{Test: j.Test, Backend: j.Backend})
+		say(result)
 	}
 	say(record.End{})
-}
-
-// fakeFidelity prints the lines of the files that are its operands, as quark-fidelity league shows
-// them.
-func fakeFidelity() {
-	for _, name := range os.Args[1:] {
-		if filepath.Ext(name) != ".jsonl" {
-			continue
-		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			panic(err)
-		}
-		os.Stdout.Write(b)
-	}
 }

@@ -19,7 +19,7 @@ import (
 
 // TestSlurm runs shards of the matrix as jobs of a Slurm cluster, with guests that end at once. One
 // shard is killed while it runs and is queued again; the merged table is that of a run without
-// Slurm. Then shards of the league are merged.
+// Slurm.
 func TestSlurm(t *testing.T) {
 	node := startSlurm(t)
 	root := slurmTree(t, "one", "two-held", "bad", "three")
@@ -47,16 +47,6 @@ func TestSlurm(t *testing.T) {
 		t.Errorf("the merged table:\n%s", got)
 	}
 
-	s.vars = append(s.vars, "LEAGUE=--quick")
-	results = s.submit(t, "league")
-	s.finish(t, time.Minute)
-	got := read(t, filepath.Join(results, "merge.txt"))
-	for _, name := range []string{"one", "two-held", "bad", "three"} {
-		if !strings.Contains(got, "{\"row\":\""+name+"\"}\n") {
-			t.Errorf("no row of %s in\n%s", name, got)
-		}
-	}
-
 	if got := read(t, filepath.Join(impossible, "shards", "1.txt")); strings.Count(got, "no kernel \"local/four\"") != 3 {
 		t.Errorf("a shard that can't run:\n%s", got)
 	}
@@ -65,8 +55,7 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// TestSlurmGuests does the same with real guests, of the KERNELS that make test-slurm names: the
-// matrix with a killed shard, and a quick league.
+// TestSlurmGuests does the same with real guests, of the KERNELS that make test-slurm names.
 func TestSlurmGuests(t *testing.T) {
 	vars := os.Getenv("QUARK_SLURM")
 	if vars == "" {
@@ -85,15 +74,6 @@ func TestSlurmGuests(t *testing.T) {
 	s.finish(t, 15*time.Minute)
 	table := s.compare(t, results, "6.1-cloud-amd64", "FRESH=1", "TESTS=t_fork t_exit_signal", "BACKENDS=c")
 	t.Logf("the merged table:\n%s", table)
-
-	results = s.submit(t, "league", "LEAGUE=--quick -c")
-	s.finish(t, 30*time.Minute)
-	t.Logf("the merged league:\n%s", read(t, filepath.Join(results, "merge.txt")))
-	for _, name := range []string{"league.csv", "league.html"} {
-		if st, err := os.Stat(filepath.Join(filepath.Dir(results), name)); err != nil || st.Size() == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 }
 
 // slurmTree makes a directory like a clone of the repository, with kernels that only the emulator
@@ -115,7 +95,7 @@ func slurmTree(t *testing.T, kernels ...string) string {
 		b, err2 := os.ReadFile(filepath.Join("../..", name))
 		err = errors.Join(err, err2, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, b, 0o755))
 	}
-	for _, name := range []string{"build/amd64/quark-matrix", "build/amd64/quark-fidelity", "bin/qemu-system-x86_64"} {
+	for _, name := range []string{"build/amd64/quark-matrix", "bin/qemu-system-x86_64"} {
 		err = errors.Join(err, os.Symlink(self, filepath.Join(root, name)))
 	}
 	for _, name := range kernels {

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	apps "k8s.io/api/apps/v1"
-	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -42,19 +41,15 @@ func podOf(path string) (*core.PodSpec, error) {
 	if err := yaml.Unmarshal(text, &what); err != nil {
 		return nil, err
 	}
-	switch what {
-	case meta.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"}:
-		var o apps.DaemonSet
-		err := yaml.UnmarshalStrict(text, &o)
-		if s, err2 := meta.LabelSelectorAsSelector(o.Spec.Selector); err == nil && (err2 != nil || !s.Matches(labels(o.Spec.Template.Labels))) {
-			err = fmt.Errorf("the selector does not match the pods: %v", err2)
-		}
-		return &o.Spec.Template.Spec, err
-	case meta.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}:
-		var o batch.Job
-		return &o.Spec.Template.Spec, yaml.UnmarshalStrict(text, &o)
+	if want := (meta.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"}); what != want {
+		return nil, fmt.Errorf("the object is %v, not %v", what, want)
 	}
-	return nil, fmt.Errorf("what is %v?", what)
+	var o apps.DaemonSet
+	err = yaml.UnmarshalStrict(text, &o)
+	if s, err2 := meta.LabelSelectorAsSelector(o.Spec.Selector); err == nil && (err2 != nil || !s.Matches(labels(o.Spec.Template.Labels))) {
+		err = fmt.Errorf("the selector does not match the pods: %v", err2)
+	}
+	return &o.Spec.Template.Spec, err
 }
 
 // labels are those of a pod, for a selector.
