@@ -152,7 +152,7 @@ bench-bindings: deps-bindings
 
 fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
-	$(Q)$(OUT)/quark-fidelity run -x -o build/fidelity.jsonl -p build/fidelity.html
+	$(Q)$(OUT)/quark-fidelity run -o build/fidelity.jsonl -p build/fidelity.html
 
 # With KERNELS in guests instead, whose clocks tick slowly: only ratios say something. That is where
 # a host without kprobes can measure them. One guest at a time: the next would take its processor.
@@ -173,7 +173,7 @@ into = awk -v name='$(1)' -v file='$(2)' '/^<!-- end -->/ && on {while ((getline
 .PHONY: fidelity-readme
 fidelity-readme: fidelity
 	$(Q)echo '```' >build/fidelity.txt
-	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >>build/fidelity.txt
+	$(Q)$(OUT)/quark-fidelity report build/fidelity.jsonl | cat -s >>build/fidelity.txt
 	$(Q)echo '```' >>build/fidelity.txt
 	$(Q)$(call into,fidelity,build/fidelity.txt,README.md)
 
@@ -216,7 +216,7 @@ fidelity-matrix: MATRIX := build/fidelity-matrix
 fidelity-matrix: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)status=0; $(run_matrix) --keep /tmp/fidelity.jsonl \
 		$(if $(MONITORS),--deadline-all 60m) \
-		--command 'quark-fidelity run -vx --hold-time 1s -o /tmp/fidelity.jsonl $(addprefix --monitor ,$(MONITORS:1=all))' || status=$$?; \
+		--command 'quark-fidelity run -v --hold-time 1s -o /tmp/fidelity.jsonl $(addprefix --monitor ,$(MONITORS:1=all))' || status=$$?; \
 	cat $(MATRIX)/guests/*/files/fidelity.jsonl >build/fidelity-matrix.jsonl && \
 	$(OUT)/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix.jsonl && exit $$status
 

@@ -3,9 +3,6 @@ package fidelity
 import (
 	"os"
 	"testing"
-	"time"
-
-	"github.com/quark-linux/quark/backends"
 )
 
 func TestMain(m *testing.M) {
@@ -42,24 +39,5 @@ func TestDifferential(t *testing.T) {
 				t.Log(f)
 			}
 		}
-	}
-}
-
-// What a backend loses for want of room is what it says that it has lost.
-func TestHonesty(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
-	for _, name := range (backends.All | backends.Tracepoint).Names() {
-		t.Run(name, func(t *testing.T) {
-			h, err := Honest(name, time.Minute)
-			if err != nil {
-				t.Skip(err)
-			}
-			t.Logf("%+v", *h)
-			if !h.Exact() {
-				t.Errorf("not exact: %+v", *h)
-			}
-		})
 	}
 }

@@ -2,12 +2,10 @@ package fidelity
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/quark-linux/quark/engine"
@@ -21,7 +19,7 @@ var pageText string
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
 // Page writes reports as one self-contained HTML page: a heat map of fields and one of scenarios,
-// with a column for each backend on each kernel, and charts of storms and delays.
+// with a column for each backend on each kernel, and charts of delays.
 func Page(out io.Writer, list []*Report) error {
 	p := page{Style: chart.Style(), Reports: list}
 	for _, r := range list {
@@ -31,7 +29,6 @@ func Page(out io.Writer, list []*Report) error {
 	}
 	p.fields()
 	p.scenarios()
-	p.Storms = stormChart(list)
 	p.Delays = delayChart(p.Columns)
 	return pageTemplate.Execute(out, p)
 }
@@ -42,7 +39,6 @@ type page struct {
 	Columns   []column
 	Fields    []row
 	Scenarios []row
-	Storms    template.HTML
 	Delays    template.HTML
 }
 
@@ -53,10 +49,8 @@ type column struct {
 }
 
 // Short returns the kernel's release without the distributor's suffix.
-func (c column) Short() string { return shortRelease(c.Report.Kernel) }
-
-func shortRelease(kernel string) string {
-	short, _, _ := strings.Cut(kernel, "-")
+func (c column) Short() string {
+	short, _, _ := strings.Cut(c.Report.Kernel, "-")
 	short, _, _ = strings.Cut(short, "+")
 	return short
 }
@@ -172,52 +166,6 @@ func (c column) Rows() (rows []string) {
 	return rows
 }
 
-// stormChart draws a chart for each report with storms: the shares of events seen and of fields
-// known, by offered rate.
-func stormChart(list []*Report) (out template.HTML) {
-	for _, r := range list {
-		if len(r.Storms) == 0 {
-			continue
-		}
-		most := 0.0
-		var names []string
-		for _, s := range r.Storms {
-			most = max(most, s.Offered)
-			if !slices.Contains(names, s.Backend) {
-				names = append(names, s.Backend)
-			}
-		}
-		// The full release would run into the legend.
-		p := chart.New("Linux " + shortRelease(r.Kernel))
-		p.PercentAxis()
-		p.X = chart.Scale(0, most, chart.Left, chart.Width-chart.Right-8)
-		step := math.Pow(10, math.Floor(math.Log10(max(most, 1))))
-		if most/step < 3 {
-			step /= 2
-		}
-		for v := 0.0; v <= most; v += step {
-			p.Tick(v, fmt.Sprintf("%.0f", v))
-		}
-		p.XName("processes a second")
-		for i, n := range names {
-			var seen, known []chart.Point
-			for _, s := range r.Storms {
-				if s.Backend == n {
-					seen = append(seen, chart.Point{X: s.Offered, Y: 100 * float64(s.Seen) / float64(max(1, s.Truth))})
-					known = append(known, chart.Point{X: s.Offered, Y: 100 * s.Known})
-				}
-			}
-			// Later curves are thinner, so that one drawn over another hides nothing.
-			width := float64(2 * (len(names) - i))
-			p.Curve(known, chart.Of(n), width, true)
-			p.Curve(seen, chart.Of(n), width, false)
-		}
-		p.Legend(names)
-		out += p.End()
-	}
-	return out
-}
-
 // delayChart draws a histogram of delivery delays for each backend, in classes of powers of two.
 func delayChart(columns []column) (out template.HTML) {
 	for _, c := range columns {
@@ -259,13 +207,4 @@ func duration(bits int) string {
 		return fmt.Sprintf("%.0f ms", ns/1e6)
 	}
 	return fmt.Sprintf("%.0f us", ns/1e3)
-}
-
-// Drawing writes the storms of a report as SVG.
-func Drawing(out io.Writer, r *Report) error {
-	if len(r.Storms) == 0 {
-		return errors.New("the report has no storms to draw: quark-fidelity run -x measures them")
-	}
-	_, err := io.WriteString(out, string(stormChart([]*Report{r}))+"\n")
-	return err
 }

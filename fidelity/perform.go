@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/fidelity/monitor/keeper"
@@ -105,7 +107,7 @@ func Perform(o Options) (*Report, error) {
 		return nil, err
 	}
 	r := newReport()
-	if r.Absent, err = listen(&o, selected, true, r.add); err != nil {
+	if r.Absent, err = listen(&o, selected, r.add); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -116,15 +118,12 @@ type heard struct {
 	*score.Witness
 	stats    quark.Stats
 	outcomes []*scenario.Outcome
-	ready    time.Duration // of a monitor: how long it took to be ready
-	usage    meter.Usage   // likewise what it cost
-	notes    []string      // and what went wrong
+	notes    []string // what went wrong with a monitor
 }
 
 // listen performs scenarios while all backends and monitors listen, and calls each with what one
-// delivered. With whole each backend also joins events and reports threads, and its table is looked
-// at. A monitor that changes what others see has performances of its own.
-func listen(o *Options, selected []scenario.Scenario, whole bool, each func(*heard)) (absent []Absence, err error) {
+// delivered. A monitor that changes what others see has performances of its own.
+func listen(o *Options, selected []scenario.Scenario, each func(*heard)) (absent []Absence, err error) {
 	together, alone := *o, []*monitor.Monitor(nil)
 	together.Monitors = nil
 	for _, m := range o.Monitors {
@@ -134,13 +133,13 @@ func listen(o *Options, selected []scenario.Scenario, whole bool, each func(*hea
 			together.Monitors = append(together.Monitors, m)
 		}
 	}
-	if absent, err = listenTogether(&together, selected, whole, each); err != nil {
+	if absent, err = listenTogether(&together, selected, each); err != nil {
 		return absent, err
 	}
 	for _, m := range alone {
 		one := *o
 		one.Backends, one.Monitors = 0, []*monitor.Monitor{m}
-		more, err := listenTogether(&one, selected, whole, each)
+		more, err := listenTogether(&one, selected, each)
 		if absent = append(absent, more...); err != nil {
 			absent = append(absent, Absence{m.Name, err.Error()})
 		}
@@ -148,7 +147,7 @@ func listen(o *Options, selected []scenario.Scenario, whole bool, each func(*hea
 	return absent, nil
 }
 
-func listenTogether(o *Options, selected []scenario.Scenario, whole bool, each func(*heard)) (absent []Absence, err error) {
+func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard)) (absent []Absence, err error) {
 	early := make(map[string]*scenario.Running) // they have to run before the queues are opened
 	defer func() {
 		for _, run := range early {
@@ -169,7 +168,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, whole bool, each f
 			}
 		}
 	}
-	open, missing, err := openBackends(o, whole)
+	open, missing, err := openBackends(o)
 	defer func() { // those that are left after an error
 		for _, w := range open {
 			w.Close()
@@ -249,23 +248,20 @@ func listenTogether(o *Options, selected []scenario.Scenario, whole bool, each f
 }
 
 // openBackends opens the queues of all backends that work here.
-func openBackends(o *Options, whole bool) (open []*witness.Witness, absent []Absence, err error) {
+func openBackends(o *Options) (open []*witness.Witness, absent []Absence, err error) {
 	for _, name := range o.Backends.Names() {
-		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole && score.Threads(name)}, whole)
+		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: score.Threads(name)}, true)
 		if err != nil {
 			absent = append(absent, Absence{name, err.Error()})
-			continue
-		}
-		open = append(open, witness.New(single, nil, whole && score.Threads(name)))
-		if !whole {
 			continue
 		}
 		// Lookups at the end of the run have to find every process.
 		joined, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}, true)
 		if err != nil {
-			return open, nil, fmt.Errorf("open %s again: %w", name, err)
+			_, err2 := single.Close()
+			return open, nil, fmt.Errorf("open %s again: %w", name, errors.Join(err, err2))
 		}
-		open[len(open)-1] = witness.New(single, joined, score.Threads(name))
+		open = append(open, witness.New(single, joined, score.Threads(name)))
 	}
 	return open, absent, nil
 }
@@ -302,7 +298,6 @@ func (r *Report) add(h *heard) {
 	b := &Backend{Name: h.Backend, Lost: h.stats.Lost(), Cause: causes(&h.stats), Late: h.stats.Late}
 	b.describe(h.Table)
 	at := make(map[string]*Score)
-	var spent time.Duration
 	for _, o := range h.outcomes {
 		s := at[o.Name]
 		if s == nil {
@@ -310,7 +305,7 @@ func (r *Report) add(h *heard) {
 			at[o.Name] = s
 			b.Scenarios = append(b.Scenarios, s)
 		}
-		spent += meter.Spent(func() { s.Add(score.Lives(h.Witness, o.Lives)) })
+		s.Add(score.Lives(h.Witness, o.Lives))
 	}
 	for _, s := range b.Scenarios {
 		// A storm has more events than all other scenarios together, all alike.
@@ -321,9 +316,19 @@ func (r *Report) add(h *heard) {
 	b.Delay = spread(b.Total.Delays)
 	b.Total.Findings = nil
 	if h.Foreign != nil {
-		r.Monitors = append(r.Monitors, &Monitor{Backend: *b, Ready: h.ready, Notes: h.notes,
-			Events: h.usage.Raw, CPU: h.usage.CPU, Reading: h.usage.Judge, Matching: spent})
+		r.Monitors = append(r.Monitors, &Monitor{Backend: *b, Notes: h.notes})
 		return
 	}
 	r.Backends = append(r.Backends, b)
+}
+
+// causes formats the numbers of lost events by cause.
+func causes(s *quark.Stats) string {
+	var list []string
+	for l, n := range s.Source.Lost {
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%s=%d", engine.Loss(l), n))
+		}
+	}
+	return strings.Join(list, " ")
 }

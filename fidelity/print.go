@@ -65,13 +65,11 @@ func (r *Report) Print(out io.Writer) {
 	row("lost", func(b *Backend) string { return lostText(b.Lost, b.Cause) })
 	if len(r.Monitors) > 0 {
 		row("missing", func(b *Backend) string { return fmt.Sprint(b.missing()) })
-		row("CPU for 1,000 events, its own / the judge's", func(b *Backend) string { return r.cpuText(b) })
-		row("ready after", func(b *Backend) string { return r.readyText(b) })
 	}
 	total(fields()...)
 	row("all fields", func(b *Backend) string { return percent(b.Total.All()) })
 	w.Flush()
-	r.printLoad(out)
+	fmt.Fprintln(out)
 	for _, a := range r.Absent {
 		fmt.Fprintf(out, "not run: %s: %s\n", a.Backend, a.Reason)
 	}
@@ -126,35 +124,6 @@ func share(part, all int) string {
 	return fmt.Sprintf("%.1f %%", p)
 }
 
-func (r *Report) printLoad(out io.Writer) {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	for i, h := range r.Honesty {
-		if i == 0 {
-			fmt.Fprintln(w, "\nforced loss\tmissing\treported\tcause")
-		}
-		missing := fmt.Sprint(h.Absent)
-		if h.AtMost > h.Absent {
-			missing += fmt.Sprintf(" to %d", h.AtMost)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", h.Backend, missing, h.Reported, h.Cause)
-	}
-	for i, s := range r.Storms {
-		if i == 0 {
-			fmt.Fprintln(w, "\nstorm\tprocesses/s\tevents seen\tlost\tfields known")
-		}
-		fmt.Fprintf(w, "%s\t%.0f\t%d of %d\t%s\t%.0f %%\n", s.Backend, s.Offered, s.Seen, s.Truth, lostText(s.Lost, s.Cause), 100*s.Known)
-	}
-	for i, c := range r.Costs {
-		if i == 0 {
-			fmt.Fprintln(w, "\ncost\tCPU/1,000 processes\tworkload\teBPF/process\tthe judge's CPU\tpeak memory\tready after\tlost")
-		}
-		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%s\t%.0f MiB\t%s\t%d\n", c.Backend, c.CPUText(), c.Slowdown,
-			c.ProgramsText(), c.JudgeText(), float64(c.RSS)/1024, c.ReadyText(), c.Lost)
-	}
-	fmt.Fprintln(w)
-	w.Flush()
-}
-
 // Compare writes the differences between two runs for each backend: first the totals, then the
 // scenarios. Figures that are equal are left out.
 func Compare(out io.Writer, a, b *Report) {
@@ -184,14 +153,6 @@ func Compare(out io.Writer, a, b *Report) {
 	for _, y := range b.columns() {
 		if a.backend(y.Name) == nil {
 			fmt.Fprintf(w, "\n%s: not in A\n", y.Name)
-		}
-	}
-	for _, c := range a.Costs {
-		for _, d := range b.Costs {
-			if c.Backend == d.Backend {
-				fmt.Fprintf(w, "\n%s: CPU/1,000 processes\t%s\t%s\n", c.Backend, c.CPU, d.CPU)
-				fmt.Fprintf(w, "%s: eBPF/process\t%s\t%s\n", c.Backend, c.Programs, d.Programs)
-			}
 		}
 	}
 }

@@ -31,9 +31,6 @@ type Report struct {
 	Backends []*Backend `json:"backends"`
 	Monitors []*Monitor `json:"monitors,omitempty"`
 	Absent   []Absence  `json:"absent,omitempty"`
-	Honesty  []*Honesty `json:"honesty,omitempty"`
-	Storms   []Storm    `json:"storms,omitempty"`
-	Costs    []Cost     `json:"costs,omitempty"`
 }
 
 const recordType = "fidelity"
@@ -60,16 +57,6 @@ type Backend struct {
 // Monitor is what a program of others saw. What it has wrong is no defect of quark.
 type Monitor struct {
 	Backend
-	// Ready is how long it took from its start until it had reported a process.
-	Ready time.Duration `json:"ready_ns"`
-	// Events is how many it reported, of whatever process, and CPU its CPU time since it was
-	// ready.
-	Events uint64        `json:"events"`
-	CPU    time.Duration `json:"cpu_ns"`
-	// Reading is the CPU time that the judge took meanwhile, to read and translate its output,
-	// and Matching what it took afterwards, to compare that with the truth.
-	Reading  time.Duration `json:"judge_reading_ns"`
-	Matching time.Duration `json:"judge_matching_ns"`
 	// Notes say what went wrong with it.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -214,18 +201,6 @@ func (r *Report) Defects() (list []string) {
 				continue
 			}
 			add(s.Findings, "%s, %s: %s", b.Name, s.Scenario, &s.Score)
-		}
-	}
-	for _, s := range r.Storms {
-		if !s.Foreign && !s.Honest() {
-			add(s.Findings, "%s, a storm of %.0f a second: %d of %d events seen, %d reported as lost, %d that did not happen, %d out of order, %d wrong",
-				s.Backend, s.Offered, s.Seen, s.Truth, s.Lost, s.Extra, s.Inverted, s.Wrong)
-		}
-	}
-	for _, h := range r.Honesty {
-		if !h.Foreign && !h.Exact() {
-			add(nil, "%s under forced loss: %d to %d events missing (%d of %d of ours), %d reported: %s",
-				h.Backend, h.Absent, h.AtMost, h.Missing, h.Truth, h.Reported, h.Cause)
 		}
 	}
 	return list

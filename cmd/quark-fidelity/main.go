@@ -82,17 +82,6 @@ func perform(o *options, out, errw io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.load {
-		// Measuring load takes long: a guest killed meanwhile leaves this part.
-		if o.output != "" {
-			if err := r.Append(o.output); err != nil {
-				return err
-			}
-		}
-		if err := r.Load(o.run); err != nil {
-			return err
-		}
-	}
 	r.Print(out)
 	if o.output != "" {
 		err = r.Append(o.output)
@@ -134,12 +123,6 @@ func report(o *options, out io.Writer) error {
 			return err
 		}
 	}
-	if o.drawing != "" {
-		last := list[len(list)-1]
-		if err := writeTo(o.drawing, func(w io.Writer) error { return fidelity.Drawing(w, last) }); err != nil {
-			return err
-		}
-	}
 	if defects {
 		return errDefects
 	}
@@ -173,21 +156,20 @@ func writeTo(path string, write func(io.Writer) error) error {
 }
 
 type options struct {
-	command               string
-	operands              []string
-	ebpf, kprobe, cnproc  bool
-	load                  bool
-	monitors, commands    []string
-	formats               []string
-	hunt                  hunt.Options
-	league                leagueOptions
-	soak                  soakOptions
-	output, page, drawing string
-	verbose               bool
-	run                   fidelity.Options
+	command              string
+	operands             []string
+	ebpf, kprobe, cnproc bool
+	monitors, commands   []string
+	formats              []string
+	hunt                 hunt.Options
+	league               leagueOptions
+	soak                 soakOptions
+	output, page         string
+	verbose              bool
+	run                  fidelity.Options
 }
 
-const usage = `usage: quark-fidelity run [-bckvx] [--backend NAME]... [-S SCENARIO]... [-n N]
+const usage = `usage: quark-fidelity run [-bckv] [--backend NAME]... [-S SCENARIO]... [-n N]
                           [--hold-time D] [-o FILE] [-p PAGE]
                           [--monitor NAME]... [--command COMMAND --format FILE]...
        quark-fidelity run [-bck] [--backend NAME]... [-n N] [--hold-time D] SCRIPT...
@@ -195,7 +177,7 @@ const usage = `usage: quark-fidelity run [-bckvx] [--backend NAME]... [-S SCENAR
                           [--hold-time D] [-o DIRECTORY]
        quark-fidelity soak [-bck] [--backend NAME]... [--seed N] [--for D] [--every D]
                           [--exporter NAME=COMMAND]...
-       quark-fidelity report [-p PAGE] [-d DRAWING] FILE...
+       quark-fidelity report [-p PAGE] FILE...
        quark-fidelity compare FILE FILE
        quark-fidelity list
        quark-fidelity bench [-bckv] [--backend NAME]...
@@ -243,13 +225,11 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringArrayVar(&o.soak.exporters, "exporter", nil, "soak: run `NAME=COMMAND` beside, in which {url} is a target that fails and {addr} an address that is read")
 	f.BoolVar(&o.hunt.Faults, "faults", false, "hunt: let the monitor stand still, lack room, begin late, end early; load the CPUs")
 	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
-	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
 	f.StringArrayVar(&o.monitors, "monitor", nil, "also score this program of others: NAME, or all")
 	f.StringArrayVar(&o.commands, "command", nil, "also score this command, which prints what --format says")
 	f.StringArrayVar(&o.formats, "format", nil, "a `file` that says which member of a line of JSON is what, or the name of a monitor")
 	f.StringVarP(&o.output, "output", "o", "", "append the report to this `file`, as JSON lines; hunt: write the script of a lie into this directory")
 	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML into this `file`")
-	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG into this `file`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say what runs, and after how long")
 	return f
 }
@@ -283,8 +263,8 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("%s: which file? (see quark-fidelity -h)", o.command)
 	case want >= 0 && n != want:
 		return nil, fmt.Errorf("%s: %d operands, not %d (see quark-fidelity -h)", o.command, n, want)
-	case o.command == "run" && n > 0 && (len(o.run.Scenarios) > 0 || o.load || o.output+o.page != ""):
-		return nil, fmt.Errorf("run: scripts are performed without -S, -x, -o and -p")
+	case o.command == "run" && n > 0 && (len(o.run.Scenarios) > 0 || o.output+o.page != ""):
+		return nil, fmt.Errorf("run: scripts are performed without -S, -o and -p")
 	case len(o.monitors)+len(o.commands)+len(o.formats) > 0 && (o.command != "run" && o.command != "league" || n > 0):
 		return nil, fmt.Errorf("--monitor, --command and --format are for run, without scripts, and for league, without files")
 	case (o.league.quick || o.league.csv+o.league.markdown != "") && o.command != "league":

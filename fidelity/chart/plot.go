@@ -69,9 +69,6 @@ func (p *Plot) Tick(v float64, label string) {
 	p.Text(p.X(v), Height-Bottom+16, "middle", label)
 }
 
-// XName names the x axis.
-func (p *Plot) XName(name string) { p.Text(Width-Right, Height-4, "end", name) }
-
 // Point is one of a curve. Low and High, if High is more than Low, are the interval of its Y.
 type Point struct{ X, Y, Low, High float64 }
 
@@ -129,17 +126,6 @@ func (p *Plot) LegendBelow(names []string) {
 		fmt.Fprintf(&p.text, `<rect x="%.1f" y="%d" width="%.1f" height="8" %s/>`, x, Height-11, 8*size, Of(n).paint("fill"))
 		fmt.Fprintf(&p.text, `<text x="%.1f" y="%d" font-size="%.1f" %s>%s</text>`, x+10*size, Height-4, 9*size, soft.paint("fill"), template.HTMLEscapeString(n))
 		x += size * width(n)
-	}
-}
-
-// Legend writes names and their colours at the upper edge.
-func (p *Plot) Legend(names []string) {
-	x := float64(Width - Right)
-	for _, n := range slices.Backward(names) {
-		p.Text(x, 14, "end", n)
-		x -= float64(8*len(n) + 4)
-		fmt.Fprintf(&p.text, `<rect x="%.1f" y="5" width="10" height="10" %s/>`, x-8, Of(n).paint("fill"))
-		x -= 18
 	}
 }
 

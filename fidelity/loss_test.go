@@ -1,0 +1,169 @@
+package fidelity
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/fidelity/witness"
+)
+
+// TestForcedLoss gives each backend tiny buffers and reads them too late: the number of events that
+// it reports as lost has to be the number of those that are missing.
+func TestForcedLoss(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	for _, name := range backends.All.Names() {
+		t.Run(name, func(t *testing.T) {
+			l, err := forceLoss(name, time.Minute)
+			if err != nil {
+				t.Skip(err)
+			}
+			t.Logf("%+v", *l)
+			if !l.exact() {
+				t.Errorf("not exact: %+v", *l)
+			}
+		})
+	}
+}
+
+// forcedLoss compares the events that a queue with tiny buffers lost with those it reported as
+// lost. A second queue with normal buffers records all events.
+type forcedLoss struct {
+	missing int // events of our processes that were not delivered
+	// least counts the events of all processes of the host, stamped between the first and the
+	// last of our processes, that only the normal queue delivered. most counts the same from
+	// before the tiny queue was opened until after it was closed; with cnproc also the exits by
+	// signals, see mayDump. On an idle host they are equal.
+	least, most int
+	reported    int
+	cause       string
+}
+
+func (l *forcedLoss) exact() bool {
+	return l.missing > 0 && l.missing <= l.least && l.least <= l.reported && l.reported <= l.most
+}
+
+func TestExactLoss(t *testing.T) {
+	for _, l := range []forcedLoss{
+		{missing: 500, least: 510, most: 510, reported: 509},
+		{missing: 500, least: 510, most: 512, reported: 513},
+		{missing: 520, least: 510, most: 530, reported: 515},
+		{},
+	} {
+		if l.exact() {
+			t.Errorf("%+v is exact", l)
+		}
+	}
+	if l := (forcedLoss{missing: 500, least: 510, most: 512, reported: 511}); !l.exact() {
+		t.Errorf("%+v is not exact", l)
+	}
+}
+
+// lossProcesses is the number of processes, with two events each. On each of many CPUs these are
+// more than a one-page ring or the smallest socket buffer can hold.
+const lossProcesses = 300
+
+// forceLoss runs processes while a queue with tiny buffers is not read.
+func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
+	cpus, err := scenario.CPUs()
+	if err != nil {
+		return nil, err
+	}
+	// Threads are included because their events can be lost too.
+	opts := quark.Options{HoldTime: 100 * time.Millisecond, MinAgg: true, Threads: score.Threads(name)}
+	all, err := OpenQueue(name, opts, false)
+	if err != nil {
+		return nil, err
+	}
+	opts.EBPF, opts.KProbe, opts.CNProc = ebpf.Options{RingSize: 1}, kprobe.Options{RingSize: 1}, cnproc.Options{ReceiveBuffer: 1}
+	tiny, err := OpenQueue(name, opts, false)
+	if err != nil {
+		_, err2 := all.Close()
+		return nil, errors.Join(err, err2)
+	}
+	all.Start()
+	from := truth.Clock()
+	var records []truth.Record
+	for i := range lossProcesses {
+		_, r, err := scenario.Brief(cpus[i%len(cpus)])
+		if err != nil {
+			_, err2 := all.Close()
+			_, err3 := tiny.Close()
+			return nil, errors.Join(err, err2, err3)
+		}
+		records = append(records, r...)
+	}
+	// Nothing has been read from the tiny queue before this point.
+	tiny.Start()
+	to, err := witness.Settle([]*witness.Listener{all, tiny}, nil, patience)
+	stats, err1 := tiny.Close()
+	if err == nil && err1 == nil {
+		// All events from the time of the tiny queue have then reached the normal one.
+		_, err = witness.Settle([]*witness.Listener{all}, nil, patience)
+	}
+	whole, err2 := all.Close()
+	if err = errors.Join(err, err1, err2); err != nil {
+		return nil, err
+	}
+	lives, err := truth.Assemble(records)
+	if err != nil {
+		return nil, err
+	}
+	l := &forcedLoss{reported: int(stats.Lost()), cause: causes(&stats)}
+	l.least = countRaw(all.Seen(), from, to) - countRaw(tiny.Seen(), from, to)
+	l.most = int(whole.Insertions) - int(stats.Insertions)
+	if name == "cnproc" {
+		l.most += mayDump(all.Seen())
+	}
+	s := score.Lives(&score.Witness{Table: tiny.Queue.Capabilities(), Opened: from, Single: tiny.Seen(), Clock: score.Clock(name)}, lives)
+	l.missing = s.Truth - s.Seen
+	return l, nil
+}
+
+// mayDump counts the exits by a signal. If the signal may dump core, the proc connector sends one
+// more message, which can be lost, but is an event only if a core is dumped.
+func mayDump(seen []score.Seen) (n int) {
+	for _, s := range seen {
+		if x := s.Process.Exit; s.Events.Has(engine.EventExit) && !s.Thread && x.Signal() != 0 && !x.CoreDumped() {
+			n++
+		}
+	}
+	return n
+}
+
+// countRaw counts the source's events stamped after from and up to to. It leaves out events that
+// stand for lost ones, and core dumps, which are lost with their exit. The last thread of a process
+// may appear twice, as its own exit and as the exit of its group; that is one event of the source.
+func countRaw(seen []score.Seen, from, to uint64) (n int) {
+	type key struct {
+		pid  uint32
+		time uint64
+	}
+	ends := make(map[key]bool)
+	for _, s := range seen {
+		if s.Time <= from || s.Time > to || s.Events.Has(engine.EventGap|engine.EventGone|engine.EventCoreDump) {
+			continue
+		}
+		if s.Events == engine.EventExit {
+			if k := (key{s.Process.PID, s.Time}); !ends[k] {
+				ends[k] = true
+				n++
+			}
+			continue
+		}
+		n += len(s.Events.Names(nil))
+	}
+	return n
+}
