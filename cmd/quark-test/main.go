@@ -13,7 +13,6 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/ebpf"
-	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 	"github.com/quark-linux/quark/internal/proctext"
@@ -33,7 +32,6 @@ func main() {
 	// Children die with the thread that has started them.
 	runtime.LockOSThread()
 	scenario.Main()
-	meter.Main()
 	if err := refuse.FromEnv(); err != nil {
 		fmt.Fprintln(os.Stderr, "quark-test:", err)
 		os.Exit(101)

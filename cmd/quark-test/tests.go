@@ -48,7 +48,6 @@ var tests = []testrun.Test{
 	{Name: "t_loss", Doc: "with a stopped reader: produced = delivered + lost", Run: with(loss), Shared: tinyBuffers},
 	{Name: "t_record_wrap", Doc: "records that go over the end of a ring are right", Run: with(recordWrap), Shared: tinyBuffers},
 	{Name: "t_drop_privileges", Doc: "events keep coming without privileges", Run: with(dropPrivileges), Joint: true, Alone: true},
-	{Name: "t_cost", Doc: "monitors lose nothing, and kprobes take little more CPU time than eBPF", Run: with(cost)},
 	{Name: "t_types_guess", Doc: "types of other kernels are refused, or right", Run: with(guessedTypes)},
 	{Name: "t_types_file", Doc: "a file of types named by hand is used, and said", Run: with(typesFile)},
 	{Name: "t_fallback", Doc: "the first backend that can be opened is, and the reasons of the others are said", Run: with(fallback), NoBackend: true},
