@@ -56,7 +56,7 @@ func TestRecordLives(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := trace.NewReader(&all, trace.Options{})
+		r, err := trace.NewReader(&all)
 		if err != nil {
 			t.Fatal(err)
 		}

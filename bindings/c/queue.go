@@ -59,7 +59,7 @@ func open(attr *C.struct_quark_queue_attr) (*queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open replay: %w", err)
 	}
-	reader, err := trace.NewReader(file, trace.Options{})
+	reader, err := trace.NewReader(file)
 	if err != nil {
 		file.Close()
 		return nil, &badReplay{file.Name(), err}

@@ -16,7 +16,7 @@ func Trace(t testing.TB, file string) *trace.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := trace.NewReader(bytes.NewReader(b), trace.Options{})
+	r, err := trace.NewReader(bytes.NewReader(b))
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}

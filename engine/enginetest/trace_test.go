@@ -79,7 +79,7 @@ func TestRecordAgain(t *testing.T) {
 	}
 	_, first := recordAgain(t, m, engine.Options{})
 	for length, want := range map[int]int{1: 60, 2: 40, 100: 40} {
-		r, err := trace.NewReader(bytes.NewReader(first), trace.Options{})
+		r, err := trace.NewReader(bytes.NewReader(first))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestHost(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := trace.NewReader(&b, trace.Options{})
+		r, err := trace.NewReader(&b)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@
 // A replay promises the same raw events, read in the same portions, at the times of the recording,
 // so that the same is told of every process, except where the live engine looked at /proc after a
 // gap. It does not promise that the same events join: it is not recorded when the live engine was
-// called, or when Drain began, which holds events for less. At full speed an event is delivered the
+// called, or when Drain began, which holds events for less. In a replay an event is delivered the
 // moment it is old enough. Live it waits for the next Get, and joins what was read by then.
 //
 // A trace is a line with the version, then blocks: the length of the compressed block and

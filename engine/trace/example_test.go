@@ -29,7 +29,7 @@ func Example() {
 		return
 	}
 
-	r, err := trace.NewReader(&recording, trace.Options{})
+	r, err := trace.NewReader(&recording)
 	if err != nil {
 		fmt.Println(err)
 		return

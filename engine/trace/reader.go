@@ -11,26 +11,14 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/quark-linux/quark/engine"
 )
 
-// Options say how a trace is replayed.
-type Options struct {
-	// Speed is how much faster than it was recorded the trace is replayed: 1 is in time. 0,
-	// the default, is as fast as possible: the clock moves on whenever all that is due is
-	// delivered.
-	Speed float64
-}
-
-// maxSpeed bounds Options.Speed.
-const maxSpeed = 1e6
-
-// Reader is an [engine.Source] that replays a trace. It is an [engine.Timekeeper] and an
-// [engine.Scanner].
+// Reader is an [engine.Source] that replays a trace as fast as possible: its clock moves on
+// whenever all that is due is delivered. It is an [engine.Timekeeper] and an [engine.Scanner].
 type Reader struct {
 	from   *bufio.Reader
 	offset int64 // of the next block in the trace
@@ -47,24 +35,18 @@ type Reader struct {
 	due     uint64 // when the next events were read
 	ended   bool
 	torn    error
-
-	speed float64
-	start time.Time // when the replay began, if in time
-	now   uint64    // the time of the trace, at full speed
+	now     uint64 // the time of the trace
 }
 
 // NewReader returns a source that replays the trace that r reads. A read that fails with
 // [os.ErrDeadlineExceeded] ends the replay in order, so that SetReadDeadline of a file or
 // connection ends one that waits for more.
-func NewReader(r io.Reader, opts Options) (*Reader, error) {
-	if !(opts.Speed >= 0 && opts.Speed <= maxSpeed) {
-		return nil, fmt.Errorf("option Speed is %g: it must be from 0 to %g", opts.Speed, maxSpeed)
-	}
+func NewReader(r io.Reader) (*Reader, error) {
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
 	if err != nil {
 		return nil, fmt.Errorf("read trace: %w", err)
 	}
-	t := &Reader{from: bufio.NewReaderSize(r, 64<<10), zstd: dec, row: newRow(), speed: opts.Speed}
+	t := &Reader{from: bufio.NewReaderSize(r, 64<<10), zstd: dec, row: newRow()}
 	if err := t.readHeader(); err != nil {
 		dec.Close()
 		return nil, fmt.Errorf("read trace: %w", err)
@@ -210,7 +192,6 @@ func (t *Reader) Scan(f func(*engine.RawEvent) error) error {
 			return err
 		}
 	}
-	t.start = time.Now()
 	return nil
 }
 
@@ -219,7 +200,7 @@ func (t *Reader) Populate(to engine.Sink) error {
 	if !t.scanned {
 		t.Scan(func(*engine.RawEvent) error { return nil })
 	}
-	for now := t.time(); !t.ended && t.due <= now && to.Room() > 0; {
+	for !t.ended && t.due <= t.now && to.Room() > 0 {
 		event, err := t.next()
 		switch {
 		case err != nil:
@@ -239,23 +220,14 @@ func (t *Reader) Populate(to engine.Sink) error {
 // Clock implements engine.Timekeeper.
 func (t *Reader) Clock() engine.Clock {
 	h := &t.header
-	return engine.Clock{Now: t.time, BootOffset: h.BootOffset, Wall: h.Wall, WallError: h.WallError, Host: h.Host}
+	return engine.Clock{Now: func() uint64 { return t.now }, BootOffset: h.BootOffset, Wall: h.Wall, WallError: h.WallError, Host: h.Host}
 }
 
-func (t *Reader) time() uint64 {
-	if t.speed == 0 || t.start.IsZero() {
-		return t.now
-	}
-	return t.header.Start + uint64(float64(time.Since(t.start))*t.speed)
-}
-
-// Arm implements engine.Source. At full speed it moves the clock on to the next events, and before
+// Arm implements engine.Source. It moves the clock on to the next events, and before
 // that once to just before them: what is old enough by then is delivered without them.
 func (t *Reader) Arm(bool) bool {
 	switch {
 	case t.ended:
-	case t.speed != 0:
-		return t.due > t.time()
 	case t.now+1 < t.due:
 		t.now = t.due - 1
 	case t.now < t.due:

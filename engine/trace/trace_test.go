@@ -104,7 +104,7 @@ func TestStats(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := NewReader(&b, Options{})
+		r, err := NewReader(&b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestRecordedAgain(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewReader(bytes.NewReader(first.Bytes()), Options{})
+	r, err := NewReader(bytes.NewReader(first.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			all = append(all, reading)
 		}
-		r, err := NewReader(bytes.NewReader(record(t, interval, all[0], all[1:]...)), Options{})
+		r, err := NewReader(bytes.NewReader(record(t, interval, all[0], all[1:]...)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +288,7 @@ func TestTorn(t *testing.T) {
 	}
 	whole := record(t, interval, nil, readings...)
 	read := func(b []byte) (n int, torn error) {
-		r, err := NewReader(bytes.NewReader(b), Options{})
+		r, err := NewReader(bytes.NewReader(b))
 		if err != nil {
 			return 0, err
 		}
@@ -347,7 +347,7 @@ func TestLongTexts(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := NewReader(&b, Options{})
+		r, err := NewReader(&b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,36 +368,13 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// In time, the events come when the recording's clock would show it.
-func TestSpeed(t *testing.T) {
-	reading := []*engine.RawEvent{{PID: 1}}
-	r, err := NewReader(bytes.NewReader(record(t, interval, nil, reading, reading, reading)), Options{Speed: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, got := time.Now(), list{room: 10}
-	for err = nil; err == nil; err = r.Populate(&got) {
-		if r.Arm(true) {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	if d := time.Since(begin); d < 30*time.Millisecond || d > 5*time.Second || len(got.events) != 3 {
-		t.Errorf("300 ms took %v at tenfold speed, %d events", d, len(got.events))
-	}
-	for _, speed := range []float64{-1, 1e9} {
-		if _, err := NewReader(bytes.NewReader(nil), Options{Speed: speed}); err == nil || !strings.Contains(err.Error(), "option Speed is") {
-			t.Errorf("speed %g: %v", speed, err)
-		}
-	}
-}
-
 // FuzzReader reads what may be a trace, and the records of a block.
 func FuzzReader(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	f.Add(record(f, interval, []*engine.RawEvent{random(rnd)}, []*engine.RawEvent{random(rnd), random(rnd)}))
 	f.Add([]byte{0, 1, 1<<6 | 1, 0, 1, 'x', 2})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if r, err := NewReader(bytes.NewReader(b), Options{}); err == nil {
+		if r, err := NewReader(bytes.NewReader(b)); err == nil {
 			got := list{room: 100}
 			for err = nil; err == nil && got.Room() > 0; err = r.Populate(&got) {
 				r.Arm(true)
@@ -495,7 +472,7 @@ func BenchmarkReplay(b *testing.B) {
 	for name, opts := range map[string]engine.Options{"joined": {}, "apart": {Matrix: new(engine.Matrix)}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				r, err := NewReader(bytes.NewReader(file), Options{})
+				r, err := NewReader(bytes.NewReader(file))
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -49,7 +49,7 @@ func exportPaced(url string) {
 	}
 	f, err := os.Open("../../engine/enginetest/testdata/ebpf-6.18.trace")
 	fail(err)
-	source, err := trace.NewReader(f, trace.Options{})
+	source, err := trace.NewReader(f)
 	fail(err)
 	q, err := quark.New(source, quark.Options{})
 	fail(err)

@@ -55,7 +55,7 @@ type replay struct {
 // It has no quark.Queue, which would wait for each reading by system calls.
 func (r *Recording) play(where *filter.Filter, whole bool) (p *replay, err error) {
 	p = new(replay)
-	if p.source, err = trace.NewReader(bytes.NewReader(r.Trace), trace.Options{}); err != nil {
+	if p.source, err = trace.NewReader(bytes.NewReader(r.Trace)); err != nil {
 		return nil, err
 	}
 	clock := p.source.Clock()

@@ -106,7 +106,7 @@ func drain(t testing.TB, q *quark.Queue, f func(*quark.Event)) {
 // replay returns a queue of a recording.
 func replay(t testing.TB, recording []byte) *quark.Queue {
 	t.Helper()
-	r, err := trace.NewReader(bytes.NewReader(recording), trace.Options{})
+	r, err := trace.NewReader(bytes.NewReader(recording))
 	if err != nil {
 		t.Fatal(err)
 	}

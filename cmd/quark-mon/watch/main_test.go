@@ -49,18 +49,6 @@ func TestScripts(t *testing.T) {
 			}
 			return os.WriteFile(torn, whole[:len(whole)-20], 0o644)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// lasts DURATION COMMAND...: the command takes at least so long.
-			"lasts": func(ts *testscript.TestScript, _ bool, args []string) {
-				least, err := time.ParseDuration(args[0])
-				ts.Check(err)
-				begin := time.Now()
-				ts.Check(ts.Exec(args[1], args[2:]...))
-				if d := time.Since(begin); d < least {
-					ts.Fatalf("it lasted %v, less than %v", d, least)
-				}
-			},
-		},
 		Condition: func(cond string) (bool, error) {
 			return cond == "root" && os.Getuid() == 0, nil
 		},

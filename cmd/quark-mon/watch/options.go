@@ -38,7 +38,6 @@ type options struct {
 	rotateSize           byteSize
 	rotating             output.Options
 	quiet                bool
-	speed                float64
 }
 
 func newFlags(o *options) *pflag.FlagSet {
@@ -46,7 +45,6 @@ func newFlags(o *options) *pflag.FlagSet {
 	command.Group(all, "Where events come from", func(f *pflag.FlagSet) {
 		o.Backend(f)
 		f.StringVarP(&o.replay, "replay", "R", "", "show what is recorded in this `file`")
-		f.Float64Var(&o.speed, "speed", 0, "with -R: so many times as fast as it was recorded; 1 is in time (default as fast as possible)")
 	})
 	command.Group(all, "Which events", func(f *pflag.FlagSet) {
 		o.Events(f)
@@ -98,7 +96,7 @@ func usageOf(name string) string {
 const synopsis = `[tree | stats | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
 [--audit-enable] [-P PPID] [--hold-time D]
 [--output TARGET [--rotate-size SIZE] [--rotate-every D] [--keep N]]
-[-w FILE] [-R FILE [--speed N]] [-C FILE] [--metrics ADDRESS] [--otlp URL]
+[-w FILE] [-R FILE] [-C FILE] [--metrics ADDRESS] [--otlp URL]
 [--text | --names --host -j | --ecs | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
 [--users LIST] [--environ LIST [--redact LIST]]
 [--taskstats]
@@ -150,9 +148,6 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 	}
 	if o.replay != "" && f.Changed("proc") {
 		return nil, errors.New("--proc has no meaning with -R: leave one out")
-	}
-	if f.Changed("speed") && (o.replay == "" || !(o.speed > 0)) {
-		return nil, fmt.Errorf("--speed %g: must be above 0, and needs -R", o.speed)
 	}
 	if err := o.chooseForm(f, out); err != nil {
 		return nil, err

@@ -153,7 +153,7 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		m.q, err = quark.Open(m.Queue)
 		return err
 	}
-	m.replayed, err = selection.Await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording, trace.Options{Speed: m.speed}) })
+	m.replayed, err = selection.Await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording) })
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: ended before its beginning was read", m.replay)
 	}

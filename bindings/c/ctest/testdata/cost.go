@@ -23,7 +23,7 @@ func main() {
 	for range rounds {
 		file, err := os.Open(os.Args[1])
 		check(err)
-		reader, err := trace.NewReader(file, trace.Options{})
+		reader, err := trace.NewReader(file)
 		check(err)
 		q, err := quark.New(reader, quark.Options{})
 		check(err)
