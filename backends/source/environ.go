@@ -1,7 +1,6 @@
 package source
 
 import (
-	"fmt"
 	"strings"
 	"unsafe"
 
@@ -15,56 +14,38 @@ import (
 type Environ struct {
 	// Names are the variables that are reported, such as "LD_*", "PATH"; "*" for all.
 	Names []string
-	// Redacted are those of them of which only the name is. Nothing keeps their values: neither
-	// a recording nor a process in the table.
-	Redacted []string
 }
-
-// Redacted is the value of a variable that is redacted.
-const Redacted = "[redacted]"
 
 // Wanted reports whether any variable is reported.
 func (e *Environ) Wanted() bool { return len(e.Names) > 0 }
 
-// Has reports whether the variable of that name is reported, with its value. If a pattern can't be
-// used, which Compile says, all are.
+// Has reports whether the variable of that name is reported. If Compile rejects a pattern, all are.
 func (e *Environ) Has(name string) bool {
 	v, err := e.Compile()
-	return err != nil || v != nil && anyMatches(v.names, name) && !anyMatches(v.redacted, name)
+	return err != nil || v != nil && anyMatches(v.names, name)
 }
 
 // NoEnviron is the row of a source that is not asked for the environment.
 var NoEnviron = engine.Capability{Via: "needs Options.Environ"}
 
 // Variables is a compiled Environ. Several goroutines may use one.
-type Variables struct{ names, redacted []glob.Glob }
+type Variables struct{ names []glob.Glob }
 
 // Compile returns nil if no variable is reported, and an *[engine.OptionError] if a pattern can't
 // be used.
 func (e *Environ) Compile() (*Variables, error) {
-	if len(e.Redacted) > 0 && !e.Wanted() {
-		return nil, wrong("Environ.Redacted", e.Redacted, fmt.Errorf("Environ.Names is empty"))
+	if !e.Wanted() {
+		return nil, nil
 	}
-	names, err := compile("Environ.Names", e.Names)
-	if err != nil || names == nil {
-		return nil, err
-	}
-	redacted, err := compile("Environ.Redacted", e.Redacted)
-	if err != nil {
-		return nil, err
-	}
-	return &Variables{names, redacted}, nil
-}
-
-func compile(option string, patterns []string) (globs []glob.Glob, err error) {
-	for _, p := range patterns {
+	v := new(Variables)
+	for _, p := range e.Names {
 		g, err := glob.Compile(p)
 		if err != nil {
-			return nil, wrong(option, p, err)
+			return nil, wrong("Environ.Names", p, err)
 		}
-		globs = append(globs, g)
+		v.names = append(v.names, g)
 	}
-	return globs, nil
+	return v, nil
 }
 
 // Set sets FieldEnviron of ev to the variables of all that are reported. all is what NULs end; cut
@@ -80,11 +61,7 @@ func (v *Variables) Set(ev *engine.RawEvent, all []byte, cut bool) {
 		if !whole && cut && !ended || !anyMatches(v.names, name) {
 			continue
 		}
-		if whole && anyMatches(v.redacted, name) {
-			kept = append(append(append(kept, name...), '='), Redacted...)
-		} else {
-			kept = append(kept, variable...)
-		}
+		kept = append(kept, variable...)
 		if ended || !cut {
 			kept = append(kept, 0)
 		}

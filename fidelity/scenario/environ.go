@@ -9,7 +9,7 @@ import (
 )
 
 // Environ is what queues have to ask for that watch the scenario of this name.
-var Environ = source.Environ{Names: []string{"A*", "TOKEN", "NONE"}, Redacted: []string{"TOK*", "AWAY*"}}
+var Environ = source.Environ{Names: []string{"A*", "TOKEN", "NONE"}}
 
 // withEnviron appends the execution of a program with an environment, of which reported is told.
 func (p *process) withEnviron(path string, s truth.State, env []string, reported ...string) *process {
@@ -28,8 +28,8 @@ func environ(d *director) {
 	for _, c := range []struct{ env, reported []string }{
 		{nil, nil},
 		{[]string{"B=1", "TO=2"}, nil},
-		{[]string{"A=1", "B=secret", "A=again", "A", "AWAY=secret", "TOKEN=secret", "TOKENS=x", "A=x=\xff\n", "AWAY/T=secret"},
-			[]string{"A=1", "A=again", "A", "AWAY=[redacted]", "TOKEN=[redacted]", "A=x=\xff\n", "AWAY/T=[redacted]"}},
+		{[]string{"A=1", "B=2", "A=again", "A", "AWAY=3", "TOKEN=4", "TOKENS=x", "A=x=\xff\n", "AWAY/T=5"},
+			[]string{"A=1", "A=again", "A", "AWAY=3", "TOKEN=4", "A=x=\xff\n", "AWAY/T=5"}},
 		{[]string{"B=" + strings.Repeat("b", 15000), "A=after"}, []string{"A=after"}},
 	} {
 		d.do(d.light().withEnviron(path, s, c.env, c.reported...))

@@ -42,7 +42,6 @@ func (o *Options) Events(f *pflag.FlagSet) {
 	f.Func("users", "report only processes of these `users`, a list of ids or names; the kernel leaves out the others (eBPF only)", o.setUsers)
 	f.BoolVarP(&o.Queue.Threads, "threads", "t", false, "also show events of single threads")
 	f.StringSliceVar(&o.Queue.Environ.Names, "environ", nil, "also the variables with which programs are started: a `list` of names such as LD_*, or * for all")
-	f.StringSliceVar(&o.Queue.Environ.Redacted, "redact", nil, "with --environ: do not tell the values of these variables, a `list` of names such as *KEY*")
 	f.BoolVar(&o.Queue.CNProc.TaskStats, "taskstats", false, "with the proc connector: also what each process has used at its end")
 }
 
@@ -91,7 +90,7 @@ func KindNames() (names []string) {
 }
 
 // ofKernel are the options that have no meaning for a recording.
-var ofKernel = []string{"ebpf", "kprobe", "cnproc", "backend", "interval", "audit-enable", "btf", "threads", "events", "exits", "users", "failed-execs", "environ", "redact", "taskstats"}
+var ofKernel = []string{"ebpf", "kprobe", "cnproc", "backend", "interval", "audit-enable", "btf", "threads", "events", "exits", "users", "failed-execs", "environ", "taskstats"}
 
 // Finish checks the parsed options and completes Queue. It waits for rules no longer than ctx. With
 // replay the events come from a recording.
@@ -137,7 +136,7 @@ func (o *Options) Finish(ctx context.Context, f *pflag.FlagSet, replay bool) err
 	}
 	for _, name := range o.Queue.Where.Variables() {
 		if !replay && !o.Queue.Environ.Has(name) {
-			return fmt.Errorf("env.%s in a filter: needs --environ %s, and no --redact of it", name, name)
+			return fmt.Errorf("env.%s in a filter: needs --environ %s", name, name)
 		}
 	}
 	return nil

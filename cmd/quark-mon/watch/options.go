@@ -98,7 +98,7 @@ const synopsis = `[tree | stats | top] [-bcDegjkMpqstvVh] [--backend NAME]... [-
 [--output TARGET [--rotate-size SIZE] [--rotate-every D] [--keep N]]
 [-w FILE] [-R FILE] [-C FILE] [--metrics ADDRESS] [--otlp URL]
 [--text | --names --host -j | --ecs | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
-[--users LIST] [--environ LIST [--redact LIST]]
+[--users LIST] [--environ LIST]
 [--taskstats]
 [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
 [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
