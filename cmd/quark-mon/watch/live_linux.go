@@ -84,7 +84,7 @@ func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 // checkTerminal returns why top can't be shown on out.
 func checkTerminal(out io.Writer) error {
 	if terminal(out) < 0 {
-		return errors.New("top needs a terminal, and its output is none: stats prints counts, -M -j statistics")
+		return errors.New("top needs a terminal, and its output is none: -M -j prints statistics")
 	}
 	if t := os.Getenv("TERM"); t == "" || t == "dumb" {
 		return fmt.Errorf("top needs a terminal whose cursor moves: TERM is %q", t)

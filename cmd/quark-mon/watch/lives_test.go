@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -77,39 +76,5 @@ func TestLivesOnPages(t *testing.T) {
 				t.Errorf("of height %d: a heading is below %q", height, above)
 			}
 		}
-	}
-}
-
-func TestTally(t *testing.T) {
-	q, err := quark.New(family(), quark.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close()
-	counted := newTally()
-	for ev, err := range q.Events(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		counted.count(ev, q.Clock())
-	}
-	var out bytes.Buffer
-	for _, asJSON := range []bool{false, true} {
-		if err := counted.write(&out, asJSON); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden.Compare(t, "testdata/tally.golden", out.Bytes())
-}
-
-// There is room for a number of names, and all is counted.
-func TestTallyOfManyNames(t *testing.T) {
-	counted := newTally()
-	for i := range maxCommands + 5 {
-		p := &quark.Process{Comm: string(rune(i + 0x10000)), Task: quark.Task{Known: quark.SetOf(quark.FieldComm)}}
-		counted.count(&quark.Event{Events: quark.EventExit, Process: p}, &quark.Clock{})
-	}
-	if all := counted.all(); len(all) != maxCommands+1 || !all[maxCommands].Others || all[maxCommands].Unknown != 5 {
-		t.Errorf("%d commands, the last one is %+v", len(all), all[len(all)-1])
 	}
 }

@@ -86,11 +86,8 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if o.hash {
 		m.hasher = newHasher(m.out, o.json, stop)
 	}
-	switch o.verb {
-	case "tree":
+	if o.verb == "tree" {
 		m.lives = &lives{screen: m.screen, q: q}
-	case "stats":
-		m.tally = newTally()
 	}
 	switch {
 	case o.count:
@@ -199,7 +196,6 @@ type monitor struct {
 	ecs    *ecs.Encoder // nil without --ecs
 	hasher *hasher      // nil without --hash; it has out
 	lives  *lives       // of tree
-	tally  *tally       // of stats
 	live   *live        // of top
 	screen *screen      // nil unless events are printed as lines
 	stats  io.Writer    // of a line of statistics once a second; nil without
@@ -355,9 +351,6 @@ func (m *monitor) print(ev *quark.Event) error {
 		return nil
 	}
 	switch {
-	case m.tally != nil:
-		m.tally.count(ev, m.q.Clock())
-		return nil
 	case m.live != nil:
 		m.live.count(ev)
 		return nil
@@ -429,11 +422,6 @@ func (m *monitor) finish(errw io.Writer) error {
 	}
 	if m.hasher != nil {
 		if err := m.hasher.close(); err != nil {
-			return err
-		}
-	}
-	if m.tally != nil {
-		if err := m.tally.write(m.out, m.json); err != nil {
 			return err
 		}
 	}

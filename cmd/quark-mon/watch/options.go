@@ -25,7 +25,7 @@ type options struct {
 	names, ecs           bool
 	host, hash           bool
 	columns              string
-	verb                 string // "tree", "stats", "top" or nothing
+	verb                 string // "tree", "top" or nothing
 	duration             time.Duration
 	shown                []line.Column // nil unless events are printed as lines
 	count                bool
@@ -93,7 +93,7 @@ func usageOf(name string) string {
 	return usage + strings.ReplaceAll(synopsis, "\n", "\n"+room) + "\n       " + name + " completion bash|zsh|fish\n\n" + about
 }
 
-const synopsis = `[tree | stats | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
+const synopsis = `[tree | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
 [--audit-enable] [-P PPID] [--hold-time D]
 [--output TARGET [--rotate-size SIZE] [--rotate-every D] [--keep N]]
 [-w FILE] [-R FILE] [-C FILE] [--metrics ADDRESS] [--otlp URL]
@@ -105,8 +105,7 @@ const synopsis = `[tree | stats | top] [-bcDegjkMpqstvVh] [--backend NAME]... [-
 [--failed] [--filter EXPRESSION] [--rules FILE]`
 
 const about = `Prints what processes do until it is interrupted, then its statistics to
-standard error. tree prints it as a tree, and stats at the end how often which
-command was executed, ended and failed. top shows on a terminal how much
+standard error. tree prints it as a tree. top shows on a terminal how much
 happens, below which processes, and what fails. completion prints what makes a
 shell complete the options.
 Without -b, -k, -c and --backend the best of ebpf, kprobe and cnproc that works is
@@ -126,7 +125,7 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 	operands := f.Args()
 	if len(operands) > 0 {
 		switch operands[0] {
-		case "tree", "stats", "top":
+		case "tree", "top":
 			o.verb, operands = operands[0], operands[1:]
 		}
 	}
@@ -167,7 +166,7 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 
 // syntax returns what the options do not tell of the arguments.
 func syntax() command.Syntax {
-	return command.Syntax{Usage: usageOf(program()), Words: []string{"tree", "stats", "top"}, Values: map[string]command.Values{
+	return command.Syntax{Usage: usageOf(program()), Words: []string{"tree", "top"}, Values: map[string]command.Values{
 		"events": {List: selection.KindNames(), Many: true}, "columns": {List: line.Names(), Many: true}, "exits": {List: []string{"all", "nonzero"}},
 		"backend": {List: quark.EveryBackend.Names()},
 	}}
@@ -195,16 +194,14 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		return errors.New("--hash has a meaning only with -j or --text, for events of this host, and not with -D: leave it out")
 	}
 	for _, name := range map[string][]string{
-		"tree":  {"text", "json", "ecs", "lineage", "count", "quiet", "output"},
-		"stats": {"columns", "text", "ecs", "lineage", "count", "quiet", "output"},
-		"top":   {"columns", "text", "json", "ecs", "lineage", "count", "quiet", "output", "replay"},
+		"tree": {"text", "json", "ecs", "lineage", "count", "quiet", "output"},
+		"top":  {"columns", "text", "json", "ecs", "lineage", "count", "quiet", "output", "replay"},
 	}[o.verb] {
 		if f.Changed(name) {
 			return fmt.Errorf("--%s has no meaning with %s: leave one out", name, o.verb)
 		}
 	}
 	switch {
-	case o.verb == "stats":
 	case o.verb == "top":
 		if o.Queue.HoldTime == 0 {
 			o.Queue.HoldTime = time.Second
