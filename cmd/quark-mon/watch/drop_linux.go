@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -50,24 +49,4 @@ func dropPrivileges() error {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	return nil
-}
-
-// freeProgram gives back the pages of the program itself, of which opening has needed most and what
-// follows needs few. Those that are needed again are mapped again.
-func freeProgram() {
-	self, _ := os.Readlink("/proc/self/exe")
-	smaps, _ := os.ReadFile("/proc/self/smaps")
-	var start, end uintptr
-	for line := range strings.Lines(string(smaps)) {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) == 6 && fields[5] == self && (fields[1] == "r-xp" || fields[1] == "r--p"):
-			fmt.Sscanf(fields[0], "%x-%x", &start, &end)
-		case len(fields) > 1 && fields[0] == "Anonymous:":
-			if fields[1] == "0" && end > start { // all of it is as in the file
-				unix.RawSyscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED)
-			}
-			start, end = 0, 0
-		}
-	}
 }

@@ -10,5 +10,3 @@ import (
 func dropPrivileges() error {
 	return fmt.Errorf("%w: -D is for Linux: leave it out", errors.ErrUnsupported)
 }
-
-func freeProgram() {}

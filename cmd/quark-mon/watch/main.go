@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -49,13 +47,6 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if exporters == nil && o.exports() {
 		return becomeExport()
 	}
-	// The garbage collector runs when the heap has doubled, which would be often with a heap
-	// this small. Ballast makes it larger. It takes no memory, as nothing touches it: it comes
-	// before what is freed, because memory that is used again is cleared first.
-	ballast := make([]byte, 16<<20)
-	// While opening it runs after each 4 MiB, a quarter of the ballast: what opening needs and
-	// is freed below would be the most memory that the program ever has.
-	percent := debug.SetGCPercent(25)
 	m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
 	opening, cancel := ctx, func() {}
 	if o.duration > 0 {
@@ -63,7 +54,6 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	}
 	err = m.open(opening)
 	cancel()
-	debug.SetGCPercent(percent)
 	if err != nil {
 		return err
 	}
@@ -82,9 +72,6 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 		m.ecs.Names = m.known
 	} else if o.json {
 		m.names = m.known
-	}
-	if o.hash {
-		m.hasher = newHasher(m.out, o.json, stop)
 	}
 	if o.verb == "tree" {
 		m.lives = &lives{screen: m.screen, q: q}
@@ -111,8 +98,6 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if !o.quiet && o.outputTo == "" && closed(out) {
 		fmt.Fprintln(errw, "quark-mon: standard output is closed, or /dev/null: what is printed there is lost (-q prints nothing)")
 	}
-	debug.FreeOSMemory()
-	freeProgram() // while /proc is there
 	if o.drop {
 		if err := dropPrivileges(); err != nil {
 			return errors.Join(err, m.close(errw))
@@ -125,7 +110,6 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 		defer time.AfterFunc(o.duration, stop).Stop()
 	}
 	err = m.watch(ctx)
-	runtime.KeepAlive(ballast)
 	if m.live != nil {
 		m.live.close()
 	}
@@ -194,7 +178,6 @@ type monitor struct {
 	known  *quark.Names // nil without --names
 	names  *quark.Names // the same, if lines are to have them added
 	ecs    *ecs.Encoder // nil without --ecs
-	hasher *hasher      // nil without --hash; it has out
 	lives  *lives       // of tree
 	live   *live        // of top
 	screen *screen      // nil unless events are printed as lines
@@ -257,7 +240,7 @@ func (m *monitor) watch(ctx context.Context) error {
 	m.tick = time.Now().Add(time.Second)
 	if m.host {
 		m.line = append(m.q.Clock().Host.AppendJSON(append(m.line[:0], `{"host":`...)), "}\n"...)
-		if err := m.write(nil); err != nil {
+		if err := m.write(); err != nil {
 			return err
 		}
 	}
@@ -317,7 +300,7 @@ func (m *monitor) rest() error {
 			timeout = max(0, time.Until(m.tick))
 		}
 	}
-	if err := m.flush(); err != nil {
+	if err := m.out.Flush(); err != nil {
 		return err
 	}
 	if m.screen != nil {
@@ -343,7 +326,7 @@ func (m *monitor) snapshot() error {
 			return err
 		}
 	}
-	return m.flush()
+	return m.out.Flush()
 }
 
 func (m *monitor) print(ev *quark.Event) error {
@@ -380,28 +363,17 @@ func (m *monitor) print(ev *quark.Event) error {
 		m.output.Put(ev, m.line)
 		return nil
 	}
-	return m.write(ev.Process)
+	return m.write()
 }
 
-// write prints m.line, which is of process p or of none.
-func (m *monitor) write(p *quark.Process) error {
+// write prints m.line.
+func (m *monitor) write() error {
 	if m.output != nil {
 		m.output.Put(nil, m.line)
 		return nil
 	}
-	if m.hasher != nil {
-		return m.hasher.print(m.line, p)
-	}
 	_, err := m.out.Write(m.line)
 	return err
-}
-
-// flush writes what is printed.
-func (m *monitor) flush() error {
-	if m.hasher != nil {
-		return nil // it does so itself
-	}
-	return m.out.Flush()
 }
 
 // finish prints what is still held, then the statistics.
@@ -417,11 +389,6 @@ func (m *monitor) finish(errw io.Writer) error {
 			break
 		}
 		if err := m.q.Block(-1); err != nil {
-			return err
-		}
-	}
-	if m.hasher != nil {
-		if err := m.hasher.close(); err != nil {
 			return err
 		}
 	}

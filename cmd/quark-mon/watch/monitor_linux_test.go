@@ -3,7 +3,6 @@ package watch
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,39 +152,6 @@ func TestJSONEvents(t *testing.T) {
 			}
 		})
 	}
-}
-
-// With --hash the digest of the shell is among what is printed, at once and at the end.
-func TestHash(t *testing.T) {
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(shell)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := fmt.Sprintf("%x", sha256.Sum256(b))
-	r := start(t, "-b", "-s", "--text", "--hash", "--hold-time", "50ms", "-P", strconv.Itoa(os.Getpid()))
-	sh(t, "exit 6")
-	for {
-		line, err := r.out.ReadString('\n')
-		if err != nil {
-			t.Fatalf("no digest within %v", deadline)
-		}
-		if strings.HasPrefix(line, "  FILE\tsha256="+want) {
-			break
-		}
-	}
-	sh(t, "exit 7")
-	if err := r.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	rest, err := io.ReadAll(r.out)
-	if _, last, ok := strings.Cut(string(rest), "exit_code=7"); err != nil || !ok || !strings.Contains(last, want) {
-		t.Errorf("%v: %s", err, rest)
-	}
-	r.end(t)
 }
 
 // The hold does not delay the end: what was seen is printed at once.

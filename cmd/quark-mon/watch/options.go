@@ -23,7 +23,7 @@ type options struct {
 	drop                 bool
 	json, lineage, text  bool
 	names, ecs           bool
-	host, hash           bool
+	host                 bool
 	columns              string
 	verb                 string // "tree", "top" or nothing
 	duration             time.Duration
@@ -57,7 +57,6 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
 		f.BoolVar(&o.ecs, "ecs", false, "a document of the Elastic Common Schema a line")
 		f.BoolVar(&o.names, "names", false, "with -j, --ecs or --otlp: also the names that this host has for users and groups")
-		f.BoolVar(&o.hash, "hash", false, "with -j or --text: also the SHA-256 and the capabilities of the file that a process executes")
 		f.BoolVar(&o.host, "host", false, "with -j: first a line with the host that the events are of")
 		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
 		f.BoolVarP(&o.count, "count", "M", false, "no events but statistics once a second")
@@ -97,7 +96,7 @@ const synopsis = `[tree | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interva
 [--audit-enable] [-P PPID] [--hold-time D]
 [--output TARGET [--rotate-size SIZE] [--rotate-every D] [--keep N]]
 [-w FILE] [-R FILE] [-C FILE] [--metrics ADDRESS] [--otlp URL]
-[--text | --names --host -j | --ecs | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
+[--text | --names --host -j | --ecs | --columns LIST] [--events LIST] [--exits all|nonzero] [--failed-execs]
 [--users LIST] [--environ LIST]
 [--taskstats]
 [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
@@ -177,9 +176,9 @@ func syntax() command.Syntax {
 func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 	columns := f.Changed("columns")
 	for _, pair := range [][2]string{{"text", "json"}, {"columns", "json"}, {"columns", "text"}, {"columns", "lineage"}, {"columns", "count"},
-		{"quiet", "json"}, {"quiet", "text"}, {"quiet", "columns"}, {"quiet", "lineage"}, {"quiet", "count"}, {"quiet", "ecs"}, {"quiet", "hash"},
-		{"output", "quiet"}, {"output", "columns"}, {"output", "count"}, {"output", "hash"},
-		{"ecs", "json"}, {"ecs", "text"}, {"ecs", "columns"}, {"ecs", "lineage"}, {"ecs", "count"}, {"ecs", "hash"}} {
+		{"quiet", "json"}, {"quiet", "text"}, {"quiet", "columns"}, {"quiet", "lineage"}, {"quiet", "count"}, {"quiet", "ecs"},
+		{"output", "quiet"}, {"output", "columns"}, {"output", "count"},
+		{"ecs", "json"}, {"ecs", "text"}, {"ecs", "columns"}, {"ecs", "lineage"}, {"ecs", "count"}} {
 		if f.Changed(pair[0]) && f.Changed(pair[1]) {
 			return fmt.Errorf("--%s and --%s exclude each other: leave one out", pair[0], pair[1])
 		}
@@ -189,9 +188,6 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 	}
 	if o.host && (!o.json || o.count || o.verb != "") {
 		return errors.New("--host has a meaning only with -j, and for events: leave it out")
-	}
-	if o.hash && (o.count || o.verb != "" || columns || o.replay != "" || o.drop) {
-		return errors.New("--hash has a meaning only with -j or --text, for events of this host, and not with -D: leave it out")
 	}
 	for _, name := range map[string][]string{
 		"tree": {"text", "json", "ecs", "lineage", "count", "quiet", "output"},
@@ -213,7 +209,7 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		}
 	case o.verb == "tree":
 		o.shown, err = line.Parse(treeColumns)
-	case !o.quiet && o.outputTo == "" && !o.text && !o.json && !o.ecs && !o.lineage && !o.count && !o.hash && terminal(out) >= 0:
+	case !o.quiet && o.outputTo == "" && !o.text && !o.json && !o.ecs && !o.lineage && !o.count && terminal(out) >= 0:
 		o.shown, err = line.Parse(line.Default)
 	}
 	return err
