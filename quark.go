@@ -79,14 +79,6 @@ type Options struct {
 	// command in PATH makes several. It makes all system calls a little slower.
 	FailedExecs bool
 
-	// Users, if not empty, are up to 16 users: a process that is made from now on is reported
-	// only if its real user id is one of these, at its birth or, from that event on, at a later
-	// one. The kernel says nothing of the others, which is what makes this cheaper than Where:
-	// the table lacks them, also as parents and ancestors, and what depends on them is unknown.
-	// Processes that exist already, and all that were reported once, are reported to their
-	// ends. Only the eBPF backend can do this; others are passed over.
-	Users []uint32
-
 	// Exits selects the ends that are reported. With ExitsNonzero a process that ends with
 	// status 0 leaves the table unseen. With EXIT alone in Kinds the proc connector (Linux
 	// 6.6) then makes messages of failing threads only: the exit status is carried where
@@ -169,7 +161,7 @@ func Open(opts Options) (*Queue, error) {
 func (o *Options) backends() backends.Options {
 	return backends.Options{
 		Allowed: o.Backends, Strict: o.Strict,
-		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, Users: o.Users, BTF: o.BTF,
+		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, BTF: o.BTF,
 			Environ: o.Environ, HoldTime: cmp.Or(o.HoldTime, engine.DefaultHoldTime)},
 		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc, Tracepoint: o.Tracepoint, Taskstats: o.Taskstats, ProcPoll: o.ProcPoll, Audit: o.Audit,
 	}
@@ -193,7 +185,7 @@ func (o *Options) kinds() Events {
 // New returns a queue of the events of any source, such as a recording or a test's: it uses neither
 // the kernel nor /proc, and works on every system. On other systems than Linux the source must have
 // no descriptor. Options that are for backends have no effect, but fail with a wrong value:
-// Backends, Strict, Kinds, FailedExecs, Users, Exits, Environ, BTF, Threads, EBPF and those of
+// Backends, Strict, Kinds, FailedExecs, Exits, Environ, BTF, Threads, EBPF and those of
 // other backends. If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the
 // time and the first processes from it. Close closes the source, as New does if it fails.
 func New(src Source, opts Options) (*Queue, error) {

@@ -137,10 +137,6 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 		if n.backend&cmp.Or(opts.Allowed, All) == 0 {
 			continue
 		}
-		if len(opts.Shared.Users) > 0 && n.backend != EBPF {
-			failed = append(failed, Attempt{n.name, fmt.Errorf("it can't leave out the processes of users in the kernel: %w", errors.ErrUnsupported)})
-			continue
-		}
 		s, err := backends[n.backend].open(&opts)
 		if err == nil {
 			return s, failed, nil

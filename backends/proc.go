@@ -35,23 +35,6 @@ func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 }
 
 func (p proc) Scan(f func(*engine.RawEvent) error) error {
-	type follower interface {
-		// Follow has the source report all events of some processes, and of others those
-		// that its options ask for. In between scan reads the processes that exist.
-		Follow(pids []uint32, scan func() error) error
-	}
-	s, ok := p.source.(follower)
-	if !ok {
-		return p.scan(f)
-	}
-	pids, err := p.PIDs()
-	if err != nil {
-		return err
-	}
-	return s.Follow(pids, func() error { return p.scan(f) })
-}
-
-func (p proc) scan(f func(*engine.RawEvent) error) error {
 	type snapshotter interface {
 		Snapshot(*procfs.Reader, func(*engine.RawEvent) error) error
 	}

@@ -72,7 +72,7 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	l.findCast(kernel)
 	if perf == "" {
 		spec.Maps[programsMapRing].MaxEntries = uint32(size)
-	} else if err := l.prepareForPerf(shared); err != nil {
+	} else if err := l.prepareForPerf(); err != nil {
 		return nil, err
 	}
 	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus) + 1
@@ -95,18 +95,14 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 		l.set(programsVarWantEnviron, flag(shared.Environ.Wanted())),
 		l.set(programsVarSnapshotSlot, slotCount(cpus)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
-		l.setUsers(shared.Users),
 	)
 }
 
 // prepareForPerf sets up the maps for perf buffers, and for a kernel that has no maps that can be
 // mapped.
-func (l *loader) prepareForPerf(shared *source.Options) error {
+func (l *loader) prepareForPerf() error {
 	l.plain = hideMappable || errors.Is(features.HaveMapFlag(features.BPF_F_MMAPABLE), ebpf.ErrNotSupported)
 	if l.plain {
-		if len(shared.Users) > 0 {
-			return fmt.Errorf("leave out the processes of users (Options.Users): the kernel has no maps that can be mapped (Linux 5.5): %w", errors.ErrUnsupported)
-		}
 		for _, m := range l.spec.Maps {
 			m.Flags &^= unix.BPF_F_MMAPABLE
 		}
@@ -115,16 +111,6 @@ func (l *loader) prepareForPerf(shared *source.Options) error {
 		return l.lowerLimits()
 	}
 	return nil
-}
-
-func (l *loader) setUsers(users []uint32) error {
-	if len(users) == 0 {
-		return nil
-	}
-	l.spec.Maps[programsMapFollowed].MaxEntries = followedPages
-	var all [source.MaxUsers]uint32
-	copy(all[:], users)
-	return errors.Join(l.set(programsVarUserCount, uint32(len(users))), l.set(programsVarUsers, all))
 }
 
 // exitBits returns the bits of which a wait status has to have one, 0 for all exits.

@@ -67,9 +67,6 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 }
 
 func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
-	if err := l.set(programsVarTwinned, flag(preemptible())); err != nil {
-		return err
-	}
 	var names []string
 	var hooks []hook
 	for _, h := range required {
@@ -169,12 +166,11 @@ func (s *Source) share(l *loader) (err error) {
 		return err
 	}
 	armed, nudged, images := l.spec.Variables[programsVarArmed], l.spec.Variables[programsVarNudged], l.spec.Variables[programsVarImagesOnly]
-	scoped := l.spec.Variables[programsVarScoped]
 	variables := s.maps[armed.SectionName]
 	if variables == nil {
 		return fmt.Errorf("the programs have no section %s", armed.SectionName)
 	}
-	if s.control, err = openControl(variables, l.plain, armed.Offset, nudged.Offset, images.Offset, scoped.Offset); err != nil {
+	if s.control, err = openControl(variables, l.plain, armed.Offset, nudged.Offset, images.Offset); err != nil {
 		return err
 	}
 	if s.counters, err = openCounters(s.maps[programsMapCounters], l.plain); err != nil {

@@ -302,7 +302,7 @@ func TestInlineConstants(t *testing.T) {
 			}
 		}
 	}
-	if before < 100 || after > 0 || found == 0 {
+	if before < 40 || after > 0 || found == 0 {
 		t.Errorf("%d of %d reads are left, %d have the value that was set", after, before, found)
 	}
 }

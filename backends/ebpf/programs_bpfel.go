@@ -147,11 +147,6 @@ type programsExitEvent struct {
 	}
 }
 
-type programsFollowingPage struct {
-	_  structs.HostLayout
-	Of [4096]uint8
-}
-
 type programsTallies struct {
 	_    structs.HostLayout
 	Kind [8]programsTally
@@ -215,7 +210,6 @@ const (
 	programsMapClaims                = "claims"
 	programsMapCounters              = "counters"
 	programsMapExecCalls             = "exec_calls"
-	programsMapFollowed              = "followed"
 	programsMapFreeSlots             = "free_slots"
 	programsMapGroups                = "groups"
 	programsMapHandlers              = "handlers"
@@ -261,13 +255,9 @@ const (
 	programsVarImagesOnly            = "images_only"
 	programsVarNudged                = "nudged"
 	programsVarResultOffset          = "result_offset"
-	programsVarScoped                = "scoped"
 	programsVarSecondArgumentOffset  = "second_argument_offset"
 	programsVarSnapshotSlot          = "snapshot_slot"
 	programsVarSyscallOffset         = "syscall_offset"
-	programsVarTwinned               = "twinned"
-	programsVarUserCount             = "user_count"
-	programsVarUsers                 = "users"
 	programsVarWakeLevel             = "wake_level"
 	programsVarWantEnviron           = "want_environ"
 	programsVarWantThreads           = "want_threads"

@@ -17,7 +17,6 @@ type control struct {
 	memory        []byte
 	armed, nudged *uint32
 	imagesOnly    *uint32
-	scoped        *uint32
 	// plain is not nil if the kernel can't map the map, as before Linux 5.5: then memory is a
 	// copy.
 	plain *plainMap
@@ -28,10 +27,10 @@ var hideMappable = false
 
 // openControl makes the programs' zero-initialised data writable, in which the variables have these
 // offsets.
-func openControl(data *ebpf.Map, plain bool, armed, nudged, images, scoped uint32) (*control, error) {
+func openControl(data *ebpf.Map, plain bool, armed, nudged, images uint32) (*control, error) {
 	size := min(os.Getpagesize(), int(data.ValueSize()))
-	if end := max(armed, nudged, images, scoped) + 4; int(end) > size || (armed|nudged|images|scoped)%4 != 0 {
-		return nil, fmt.Errorf("map variables: offsets %d, %d, %d and %d", armed, nudged, images, scoped)
+	if end := max(armed, nudged, images) + 4; int(end) > size || (armed|nudged|images)%4 != 0 {
+		return nil, fmt.Errorf("map variables: offsets %d, %d and %d", armed, nudged, images)
 	}
 	c := &control{}
 	if plain {
@@ -43,7 +42,7 @@ func openControl(data *ebpf.Map, plain bool, armed, nudged, images, scoped uint3
 		}
 	}
 	at := func(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&c.memory[offset])) }
-	c.armed, c.nudged, c.imagesOnly, c.scoped = at(armed), at(nudged), at(images), at(scoped)
+	c.armed, c.nudged, c.imagesOnly = at(armed), at(nudged), at(images)
 	return c, nil
 }
 

@@ -7,17 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// window is the part of a map that is mapped, of a ring's data or of an array. The kernel would map
+// window is the part of a ring's data that is mapped. The kernel would map
 // all of it, a ring twice in a row, so that every record is one slice; but each mapping counts as
 // memory of the process, and most of a large ring waits unused for a storm.
 type window struct {
-	fd       int
-	before   int64  // bytes before the data, with what the file begins
-	size     uint64 // of the part, a power of two
-	writable bool
-	start    uint64 // of the part, from the beginning of the data
-	part     []byte // nil before the first call of from
-	err      error  // why it could not be moved
+	fd     int
+	before int64  // bytes before the data, with what the file begins
+	size   uint64 // of the part, a power of two
+	start  uint64 // of the part, from the beginning of the data
+	part   []byte // nil before the first call of from
+	err    error  // why it could not be moved
 }
 
 // windowSize is that of a ring: all of the smallest one, which never moves then. A move maps each
@@ -50,15 +49,11 @@ func (w *window) move(at uint64) []byte {
 // mapAt maps the part at an offset of the file. From the second time on it does so without telling
 // Go's scheduler of the system call, which does not block, as misses does.
 func (w *window) mapAt(offset int64) (err error) {
-	protection := unix.PROT_READ
-	if w.writable {
-		protection |= unix.PROT_WRITE
-	}
 	if w.part == nil {
-		w.part, err = unix.Mmap(w.fd, offset, int(w.size), protection, unix.MAP_SHARED)
+		w.part, err = unix.Mmap(w.fd, offset, int(w.size), unix.PROT_READ, unix.MAP_SHARED)
 		return err
 	}
-	_, _, errno := unix.RawSyscall6(unix.SYS_MMAP, uintptr(unsafe.Pointer(&w.part[0])), uintptr(w.size), uintptr(protection),
+	_, _, errno := unix.RawSyscall6(unix.SYS_MMAP, uintptr(unsafe.Pointer(&w.part[0])), uintptr(w.size), unix.PROT_READ,
 		unix.MAP_SHARED|unix.MAP_FIXED, uintptr(w.fd), uintptr(offset))
 	if errno != 0 {
 		// The kernel may have unmapped the memory, and another have it since.

@@ -108,10 +108,6 @@ func (o *Options) LeaveOut(t *engine.CapabilityTable) error {
 			*row = engine.Capability{Via: "no event of Options.Kinds brings it"}
 		}
 	}
-	if fork := &t.Kinds[engine.KindFork]; len(o.Users) > 0 && fork.Origin != engine.OriginNone {
-		fork.Partial = engine.EventFork
-		fork.Via += "; only of some users"
-	}
 	if exit := &t.Kinds[engine.KindExit]; o.Exits == ExitsNonzero && exit.Origin != engine.OriginNone {
 		exit.Partial = engine.EventExit
 		exit.Via += "; only of a wait status that is not 0, or not known"

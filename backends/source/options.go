@@ -29,10 +29,6 @@ type Options struct {
 	// Exits says which ends are reported: all by default.
 	Exits Exits
 
-	// Users, if not empty, are those whose processes are reported, by their real user id: at
-	// most MaxUsers. Only the eBPF source can.
-	Users []uint32
-
 	// Environ says what is reported of the environment.
 	Environ Environ
 
@@ -47,9 +43,6 @@ type Options struct {
 	// running kernel's make wrong events. It is for tests.
 	KernelTypes *btf.Spec
 }
-
-// MaxUsers is the length of the longest Options.Users.
-const MaxUsers = 16
 
 // CheckTypes is for backends that need no types: a file that is named and can't be used is a
 // mistake all the same.
@@ -90,8 +83,6 @@ func (o *Options) Validate() error {
 		return wrong("Exits", uint8(o.Exits), fmt.Errorf("it must be ExitsAll (%d) or ExitsNonzero (%d)", ExitsAll, ExitsNonzero))
 	case o.Exits == ExitsNonzero && !o.Reports(engine.EventExit):
 		return wrong("Exits", "ExitsNonzero", errors.New("the option Kinds leaves out EXIT"))
-	case len(o.Users) > MaxUsers:
-		return wrong("Users", fmt.Sprintf("%d users", len(o.Users)), fmt.Errorf("it must be at most %d", MaxUsers))
 	}
 	if _, err := o.Environ.Compile(); err != nil || o.BTF.Path == "" {
 		return err

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -39,7 +37,6 @@ func (o *Options) Events(f *pflag.FlagSet) {
 	f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(KindNames(), ", ")+" (default all but exec_failed)")
 	f.BoolVar(&o.Queue.FailedExecs, "failed-execs", false, "also report execs that failed: the error and the path asked for")
 	f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
-	f.Func("users", "report only processes of these `users`, a list of ids or names; the kernel leaves out the others (eBPF only)", o.setUsers)
 	f.BoolVarP(&o.Queue.Threads, "threads", "t", false, "also show events of single threads")
 	f.StringSliceVar(&o.Queue.Environ.Names, "environ", nil, "also the variables with which programs are started: a `list` of names such as LD_*, or * for all")
 	f.BoolVar(&o.Queue.CNProc.TaskStats, "taskstats", false, "with the proc connector: also what each process has used at its end")
@@ -62,23 +59,6 @@ func (o *Options) addBackend(name string) error {
 	return err
 }
 
-// setUsers takes the value of --users.
-func (o *Options) setUsers(list string) error {
-	o.Queue.Users = nil
-	for name := range strings.SplitSeq(list, ",") {
-		id, err := userID(name)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseUint(id, 10, 32)
-		if err != nil || n == math.MaxUint32 { // the kernel's "no user"
-			return fmt.Errorf("%q is no user id", id)
-		}
-		o.Queue.Users = append(o.Queue.Users, uint32(n))
-	}
-	return nil
-}
-
 // KindNames returns the names that --events takes.
 func KindNames() (names []string) {
 	for k := range quark.Kind(quark.NumKinds) {
@@ -90,7 +70,7 @@ func KindNames() (names []string) {
 }
 
 // ofKernel are the options that have no meaning for a recording.
-var ofKernel = []string{"ebpf", "kprobe", "cnproc", "backend", "interval", "audit-enable", "btf", "threads", "events", "exits", "users", "failed-execs", "environ", "taskstats"}
+var ofKernel = []string{"ebpf", "kprobe", "cnproc", "backend", "interval", "audit-enable", "btf", "threads", "events", "exits", "failed-execs", "environ", "taskstats"}
 
 // Finish checks the parsed options and completes Queue. It waits for rules no longer than ctx. With
 // replay the events come from a recording.

@@ -16,7 +16,6 @@
 #else
 #include "ring.h"
 #endif
-#include "users.h"
 #include "state.h"
 #include "text.h"
 #include "twin.h"
@@ -52,18 +51,10 @@ const volatile __u32 first_offset = 0;
 
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
 
-/* Whether a fork made a process, and not a thread of which somebody wants to know. */
-static __always_inline int is_birth(struct task_struct *child) { return !want_threads || !is_thread(child); }
-
-static __always_inline int fork_wanted(struct task_struct *child)
-{
-	return !user_count || !is_left_out(child, 0, is_birth(child));
-}
-
 SEC("raw_tp/sched_process_fork")
 int quark_fork(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (fork_wanted(ARGUMENT(ctx, 1)) && take_first(ARGUMENT(ctx, 1), EVENT_FORK))
+	if (take_first(ARGUMENT(ctx, 1), EVENT_FORK))
 		bpf_tail_call(ctx, &handlers, EVENT_FORK);
 	return 0;
 }
@@ -71,7 +62,7 @@ int quark_fork(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_fork")
 int quark_fork_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (fork_wanted(ARGUMENT(ctx, 1)) && take_second(ARGUMENT(ctx, 1), EVENT_FORK))
+	if (take_second(ARGUMENT(ctx, 1), EVENT_FORK))
 		bpf_tail_call(ctx, &handlers, EVENT_FORK);
 	return 0;
 }
@@ -87,7 +78,7 @@ int quark_fork_wakeup(struct bpf_raw_tracepoint_args *ctx)
 
 	if (bpf_core_field_exists(child->flags))
 		bpf_core_read(&flags, sizeof(flags), &child->flags);
-	if (!(flags & PF_USER_WORKER) && fork_wanted(ARGUMENT(ctx, 0)) && take_second(child, EVENT_FORK))
+	if (!(flags & PF_USER_WORKER) && take_second(child, EVENT_FORK))
 		bpf_tail_call(ctx, &handlers, EVENT_FORK);
 	return 0;
 }
@@ -162,8 +153,6 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 
 	if (kind == EVENT_FORK && !want_threads && is_thread(task))
 		return 0;
-	if (left_out(task, 0, kind == EVENT_FORK && is_birth(task)))
-		return 0;
 	s = take_slot(kind, &index);
 	if (!s)
 		return 0;
@@ -197,7 +186,7 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 SEC("raw_tp/sched_process_exec")
 int quark_exec(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (!is_left_out(ARGUMENT(ctx, 0), 0, 0) && claim_first(ARGUMENT(ctx, 0), EVENT_EXEC))
+	if (claim_first(ARGUMENT(ctx, 0), EVENT_EXEC))
 		bpf_tail_call(ctx, &handlers, EVENT_EXEC);
 	return 0;
 }
@@ -205,7 +194,7 @@ int quark_exec(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exec")
 int quark_exec_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (!is_left_out(ARGUMENT(ctx, 0), 0, 0) && claim_second(ARGUMENT(ctx, 0), EVENT_EXEC))
+	if (claim_second(ARGUMENT(ctx, 0), EVENT_EXEC))
 		bpf_tail_call(ctx, &handlers, EVENT_EXEC);
 	return 0;
 }
@@ -216,7 +205,7 @@ int quark_exec_perf(void *ctx)
 {
 	struct task_struct *task = current_task();
 
-	if (!is_left_out(task, 0, 0) && claim_second(task, EVENT_EXEC))
+	if (claim_second(task, EVENT_EXEC))
 		SEND_RETURNED(ctx, report_image((__u64)task, EVENT_EXEC, 0));
 	return PASS_ON;
 }
@@ -304,10 +293,6 @@ static __always_inline void end_thread(void *ctx, struct task_struct *task)
 	group = reports_group(task, leader, signal);
 	if (!group && !want_threads)
 		return;
-	if (left_out(task, 0, 0))
-		return;
-	if (group)
-		end_following(task);
 	if (group)
 		err = group_status(leader, signal, &status);
 	else
@@ -340,24 +325,15 @@ static __always_inline void end_thread(void *ctx, struct task_struct *task)
 SEC("raw_tp/sched_process_exit")
 int quark_exit_handler(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct *task = ARGUMENT(ctx, 0);
-
-	if (!twinned && is_left_out(task, 0, 0))
-		return 0;
-	end_thread(ctx, task);
-	if (!twinned)
-		forget_ended(task);
+	end_thread(ctx, ARGUMENT(ctx, 0));
 	return 0;
 }
 
 SEC("raw_tp/sched_process_exit")
 int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (is_left_out(ARGUMENT(ctx, 0), 0, 0))
-		return 0;
 	if (claim_first(ARGUMENT(ctx, 0), EVENT_EXIT))
 		bpf_tail_call(ctx, &handlers, EVENT_EXIT);
-	forget_ended(ARGUMENT(ctx, 0));
 	return 0;
 }
 
@@ -365,11 +341,8 @@ int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exit")
 int quark_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (is_left_out(ARGUMENT(ctx, 0), 0, 0))
-		return 0;
 	if (claim_second(ARGUMENT(ctx, 0), EVENT_EXIT))
 		bpf_tail_call(ctx, &handlers, EVENT_EXIT);
-	forget_ended(ARGUMENT(ctx, 0));
 	return 0;
 }
 
@@ -379,12 +352,8 @@ int quark_exit_perf(void *ctx)
 {
 	struct task_struct *task = current_task();
 
-	if (is_left_out(task, 0, 0))
-		return PASS_ON;
 	if (claim_second(task, EVENT_EXIT))
 		end_thread(ctx, task);
-	else
-		forget_ended(task);
 	return PASS_ON;
 }
 
@@ -418,8 +387,6 @@ int quark_rename_handler(struct bpf_raw_tracepoint_args *ctx)
 
 	if (thread && !want_threads)
 		return 0;
-	if (left_out(task, 0, 0))
-		return 0;
 	if (task == current && in_exec(current))
 		return 0; /* EXEC reports it */
 	e = reserve_event(EVENT_COMM);
@@ -439,7 +406,7 @@ int quark_rename_handler(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/task_rename")
 int quark_rename(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (!is_left_out(ARGUMENT(ctx, 0), 0, 0) && take_first(ARGUMENT(ctx, 0), EVENT_COMM))
+	if (take_first(ARGUMENT(ctx, 0), EVENT_COMM))
 		bpf_tail_call(ctx, &handlers, EVENT_COMM);
 	return 0;
 }
@@ -447,7 +414,7 @@ int quark_rename(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/task_rename")
 int quark_rename_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (!is_left_out(ARGUMENT(ctx, 0), 0, 0) && take_second(ARGUMENT(ctx, 0), EVENT_COMM))
+	if (take_second(ARGUMENT(ctx, 0), EVENT_COMM))
 		bpf_tail_call(ctx, &handlers, EVENT_COMM);
 	return 0;
 }
@@ -459,8 +426,6 @@ static __always_inline int report_ids(void *ctx, struct task_struct *task, const
 	struct event *e;
 
 	if (thread && !want_threads && !(ids & IDS_SID)) /* threads share the session */
-		return 0;
-	if (left_out(task, cred, 0))
 		return 0;
 	e = reserve_event(EVENT_ID_CHANGE);
 	if (!e)
@@ -560,7 +525,6 @@ struct tracee {
 	__u32 tgid, tid; /* 0: not found */
 	__u32 nr;	 /* the pid that the tracer calls it by */
 	int request;
-	int left_out;
 };
 
 static __always_inline void identify(struct tracee *t, struct task_struct *task)
@@ -571,7 +535,6 @@ static __always_inline void identify(struct tracee *t, struct task_struct *task)
 	t->start = start_time(leader);
 	t->tgid = tgid_of(task);
 	t->tid = tid_of(task);
-	t->left_out = left_out(task, 0, 0);
 }
 
 /* Report that the current task attached or detached. Nothing else is read of the tracee, which may
@@ -581,7 +544,7 @@ static __always_inline void report_ptrace(void *ctx, const struct tracee *t)
 	int thread = t->tid != t->tgid;
 	struct event *e;
 
-	if (t->left_out || (thread && !want_threads))
+	if (thread && !want_threads)
 		return;
 	e = reserve_event(EVENT_PTRACE);
 	if (!e)
@@ -780,9 +743,9 @@ static __always_inline void report_failed_exec(void *ctx, struct task_struct *ta
 	put_slot(index);
 }
 
-static __always_inline int is_failure(struct task_struct *task, long result)
+static __always_inline int is_failure(long result)
 {
-	return result < 0 && result >= -MAX_ERRNO && !left_out(task, 0, 0);
+	return result < 0 && result >= -MAX_ERRNO;
 }
 
 /*
@@ -796,7 +759,7 @@ static __always_inline int end_exec(void *ctx, long result, __u32 path_offset, i
 	struct mm_struct *mm = 0;
 	void *regs;
 
-	if (!is_failure(task, result))
+	if (!is_failure(result))
 		return PASS_ON;
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
 	if (bpf_core_read(&arg_end, sizeof(arg_end), &mm->arg_end) || !arg_end)
@@ -830,7 +793,7 @@ int quark_exit_execve(void *ctx)
 		was = *call;
 		bpf_map_delete_elem(&exec_calls, &key);
 	}
-	if (!is_failure(task, result))
+	if (!is_failure(result))
 		return PASS_ON;
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
 	if (!call) {

@@ -32,9 +32,6 @@
 #ifndef QUARK_TWIN_H
 #define QUARK_TWIN_H
 
-/* 1: there are second programs. Where the kernel preempts no program, each event has one. */
-const volatile __u8 twinned = 0;
-
 /*
  * Forks and comms: the second program always comes after the first. The first marks the event, and
  * the second handles one without a mark, or removes it. The key is the address of the event's task,

@@ -9,14 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/tinyelf"
@@ -74,31 +72,6 @@ func BenchmarkExits(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// BenchmarkUsers measures quark-mon, once it is ready, and the time in eBPF programs for 20,000
-// processes of which one in a hundred is another user's: with all events, with a filter for that
-// user, and where the kernel leaves out all but that user's.
-func BenchmarkUsers(b *testing.B) {
-	self, programs := benchmarked(b, 0)
-	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
-	if err != nil {
-		b.Skip(err)
-	}
-	defer stats.Close()
-	other = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 33, Gid: 33}}
-	defer func() { other = nil }()
-	for _, args := range []string{"", " --uid 33", " --users 33"} {
-		b.Run("all"+args, func(b *testing.B) {
-			for range b.N {
-				r := measure(b, quarkMon(self, "-b -M -j"+args), benchProcesses, programs...)
-				b.ReportMetric(float64(r.ready.Microseconds())/benchProcesses, "us-cpu/process")
-				b.ReportMetric(float64(r.programs.Nanoseconds())/benchProcesses/1000, "us-ebpf/process")
-				b.ReportMetric(float64(r.raw), "raw")
-				b.ReportMetric(float64(r.lost), "lost")
-			}
-		})
 	}
 }
 
@@ -174,7 +147,6 @@ type measured struct {
 	load      time.Duration
 	rss       int64 // KiB
 	lost, raw uint64
-	programs  time.Duration // in eBPF programs, if the kernel measures it
 }
 
 // measure runs the load under a monitor and returns what the monitor used.
@@ -219,9 +191,8 @@ func measure(b *testing.B, cmd *exec.Cmd, processes int, programs ...string) (r 
 			exec.Command("true").Run()
 		}
 	}
-	opening, before := cpuTime(b, cmd.Process.Pid), programTime(b, cmd.Process.Pid)
+	opening := cpuTime(b, cmd.Process.Pid)
 	r.load = load(b, processes, programs...)
-	r.programs = programTime(b, cmd.Process.Pid) - before
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		b.Fatal(err)
 	}
@@ -251,33 +222,11 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// programTime is how long the programs of a process have run so far.
-func programTime(b *testing.B, pid int) (d time.Duration) {
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(programsOf(b, pid)))) {
-		p, err := ebpf.NewProgramFromID(id)
-		if err != nil {
-			continue
-		}
-		if st, err := p.Stats(); err == nil {
-			d += st.Runtime
-		}
-		p.Close()
-	}
-	return d
-}
-
-// other is what one in a hundred processes of a load is, nil if that is as the others.
-var other *syscall.SysProcAttr
-
 // load has processes fork, execute each of the programs in turn and exit, one after the other.
 func load(b *testing.B, processes int, programs ...string) time.Duration {
 	begin := time.Now()
-	attr := &os.ProcAttr{}
 	for i := range processes {
-		if attr.Sys = nil; i%100 == 99 {
-			attr.Sys = other
-		}
-		p, err := os.StartProcess(programs[i%len(programs)], []string{"tiny"}, attr)
+		p, err := os.StartProcess(programs[i%len(programs)], []string{"tiny"}, &os.ProcAttr{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -97,7 +97,7 @@ const synopsis = `[tree | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interva
 [--output TARGET [--rotate-size SIZE] [--rotate-every D] [--keep N]]
 [-w FILE] [-R FILE] [-C FILE] [--metrics ADDRESS] [--otlp URL]
 [--text | --names --host -j | --ecs | --columns LIST] [--events LIST] [--exits all|nonzero] [--failed-execs]
-[--users LIST] [--environ LIST]
+[--environ LIST]
 [--taskstats]
 [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
 [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
