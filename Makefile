@@ -115,10 +115,8 @@ help:
 	@echo 'make initramfs-debug.gz   the same with a shell: ./krun.sh initramfs-debug.gz KERNEL sh'
 	@echo 'make initramfs-monitors.gz   the image with programs of others that watch processes'
 	@echo 'make monitors-update   takes the newest Debian packages of those programs'
-	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive,'
-	@echo '                    and of packages, deb or rpm, of kernels or their debug information)'
-	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
-	@echo 'make kernel-odd     builds the kernels of odd machines (no kprobes, no bpf() ...), for make test-kernel KERNELS="odd/*"'
+	@echo 'make btfhub         adds the types of the catalogue'"'"'s kernels to the embedded archive, and those of BTFHUB_ARCHIVE_PATH,'
+	@echo '                    a btfhub-archive'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
 	@echo 'make test-exporters exports to Debian'"'"'s Prometheus, and to a real OpenTelemetry Collector that is killed and started again'
@@ -246,21 +244,17 @@ test-soak:
 # The types of local kernels without any.
 LOCAL_BTF = $(wildcard $(if $(KERNELS),$(patsubst %,kernel_images/%*.btf,$(filter local/%,$(KERNELS))),kernel_images/local/*.btf))
 
-# Those of kernels that are built here.
-BUILT_BTF = $(strip $(if $(filter nobtf,$(KERNELS)),kernel_images/$(GOARCH)/nobtf.btf) \
-	$(if $(filter odd/%,$(KERNELS)),$(wildcard kernel_images/$(GOARCH)/odd/*.btf)))
-
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A
 # kernel without types has them in a file of the image. FILES are further ones.
 define make_initramfs
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init $(addprefix -archive ,$(ARCHIVES)) \
-		$(addprefix -file ,$(FILES) $(LOCAL_BTF) $(BUILT_BTF)) $(MULTI)
-	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(ARCHIVES)$(BUILT_BTF)' ] || \
+		$(addprefix -file ,$(FILES) $(LOCAL_BTF)) $(MULTI)
+	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(ARCHIVES)$(LOCAL_BTF)' ] || \
 		{ echo '$@: more than 8 MB: every guest takes longer to boot' >&2; exit 1; }
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 endef
 
-initramfs.gz: build $(if $(filter nobtf odd/%,$(KERNELS)),kernel-images) FORCE
+initramfs.gz: build FORCE
 	$(make_initramfs)
 
 # That of the other architecture.
@@ -354,8 +348,8 @@ test-slurm: deps-slurm
 test-kernel-all:
 	$(Q)$(MAKE) --no-print-directory test-kernel $(EVERY)
 
-# What takes minutes to build is there or is left out. With types hidden, too, all tests run.
-EVERY = ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf) odd/*$(if $(wildcard kernel_images/local/*), local/*))'
+# With types hidden, too, all tests run.
+EVERY = ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),* odd/*$(if $(wildcard kernel_images/local/*), local/*))'
 
 # What the tests cover, on this host and in the guests, which run instrumented binaries and hand out
 # what they covered. Whether they pass is for make test to say: a few that look at a program's words
@@ -495,30 +489,11 @@ DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/s
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
-# The types of kernels are kept in the user's cache, so only the first time takes long.
-# BTFHUB_FETCH= fetches nothing, and is the default with BTFHUB_ARCHIVE_PATH. Kernels that the
-# archive has already stay in it.
-BTFHUB_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/btf
-BTFHUB_FETCH ?= $(if $(BTFHUB_ARCHIVE_PATH),,2)
+# Kernels that the archive has already stay in it.
 .PHONY: btfhub
 btfhub:
-	$(Q)mkdir -p $(BTFHUB_CACHE)
-	$(Q)if [ -n "$(BTFHUB_FETCH)" ]; then $(HOSTGO) run ./kernel_images -t $(BTFHUB_CACHE) -n $(BTFHUB_FETCH); fi
-	$(Q)$(HOSTGO) run ./btfhub/mkbtfhub $$(ls -d $(BTFHUB_CACHE)/*/ >/dev/null 2>&1 && echo $(BTFHUB_CACHE)) $(BTFHUB_ARCHIVE_PATH)
-
-# A kernel that has no types at all, built from Debian's source; they come in a file, from the same
-# build. It is kept in the user's cache. make test-kernel KERNELS=nobtf runs it.
-DEPS_KERNEL := gcc:/usr/bin/gcc make:/usr/bin/make libc6-dev:/usr/include/stdio.h flex:/usr/bin/flex bison:/usr/bin/bison \
-	bc:/usr/bin/bc libelf-dev:/usr/include/libelf.h libssl-dev:/usr/include/openssl/ssl.h xz-utils:/usr/bin/xz \
-	dwarves:/usr/bin/pahole debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg
-.PHONY: kernel-nobtf kernel-odd deps-kernel
-kernel-nobtf: deps-kernel
-	$(Q)$(HOSTGO) run ./kernel_images -b nobtf
-
-# The kernels of the odd machines that differ in their configuration, from one source. A machine
-# whose kernel is not built is skipped.
-kernel-odd: deps-kernel
-	$(Q)$(HOSTGO) run ./kernel_images -b 'odd/*'
+	$(Q)$(HOSTGO) run ./kernel_images '*'
+	$(Q)$(HOSTGO) run ./btfhub/mkbtfhub kernel_images/{amd64,arm64}/* $(BTFHUB_ARCHIVE_PATH)
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
@@ -556,9 +531,6 @@ deps-monitors:
 
 deps-generate:
 	@./.ci/deps $(foreach d,$(DEPS_GENERATE),'$(d)')
-
-deps-kernel:
-	@./.ci/deps $(foreach d,$(DEPS_KERNEL),'$(d)')
 
 include packaging/build.mk
 

@@ -12,8 +12,7 @@ import (
 
 // cache keeps kernel images under images/, by names:
 //
-//	RELEASE_VERSION          the image of a package
-//	RELEASE_VERSION_VARIANT  an image that was built here; with .btf, its types
+//	RELEASE_VERSION  the image of a package
 //
 // A symbolic link has the name of an image that the archive did not have, and points to the image
 // that replaces it. An image stays when the archive no longer has its package.

@@ -11,15 +11,4 @@
 //	go run ./kernel_images                     # the default rows
 //	go run ./kernel_images '5.10-*' newest-cloud-amd64
 //	go run ./kernel_images -u                  # look for newer packages, and lock them
-//
-// With -t it gets the types (BTF) of kernels of all of Debian's suites instead of images, for the
-// archive of package btfhub; see 'make btfhub'.
-//
-//	go run ./kernel_images -t DIR -n 3 '*-cloud-*'
-//
-// With -b it builds kernels that no package has from Debian's source package: nobtf, a 5.10 without
-// types (nobtf.config), and those of odd machines, which differ from it by some options. Beside
-// each image is a file with the types, from the debug information of the same build; see 'make
-// kernel-nobtf' and 'make kernel-odd'. Without -b a kernel whose row is named in full is built,
-// too.
 package main

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -36,11 +35,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	dir := fs.String("d", "kernel_images", "`directory` to put the links in")
 	list := fs.Bool("l", false, "list the catalogue")
 	update := fs.Bool("u", false, "look for newer packages than the locked ones, and lock those")
-	types := fs.String("t", "", "get no images but the types (BTF) of many kernels into a `directory`; a NAME is a pattern of releases")
-	each := fs.Int("n", 1, "with -t: `releases` of each suite, series, flavour and architecture")
-	build := fs.Bool("b", false, "build the kernels from source that no package has, and their types in files beside them")
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-arch ARCH] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -b [-u] [-d DIR] NAME...\n       kernel_images -t DIR [-n N] [NAME]")
+		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-arch ARCH] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -53,17 +49,6 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return status
 	}
 
-	say := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
-	if *types != "" {
-		if fs.NArg() > 1 || *each < 1 {
-			return fail(2, errors.New("with -t at most one pattern and a positive number are wanted"))
-		}
-		s := &survey{types: &typesDir{*types}, each: *each, pattern: fs.Arg(0), say: say}
-		if err := s.run(ctx); err != nil {
-			return fail(1, err)
-		}
-		return 0
-	}
 	rows, err := catalogue.Rows()
 	if err != nil {
 		return fail(1, err)
@@ -73,9 +58,6 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stdout, "%-22s %-7s %-8s %-6s %s\n", r.Name, r.Series, r.Flavour, r.Arch, strings.Join(r.Suites, " "))
 		}
 		return 0
-	}
-	if *build && fs.NArg() == 0 {
-		return fail(2, errors.New("with -b names are wanted, of rows that are built"))
 	}
 	if len(arches) == 0 && fs.NArg() == 0 {
 		arches = []string{runtime.GOARCH}
@@ -92,31 +74,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(1, err)
 	}
-	f := &fetcher{cache: c, say: say}
-	inPackages := slices.DeleteFunc(slices.Clone(rows), func(r catalogue.Row) bool { return r.Built })
-	if built := builtRows(rows, *build, fs.Args()); len(built) > 0 {
-		if err := f.provideBuilt(ctx, built, *dir, *update, stdout); err != nil {
-			return fail(1, err)
-		}
-	}
-	if !*build && len(inPackages) > 0 {
-		if err := f.provide(ctx, inPackages, *dir, *update, stdout); err != nil {
-			return fail(1, err)
-		}
+	f := &fetcher{cache: c, say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}
+	if err := f.provide(ctx, rows, *dir, *update, stdout); err != nil {
+		return fail(1, err)
 	}
 	return 0
-}
-
-// builtRows returns those of the rows that are built. One that is not cached is built if all are to
-// be (build), or if its name is among the names and not matched by a pattern only.
-func builtRows(rows []catalogue.Row, build bool, names []string) (built []builtRow) {
-	for _, r := range rows {
-		i := slices.IndexFunc(recipes, func(c recipe) bool { return r.Name == c.name+"-"+c.arch })
-		if !r.Built || i < 0 {
-			continue
-		}
-		named := slices.Contains(names, r.Name) || slices.Contains(names, recipes[i].name)
-		built = append(built, builtRow{recipes[i], build || named})
-	}
-	return built
 }

@@ -18,13 +18,9 @@ func imageOf(p debian.Package) string { return imageName(releaseOf(p), p.Version
 // the flavour, the architecture.
 var kernelPackage = regexp.MustCompile(`^linux-(?:image|binary(-unsigned)?)-(\d+\.\d+)\.\d[^-]*(?:-\d[^-]*)?(?:-([a-z]+))?-([a-z0-9]+)$`)
 
-// Patterns of files in packages: the kernel image, which is /boot/vmlinuz-RELEASE, from 7.2 on
-// /usr/lib/modules/RELEASE/vmlinuz and in unsigned packages vmlinuz.unsigned beside that; and the
-// archive of a kernel's source.
-const (
-	imageFile  = "vmlinuz*"
-	sourceFile = "linux-source-*.tar.xz"
-)
+// imageFile matches the kernel image in a package, which is /boot/vmlinuz-RELEASE, from 7.2 on
+// /usr/lib/modules/RELEASE/vmlinuz and in unsigned packages vmlinuz.unsigned beside that.
+const imageFile = "vmlinuz*"
 
 // smallestImage is the least size of a package with an image. From 6.19 on linux-image-* is an
 // empty package of 2 kB.

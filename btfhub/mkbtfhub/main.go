@@ -1,13 +1,11 @@
 // Command mkbtfhub makes the archive of kernels' types in package internal/btfhub.
 //
-//	go run ./btfhub/mkbtfhub [DIR...]
+//	go run ./btfhub/mkbtfhub [DIR|IMAGE...]
 //
 // Each DIR is laid out as btfhub-archive is: distro/version/arch/release.btf, packed as .tar.xz,
-// .xz, .zst or .gz or not at all, or there vmlinux-release or vmlinuz-release; or it has packages
-// (.deb, .ddeb, .rpm) of kernels or of their debug information. Kernels that the archive already
-// has and no DIR has stay in it, cut down to the members that are read now. So a member that is no
-// longer read leaves the archive without any DIR; one that was not read before needs the types of
-// all kernels in a DIR.
+// .xz, .zst or .gz or not at all. Each IMAGE is a kernel image with types. Kernels that the archive
+// already has and no operand has stay in it, cut down to the members that are read now. A member
+// that was not read before is there only for the kernels of the operands.
 //
 // It is started from the root of the repository, by 'make btfhub'.
 package main
@@ -34,7 +32,7 @@ func main() {
 	}
 }
 
-// run writes the archive out of directories, and the list of the members that the programs read.
+// run writes the archive of operands, and the list of the members that the programs read.
 func run(out, list, programs string, dirs []string) error {
 	objects, err := match(programs)
 	if err != nil {
@@ -51,7 +49,7 @@ func run(out, list, programs string, dirs []string) error {
 			return err
 		}
 		for _, k := range kernels {
-			e, raw, err := k.Load(m.members)
+			e, raw, err := k.Load()
 			if e.Release == "" {
 				e.Release = k.Path
 			}

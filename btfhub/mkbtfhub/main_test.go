@@ -9,7 +9,6 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/internal/btfhub"
-	"github.com/quark-linux/quark/internal/distropkg/distropkgtest"
 )
 
 const programs = "../../*/programs_*bpfel.o ../../backends/*/programs_*bpfel.o"
@@ -42,13 +41,16 @@ func TestRun(t *testing.T) {
 		}
 	}
 	dirs = append(dirs, filepath.Join(dir, "one"), filepath.Join(dir, "two"))
+	const rhel = "5.14.0-427.13.1.el9_4.aarch64"
 	image := make([]byte, 64)
 	copy(image[56:], "ARM\x64")
-	const rhel = "5.14.0-427.13.1.el9_4.aarch64"
-	for name, body := range map[string][]byte{"core.rpm": append(image, raw...), "bad.rpm": image} {
-		distropkgtest.Package{Name: "kernel", Version: "5.14.0", Release: "427.13.1.el9_4", Arch: "aarch64", Files: []distropkgtest.File{
-			{Name: "/lib/modules/" + rhel + "/vmlinuz", Body: body},
-		}}.WriteRPM(t, filepath.Join(dir, "two", name))
+	image = append(image, "Linux version "+rhel+" (a@b)\x00"...)
+	for name, body := range map[string][]byte{"vmlinuz": append(image[:len(image):len(image)], raw...), "bad": image} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, path)
 	}
 	out, list := filepath.Join(dir, "archive"), filepath.Join(dir, "members")
 	var first []byte
@@ -74,7 +76,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d kernels with %d different types, want 4 and 1", n, b)
 	}
 	if e, exact, err := made.Lookup(rhel, "arm64"); err != nil || !exact || e.Distro != "el9" {
-		t.Errorf("of a package: %v, %v, %v", e, exact, err)
+		t.Errorf("of an image: %v, %v, %v", e, exact, err)
 	}
 
 	// Without directories the archive's own kernels stay, reduced to what is read.

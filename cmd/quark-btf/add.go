@@ -84,7 +84,7 @@ func (o *options) toBeAdded() (e btfhub.Entry, raw []byte, err error) {
 		raw, err = marshal(k.Spec)
 		return named, raw, err
 	}
-	found, err := ingest.Read(o.file, btfhub.Needed())
+	found, err := ingest.Read(o.file)
 	if err != nil {
 		return e, nil, err
 	}

@@ -28,7 +28,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.arch, "arch", "a", runtime.GOARCH, "architecture of kernels in archives")
 	f.BoolVarP(&o.bits, "bits", "b", false, "also print offsets in bits")
 	f.BoolVarP(&o.diff, "diff", "d", false, "print what differs between two kernels, files or releases in the archive")
-	f.StringVarP(&o.file, "file", "f", "", "use the types in a `file`: raw BTF, ELF with BTF or debug information (DWARF), a kernel image, a deb or rpm with one of these, or an archive")
+	f.StringVarP(&o.file, "file", "f", "", "use the types in a `file`: raw BTF, ELF with BTF, a kernel image, or an archive")
 	f.BoolVarP(&o.add, "add", "g", false, "add the types to an archive file as release VERSION of distribution NAME; without these as what the file says")
 	f.BoolVarP(&o.json, "json", "j", false, "print JSON")
 	f.StringVarP(&o.lookup, "lookup", "l", "", "print which kernel in the archive stands for release VERSION")

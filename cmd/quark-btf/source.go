@@ -16,7 +16,7 @@ func (o *options) kernel() (*btfhub.Kernel, error) {
 	if o.file == "" {
 		return btfhub.Open(btfhub.Options{Whole: true})
 	}
-	spec, err := ingest.Load(o.file, append(btfhub.Needed(), o.operands...))
+	spec, err := ingest.Load(o.file)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func readArchive(path string) (*btfhub.Archive, error) {
 func (o *options) named(name string) (*btf.Spec, error) {
 	_, err := os.Stat(name)
 	if err == nil || strings.Contains(name, "/") {
-		return ingest.Load(name, btfhub.Needed())
+		return ingest.Load(name)
 	}
 	a, err := btfhub.Embedded()
 	if err != nil {

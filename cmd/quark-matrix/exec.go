@@ -133,9 +133,6 @@ func oneKernel(images, arch, name string) (matrix.Kernel, error) {
 	if len(kernels) != 1 {
 		return matrix.Kernel{}, fmt.Errorf("%w: --kernel %q: one kernel is wanted, %d match", errUsage, name, len(kernels))
 	}
-	if build := kernels[0].Build; build != "" {
-		return matrix.Kernel{}, fmt.Errorf("no image of kernel %s: '%s' builds it", kernels[0].Name, build)
-	}
 	return kernels[0], nil
 }
 

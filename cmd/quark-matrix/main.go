@@ -22,7 +22,7 @@ const usage = `usage: quark-matrix [run] [OPTION...] [KERNEL...]
        quark-matrix report [-o DIR] [--readme FILE] [--times]
        quark-matrix merge -o DIR DIR...
        quark-matrix coverage [-o DIR] [--host DIR] [--profile FILE]
-       quark-matrix add [--images DIR] FILE...
+       quark-matrix add [--images DIR] VMLINUZ [MODULES]
        quark-matrix exec --kernel KERNEL [OPTION...] BINARY [ARGUMENT...]
        quark-matrix boot INITRAMFS KERNEL COMMAND [ARGUMENT...]
 
@@ -32,9 +32,10 @@ once more, with the kernels' types hidden, those that show that it works then
 a name or a pattern such as '6.*-cloud'; without one the default rows of the
 catalogue run. list says what run would boot. report shows the last run again.
 merge puts the results of several runs together. coverage sums up what the tests
-covered, on the host and in guests that ran with --wrap cover. add makes rows of the
-kernels in images and packages (deb, rpm) of any distribution: local/RELEASE. exec runs a test binary in
-a guest: go test -exec "$PWD/build/amd64/quark-matrix exec --kernel 6.1-cloud" ./backends/kprobe
+covered, on the host and in guests that ran with --wrap cover. add makes a row
+local/RELEASE of a kernel image of any distribution; a config in the directory of its
+modules is checked. exec runs a test binary in a guest:
+go test -exec "$PWD/build/amd64/quark-matrix exec --kernel 6.1-cloud" ./backends/kprobe
 boot is krun.sh: it boots one kernel and runs one command in it (./krun.sh -h).
 All run in quark's repository, as make test-kernel does.
 
@@ -65,7 +66,7 @@ func main() {
 // dispatch runs the verb and returns its exit status.
 func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	verbs := map[string]func(context.Context, []string, io.Writer) (int, error){
-		"run": runMatrix, "list": list, "report": report, "merge": merge, "coverage": coverage, "exec": execTest, "add": addKernels,
+		"run": runMatrix, "list": list, "report": report, "merge": merge, "coverage": coverage, "exec": execTest, "add": addKernel,
 	}
 	verb := verbs["run"]
 	if len(args) > 0 && verbs[args[0]] != nil {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/internal/btfhub"
-	"github.com/quark-linux/quark/internal/distropkg/distropkgtest"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -31,7 +30,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"report", "x"}, 2, "no operand"},
 		{[]string{"merge", "x"}, 2, "merge wants -o"},
 		{[]string{"add", "-h"}, 0, "Options of add"},
-		{[]string{"add"}, 2, "add wants images or packages"},
+		{[]string{"add"}, 2, "add wants an image"},
 		{[]string{"add", "main.go"}, 2, "main.go: no kernel image"},
 	} {
 		var out, errs bytes.Buffer
@@ -42,7 +41,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestAdd adds an image and a package, and lists their guests.
+// TestAdd adds images, and lists their guests.
 func TestAdd(t *testing.T) {
 	archive, err := btfhub.Embedded()
 	if err != nil {
@@ -53,21 +52,23 @@ func TestAdd(t *testing.T) {
 	copy(image[56:], "ARM\x64")
 	image = append(append(image, "Linux version "+known.Release+" (a@b)\x00"...), archive.BTF(known)...)
 	dir := t.TempDir()
-	plain, rpm := filepath.Join(dir, "vmlinuz"), filepath.Join(dir, "kernel-core.rpm")
-	if err := os.WriteFile(plain, image, 0o644); err != nil {
+	vmlinuz := filepath.Join(dir, "vmlinuz")
+	if err := os.WriteFile(vmlinuz, image, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	const rhel = "5.14.0-427.13.1.el9_4.aarch64"
-	distropkgtest.Package{Name: "kernel-core", Version: "5.14.0", Release: "427.13.1.el9_4", Arch: "aarch64", Files: []distropkgtest.File{
-		{Name: "/lib/modules/" + rhel + "/vmlinuz", Body: append(image, 0)},
-	}}.WriteRPM(t, rpm)
+	other := append(make([]byte, 64), "Linux version "+rhel+" (a@b)\x00"...)
+	copy(other[56:], "ARM\x64")
+	bare := filepath.Join(dir, "other")
+	if err := os.WriteFile(bare, other, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []struct {
 		args []string
 		want []string // lines begin with
 	}{
-		{[]string{"add", "--images", dir, plain, rpm}, []string{
-			"local/" + rhel + ": el9 generic on arm64, its own types (BTF), 0 modules", "local/" + known.Release + ": debian ",
-		}},
+		{[]string{"add", "--images", dir, vmlinuz}, []string{"local/" + known.Release + ": debian "}},
+		{[]string{"add", "--images", dir, bare}, []string{"local/" + rhel + ": el9 generic on arm64", "it has no types (BTF): make them"}},
 		{[]string{"list", "--images", dir, "--arch", "arm64", "--initramfs", "arm64=i.gz", "local/*"}, []string{
 			"local/" + rhel + " ", "local/" + known.Release + " ", "local/" + known.Release + "-hidden ",
 		}},

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,23 +21,24 @@ import (
 
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/btfhub/excerpt"
-	"github.com/quark-linux/quark/internal/distropkg"
 )
 
 // Kernel is a file with the types of a kernel.
 type Kernel struct {
-	btfhub.Entry // empty for a package, which says itself what it is of
+	btfhub.Entry // empty for an image, which names its release itself
 	Path         string
 }
 
 // arches maps names of architectures to GOARCH.
 var arches = map[string]string{"x86_64": "amd64", "amd64": "amd64", "arm64": "arm64", "aarch64": "arm64"}
 
-// Kernels finds the kernels in a directory: packages (.deb, .ddeb, .rpm) anywhere in it, and files
-// in the layout of btfhub-archive, distro/version/arch/release.btf.tar.xz. There the BTF may also
-// be packed in another way, or be in a kernel: vmlinux-release, vmlinuz-release. Architectures that
-// quark does not support are left out.
+// Kernels returns the kernel that a file is, or those in a directory with the layout of
+// btfhub-archive, distro/version/arch/release.btf.tar.xz. There the BTF may also be packed in
+// another way. Architectures that quark does not support are left out.
 func Kernels(dir string) ([]Kernel, error) {
+	if st, err := os.Stat(dir); err == nil && st.Mode().IsRegular() {
+		return []Kernel{{Path: dir}}, nil
+	}
 	var found []Kernel
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -53,7 +55,7 @@ func Kernels(dir string) ([]Kernel, error) {
 		return nil
 	})
 	if err == nil && found == nil {
-		err = fmt.Errorf("%s: no kernel in it: distro/version/arch/release.btf.tar.xz or packages are wanted", dir)
+		err = fmt.Errorf("%s: no kernel in it: distro/version/arch/release.btf.tar.xz is wanted", dir)
 	}
 	slices.SortFunc(found, func(a, b Kernel) int { return strings.Compare(a.Path, b.Path) })
 	return found, err
@@ -63,25 +65,20 @@ func Kernels(dir string) ([]Kernel, error) {
 var fileName = regexp.MustCompile(`^(.+)\.btf(?:\.tar)?(?:\.(?:xz|zst|gz))?$`)
 
 func kernelAt(path string) (Kernel, bool) {
-	if slices.Contains([]string{".deb", ".ddeb", ".rpm"}, filepath.Ext(path)) {
-		return Kernel{}, true
-	}
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	if len(parts) != 4 || arches[parts[2]] == "" {
 		return Kernel{}, false
 	}
-	k := Kernel{Entry: btfhub.Entry{Arch: arches[parts[2]], Distro: parts[0]}}
-	if name := fileName.FindStringSubmatch(parts[3]); name != nil {
-		k.Release = name[1]
-	} else {
-		k.Release, _ = distropkg.KernelFile(parts[3])
+	name := fileName.FindStringSubmatch(parts[3])
+	if name == nil {
+		return Kernel{}, false
 	}
-	return k, k.Release != ""
+	return Kernel{Entry: btfhub.Entry{Release: name[1], Arch: arches[parts[2]], Distro: parts[0]}}, true
 }
 
 // Load returns the kernel's entry and its raw BTF, see [Read].
-func (k Kernel) Load(members []string) (btfhub.Entry, []byte, error) {
-	found, err := Read(k.Path, members)
+func (k Kernel) Load() (btfhub.Entry, []byte, error) {
+	found, err := Read(k.Path)
 	if err != nil {
 		return k.Entry, nil, err
 	}
@@ -94,7 +91,7 @@ func (k Kernel) Load(members []string) (btfhub.Entry, []byte, error) {
 	return k.Entry, found.Raw, err
 }
 
-// Entry returns the entry for an archive, by what the file says.
+// Entry returns the entry for an archive of a file that names its kernel.
 func (f Found) Entry() (btfhub.Entry, error) {
 	e := btfhub.Entry{Release: f.Release, Arch: f.Arch, Distro: btfhub.ParseRelease(f.Release).Distro}
 	if e.Release == "" || e.Arch == "" {

@@ -13,15 +13,13 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/internal/btfhub/dwarfbtf"
-	"github.com/quark-linux/quark/internal/distropkg"
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
 // maxBTF is the largest BTF that is read, about ten times that of a kernel.
 const maxBTF = 64 << 20
 
-// Found is the types that a file has, and what it says of their kernel.
+// Found is the types in a file, and what it says of their kernel.
 type Found struct {
 	Raw     []byte // BTF
 	Release string // "" if the file does not say
@@ -29,16 +27,14 @@ type Found struct {
 }
 
 // Read returns the types in a file: raw BTF, also packed as btfhub-archive has it, an ELF file with
-// a .BTF section or with debug information, a kernel image, or a package with one of the latter
-// three. Of debug information it takes what members need, see package dwarfbtf. It writes the
-// kernel in a package to a temporary file: one with debug information has up to a gigabyte.
-func Read(path string, members []string) (Found, error) {
+// a section .BTF, or a kernel image.
+func Read(path string) (Found, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Found{}, err
 	}
 	defer f.Close()
-	found, err := read(f, filepath.Base(path), members)
+	found, err := read(f)
 	if err != nil {
 		return Found{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -46,8 +42,8 @@ func Read(path string, members []string) (Found, error) {
 }
 
 // Load returns the types in a file, see [Read].
-func Load(path string, members []string) (*btf.Spec, error) {
-	found, err := Read(path, members)
+func Load(path string) (*btf.Spec, error) {
+	found, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +54,11 @@ func Load(path string, members []string) (*btf.Spec, error) {
 	return spec, nil
 }
 
-// read reads a file of the given name, which says whether it is packed BTF.
-func read(f *os.File, name string, members []string) (found Found, err error) {
+func read(f *os.File) (found Found, err error) {
 	head := make([]byte, 8)
 	if n, err := f.ReadAt(head, 0); n < len(head) {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("too short for BTF, an ELF file, a kernel image or a package")
+			err = errors.New("too short for BTF, an ELF file or a kernel image")
 		}
 		return found, err
 	}
@@ -72,11 +67,9 @@ func read(f *os.File, name string, members []string) (found Found, err error) {
 		found.Raw, err = readAll(f, maxBTF)
 		return found, err
 	case string(head[:4]) == elf.ELFMAG:
-		return readELF(f, members)
-	case distropkg.Is(head):
-		return readPackage(f.Name(), members)
-	case fileName.MatchString(name):
-		found.Raw, err = unpackBTF(f, name)
+		return readELF(f)
+	case fileName.MatchString(filepath.Base(f.Name())):
+		found.Raw, err = unpackBTF(f)
 		return found, err
 	}
 	image, err := readAll(f, vmlinuz.MaxSize)
@@ -103,8 +96,11 @@ func readAll(r io.Reader, most int64) ([]byte, error) {
 
 var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// readELF reads the section .BTF of an ELF file, or else its debug information.
-func readELF(r io.ReaderAt, members []string) (found Found, err error) {
+// errNoSection is returned for an ELF file without BTF.
+var errNoSection = errors.New("no section .BTF in it: 'pahole --btf_encode_detached=FILE' makes a file with BTF from its debug information")
+
+// readELF reads the section .BTF of an ELF file.
+func readELF(r io.ReaderAt) (found Found, err error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return found, err
@@ -115,19 +111,17 @@ func readELF(r io.ReaderAt, members []string) (found Found, err error) {
 			found.Release = vmlinuz.BannerRelease(text)
 		}
 	}
-	if s := f.Section(".BTF"); s != nil && s.Type != elf.SHT_NOBITS {
-		found.Raw, err = readAll(s.Open(), maxBTF)
-		return found, err
+	s := f.Section(".BTF")
+	if s == nil || s.Type == elf.SHT_NOBITS {
+		return found, errNoSection
 	}
-	found.Raw, err = dwarfbtf.Make(f, members)
-	if errors.Is(err, dwarfbtf.ErrNone) {
-		err = fmt.Errorf("%w, and %w: a package of debug information has a vmlinux with it", vmlinuz.ErrNoBTF, err)
-	}
+	found.Raw, err = readAll(s.Open(), maxBTF)
 	return found, err
 }
 
 // unpackBTF returns the raw BTF in a file of btfhub-archive.
-func unpackBTF(f *os.File, name string) ([]byte, error) {
+func unpackBTF(f *os.File) ([]byte, error) {
+	name := filepath.Base(f.Name())
 	data, err := readAll(f, maxBTF)
 	if err == nil && !strings.HasSuffix(name, ".btf") && !strings.HasSuffix(name, ".tar") {
 		data, err = vmlinuz.Decompress(data, maxBTF)

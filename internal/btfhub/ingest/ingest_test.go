@@ -105,7 +105,7 @@ func TestDirectory(t *testing.T) {
 	const good, lacks, bad = "good", "lacks", "bad"
 	got := make(map[string]string)
 	for _, k := range kernels {
-		_, types, err := k.Load(btfhub.Needed())
+		_, types, err := k.Load()
 		if err == nil {
 			types, err = Types(types, btfhub.Needed())
 		}

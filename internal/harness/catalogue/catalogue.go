@@ -29,21 +29,16 @@ type Row struct {
 	// Features are the features that a guest must have, by their names in its hello record.
 	Features []string `json:"features,omitempty"`
 
-	// Built means that the image is built from Debian's source, as no package has it.
-	Built bool `json:"built,omitempty"`
-
-	// BTFFile is the name of the file with the types of a kernel without types: a link beside
-	// the image's.
-	BTFFile string `json:"btf_file,omitempty"`
-
 	// Image is the name of the row whose image is booted, "" for an own one.
 	Image string `json:"image,omitempty"`
 
 	Odd
 
-	// What is known of a local kernel: its distribution, "" if unknown; that it has no types,
-	// and there is no file with them; and that quark's own archive has not.
+	// Of a local kernel: its distribution, "" if unknown; the file with its types, if it has
+	// none itself; whether it has no types and no such file; and whether quark's archive lacks
+	// its types.
 	Distro     string `json:"-"`
+	BTFFile    string `json:"-"`
 	NoBTF      bool   `json:"-"`
 	Unarchived bool   `json:"-"`
 }
@@ -58,10 +53,6 @@ type Odd struct {
 
 	// Lacks are features that a guest must not have.
 	Lacks []string `json:"lacks,omitempty"`
-
-	// Refused are the backends that cannot be opened, of those that are tried by default, with
-	// words of the reason. The first of the others must be opened by default.
-	Refused map[string]string `json:"refused,omitempty"`
 }
 
 // Newest is the series of a row that matches any series.
@@ -111,14 +102,6 @@ func Images(rows, selected []Row) (images []Row) {
 	return images
 }
 
-// BuildTarget returns the target of make that builds the image of a built row.
-func BuildTarget(name string) string {
-	if IsOdd(name) {
-		return "kernel-odd"
-	}
-	return "kernel-" + name
-}
-
 // IsOdd reports whether a row, named with or without its architecture, imitates an odd machine.
 func IsOdd(name string) bool { return strings.HasPrefix(name, "odd/") }
 
@@ -129,8 +112,7 @@ func (r Row) Link() string {
 
 // Select returns the rows of the given architectures, of all without one, that match any of the
 // patterns, in their order. A pattern (see path.Match) matches a name with or without its
-// architecture; but a built row outside of odd/ only if it is the whole name, as it takes minutes
-// to build, and the pattern * matches none of odd/. Without a pattern Select returns the default
+// architecture; the pattern * matches none of odd/. Without a pattern Select returns the default
 // rows. A pattern that matches nothing is an error.
 func Select(rows []Row, arches, patterns []string) ([]Row, error) {
 	used := make([]bool, len(patterns))
@@ -146,7 +128,7 @@ func Select(rows []Row, arches, patterns []string) ([]Row, error) {
 				if err != nil {
 					return nil, fmt.Errorf("pattern %q: %w", pattern, err)
 				}
-				if ok && (!r.Built || IsOdd(r.Name) || pattern == name) {
+				if ok {
 					take, used[i] = true, true
 				}
 			}

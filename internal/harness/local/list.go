@@ -24,16 +24,14 @@ const (
 	btfSuffix  = ".btf"
 )
 
-// Kernel is what is known of a kernel that was added.
+// Kernel describes a kernel that was added.
 type Kernel struct {
 	Release  string   `json:"release"`
 	Arch     string   `json:"arch"`               // GOARCH
 	Distro   string   `json:"distro,omitempty"`   // as package btfhub names it, "" if unknown
 	Flavour  string   `json:"flavour,omitempty"`  // the same
-	Sources  []string `json:"sources"`            // names of the files that it was added from
 	Features []string `json:"features,omitempty"` // that its configuration promises, as in the hello of a guest
-	Modules  int      `json:"modules"`            // files in its packages; guests have none of them
-	BTF      string   `json:"btf"`                // where its types are: "kernel", "file" or "none"
+	BTF      bool     `json:"btf"`                // it has types
 }
 
 // Rows returns a row for each image in a directory, which may be missing. A file that is no image is
@@ -67,6 +65,9 @@ func row(dir, name string) (catalogue.Row, error) {
 	if r.Arch, err = imageArch(filepath.Join(dir, name)); err != nil {
 		return r, err
 	}
+	if _, err := os.Stat(filepath.Join(dir, name+btfSuffix)); err == nil {
+		r.BTFFile = name + btfSuffix
+	}
 	b, err := os.ReadFile(filepath.Join(dir, name+jsonSuffix))
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -76,16 +77,13 @@ func row(dir, name string) (catalogue.Row, error) {
 		err = json.Unmarshal(b, &k)
 	}
 	if err != nil {
-		return r, fmt.Errorf("read what is known of it: %w: add it again", err)
+		return r, fmt.Errorf("read its description: %w: add it again", err)
 	}
 	if k.Arch != "" { // an image in gzip does not show its own
 		r.Arch = k.Arch
 	}
 	r.Distro, r.Series, r.Flavour, r.Features = k.Distro, k.Release, k.Flavour, k.Features
-	if k.BTF == btfInFile {
-		r.BTFFile = name + btfSuffix
-	}
-	r.NoBTF = k.BTF == btfNone
+	r.NoBTF = !k.BTF && r.BTFFile == ""
 	archive, err := btfhub.Embedded()
 	if err != nil {
 		return r, err

@@ -8,7 +8,6 @@ import (
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/harness/gotest"
-	"github.com/quark-linux/quark/internal/harness/refusals"
 )
 
 // BTF is where a guest has its kernel's types from.
@@ -34,9 +33,6 @@ type Kernel struct {
 	NoBTF    bool     `json:"no_btf,omitempty"`   // it has no types, and there is no file
 
 	catalogue.Odd
-
-	// Build is the command that builds the image, which is not there; "" if it is.
-	Build string `json:"build,omitempty"`
 
 	// Unarchived means that quark's own archive does not have its types: they are not hidden
 	// unless that is asked for.
@@ -150,9 +146,6 @@ func (g Guest) arguments() []string {
 	for _, e := range slices.Concat(g.Kernel.Env, g.Env) {
 		words = append(words, "quark.env."+e)
 	}
-	if g.Part == PartTests && catalogue.IsOdd(g.Kernel.Name) {
-		words = append(words, "quark.env."+refusals.Variable+"="+refusals.Encode(g.Kernel.Refused))
-	}
 	for _, k := range g.Keep {
 		words = append(words, "quark.keep="+k)
 	}
@@ -162,9 +155,6 @@ func (g Guest) arguments() []string {
 // Repro returns the shell command that repeats the guest, or one test of it on the backends that it
 // ran on together.
 func (g Guest) Repro(test string, backends ...string) string {
-	if g.Kernel.Build != "" {
-		return g.Kernel.Build
-	}
 	if g.Part == PartGo {
 		return g.reproGo(test)
 	}

@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/quark-linux/quark/internal/harness/record"
@@ -34,13 +33,6 @@ type Outcome struct {
 	TotalMS int64         `json:"total_ms"`
 	Repro   string        `json:"repro"`
 	Log     string        `json:"log"` // console log, relative to the results' directory
-}
-
-// notBuilt returns the outcome of a guest whose kernel is to be built first: skipped.
-func notBuilt(g Guest) Outcome {
-	reason := fmt.Sprintf("its kernel is not built: '%s' builds it, in some minutes", g.Kernel.Build)
-	cell := Cell{Result: record.Result{Test: "boot", Backend: NoBackend, State: record.Skip, Reason: reason}}
-	return Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Part: g.Part, State: record.Skip, Reason: reason, Cells: []Cell{cell}, Repro: g.Repro("")}
 }
 
 // OverheadMS returns the time outside of tests: until the first one and after the last one.

@@ -18,8 +18,7 @@ import (
 // FindKernels returns the kernels of the given architectures that match any of the patterns: in the
 // catalogue's order, then the local ones by name, each image once. A pattern matches a name with
 // its architecture (6.1-cloud-amd64) or without it (6.1-cloud). Without patterns it returns the
-// catalogue's default rows and all local kernels. dir has the images; an odd machine's that is to
-// be built and is not there leaves the kernel with a command to build it.
+// catalogue's default rows and all local kernels. dir has the images.
 func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([]Kernel, error) {
 	added, err := local.Rows(filepath.Join(dir, "local"))
 	if err != nil {
@@ -38,11 +37,6 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 			k.Path = filepath.Join(dir, r.Name)
 		}
 		k.SHA256, err = FileDigest(k.Path)
-		if errors.Is(err, fs.ErrNotExist) && r.Built && catalogue.IsOdd(r.Name) {
-			k.Build = "make " + catalogue.BuildTarget(r.Name)
-			kernels = append(kernels, k)
-			continue
-		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("no image of kernel %s: 'make kernel-images' fetches it", k.Name)
 		} else if err != nil {
@@ -82,7 +76,8 @@ type Selection struct {
 // default set runs on some kernels only; or just one for a command. images has the initramfs of
 // each architecture; a guest for Go tests gets another one when its test binaries are built.
 func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, error) {
-	if _, err := s.backends(Kernel{}); err != nil {
+	chosen, err := s.backends()
+	if err != nil {
 		return nil, err
 	}
 	quarkTest, goTests, err := s.tests()
@@ -95,15 +90,11 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 		if !ok {
 			return nil, fmt.Errorf("kernel %s: no initramfs for %s was given", k.Name, k.Arch)
 		}
-		chosen, err := s.backends(k)
-		if err != nil {
-			return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
-		}
 		ways := []BTF{BTFPresent, BTFHidden}
 		switch {
 		case k.BTFFile != "":
 			ways = []BTF{BTFFile}
-		case k.NoBTF, k.Build != "", catalogue.IsOdd(k.Name), k.Unarchived && !slices.Contains(s.BTF, BTFHidden):
+		case k.NoBTF, catalogue.IsOdd(k.Name), k.Unarchived && !slices.Contains(s.BTF, BTFHidden):
 			// Hidden ones would be missed, or there are none; or the machine's kernel
 			// has a row of its own, too, which hides them.
 			ways = []BTF{BTFPresent}
@@ -127,7 +118,7 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 				}
 			}
 			// Odd machines run the Go tests that are named.
-			withGo := way != BTFHidden && k.Build == "" && (k.GoTests || len(s.Tests) > 0 && !catalogue.IsOdd(k.Name) || len(goTests) > 0)
+			withGo := way != BTFHidden && (k.GoTests || len(s.Tests) > 0 && !catalogue.IsOdd(k.Name) || len(goTests) > 0)
 			if packages := s.packages(chosen); goTests != nil && len(packages) > 0 && withGo {
 				g.Part, g.Packages, g.Tests = PartGo, packages, goTests
 				guests = append(guests, g)
@@ -208,24 +199,19 @@ func KnownBackends() string {
 	return strings.Join(known, ", ")
 }
 
-// backends returns the chosen backends, in the order of the tables, without those that the kernel
-// refuses.
-func (s Selection) backends(k Kernel) ([]Backend, error) {
-	names := s.Backends
+// backends returns the chosen backends, in the order of the tables.
+func (s Selection) backends() ([]Backend, error) {
 	is := func(b Backend, name string) bool { return name == b.Name || "-"+name == b.Option }
-	for _, name := range names {
+	for _, name := range s.Backends {
 		if !slices.ContainsFunc(Backends, func(b Backend) bool { return is(b, name) }) {
 			return nil, fmt.Errorf("unknown backend %q: it is one of %s", name, KnownBackends())
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool {
-		if _, refused := k.Refused[b.Name]; refused {
-			return true
-		}
-		if len(names) == 0 {
+		if len(s.Backends) == 0 {
 			return !b.Default
 		}
-		return !slices.ContainsFunc(names, func(name string) bool { return is(b, name) })
+		return !slices.ContainsFunc(s.Backends, func(name string) bool { return is(b, name) })
 	}), nil
 }
 

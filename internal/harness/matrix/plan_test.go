@@ -21,7 +21,7 @@ func images(t *testing.T) string {
 	arm := make([]byte, 1024)
 	copy(arm[56:], "ARM\x64")
 	for name, content := range map[string][]byte{
-		"amd64/5.10-cloud": image(1), "amd64/6.1-cloud": image(2), "amd64/nobtf": image(3), "amd64/newest-cloud": image(2), "arm64/6.1-cloud": arm,
+		"amd64/5.10-cloud": image(1), "amd64/6.1-cloud": image(2), "amd64/newest-cloud": image(2), "arm64/6.1-cloud": arm,
 		"local/mine": image(4), "local/.hidden": nil,
 	} {
 		path := filepath.Join(dir, name)
@@ -40,11 +40,9 @@ var rows = []catalogue.Row{
 	{Name: "6.1-cloud-amd64", Arch: "amd64", Default: true},
 	{Name: "6.1-cloud-arm64", Arch: "arm64"},
 	{Name: "newest-cloud-amd64", Arch: "amd64"}, // the same image
-	{Name: "nobtf-amd64", Arch: "amd64", BTFFile: "nobtf.btf", Built: true},
-	{Name: "6.12-cloud-amd64", Arch: "amd64"}, // not fetched
+	{Name: "6.12-cloud-amd64", Arch: "amd64"},   // not fetched
 	{Name: "odd/1-cpu-amd64", Arch: "amd64", Image: "5.10-cloud-amd64", Odd: catalogue.Odd{CPUs: 1}},
 	{Name: "odd/4-cpus-amd64", Arch: "amd64", Image: "5.10-cloud-amd64", Odd: catalogue.Odd{CPUs: 4}},
-	{Name: "odd/no-bpf-amd64", Arch: "amd64", Built: true, BTFFile: "no-bpf.btf"}, // not built
 }
 
 func TestFindKernels(t *testing.T) {
@@ -60,9 +58,8 @@ func TestFindKernels(t *testing.T) {
 		{[]string{"arm64"}, []string{"6.1-cloud"}, "6.1-cloud-arm64", ""},
 		{[]string{"amd64"}, []string{"newest-cloud", "6.1-cloud"}, "6.1-cloud-amd64", ""},
 		{[]string{"amd64"}, []string{"n*"}, "newest-cloud-amd64", ""},
-		{[]string{"amd64"}, []string{"nobtf"}, "nobtf-amd64", ""},
 		{both, []string{"local/*", "5.10-cloud-amd64"}, "5.10-cloud-amd64 local/mine", ""},
-		{both, []string{"odd/*", "5.10-cloud"}, "5.10-cloud-amd64 odd/1-cpu-amd64 odd/4-cpus-amd64 odd/no-bpf-amd64 (make kernel-odd)", ""},
+		{both, []string{"odd/*", "5.10-cloud"}, "5.10-cloud-amd64 odd/1-cpu-amd64 odd/4-cpus-amd64", ""},
 		{both, []string{"6.12-cloud"}, "", "make kernel-images"},
 		{both, []string{"7*"}, "", `no kernel "7*"`},
 		{both, []string{"["}, "", "syntax error"},
@@ -77,9 +74,6 @@ func TestFindKernels(t *testing.T) {
 		var names []string
 		for _, k := range kernels {
 			names = append(names, k.Name)
-			if k.Build != "" {
-				names = append(names, "("+k.Build+")")
-			}
 			if k.GoTests == strings.HasPrefix(k.Name, "odd/") && tt.patterns != nil {
 				t.Errorf("%s: Go tests: %v", k.Name, k.GoTests)
 			}
@@ -100,7 +94,7 @@ func TestPlan(t *testing.T) {
 	known := Backends
 	defer func() { Backends = known }()
 	Backends = append(slices.Clone(known[:3]), Backend{Name: "further", Option: "--backend=further"})
-	kernels := []Kernel{{Name: "a", Arch: "amd64", Path: "k/a", GoTests: true}, {Name: "nobtf", Arch: "amd64", Path: "k/n", BTFFile: "nobtf.btf"}}
+	kernels := []Kernel{{Name: "a", Arch: "amd64", Path: "k/a", GoTests: true}, {Name: "local/n", Arch: "amd64", Path: "k/n", BTFFile: "n.btf"}}
 	image := map[string]string{"amd64": "i.gz"}
 	for _, tt := range []struct {
 		name string
@@ -111,16 +105,16 @@ func TestPlan(t *testing.T) {
 		{"all", Selection{}, []string{
 			"./krun.sh i.gz k/a quark-test -b -k -c",
 			"KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k --types",
-			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -b -k -c",
+			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/n.btf ./krun.sh i.gz k/n quark-test -b -k -c",
 		}, ""},
 		{"one backend that needs no types", Selection{Backends: []string{"c"}, Tests: []string{"t_exit*"}}, []string{
 			"./krun.sh i.gz k/a quark-test -c 't_exit*'",
-			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -c 't_exit*'",
+			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/n.btf ./krun.sh i.gz k/n quark-test -c 't_exit*'",
 		}, ""},
 		{"all with types hidden, too", Selection{Tests: []string{"*"}}, []string{
 			"./krun.sh i.gz k/a quark-test -b -k -c",
 			"KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k '*'",
-			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -b -k -c",
+			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/n.btf ./krun.sh i.gz k/n quark-test -b -k -c",
 		}, ""},
 		{"hidden", Selection{Backends: []string{"kprobe"}, BTF: []BTF{BTFHidden}, Env: []string{"A=1", "B=2"}}, []string{
 			"KRUN_APPEND='quark.hide_btf=1 quark.env.A=1 quark.env.B=2' ./krun.sh i.gz k/a quark-test -k --types",
@@ -132,18 +126,18 @@ func TestPlan(t *testing.T) {
 		{"Go tests on the kernels that have them", Selection{Packages: []string{"."}, BTF: []BTF{BTFPresent, BTFFile}}, []string{
 			"./krun.sh i.gz k/a quark-test -b -k -c",
 			"make guest-test PKG=. KERNELS=a",
-			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -b -k -c",
+			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/n.btf ./krun.sh i.gz k/n quark-test -b -k -c",
 		}, ""},
 		{"some Go tests", Selection{Packages: []string{"."}, Tests: []string{"quark.Test*"}}, []string{
 			"make guest-test PKG=. KERNELS=a",
-			"make guest-test PKG=. KERNELS=nobtf",
+			"make guest-test PKG=. KERNELS=local/n",
 		}, ""},
 		{"no Go tests", Selection{Packages: []string{"."}, Tests: []string{"t_x"}, Backends: []string{"c"}, BTF: []BTF{BTFPresent}}, []string{
 			"./krun.sh i.gz k/a quark-test -c t_x",
 		}, ""},
 		{"command", Selection{Packages: []string{"."}, Command: []string{"a", "b c"}, Keep: []string{"/tmp/x"}}, []string{
 			"KRUN_APPEND=quark.keep=/tmp/x ./krun.sh i.gz k/a a 'b c'",
-			"KRUN_APPEND='quark.env.QUARK_BTF_PATH=/nobtf.btf quark.keep=/tmp/x' ./krun.sh i.gz k/n a 'b c'",
+			"KRUN_APPEND='quark.env.QUARK_BTF_PATH=/n.btf quark.keep=/tmp/x' ./krun.sh i.gz k/n a 'b c'",
 		}, ""},
 		{"bad pattern", Selection{Tests: []string{"["}}, nil, "syntax error"},
 		{"none", Selection{Backends: []string{"c"}, BTF: []BTF{BTFHidden}}, nil, "nothing to run"},
@@ -240,31 +234,23 @@ func TestLongestFirst(t *testing.T) {
 	}
 }
 
-// TestOddMachines: what odd machines are booted with, and which backends and tests run there.
+// TestOddMachines: what odd machines are booted with, and which tests run there.
 func TestOddMachines(t *testing.T) {
 	kernels := []Kernel{
 		{Name: "odd/4-cpus-amd64", Arch: "amd64", Path: "k/a", Odd: catalogue.Odd{CPUs: 4, Append: []string{"x=1"}, Env: []string{"A=1"}}},
-		{Name: "odd/no-bpf-amd64", Arch: "amd64", Path: "k/b", BTFFile: "no-bpf.btf", Odd: catalogue.Odd{Refused: map[string]string{"ebpf": "no bpf"}}},
-		{Name: "odd/later-amd64", Arch: "amd64", Path: "k/d", BTFFile: "later.btf", Build: "make kernel-odd"},
 	}
 	all := Selection{Packages: []string{".", "./backends/ebpf"}}
 	some := all
 	some.Tests = []string{"quark.TestX"}
 	ebpf := Selection{Backends: []string{"ebpf"}}
-	const four = "KRUN_APPEND='quark.env.A=1 quark.env.QUARK_REFUSED= x=1' KRUN_SMP=4 ./krun.sh i.gz k/a quark-test -b"
+	const four = "KRUN_APPEND='quark.env.A=1 x=1' KRUN_SMP=4 ./krun.sh i.gz k/a quark-test -b"
 	for _, tt := range []struct {
 		s    Selection
 		want []string
 	}{
-		{all, []string{
-			four + " -k -c",
-			"KRUN_APPEND='quark.env.QUARK_BTF_PATH=/no-bpf.btf quark.env.QUARK_REFUSED=ebpf=no+bpf' ./krun.sh i.gz k/b quark-test -k -c",
-			"make kernel-odd",
-		}},
-		{ebpf, []string{four, "make kernel-odd"}},
-		{some, []string{
-			"make guest-test PKG='. ./backends/ebpf' KERNELS=odd/4-cpus", "make guest-test PKG=. KERNELS=odd/no-bpf",
-		}},
+		{all, []string{four + " -k -c"}},
+		{ebpf, []string{four}},
+		{some, []string{"make guest-test PKG='. ./backends/ebpf' KERNELS=odd/4-cpus"}},
 	} {
 		guests, err := Plan(kernels, tt.s, map[string]string{"amd64": "i.gz"})
 		if err != nil {
@@ -277,21 +263,6 @@ func TestOddMachines(t *testing.T) {
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%+v:\n%s\nwant\n%s", tt.s, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
-		}
-	}
-}
-
-// TestCatalogueBackends: the backends that the catalogue's rows refuse exist.
-func TestCatalogueBackends(t *testing.T) {
-	rows, err := catalogue.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range rows {
-		for name := range r.Refused {
-			if !slices.ContainsFunc(Backends, func(b Backend) bool { return b.Name == name && b.Default }) {
-				t.Errorf("%s refuses %s, which is not tried by default", r.Name, name)
-			}
 		}
 	}
 }

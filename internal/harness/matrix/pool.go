@@ -80,13 +80,6 @@ func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 // guest returns the outcome of a guest: the cached one, or that of a boot. image is the digest of
 // its initramfs.
 func (r *Runner) guest(ctx context.Context, g Guest, image string) (o Outcome, err error) {
-	if g.Kernel.Build != "" {
-		o = notBuilt(g)
-		if r.Done != nil {
-			r.Done(o)
-		}
-		return o, nil
-	}
 	dir := filepath.Join(r.Dir, GuestsDir, g.Dir())
 	key, cached := "", false
 	if r.Cache != nil {

@@ -39,29 +39,6 @@ func sample() Results {
 	}
 }
 
-// TestNotBuilt: a guest whose kernel is not built is a skip, with the command that builds it.
-func TestNotBuilt(t *testing.T) {
-	g := Guest{Kernel: Kernel{Name: "odd/x-amd64", Arch: "amd64", Build: "make kernel-odd"}, BTF: BTFFile, Part: PartTests, Image: os.DevNull}
-	outcomes, err := (&Runner{Dir: t.TempDir()}).Run(t.Context(), []Guest{g})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := Results{Guests: outcomes}
-	if passed, failed, skipped := r.Count(); passed+failed != 0 || skipped != 1 || !r.Good() {
-		t.Errorf("%d passed, %d failed, %d skipped", passed, failed, skipped)
-	}
-	var b bytes.Buffer
-	if err := r.Table(&b); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(b.String(), "not built: 'make kernel-odd' does it") {
-		t.Errorf("the table does not say how it is built:\n%s", b.String())
-	}
-	if _, err := r.HTML(t.TempDir(), nil); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestCount(t *testing.T) {
 	passed, failed, skipped := sample().Count()
 	if passed != 2 || failed != 4 || skipped != 1 || sample().Good() {

@@ -27,9 +27,6 @@ func (r Results) columns() []string {
 
 // release returns the kernel's release, or "?" of a guest that did not boot.
 func (o Outcome) release() string {
-	if o.Kernel.Build != "" {
-		return fmt.Sprintf("not built: '%s' does it", o.Kernel.Build)
-	}
 	if o.Hello == nil {
 		return "?"
 	}

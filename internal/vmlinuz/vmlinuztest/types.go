@@ -12,14 +12,14 @@ import (
 )
 
 // Types returns the raw BTF of the kernel images below a directory, by ARCH/NAME. It leaves out
-// images without types that were built or added, what stands beside these, and links to images that
-// are gone from the cache.
+// local images without types, the files beside local images, and links to images that are gone from
+// the cache.
 func Types(t testing.TB, dir string) map[string][]byte {
 	types := make(map[string][]byte)
 	paths, _ := filepath.Glob(filepath.Join(dir, "*/*"))
 	for _, path := range paths {
 		image, err := os.ReadFile(path)
-		if err != nil || strings.HasPrefix(filepath.Base(path), "nobtf") || filepath.Ext(path) == ".json" || filepath.Ext(path) == ".btf" {
+		if err != nil || filepath.Ext(path) == ".json" || filepath.Ext(path) == ".btf" {
 			continue
 		}
 		name, _ := filepath.Rel(dir, path)
