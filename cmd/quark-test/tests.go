@@ -20,7 +20,6 @@ var tests = []testrun.Test{
 	{Name: "t_exec", Doc: "several execs, scripts, programs without a file", Run: with(lives), Shared: defaultQueue},
 	{Name: "t_exec_failed", Doc: "execs that fail, where they are asked for", Run: with(failedExecs)},
 	{Name: "t_environ", Doc: "what is asked for of the environment, and no more", Run: with(environment)},
-	{Name: "t_filter", Doc: "filters about each field deliver what has the value, and no more", Run: with(filterFields)},
 	{Name: "t_exec_nonleader", Doc: "another thread than the leader executes", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_comm", Doc: "a process renames itself", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_setuid_exec", Doc: "a set-id program has the ids of its file", Run: with(lives), Shared: defaultQueue},
@@ -85,7 +84,7 @@ var unsuited = map[string]map[string]string{
 		"t_pid_reuse": "to /proc, processes of one number that were started within 10 ms are one",
 	},
 	"audit": {
-		"t_stats": "which of its events are joined depends on a coarse clock", "t_filter": "the test tells events apart by their times",
+		"t_stats":       "which of its events are joined depends on a coarse clock",
 		"t_storm":       "it leaves out births that /proc does not show any more",
 		"t_record_wrap": "it has no ring", "t_cpu_hotplug": "no record has a CPU", "t_types_guess": noTypes, "t_types_file": noTypes,
 		"t_drop_privileges": "it needs CAP_AUDIT_CONTROL to its end, to remove its rules",

@@ -275,11 +275,11 @@ func size(text string) (uint64, bool) {
 	return n << shift, err == nil && len(digits)+1 >= len(text) && n<<shift>>shift == n
 }
 
-// container returns the container of p, whose cgroup is known.
+// container returns the container of p, empty if its cgroup is cut.
 func (m *Matcher) container(p *engine.Process) *engine.Container {
 	if m.cgroup != p.Cgroup || !m.cached {
-		m.of, _ = p.Container()
-		m.cgroup, m.cached = p.Cgroup, true
+		m.of, m.cached = p.Container() // a cut cgroup may have the same text
+		m.cgroup = p.Cgroup
 	}
 	return &m.of
 }

@@ -151,7 +151,7 @@ func (p *parser) term() node {
 	if f := p.field(t.text); f != nil {
 		return f.term(p, t.text)
 	}
-	p.fail(t.at, "%s is no kind of event and no field: choose from %s", &t, strings.Join(Words(), ", "))
+	p.fail(t.at, "%s is no kind of event and no field: choose from %s", &t, strings.Join(words(), ", "))
 	return nil
 }
 
@@ -162,11 +162,11 @@ var (
 
 func isKeyword(word string) bool { return slices.Contains(keywords, word) }
 
-// Words returns the words that a term can begin with.
-func Words() []string {
-	words := slices.Concat(flags, slices.Collect(maps.Keys(kinds)), slices.Collect(maps.Keys(fields)), []string{environment + "NAME"})
-	slices.Sort(words)
-	return words
+// words returns the words that a term can begin with.
+func words() []string {
+	list := slices.Concat(flags, slices.Collect(maps.Keys(kinds)), slices.Collect(maps.Keys(fields)), []string{environment + "NAME"})
+	slices.Sort(list)
+	return list
 }
 
 // field returns the field of a name, nil if there is none.

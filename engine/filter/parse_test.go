@@ -163,7 +163,7 @@ func TestWordsAreDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 		has := regexp.MustCompile(`\w+(\.\w+)*`).FindAllString(string(b), -1)
-		for _, word := range Words() {
+		for _, word := range words() {
 			if !slices.Contains(has, word) {
 				t.Errorf("%s does not have %s", file, word)
 			}

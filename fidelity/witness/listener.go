@@ -280,20 +280,20 @@ func (l *Listener) inTable(ev *engine.Event) string {
 	known := l.Queue.Lookup(p.PID)
 	// If the pid has been used again this is a late event of the process before.
 	reused := known != nil && (p.Known & known.Known).Has(engine.FieldStart) && known.Start > p.Start
-	if what := Differs(known, p, fields); what != "" && !reused {
+	if what := differs(known, p, fields); what != "" && !reused {
 		return "Lookup: " + what
 	}
 	if id, ok := p.Identity(); ok {
-		if what := Differs(l.Queue.LookupIdentity(id), p, fields); what != "" {
+		if what := differs(l.Queue.LookupIdentity(id), p, fields); what != "" {
 			return "LookupIdentity: " + what
 		}
 	}
 	return ""
 }
 
-// Differs names the first of the fields in which the process of a table differs from that of an
+// differs names the first of the fields in which the process of a table differs from that of an
 // event, or of another table.
-func Differs(a, b *engine.Process, fields engine.Fields) string {
+func differs(a, b *engine.Process, fields engine.Fields) string {
 	switch {
 	case a == b:
 		return ""
