@@ -23,9 +23,10 @@ export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
-# All commands for guests are one binary in their image, under the name of each. quark-export is not
-# among them: guests have no network.
-GUEST    := $(filter-out quark-matrix quark-export,$(COMMANDS))
+# All commands for guests are one binary in their image, under the name of each.
+GUEST    := $(filter-out quark-matrix,$(COMMANDS))
+# export is a module of its own: who imports quark does not get what the exporters depend on.
+MODULES  := . export
 GUESTDIRS = $(addprefix cmd/,$(GUEST)) initramfs/gotest
 MULTI     = -multi $(OUT)/guest=$(subst $(SPACE),$(COMMA),$(notdir $(GUESTDIRS)))
 COMMA := ,
@@ -135,6 +136,7 @@ help:
 build:
 	$(Q)mkdir -p $(OUT)
 	$(Q)$(GOBUILD) -o $(OUT)/ $(addprefix ./cmd/,$(COMMANDS)) ./initramfs/init
+	$(Q)cd export && $(GOBUILD) -o $(abspath $(OUT))/ ./cmd/...
 	$(Q)GO=$(GO) GOARCH=$(GOARCH) initramfs/multicall.sh $(OUT)/guest $(GUESTDIRS)
 
 # The C library: lib/libquark.so.0 and libquark.a, include/quark.h, lib/pkgconfig/quark.pc. It needs
@@ -231,8 +233,8 @@ hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 # it says what grew. SOAK are further options of quark-fidelity soak.
 HOURS ?= 24
 SOAK ?=
-SOAK_EXPORTERS := --exporter 'ecs=$(OUT)/quark-mon --ecs' --exporter 'prom=$(OUT)/quark-mon -q --metrics {addr}' \
-	--exporter 'otlp=$(OUT)/quark-mon -q --otlp {url}'
+SOAK_EXPORTERS := --exporter 'ecs=$(OUT)/quark-export --ecs' --exporter 'prom=$(OUT)/quark-export --metrics {addr}' \
+	--exporter 'otlp=$(OUT)/quark-export --otlp {url}'
 .PHONY: soak test-soak
 soak: build
 	$(Q)$(OUT)/quark-fidelity soak --for $(HOURS)h $(SOAK_EXPORTERS) $(SOAK)
@@ -303,7 +305,9 @@ test: deps build kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)rm -rf $(STEPS) && mkdir -p $(STEPS)
 	$(Q)$(HOSTGO) build -o $(STEPS)/testsum ./internal/harness/testsum
 	$(Q)$(STEPS)/testsum run $(STEPS) vet $(GO) vet ./...
+	$(Q)$(STEPS)/testsum run $(STEPS) vet-export $(GO) vet -C export ./...
 	$(Q)$(STEPS)/testsum run -gotest $(STEPS) go-test $(GO) test -count=1 -json ./...
+	$(Q)$(STEPS)/testsum run -gotest $(STEPS) go-test-export $(GO) test -C export -count=1 -json ./...
 	$(Q)$(STEPS)/testsum run -gotest $(STEPS) dist $(GO) test -C tools/dist -count=1 -json .
 	$(Q)if [ "$$(id -u)" = 0 ]; then \
 		$(STEPS)/testsum run -records $(STEPS) host $(OUT)/quark-test -j $(STEPS)/host.jsonl; \
@@ -418,10 +422,10 @@ $(TOOLS)/%: tools/go.mod tools/go.sum
 COLLECTOR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/collector
 .PHONY: test-exporters deps-exporters
 test-exporters: deps-exporters
-	$(Q)$(HOSTGO) test -count=1 -v -run 'Prom|Dashboard' ./export/prom
+	$(Q)$(HOSTGO) test -C export -count=1 -v -run 'Prom|Dashboard' ./prom
 	$(Q)mkdir -p $(COLLECTOR)
 	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
-	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
+	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -C export -count=1 -v -run KilledCollector ./otlp
 
 # docs/kubernetes.yaml by the types of Kubernetes' API, in a module of its own. The first time it
 # needs the network.
@@ -431,8 +435,7 @@ test-kubernetes:
 
 .PHONY: lint vulncheck
 lint: $(TOOLS)/golangci-lint
-	$(Q)$(TOOLS)/golangci-lint run
-	$(Q)$(HOSTGO) mod tidy -diff
+	$(Q)for m in $(MODULES); do (cd $$m && $(abspath $(TOOLS))/golangci-lint run && $(HOSTGO) mod tidy -diff) || exit; done
 	$(Q)$(HOSTGO) test ./internal/style
 
 # Close, Drain and Wake from everywhere, 1,000 times on each backend, as root; kprobe in a guest.
@@ -446,10 +449,10 @@ race:
 
 # Needs the network, for the list of what is known.
 vulncheck: $(TOOLS)/govulncheck
-	$(Q)$(TOOLS)/govulncheck ./...
+	$(Q)for m in $(MODULES); do $(TOOLS)/govulncheck -C $$m ./... || exit; done
 
 # What the interface lost or changed since API_BASE, the last release by default.
-API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/output ./export/otlp ./export/prom
+API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/otlp ./export/prom
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 .PHONY: apidiff
 apidiff: $(TOOLS)/apidiff
@@ -458,8 +461,8 @@ apidiff: $(TOOLS)/apidiff
 	git worktree add --quiet --detach "$$old" '$(API_BASE)' || exit; \
 	for p in $(API); do \
 		[ -d "$$old/$$p" ] || continue; \
-		(cd "$$old" && '$(abspath $(TOOLS))/apidiff' -w "$$old/api" $$p) && \
-		diff=$$($(TOOLS)/apidiff -incompatible "$$old/api" $$p) || exit; \
+		(cd "$$old/$$p" && '$(abspath $(TOOLS))/apidiff' -w "$$old/api" .) && \
+		diff=$$(cd $$p && '$(abspath $(TOOLS))/apidiff' -incompatible "$$old/api" .) || exit; \
 		[ -z "$$diff" ] || { echo "$$p:"; echo "$$diff"; bad=1; }; \
 	done; [ -z "$$bad" ]
 

@@ -19,9 +19,11 @@ RELEASEBUILD = CGO_ENABLED=0 GOOS=linux GOFLAGS= $(GO) build -buildvcs=false -tr
 release:
 	$(Q)[ -n '$(VERSION)' ]
 	$(Q)mkdir -p $(RELEASE)/$(GOARCH)/completions $(RELEASE)/$(HOSTARCH)
-	$(Q)GOARCH=$(GOARCH) $(RELEASEBUILD) -o $(RELEASE)/$(GOARCH)/ $(addprefix ./cmd/,$(INSTALLED))
+	$(Q)GOARCH=$(GOARCH) $(RELEASEBUILD) -o $(RELEASE)/$(GOARCH)/ $(addprefix ./cmd/,$(filter $(COMMANDS),$(INSTALLED)))
+	$(Q)cd export && GOARCH=$(GOARCH) $(RELEASEBUILD) -o $(abspath $(RELEASE)/$(GOARCH))/ ./cmd/...
 ifneq ($(GOARCH),$(HOSTARCH))
-	$(Q)GOARCH=$(HOSTARCH) $(RELEASEBUILD) -o $(RELEASE)/$(HOSTARCH)/ $(addprefix ./cmd/,$(INSTALLED))
+	$(Q)GOARCH=$(HOSTARCH) $(RELEASEBUILD) -o $(RELEASE)/$(HOSTARCH)/ $(addprefix ./cmd/,$(filter $(COMMANDS),$(INSTALLED)))
+	$(Q)cd export && GOARCH=$(HOSTARCH) $(RELEASEBUILD) -o $(abspath $(RELEASE)/$(HOSTARCH))/ ./cmd/...
 endif
 	$(Q)for c in $(INSTALLED); do for s in bash zsh fish; do \
 		$(RELEASE)/$(HOSTARCH)/$$c completion $$s >$(RELEASE)/$(GOARCH)/completions/$$c.$$s || exit; done; done

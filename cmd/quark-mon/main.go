@@ -2,4 +2,4 @@ package main
 
 import "github.com/quark-linux/quark/cmd/quark-mon/watch"
 
-func main() { watch.Main(nil) }
+func main() { watch.Main() }

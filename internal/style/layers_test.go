@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +15,10 @@ const module = "github.com/quark-linux/quark"
 // layers are the allowed arrows between packages, tests aside: what the packages in a tree may
 // import. The first tree that a package is in counts. "." is package quark.
 var layers = []struct{ tree, imports string }{
-	{"cmd/quark-mon", ". cmd/quark-mon engine/trace export internal/..."},
-	{"cmd/quark-export", ". cmd/quark-mon/watch export internal/..."},
+	{"cmd/quark-mon", ". cmd/quark-mon engine/trace internal/..."},
 	{"cmd", ". fidelity backends backends/... engine exitsnoop internal"},
 	{"initramfs/monitors", "fidelity/monitor internal"},
+	{"export/cmd", ". engine/trace export internal/..."},
 	{"export", ". export internal/selfcost"},
 	{"bindings/c", ". engine/trace"},
 	{"initramfs", "internal"},
@@ -76,13 +77,21 @@ func wrongArrows(pkg string, imports []string) (wrong []string) {
 	return nil
 }
 
-// goList runs go list and returns its packages, with the names of this module's shortened.
-func goList(t *testing.T, args ...string) (packages []listed) {
+// allPackages returns the packages of the two modules.
+func allPackages(t *testing.T) []listed {
+	return append(goList(t, "./..."), goListIn(t, "export", "./...")...)
+}
+
+// goList runs go list in the main module and returns its packages.
+func goList(t *testing.T, args ...string) []listed { return goListIn(t, ".", args...) }
+
+// goListIn is goList in the module in a folder.
+func goListIn(t *testing.T, folder string, args ...string) (packages []listed) {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command and the module's source")
 	}
-	packages, err := listPackages(t, args...)
+	packages, err := listPackages(t, folder, args...)
 	if err != nil {
 		t.Skipf("go list, which needs the module's source: %v", err)
 	}
@@ -90,10 +99,10 @@ func goList(t *testing.T, args ...string) (packages []listed) {
 }
 
 // listPackages is goList where an error of go list is one of the test.
-func listPackages(t *testing.T, args ...string) (packages []listed, err error) {
+func listPackages(t *testing.T, folder string, args ...string) (packages []listed, err error) {
 	t.Helper()
 	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Module,Standard,Dir,GoFiles,ImportMap"}, args...)...)
-	list.Dir = root
+	list.Dir = filepath.Join(root, folder)
 	out, err := list.Output()
 	if err != nil {
 		return nil, err
@@ -116,7 +125,7 @@ type listed struct {
 	Module           struct{ Path, GoVersion string }
 }
 
-// local returns the name of a package of this module below its root, "." for the root's.
+// local returns the name of a package of this repository below its root, "." for the root's.
 func local(importPath string) (name string, ok bool) {
 	if importPath == module {
 		return ".", true
@@ -126,7 +135,7 @@ func local(importPath string) (name string, ok bool) {
 
 // The packages depend on each other in one direction, see docs/architecture.md.
 func TestArrowsPointDown(t *testing.T) {
-	for _, p := range goList(t, "./...") {
+	for _, p := range allPackages(t) {
 		pkg, _ := local(p.ImportPath)
 		var imports []string
 		for _, imported := range p.Imports {
@@ -145,7 +154,7 @@ func TestWrongArrowsAreSeen(t *testing.T) {
 		"engine btfhub", "engine internal/proctext", "internal/proctext engine", "internal/tinyelf internal/harness/record",
 		"backends/internal/procfs backends/ebpf", "backends/ebpf backends/kprobe", "backends/ebpf .", "backends/ebpf fidelity",
 		"btfhub backends/source", "exitsnoop .", ". fidelity", ". exitsnoop", ". internal/harness/matrix", "fidelity cmd/quark-mon", "cmd/quark-mon backends",
-		"export fidelity", "export/ecs engine", ". export", "export cmd/quark-mon", "fidelity export",
+		"export fidelity", "export/ecs engine", ". export", "export cmd/quark-mon", "fidelity export", "cmd/quark-mon export",
 		"fidelity backends/internal/procfs", "internal/harness/matrix .", "kernel_images btfhub", "internal/btfhub btfhub",
 	} {
 		pkg, imported, _ := strings.Cut(arrow, " ")
@@ -162,31 +171,17 @@ var allowedModules = []string{
 	"golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys",
 }
 
-// Nor does a user of any package but the exporters get what they depend on, nor quark-mon, whose
-// memory it would take.
-func TestOnlyExportersHaveTheirModules(t *testing.T) {
-	all := append([]string{"-deps"}, "./cmd/quark-mon")
+// Neither quark-mon nor a program that imports quark has an HTTP client or server, whose memory it
+// would take.
+func TestNoHTTP(t *testing.T) {
+	list := []string{"-deps", "./cmd/quark-mon"}
 	for _, pkg := range public {
-		if pkg != "export/prom" && pkg != "export/otlp" {
-			all = append(all, "./"+pkg)
+		if !within(pkg, "export") {
+			list = append(list, "./"+pkg)
 		}
 	}
-	for _, p := range goList(t, all...) {
-		for _, of := range []string{"github.com/prometheus", "go.opentelemetry.io", "google.golang.org"} {
-			if within(p.Module.Path, of) {
-				t.Errorf("%s is among what %s import", p.ImportPath, all[1:])
-			}
-		}
-		if p.ImportPath == "net/http" {
-			t.Error("net/http is linked into quark-mon, or into who imports quark: that is a megabyte of memory")
-		}
-	}
-	seen := false
-	for _, p := range goList(t, "-deps", "./cmd/quark-export") {
-		seen = seen || within(p.Module.Path, "go.opentelemetry.io")
-	}
-	if !seen {
-		t.Error("quark-export has no exporter: the names of modules above are wrong")
+	if slices.ContainsFunc(goList(t, list...), func(p listed) bool { return p.ImportPath == "net/http" }) {
+		t.Error("net/http is linked into quark-mon, or into who imports quark: that is a megabyte of memory")
 	}
 }
 

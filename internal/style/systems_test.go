@@ -28,7 +28,7 @@ func TestPublicPackagesOnOtherSystems(t *testing.T) {
 			t.Setenv("GOOS", goos)
 			t.Setenv("GOARCH", goarch)
 			t.Setenv("CGO_ENABLED", "0")
-			packages, err := listPackages(t, append([]string{"-deps", "-test"}, public...)...)
+			packages, err := listPackages(t, ".", append([]string{"-deps", "-test"}, public...)...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,29 +13,22 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/export/ecs"
 )
 
-// Main is the command, with exporters if they are not nil.
-func Main(exporters *Exporters) {
+// Main is the command.
+func Main() {
 	// Without SIGPIPE a write to a closed standard output is an error, after which quark-mon
 	// detaches from the kernel.
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does
-		signal.Notify(signals, syscall.SIGHUP)
-	}
-	if err := run(exporters, signals, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	if err := run(signals, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
-		if _, ok := err.(*droppedError); ok {
-			os.Exit(statusDropped)
-		}
 		os.Exit(1)
 	}
 }
 
-func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, errw io.Writer) error {
+func run(signals chan os.Signal, args []string, out, errw io.Writer) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	undo := make(chan func(), 4)
@@ -44,8 +37,8 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if o == nil {
 		return err
 	}
-	if exporters == nil && o.exports() {
-		return becomeExport()
+	if o.outputTo == "" && !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does
+		signal.Notify(signals, syscall.SIGHUP)
 	}
 	m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
 	opening, cancel := ctx, func() {}
@@ -58,6 +51,9 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 		return err
 	}
 	q := m.q
+	if out, err = m.openOutput(out, errw); err != nil {
+		return errors.Join(err, m.close())
+	}
 	// A write to a recording that nobody reads, or a read, holds the queue up.
 	undo <- func() { m.closeFiles() }
 	undo <- func() { q.Close() }
@@ -65,13 +61,7 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 		m.screen = newScreen(m, out)
 	}
 	if o.names {
-		m.known = quark.NewNames()
-	}
-	if o.ecs {
-		m.ecs = ecs.NewEncoder(q)
-		m.ecs.Names = m.known
-	} else if o.json {
-		m.names = m.known
+		m.names = quark.NewNames()
 	}
 	if o.verb == "tree" {
 		m.lives = &lives{screen: m.screen, q: q}
@@ -85,22 +75,17 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if o.verb == "top" {
 		m.announce(errw)
 		if m.live, err = newLive(m, out.(*os.File), stop); err != nil {
-			return errors.Join(err, m.close(errw))
+			return errors.Join(err, m.close())
 		}
 		defer m.live.close()
 		undo <- m.live.close
 	}
-	if err := m.openExporters(exporters, errw); err != nil {
-		m.counters = nil // nothing was exported
-		return errors.Join(err, m.close(errw))
-	}
-	undo <- func() { m.tellExports(errw) }
 	if !o.quiet && o.outputTo == "" && closed(out) {
 		fmt.Fprintln(errw, "quark-mon: standard output is closed, or /dev/null: what is printed there is lost (-q prints nothing)")
 	}
 	if o.drop {
 		if err := dropPrivileges(); err != nil {
-			return errors.Join(err, m.close(errw))
+			return errors.Join(err, m.close())
 		}
 	}
 	if m.live == nil {
@@ -122,10 +107,7 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // the reader of our output has closed it
 	}
-	if err := errors.Join(err, m.close(errw)); err != nil {
-		return err
-	}
-	return m.dropped()
+	return errors.Join(err, m.close())
 }
 
 // end calls stop at the first signal, and ends the program at the second, whatever stands still:
@@ -172,12 +154,9 @@ type monitor struct {
 	*options
 	q *quark.Queue
 	files
-	exporting
 	out    *bufio.Writer
 	line   []byte
-	known  *quark.Names // nil without --names
-	names  *quark.Names // the same, if lines are to have them added
-	ecs    *ecs.Encoder // nil without --ecs
+	names  *quark.Names // nil without --names
 	lives  *lives       // of tree
 	live   *live        // of top
 	screen *screen      // nil unless events are printed as lines
@@ -205,9 +184,6 @@ func (m *monitor) announce(errw io.Writer) {
 		fmt.Fprintf(errw, ", recorded on Linux %s", m.replayed.Kernel())
 	}
 	fmt.Fprintln(errw)
-	for _, e := range m.exporters {
-		fmt.Fprintf(errw, "quark-mon: %s\n", e)
-	}
 	if m.verbose > 0 {
 		m.describe(errw)
 	}
@@ -268,7 +244,6 @@ func (m *monitor) step(ctx context.Context) error {
 		ev, err := m.q.Get()
 		switch {
 		case err == nil:
-			m.export(ev)
 			if err := m.print(ev); err != nil {
 				return err
 			}
@@ -311,7 +286,7 @@ func (m *monitor) rest() error {
 
 // snapshot prints the existing processes, as events without a kind.
 func (m *monitor) snapshot() error {
-	if m.noSnapshot || m.verb != "" || m.count && m.otlp == "" {
+	if m.noSnapshot || m.verb != "" || m.count {
 		return nil
 	}
 	var ev quark.Event
@@ -321,7 +296,6 @@ func (m *monitor) snapshot() error {
 		if !m.q.Passes(&ev) {
 			continue
 		}
-		m.export(&ev)
 		if err := m.print(&ev); err != nil {
 			return err
 		}
@@ -339,12 +313,6 @@ func (m *monitor) print(ev *quark.Event) error {
 		return nil
 	case m.lives != nil:
 		m.line = m.lives.Append(m.line[:0], ev)
-	case m.ecs != nil:
-		line, err := m.ecs.Append(m.line[:0], ev)
-		if err != nil {
-			return err
-		}
-		m.line = append(line, '\n')
 	case m.json && m.lineage:
 		m.line = append(m.q.AppendJSON(m.line[:0], ev), '\n')
 	case m.json:
@@ -359,19 +327,11 @@ func (m *monitor) print(ev *quark.Event) error {
 	if m.names != nil {
 		m.line = appendNames(m.line, m.names, ev.Process)
 	}
-	if m.output != nil {
-		m.output.Put(ev, m.line)
-		return nil
-	}
 	return m.write()
 }
 
 // write prints m.line.
 func (m *monitor) write() error {
-	if m.output != nil {
-		m.output.Put(nil, m.line)
-		return nil
-	}
 	_, err := m.out.Write(m.line)
 	return err
 }

@@ -21,10 +21,10 @@ import (
 func TestMain(m *testing.M) {
 	// The benchmark runs this binary as quark-mon.
 	if os.Getenv("QUARK_MON_RUN") != "" {
-		Main(nil)
+		Main()
 		os.Exit(0)
 	}
-	testscript.Main(m, map[string]func(){"quark-mon": func() { Main(nil) }})
+	testscript.Main(m, map[string]func(){"quark-mon": func() { Main() }})
 }
 
 func TestScripts(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
-	"github.com/quark-linux/quark/export/output"
 	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/selection"
 )
@@ -22,8 +21,7 @@ type options struct {
 	selection.Options
 	drop                 bool
 	json, lineage, text  bool
-	names, ecs           bool
-	host                 bool
+	names, host          bool
 	columns              string
 	verb                 string // "tree", "top" or nothing
 	duration             time.Duration
@@ -33,15 +31,12 @@ type options struct {
 	noSnapshot           bool
 	verbose              int
 	record, replay, tree string
-	metrics, otlp        string
 	outputTo             string
-	rotateSize           byteSize
-	rotating             output.Options
 	quiet                bool
 }
 
 func newFlags(o *options) *pflag.FlagSet {
-	all := command.NewFlags(program())
+	all := command.NewFlags("quark-mon")
 	command.Group(all, "Where events come from", func(f *pflag.FlagSet) {
 		o.Backend(f)
 		f.StringVarP(&o.replay, "replay", "R", "", "show what is recorded in this `file`")
@@ -55,27 +50,19 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.StringVar(&o.columns, "columns", "", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+line.Default+")")
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
-		f.BoolVar(&o.ecs, "ecs", false, "a document of the Elastic Common Schema a line")
-		f.BoolVar(&o.names, "names", false, "with -j, --ecs or --otlp: also the names that this host has for users and groups")
+		f.BoolVar(&o.names, "names", false, "with -j: also the names that this host has for users and groups")
 		f.BoolVar(&o.host, "host", false, "with -j: first a line with the host that the events are of")
 		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
 		f.BoolVarP(&o.count, "count", "M", false, "no events but statistics once a second")
 		f.BoolVarP(&o.enrich, "proc", "p", false, "with -M and the proc connector: read /proc for each event as without -M")
-		f.BoolVarP(&o.quiet, "quiet", "q", false, "no events, for when they are recorded or exported")
+		f.BoolVarP(&o.quiet, "quiet", "q", false, "no events, for when they are recorded")
 		f.CountVarP(&o.verbose, "verbose", "v", "what the backend can report; -vv also the rules of joining; -vvv also statistics once a second")
 	})
 	command.Group(all, "How events are joined", o.Joining)
 	command.Group(all, "What is written", func(f *pflag.FlagSet) {
 		f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
-		f.StringVar(&o.outputTo, "output", "", "write events, as -j, --ecs, -e or --text, to this `target` in place of standard output: a file or FIFO, journald, syslog, syslog+unix:PATH, syslog+udp://HOST:PORT or syslog+tcp://HOST:PORT")
-		f.Var(&o.rotateSize, "rotate-size", "with --output FILE: rename the file before it has more than this `size`, such as 100M")
-		f.DurationVar(&o.rotating.RotateEvery, "rotate-every", 0, "with --output FILE: also rename it at each multiple of this `time`; 24h is midnight in UTC")
-		f.IntVar(&o.rotating.Keep, "keep", 0, "with --output FILE: keep this `number` of renamed files (default all)")
+		f.StringVarP(&o.outputTo, "output", "o", "", "append to this `file` in place of standard output, and open it again on SIGHUP")
 		f.StringVarP(&o.tree, "graph", "C", "", "at the end write the tree of processes to this `file`, for dot(1)")
-	})
-	command.Group(all, "What is exported, by quark-export", func(f *pflag.FlagSet) {
-		f.StringVar(&o.metrics, "metrics", "", "serve counters to Prometheus at this `address`, HOST:PORT, below /metrics")
-		f.StringVar(&o.otlp, "otlp", "", "send events as log records to the OpenTelemetry collector at this `URL`, such as http://localhost:4318")
 	})
 	all.DurationVarP(&o.duration, "duration", "d", 0, "end after this time")
 	all.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
@@ -94,9 +81,8 @@ func usageOf(name string) string {
 
 const synopsis = `[tree | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
 [--audit-enable] [-P PPID] [--hold-time D]
-[--output TARGET [--rotate-size SIZE] [--rotate-every D] [--keep N]]
-[-w FILE] [-R FILE] [-C FILE] [--metrics ADDRESS] [--otlp URL]
-[--text | --names --host -j | --ecs | --columns LIST] [--events LIST] [--exits all|nonzero] [--failed-execs]
+[-o FILE] [-w FILE] [-R FILE] [-C FILE]
+[--text | --names --host -j | --columns LIST] [--events LIST] [--exits all|nonzero] [--failed-execs]
 [--environ LIST]
 [--taskstats]
 [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
@@ -134,7 +120,7 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 	if f.Changed("duration") && o.duration <= 0 {
 		return nil, fmt.Errorf("-d %v: must be above 0", o.duration)
 	}
-	for _, name := range []string{"replay", "record", "graph", "metrics", "otlp", "output"} {
+	for _, name := range []string{"replay", "record", "graph", "output"} {
 		if file := f.Lookup(name); file.Changed && file.Value.String() == "" {
 			return nil, fmt.Errorf("--%s: the name is empty", name)
 		}
@@ -150,13 +136,13 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 	if err := o.chooseForm(f, out); err != nil {
 		return nil, err
 	}
-	if err := o.checkExports(); err != nil {
-		return nil, err
+	if o.outputTo != "" && o.drop {
+		return nil, errors.New("--output and --drop-privileges exclude each other, as the file could not be opened again: leave one out")
 	}
 	if err := o.Finish(ctx, f, o.replay != ""); err != nil {
 		return nil, err
 	}
-	if o.count && !o.enrich && o.Queue.Where == nil && o.otlp == "" {
+	if o.count && !o.enrich && o.Queue.Where == nil {
 		// Nobody sees what /proc says.
 		o.Queue.CNProc.Enrich = quark.EnrichNone
 	}
@@ -165,7 +151,7 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 
 // syntax returns what the options do not tell of the arguments.
 func syntax() command.Syntax {
-	return command.Syntax{Usage: usageOf(program()), Words: []string{"tree", "top"}, Values: map[string]command.Values{
+	return command.Syntax{Usage: usageOf("quark-mon"), Words: []string{"tree", "top"}, Values: map[string]command.Values{
 		"events": {List: selection.KindNames(), Many: true}, "columns": {List: line.Names(), Many: true}, "exits": {List: []string{"all", "nonzero"}},
 		"backend": {List: quark.EveryBackend.Names()},
 	}}
@@ -176,22 +162,20 @@ func syntax() command.Syntax {
 func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 	columns := f.Changed("columns")
 	for _, pair := range [][2]string{{"text", "json"}, {"columns", "json"}, {"columns", "text"}, {"columns", "lineage"}, {"columns", "count"},
-		{"quiet", "json"}, {"quiet", "text"}, {"quiet", "columns"}, {"quiet", "lineage"}, {"quiet", "count"}, {"quiet", "ecs"},
-		{"output", "quiet"}, {"output", "columns"}, {"output", "count"},
-		{"ecs", "json"}, {"ecs", "text"}, {"ecs", "columns"}, {"ecs", "lineage"}, {"ecs", "count"}} {
+		{"quiet", "json"}, {"quiet", "text"}, {"quiet", "columns"}, {"quiet", "lineage"}, {"quiet", "count"}, {"quiet", "output"}} {
 		if f.Changed(pair[0]) && f.Changed(pair[1]) {
 			return fmt.Errorf("--%s and --%s exclude each other: leave one out", pair[0], pair[1])
 		}
 	}
-	if o.names && (!o.json && !o.ecs && o.otlp == "" || o.count && o.otlp == "" || o.verb != "" || o.replay != "") {
-		return errors.New("--names has a meaning only with -j, --ecs or --otlp, and for events of this host: leave it out")
+	if o.names && (!o.json || o.count || o.verb != "" || o.replay != "") {
+		return errors.New("--names has a meaning only with -j, and for events of this host: leave it out")
 	}
 	if o.host && (!o.json || o.count || o.verb != "") {
 		return errors.New("--host has a meaning only with -j, and for events: leave it out")
 	}
 	for _, name := range map[string][]string{
-		"tree": {"text", "json", "ecs", "lineage", "count", "quiet", "output"},
-		"top":  {"columns", "text", "json", "ecs", "lineage", "count", "quiet", "output", "replay"},
+		"tree": {"text", "json", "lineage", "count", "quiet"},
+		"top":  {"columns", "text", "json", "lineage", "count", "quiet", "output", "replay"},
 	}[o.verb] {
 		if f.Changed(name) {
 			return fmt.Errorf("--%s has no meaning with %s: leave one out", name, o.verb)
@@ -209,7 +193,7 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		}
 	case o.verb == "tree":
 		o.shown, err = line.Parse(treeColumns)
-	case !o.quiet && o.outputTo == "" && !o.text && !o.json && !o.ecs && !o.lineage && !o.count && terminal(out) >= 0:
+	case !o.quiet && o.outputTo == "" && !o.text && !o.json && !o.lineage && !o.count && terminal(out) >= 0:
 		o.shown, err = line.Parse(line.Default)
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine/trace"
+	"github.com/quark-linux/quark/internal/reopen"
 	"github.com/quark-linux/quark/internal/selection"
 )
 
@@ -20,6 +21,7 @@ type files struct {
 	recording *os.File // that is replayed
 	replayed  *trace.Reader
 	treeFile  *target
+	output    *reopen.File // nil without --output
 	opened    []*os.File
 	made      []string // of opened, those that were not there
 }
@@ -170,9 +172,25 @@ func (m *monitor) stopReading() { m.recording.SetReadDeadline(time.Now()) }
 // failed reports whether a recording can't be written. close returns why.
 func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }
 
-// close writes the tree, ends the recording, the exporters and the queue. It returns why what was
-// replayed is not complete.
-func (m *monitor) close(errw io.Writer) error {
+// openOutput returns the file of --output, or standard output without one.
+func (m *monitor) openOutput(stdout, errw io.Writer) (io.Writer, error) {
+	if m.outputTo == "" {
+		return stdout, nil
+	}
+	err := m.unused(m.outputTo)
+	if err == nil {
+		m.output, err = reopen.Open(m.outputTo, func(err error) { fmt.Fprintf(errw, "quark-mon: --output: %v\n", err) })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--output: %w", err)
+	}
+	m.out.Reset(m.output)
+	return m.output, nil
+}
+
+// close writes the tree, ends the recording and the queue, and closes all files. It returns why
+// what was replayed is not complete.
+func (m *monitor) close() error {
 	var errs []error
 	if m.treeFile != nil {
 		errs = append(errs, writeTree(m.treeFile, m.q))
@@ -183,13 +201,16 @@ func (m *monitor) close(errw io.Writer) error {
 	if m.replayed != nil && m.replayed.Torn() != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", m.replay, m.replayed.Torn()))
 	}
-	return errors.Join(append(errs, m.closeExporters(errw), m.q.Close(), m.closeFiles())...)
+	return errors.Join(append(errs, m.q.Close(), m.closeFiles())...)
 }
 
 func (m *monitor) closeFiles() error {
 	var errs []error
 	for _, f := range m.opened {
 		errs = append(errs, f.Close())
+	}
+	if m.output != nil {
+		errs = append(errs, m.output.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -122,7 +122,7 @@ func TestTerminalResized(t *testing.T) {
 	if err := m.open(t.Context()); err != nil {
 		t.Skip(err)
 	}
-	defer m.close(io.Discard)
+	defer m.close()
 	s := newScreen(m, slave)
 	arg := []byte(strings.Repeat("x", 200))
 	p := &quark.Process{Cmdline: arg, Task: quark.Task{Known: quark.SetOf(quark.FieldCmdline)}}

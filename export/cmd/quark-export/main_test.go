@@ -18,49 +18,34 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quark-linux/quark/cmd/quark-mon/watch"
+	"github.com/spf13/pflag"
 )
 
-// The test's binary is both commands, by the name under which it is called.
+// The test's binary is also the command.
 func TestMain(m *testing.M) {
-	switch filepath.Base(os.Args[0]) {
-	case "quark-mon":
-		watch.Main(nil)
-	case "quark-export":
+	if os.Getenv("QUARK_EXPORT_RUN") != "" {
 		main()
-	default:
-		os.Exit(m.Run())
+		os.Exit(0)
 	}
+	os.Exit(m.Run())
 }
 
-const recording = "../../engine/enginetest/testdata/ebpf-6.18.trace"
+const recording = "../../../engine/enginetest/testdata/ebpf-6.18.trace"
 
-// installed returns a directory with both commands.
-func installed(t *testing.T) (dir string) {
+// exporter returns the command with arguments, before which variables of the environment may be.
+func exporter(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	dir = t.TempDir()
-	for _, name := range []string{"quark-mon", "quark-export"} {
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := link(self, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-// link links or copies a program.
-func link(from, to string) error {
-	if os.Link(from, to) == nil {
-		return nil
-	}
-	b, err := os.ReadFile(from)
+	self, err := os.Executable()
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	return os.WriteFile(to, b, 0o755)
+	env := append(os.Environ(), "QUARK_EXPORT_RUN=1")
+	for len(args) > 0 && strings.HasPrefix(args[0], "OTEL_") {
+		env, args = append(env, args[0]), args[1:]
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = env
+	return cmd
 }
 
 // begin starts a command whose output nobody reads, and returns lines of its standard error up to
@@ -93,14 +78,13 @@ func begin(t *testing.T, cmd *exec.Cmd, until string) (lines *bufio.Reader, foun
 	}
 }
 
-// quark-mon becomes quark-export, which serves metrics until a signal, also from an empty root
-// directory.
+// Metrics are served until a signal.
 func TestMetrics(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	cmd := exec.Command(filepath.Join(installed(t), "quark-mon"), "-c", "-D", "-q", "--hold-time", "10ms", "--metrics", "127.0.0.1:0")
-	lines, found := begin(t, cmd, `^quark-mon: metrics at (http://.*/metrics)\n`)
+	cmd := exporter(t, "-c", "--hold-time", "10ms", "--metrics", "127.0.0.1:0")
+	lines, found := begin(t, cmd, `^quark-export: metrics at (http://.*/metrics)\n`)
 	want := regexp.MustCompile(`(?m)^quark_events_total\{kind="exit",scope="process",status="success"\} [1-9]`)
 	resident := regexp.MustCompile(`(?m)^process_resident_memory_bytes [1-9]`)
 	var text []byte
@@ -125,13 +109,13 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest, _ := io.ReadAll(lines)
-	if err := cmd.Wait(); err != nil || !strings.Contains(string(rest), "insertions") {
+	if err := cmd.Wait(); err != nil {
 		t.Errorf("the end by a signal: %v\n%s", err, rest)
 	}
 }
 
-// quark-mon becomes quark-export, which sends what happens to a target that answers at first with
-// an error, and says at the end how much it was.
+// What happens is sent to a target that answers at first with an error, and at the end there is how
+// much it was.
 func TestOTLP(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -147,8 +131,8 @@ func TestOTLP(t *testing.T) {
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	defer s.Close()
-	cmd := exec.Command(filepath.Join(installed(t), "quark-mon"), "-c", "-D", "-M", "--hold-time", "10ms", "--otlp", s.URL)
-	lines, _ := begin(t, cmd, `^quark-mon: OpenTelemetry log records to `+s.URL+`/v1/logs\n`)
+	cmd := exporter(t, "-c", "--hold-time", "10ms", "--otlp", s.URL)
+	lines, _ := begin(t, cmd, `^quark-export: OpenTelemetry log records to `+s.URL+`/v1/logs\n`)
 	for size.Load() == 0 {
 		exec.Command("true").Run() // begin has a deadline
 	}
@@ -160,7 +144,7 @@ func TestOTLP(t *testing.T) {
 		t.Errorf("%v\n%s", err, rest)
 	}
 	m := regexp.MustCompile(`(?m)^otlp: (\d+) events, (\d+) delivered$`).FindSubmatch(rest)
-	if m == nil || string(m[1]) != string(m[2]) || !strings.Contains(string(rest), "quark-mon: otlp: the target is not ready, trying again: status 503\nquark-mon: otlp: works again\n") {
+	if m == nil || string(m[1]) != string(m[2]) || !strings.Contains(string(rest), "quark-export: otlp: the target is not ready, trying again: status 503\nquark-export: otlp: works again\n") {
 		t.Errorf("at the end:\n%s", rest)
 	}
 }
@@ -172,25 +156,24 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	dir := installed(t)
 	for _, c := range []struct{ args, want string }{
 		{"--metrics " + l.Addr().String(), "address already in use: another program has the port, choose another one"},
 		{"--metrics nothing", "--metrics nothing: serve metrics: listen tcp: address nothing: missing port in address"},
 		{"--otlp localhost:4318", `--otlp localhost:4318: "localhost:4318" is no URL of a receiver`},
 		{"--otlp http://localhost:4317", "port 4317 is for OTLP by gRPC"},
+		{"", "nothing to export to: give --metrics ADDRESS, --otlp URL or --ecs"},
+		{"--ecs --names", "--names has a meaning only"},
+		{"--metrics 127.0.0.1:0 -o file", "--output has a meaning only with --ecs"},
+		{"--ecs -o no/directory", "--output: open no/directory: no such file"},
+		{"--ecs --events exec", "--events has no meaning with -R"},
+		{"--ecs extra", `unexpected operand "extra"`},
 		{"--metrics 192.0.2.1:1", "assign requested address"},
 		{"--metrics 127.0.0.1:99999", "invalid port"},
 		{"--otlp http://localhost:99999", "there is no port 99999"},
 		{"OTEL_EXPORTER_OTLP_HEADERS=a,b=secret --otlp http://localhost:1", "OTEL_EXPORTER_OTLP_HEADERS is no list of NAME=VALUE"},
 		{"OTEL_EXPORTER_OTLP_COMPRESSION=zip --otlp http://localhost:1", "unknown compression: zip"},
 	} {
-		args := strings.Fields(c.args)
-		env := os.Environ()
-		if strings.HasPrefix(args[0], "OTEL_") {
-			env, args = append(env, args[0]), args[1:]
-		}
-		cmd := exec.Command(filepath.Join(dir, "quark-mon"), append(args, "-R", recording)...)
-		cmd.Env = env
+		cmd := exporter(t, append(strings.Fields(c.args), "-R", recording)...)
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
@@ -200,14 +183,25 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// The help has the name of the command.
-func TestHelp(t *testing.T) {
-	dir := installed(t)
-	for _, name := range []string{"quark-mon", "quark-export"} {
-		out, err := exec.Command(filepath.Join(dir, name), "-h").Output()
-		if err != nil || !strings.HasPrefix(string(out), "usage: "+name+" [tree") || !strings.Contains(string(out), "\n       "+name+" completion") {
-			t.Errorf("%s -h: %v: %.300s", name, err, out)
+// Documents of a recording are those of package ecs, on standard output or appended to a file.
+func TestECS(t *testing.T) {
+	printed, err := exporter(t, "--ecs", "-R", recording).Output()
+	if err != nil || !regexp.MustCompile(`(?m)^{"@timestamp":".*"action":"process-forked-executed-exited","outcome":"failure",.*"exit_signal":"SIGKILL"`).Match(printed) {
+		t.Fatalf("%v: %s", err, printed)
+	}
+	file := filepath.Join(t.TempDir(), "documents")
+	for range 2 {
+		if out, err := exporter(t, "--ecs", "-o", file, "-R", recording).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
 		}
+	}
+	written, err := os.ReadFile(file)
+	if err != nil || string(written) != string(printed)+string(printed) {
+		t.Errorf("%d bytes are written, %d printed: %v", len(written), len(printed), err)
+	}
+	filtered, err := exporter(t, "--ecs", "-s", "--filter", "exit and signal == SIGKILL", "-R", recording).Output()
+	if err != nil || strings.Count(string(filtered), "\n") != 1 {
+		t.Errorf("filtered: %v: %s", err, filtered)
 	}
 }
 
@@ -219,31 +213,38 @@ func TestStatusOfDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	cmd := exec.Command(filepath.Join(installed(t), "quark-mon"), "-R", recording, "-q", "--otlp", "http://"+l.Addr().String())
+	cmd := exporter(t, "-R", recording, "--otlp", "http://"+l.Addr().String())
 	out, err := cmd.CombinedOutput()
-	line := regexp.MustCompile(`(?m)^quark-mon: ([1-9]\d*) of (\d+) events were not delivered to their targets: the lines above say why$`)
+	line := regexp.MustCompile(`(?m)^quark-export: ([1-9]\d*) of (\d+) events were not delivered to their targets: the lines above say why$`)
 	if m := line.FindSubmatch(out); m == nil || string(m[1]) != string(m[2]) || cmd.ProcessState.ExitCode() != 3 {
 		t.Errorf("error %v: %s", err, out)
 	}
 }
 
-// Without quark-export beside it and in PATH quark-mon says what to do.
-func TestMissing(t *testing.T) {
-	dir := installed(t)
-	if err := os.Remove(filepath.Join(dir, "quark-export")); err != nil {
+// The manual has each option of the help, and no other.
+func TestManual(t *testing.T) {
+	manual, err := os.ReadFile("../../../docs/quark-export.8")
+	if err != nil {
 		t.Fatal(err)
 	}
-	mon := filepath.Join(dir, "quark-mon")
-	cmd := exec.Command(mon, "--metrics", "127.0.0.1:0", "-R", recording)
-	cmd.Env = append(os.Environ(), "PATH=/nonexistent")
-	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "need quark-export, which is neither beside") || !strings.Contains(string(out), "go install") {
-		t.Errorf("error %v: %s", err, out)
+	documented := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^\.It Fl (?:(\w) , )?-([a-z-]+)`).FindAllStringSubmatch(string(manual), -1) {
+		documented[m[2]] = true
 	}
-	elsewhere := installed(t)
-	cmd = exec.Command(mon, "-q", "--metrics", "127.0.0.1:0", "-R", recording)
-	cmd.Env = append(os.Environ(), "PATH="+elsewhere)
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "metrics at http://") {
-		t.Errorf("in PATH: error %v: %s", err, out)
+	var o, of options
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	of.Backend(set)
+	of.Events(set)
+	of.Filter(set)
+	of.Joining(set)
+	newFlags(&o).VisitAll(func(f *pflag.Flag) {
+		// quark-mon(8) has those that the two commands share.
+		if shared := set.Lookup(f.Name) != nil; documented[f.Name] == shared {
+			t.Errorf("quark-export(8): --%s is shared %t, and documented %t", f.Name, shared, documented[f.Name])
+		}
+		delete(documented, f.Name)
+	})
+	for name := range documented {
+		t.Errorf("there is no option --%s", name)
 	}
 }

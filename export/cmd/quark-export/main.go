@@ -1,0 +1,138 @@
+// Command quark-export exports what processes do: counters to Prometheus, log records to an
+// OpenTelemetry collector, documents of the Elastic Common Schema to a file. See
+// docs/quark-export.8.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/trace"
+)
+
+func main() {
+	// Without SIGPIPE a write to a closed standard output is an error, after which the program
+	// detaches from the kernel.
+	signal.Ignore(syscall.SIGPIPE)
+	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "quark-export: %v\n", err)
+		if errors.As(err, new(*droppedError)) {
+			os.Exit(statusDropped)
+		}
+		os.Exit(1)
+	}
+}
+
+// statusDropped is the exit status if nothing was wrong but that events were dropped. A Go program
+// that panics has 2.
+const statusDropped = 3
+
+func run(args []string, out, errw io.Writer) (err error) {
+	o, err := parse(args, out)
+	if o == nil {
+		return err
+	}
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if o.output == "" && !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	if o.duration > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, o.duration)
+		defer cancel()
+	}
+	q, err := o.open()
+	if err != nil {
+		return err
+	}
+	announce(errw, q)
+	targets, err := o.targets(q, out, errw)
+	for _, t := range targets {
+		fmt.Fprintf(errw, "quark-export: %s\n", t)
+	}
+	if err == nil {
+		err = export(ctx, q, targets, !o.noSnapshot)
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil // the reader of our output has closed it
+	}
+	dropped := new(droppedError)
+	for _, t := range targets {
+		err = errors.Join(err, t.close())
+		dropped.add(t.counter, errw)
+	}
+	if err := errors.Join(err, q.Close()); err != nil || dropped.events == 0 {
+		return err
+	}
+	return dropped
+}
+
+// open opens the queue: of the kernel or of a recording.
+func (o *options) open() (*quark.Queue, error) {
+	if o.replay == "" {
+		return quark.Open(o.Queue)
+	}
+	f, err := os.Open(o.replay)
+	if err != nil {
+		return nil, err
+	}
+	r, err := trace.NewReader(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", o.replay, err), f.Close())
+	}
+	return quark.New(r, o.Queue)
+}
+
+// announce prints which backend runs, and why no better one does.
+func announce(errw io.Writer, q *quark.Queue) {
+	var why strings.Builder
+	for _, a := range q.Attempts() {
+		fmt.Fprintf(&why, "; not %v", a)
+	}
+	fmt.Fprintf(errw, "quark-export: backend %s%s\n", q.Backend(), why.String())
+}
+
+// export hands the processes of the start and all events to the targets, until ctx ends and what
+// happened before is exported.
+func export(ctx context.Context, q *quark.Queue, targets []target, snapshot bool) error {
+	if snapshot {
+		for p := range q.Processes() {
+			ev := quark.Event{Process: p, TID: p.PID, Time: p.AsOf(), Wall: q.Clock().At(p.AsOf())}
+			if !q.Passes(&ev) {
+				continue
+			}
+			if err := exportOne(targets, &ev); err != nil {
+				return err
+			}
+		}
+	}
+	defer context.AfterFunc(ctx, func() { q.Drain() })()
+	for ev, err := range q.Events(context.Background()) {
+		if err == nil {
+			err = exportOne(targets, ev)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exportOne(targets []target, ev *quark.Event) error {
+	for _, t := range targets {
+		if err := t.export(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/quark-linux/quark"
+	counting "github.com/quark-linux/quark/export"
+	"github.com/quark-linux/quark/export/ecs"
+	"github.com/quark-linux/quark/export/otlp"
+	"github.com/quark-linux/quark/export/prom"
+	"github.com/quark-linux/quark/internal/reopen"
+)
+
+// target is where events go.
+type target struct {
+	name    string
+	export  func(*quark.Event) error // before the next Get
+	close   func() error             // in a bounded time
+	counter counting.Counter         // nil if it can't drop any
+}
+
+func (t target) String() string { return t.name }
+
+// targets opens all targets of the options. Those that are open are returned with an error too.
+func (o *options) targets(q *quark.Queue, out, errw io.Writer) (all []target, err error) {
+	var names *quark.Names
+	if o.names {
+		names = quark.NewNames()
+	}
+	report := func(name string) func(error) {
+		return func(err error) {
+			if err == nil {
+				err = errors.New("works again")
+			}
+			fmt.Fprintf(errw, "quark-export: %s: %v\n", name, err)
+		}
+	}
+	if o.ecs {
+		t, err := documents(q, names, o.output, out, report("--output"))
+		if err != nil {
+			return all, fmt.Errorf("--output: %w", err)
+		}
+		all = append(all, t)
+	}
+	if o.otlp != "" {
+		t, err := records(q, names, o.otlp, report("otlp"))
+		if err != nil {
+			return all, fmt.Errorf("--otlp %s: %w", o.otlp, err)
+		}
+		all = append(all, t)
+	}
+	if o.metrics != "" {
+		t, err := metrics(q, o, all)
+		if err != nil {
+			return all, fmt.Errorf("--metrics %s: %w", o.metrics, err)
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// documents writes documents of the Elastic Common Schema to a file, or to out without one.
+func documents(q *quark.Queue, names *quark.Names, file string, out io.Writer, failed func(error)) (target, error) {
+	t := target{name: "documents of the Elastic Common Schema", close: func() error { return nil }}
+	if file != "" {
+		f, err := reopen.Open(file, failed)
+		if err != nil {
+			return t, err
+		}
+		out, t.close = f, f.Close
+	}
+	encoder, line := ecs.NewEncoder(q), []byte(nil)
+	encoder.Names = names
+	t.export = func(ev *quark.Event) (err error) {
+		if line, err = encoder.Append(line[:0], ev); err == nil {
+			_, err = out.Write(append(line, '\n'))
+		}
+		return err
+	}
+	return t, nil
+}
+
+// records sends log records to an OpenTelemetry collector.
+func records(q *quark.Queue, names *quark.Names, url string, report func(error)) (target, error) {
+	// The SDK reports a variable of the environment that it can't use, and goes on without it.
+	var wrong []error
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { wrong = append(wrong, err) }))
+	e, err := otlp.New(q, otlp.Options{URL: url, Names: names, Report: report})
+	if err != nil {
+		return target{}, err
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(report))
+	if len(wrong) > 0 {
+		return target{}, errors.Join(withoutSecrets(wrong[0]), e.Close())
+	}
+	return target{name: e.String(), close: e.Close, counter: e, export: func(ev *quark.Event) error {
+		e.Export(ev)
+		return nil
+	}}, nil
+}
+
+// withoutSecrets returns the error of a variable of the environment. For headers the SDK's error
+// has all of their values.
+func withoutSecrets(err error) error {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_LOGS_HEADERS"} {
+		if strings.Contains(err.Error(), name) {
+			return fmt.Errorf("%s is no list of NAME=VALUE with commas, and %%XX for what a value can't have", name)
+		}
+	}
+	return err
+}
+
+// metrics serves counters to Prometheus, with the counts of the other targets.
+func metrics(q *quark.Queue, o *options, others []target) (target, error) {
+	options := prom.Options{HoldTime: o.Queue.HoldTime, MaxLength: o.Queue.MaxLength}
+	for _, t := range others {
+		if t.counter != nil {
+			options.Exporters = append(options.Exporters, t.counter)
+		}
+	}
+	c := prom.New(q, options)
+	s, err := prom.Listen(o.metrics, c)
+	if err != nil {
+		return target{}, errors.Join(err, c.Close())
+	}
+	t := target{name: fmt.Sprintf("metrics at http://%s/metrics", s.Addr())}
+	t.close = func() error { return errors.Join(s.Close(), c.Close()) }
+	t.export = func(ev *quark.Event) error {
+		if ev.Events != 0 { // else it is a process of the start
+			c.Count(ev)
+		}
+		return nil
+	}
+	return t, nil
+}
+
+// droppedError reports that targets have not got all events.
+type droppedError struct{ events, taken uint64 }
+
+func (e *droppedError) Error() string {
+	return fmt.Sprintf("%d of %d events were not delivered to their targets: the lines above say why", e.events, e.taken)
+}
+
+// add adds and prints what a target did, if it counts.
+func (e *droppedError) add(c counting.Counter, errw io.Writer) {
+	if c == nil {
+		return
+	}
+	n := c.Counts()
+	e.events += n.Lost() + n.Queued
+	e.taken += n.Taken
+	fmt.Fprintf(errw, "%s: %d events, %d delivered", c.Name(), n.Taken, n.Delivered)
+	for _, cause := range n.Causes() {
+		if d := n.Dropped[cause]; d > 0 {
+			fmt.Fprintf(errw, ", dropped: %s %d", cause, d)
+		}
+	}
+	if n.Queued > 0 {
+		fmt.Fprintf(errw, ", left behind %d", n.Queued)
+	}
+	fmt.Fprintln(errw)
+}
