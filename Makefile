@@ -53,7 +53,7 @@ GUEST_IMAGES := $(foreach a,$(ARCHES),$(image_of_$(a)))
 # or MONITORS="NAME..." some; their image is larger.
 MONITORS ?=
 APPEND ?= $(if $(MONITORS),audit=1)
-PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/tracepoint ./backends/features ./exitsnoop ./fidelity/hunt .
+PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/features ./exitsnoop ./fidelity/hunt .
 KERNELS ?=
 BACKENDS ?=
 TESTS ?=

@@ -72,10 +72,7 @@ type (
 	KProbeOptions = source.KProbeOptions // of the kprobe backend alone
 	CNProcOptions = source.CNProcOptions // of the proc connector alone
 
-	TracepointOptions = source.TracepointOptions // of perf's tracepoints alone
-	TaskstatsOptions  = source.TaskstatsOptions  // of taskstats alone
-	ProcPollOptions   = source.ProcPollOptions   // of the reading of /proc alone
-	AuditOptions      = source.AuditOptions      // of the kernel's audit alone
+	AuditOptions = source.AuditOptions // of the kernel's audit alone
 
 	Enrich = source.Enrich // what the proc connector reads from /proc
 )
@@ -217,8 +214,7 @@ const (
 	LossScratch    = engine.LossScratch    // no memory to build the record in
 	LossSkipped    = engine.LossSkipped    // the kernel did not run the eBPF program
 	LossDecode     = engine.LossDecode     // the record made no sense
-	LossUnseen     = engine.LossUnseen     // of a CPU that came online, or nothing was made
-	LossMissed     = engine.LossMissed     // came and went between two looks into /proc
+	LossUnseen     = engine.LossUnseen     // nobody watched, as on a CPU that came online
 	NumLosses      = engine.NumLosses
 
 	AllCPUs = engine.AllCPUs // a Gap's CPU, if it can be any
@@ -258,10 +254,7 @@ const (
 	KProbe = backends.KProbe
 	CNProc = backends.CNProc
 
-	Tracepoint = backends.Tracepoint
-	Taskstats  = backends.Taskstats // ends alone
-	ProcPoll   = backends.ProcPoll  // /proc at an interval
-	Audit      = backends.Audit     // records of the kernel's audit
+	Audit = backends.Audit // records of the kernel's audit
 
 	EveryBackend = backends.Every // also those that Open tries only if they are named
 

@@ -23,7 +23,7 @@ import (
 
 // tiny makes a backend lose events soon.
 func tiny(opts quark.Options) quark.Options {
-	opts.EBPF.RingSize, opts.KProbe.RingSize, opts.CNProc.ReceiveBuffer, opts.Tracepoint.RingSize = 1, 1, 1, 1
+	opts.EBPF.RingSize, opts.KProbe.RingSize, opts.CNProc.ReceiveBuffer = 1, 1, 1
 	return opts
 }
 

@@ -16,7 +16,7 @@ import (
 // onEach runs a test on every backend that this host admits; the others are
 // skipped with the reason.
 func onEach(t *testing.T, test func(t *testing.T, opts quark.Options)) {
-	for _, name := range (backends.All | backends.Tracepoint).Names() {
+	for _, name := range backends.All.Names() {
 		t.Run(name, func(t *testing.T) {
 			set, err := backends.Parse(name)
 			if err != nil {

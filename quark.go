@@ -102,13 +102,10 @@ type Options struct {
 
 	// EBPF and those that follow are for what one backend alone has, such as the
 	// sizes of its buffers.
-	EBPF       EBPFOptions
-	KProbe     KProbeOptions
-	CNProc     CNProcOptions
-	Tracepoint TracepointOptions
-	Taskstats  TaskstatsOptions
-	ProcPoll   ProcPollOptions
-	Audit      AuditOptions
+	EBPF   EBPFOptions
+	KProbe KProbeOptions
+	CNProc CNProcOptions
+	Audit  AuditOptions
 }
 
 // Queue delivers the events of one backend. One goroutine uses it; Close, Drain, Stats
@@ -163,7 +160,7 @@ func (o *Options) backends() backends.Options {
 		Allowed: o.Backends, Strict: o.Strict,
 		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, BTF: o.BTF,
 			Environ: o.Environ, HoldTime: cmp.Or(o.HoldTime, engine.DefaultHoldTime)},
-		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc, Tracepoint: o.Tracepoint, Taskstats: o.Taskstats, ProcPoll: o.ProcPoll, Audit: o.Audit,
+		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc, Audit: o.Audit,
 	}
 }
 
@@ -304,8 +301,7 @@ func (q *Queue) close() error {
 	return errors.Join(errs...)
 }
 
-// Backend is the name of the active backend: "ebpf", "kprobe", "cnproc", "tracepoint", "taskstats",
-// "procpoll" or "audit".
+// Backend is the name of the active backend: "ebpf", "kprobe", "cnproc" or "audit".
 func (q *Queue) Backend() string { return q.source.Name() }
 
 // Attempts are the backends that were tried before the active one, and why

@@ -269,12 +269,11 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 		"option Kinds is 0x100001: it must be a set of fork,exec,exit,id_change,setprocti":    {Kinds: quark.EventFork | 1<<20},
 		"option Exits is 2: it must be ExitsAll (0) or ExitsNonzero (1)":                      {Exits: 2},
 		"option Exits is ExitsNonzero: the option Kinds leaves out EXIT":                      {Kinds: quark.EventFork, Exits: quark.ExitsNonzero},
-		"option Tracepoint.RingSize is -1: it must be from 0 to 1073741824 bytes":             {Tracepoint: quark.TracepointOptions{RingSize: -1}},
 		"option CNProc.Enrich is 7: it must be EnrichFull (0) or EnrichNone (1)":              {CNProc: quark.CNProcOptions{Enrich: 7}},
 		"option BTF.Path is " + missing + ": open " + missing + ": no such file or directory": {BTF: quark.BTFOptions{Path: missing}},
 		"option BTF.Path is " + dir + ": read BTF file: " + dir:                               {BTF: quark.BTFOptions{Path: dir}},
 		"option BTF.Path is /dev/null: read BTF file: /dev/null: ":                            {BTF: quark.BTFOptions{Path: "/dev/null"}},
-		"option Backends is 0x8000: it must be a set of ebpf,kprobe,cnproc,tracepoint":        {Backends: 0x8000},
+		"option Backends is 0x8000: it must be a set of ebpf,kprobe,cnproc,audit":             {Backends: 0x8000},
 	} {
 		for _, allowed := range []quark.BackendSet{0, quark.CNProc} {
 			if opts.Backends |= allowed; opts.Backends > backends.Every && allowed != 0 {

@@ -18,16 +18,12 @@ const (
 	KProbe Set = 1 << 1 // tracefs probes and perf rings
 	CNProc Set = 1 << 2 // the proc connector
 
-	Tracepoint Set = 1 << 3 // perf's tracepoints
-
-	Audit     Set = 1 << 4 // records of the kernel's audit
-	Taskstats Set = 1 << 5 // the exit listener of taskstats: ends alone
-	ProcPoll  Set = 1 << 6 // /proc, read at an interval
+	Audit Set = 1 << 4 // records of the kernel's audit
 
 	// All are those that Open tries if none are named.
 	All = EBPF | KProbe | CNProc
 	// Every is all that exist.
-	Every = All | Tracepoint | Audit | Taskstats | ProcPoll
+	Every = All | Audit
 )
 
 // Options say which backends may be tried and with which options. The zero value tries those of All
@@ -41,14 +37,11 @@ type Options struct {
 	Strict bool
 
 	// Shared are the options of all backends; the others are for one backend each.
-	Shared     source.Options
-	EBPF       source.EBPFOptions
-	KProbe     source.KProbeOptions
-	CNProc     source.CNProcOptions
-	Tracepoint source.TracepointOptions
-	Taskstats  source.TaskstatsOptions
-	ProcPoll   source.ProcPollOptions
-	Audit      source.AuditOptions
+	Shared source.Options
+	EBPF   source.EBPFOptions
+	KProbe source.KProbeOptions
+	CNProc source.CNProcOptions
+	Audit  source.AuditOptions
 }
 
 // Attempt is a backend that could not be opened, and why.
@@ -67,9 +60,6 @@ var names = [...]struct {
 	{EBPF, "ebpf"},
 	{KProbe, "kprobe"},
 	{CNProc, "cnproc"},
-	{Tracepoint, "tracepoint"},
-	{Taskstats, "taskstats"},
-	{ProcPoll, "procpoll"},
 	{Audit, "audit"},
 }
 

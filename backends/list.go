@@ -7,9 +7,6 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
-	"github.com/quark-linux/quark/backends/procpoll"
-	"github.com/quark-linux/quark/backends/taskstats"
-	"github.com/quark-linux/quark/backends/tracepoint"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -24,15 +21,6 @@ var backends = map[Set]backend{
 	CNProc: {"CNProc",
 		func(o *Options) error { return cnproc.Validate(o.CNProc) },
 		func(o *Options) (engine.Source, error) { return opened(cnproc.Open(o.Shared, o.CNProc)) }},
-	Tracepoint: {"Tracepoint",
-		func(o *Options) error { return tracepoint.Validate(o.Tracepoint) },
-		func(o *Options) (engine.Source, error) { return opened(tracepoint.Open(o.Shared, o.Tracepoint)) }},
-	Taskstats: {"Taskstats",
-		func(o *Options) error { return taskstats.Validate(o.Taskstats) },
-		func(o *Options) (engine.Source, error) { return opened(taskstats.Open(o.Shared, o.Taskstats)) }},
-	ProcPoll: {"ProcPoll",
-		func(o *Options) error { return procpoll.Validate(o.ProcPoll) },
-		func(o *Options) (engine.Source, error) { return opened(procpoll.Open(o.Shared, o.ProcPoll)) }},
 	Audit: {"Audit",
 		func(o *Options) error { return audit.Validate(o.Audit) },
 		func(o *Options) (engine.Source, error) { return opened(audit.Open(o.Shared, o.Audit)) }},

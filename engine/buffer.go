@@ -57,9 +57,7 @@ func (b *Buffer) Insert(r *RawEvent) {
 	if r.Kind == KindGap {
 		r.PID = 0
 		b.gaps++
-		if !r.Gap.ofOthers() {
-			b.gapTo = max(b.gapTo, r.Gap.To)
-		}
+		b.gapTo = max(b.gapTo, r.Gap.To)
 	} else {
 		b.insertions++
 	}
@@ -92,12 +90,7 @@ func (b *Buffer) firstGap() uint64 {
 		return math.MaxUint64
 	}
 	// Gaps are events of pid 0, and no others are.
-	for r := b.byPID.queues.get(0).first; r != nil; r = r.next {
-		if !r.whole.Gap.ofOthers() {
-			return r.Time
-		}
-	}
-	return math.MaxUint64
+	return b.byPID.queues.get(0).first.Time
 }
 
 // hasExit reports whether the EXIT of a process that had the pid before a time is held.

@@ -317,9 +317,7 @@ func (e *Engine) countLate(time uint64) {
 
 // deliverGap makes an event of a gap.
 func (e *Engine) deliverGap(r *RawEvent) *Event {
-	if !r.Gap.ofOthers() {
-		e.table.gap(r.Gap)
-	}
+	e.table.gap(r.Gap)
 	e.countLate(r.Time)
 	e.event = Event{
 		Parts: e.event.Parts[:0], Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), CPU: AllCPUs, Gap: *r.Gap, Process: new(Process),

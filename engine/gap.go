@@ -18,10 +18,6 @@ type Gap struct {
 // AllCPUs is the CPU of a [Gap] that can be of any CPU.
 const AllCPUs = ^uint32(0)
 
-// ofOthers reports whether the gap tells of tasks alone of which nothing else is told, so that what
-// is known of other processes is as true as before.
-func (g *Gap) ofOthers() bool { return g.Cause == LossMissed }
-
 // SetGap makes r the event of a gap.
 func (r *RawEvent) SetGap(g Gap) {
 	r.Kind, r.Time, r.Gap = KindGap, g.From, &g

@@ -62,9 +62,6 @@ type SourceStats struct {
 	// loss whose size it will learn with later events, or never, as that of
 	// what a CPU did before it was seen to have come online.
 	Bound bool
-	// UsageLost is how many records of what threads have used were lost, for which
-	// events are delivered without FieldsUsage: they are not in Lost.
-	UsageLost uint64
 	// Unread is how many events lack what /proc has because they could not wait until it was
 	// read, as they filled half of the sink. Those of an orderly end are not counted.
 	Unread uint64
@@ -89,13 +86,12 @@ const (
 	// the kernel did not run the program, as it or another part of eBPF was active on that CPU
 	LossSkipped
 	LossDecode // the record made no sense
-	LossUnseen // of a CPU that came online, or while the kernel was told to make none
-	// a task that came and went between two looks into /proc, which is counted as one
-	LossMissed
+	// nobody watched: a CPU came online, the kernel made no events, or a source polls
+	LossUnseen
 	NumLosses = iota
 )
 
-var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skipped", "decode", "unseen", "missed"}
+var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skipped", "decode", "unseen"}
 
 func (l Loss) String() string { return nameOf(l, lossNames[:]...) }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
 	"github.com/quark-linux/quark/backends/internal/procfs"
-	"github.com/quark-linux/quark/backends/internal/taskrecord"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
@@ -102,7 +101,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		case f == engine.FieldExecPath:
 			row.Via = "it is in the memory of the process alone, which is not read"
 		case engine.FieldsUsage.Has(f):
-			s.describeUsage(f, row)
+			row.Via = "the kernel's message has no such field"
 		case f == engine.FieldEnviron && !s.shared.Environ.Wanted():
 			*row = source.NoEnviron
 		case s.opts.Enrich == EnrichFull && f == engine.FieldLogin:
@@ -161,25 +160,6 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	return t
 }
 
-// describeUsage sets the row of what a process has used.
-func (s *Source) describeUsage(f engine.Field, row *engine.Capability) {
-	switch {
-	case !s.opts.TaskStats:
-		row.Via = "needs CNProcOptions.TaskStats"
-	case !s.shared.Reports(engine.EventExit):
-		row.Via = "ends are not asked for"
-	case s.usages == nil:
-		row.Via = s.noUsages.Error()
-	case s.usages.kernel.Lacks(f) != "":
-		row.Via = s.usages.kernel.Lacks(f)
-	default:
-		*row = engine.Capability{Origin: engine.OriginKernel, Via: taskrecord.UsageVia[f], At: engine.EventExit, Partial: engine.EventExit}
-		if !s.usages.kernel.Marked {
-			row.Via += "; unknown of processes that had several threads (before Linux 5.19)"
-		}
-	}
-}
-
 // Stats returns the counters. Loss is counted in two ways, and the larger figure is reported. The
 // socket counts the messages that it drops, at once. Gaps in the sequence numbers also show
 // messages that the kernel had no memory to send, but only once later messages arrive.
@@ -188,9 +168,6 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	s.loss.dropped = s.drops()
 	st.Lost[engine.LossSocketFull] = s.loss.total()
 	st.Lost[engine.LossDecode] = s.decode
-	if s.usages != nil {
-		st.UsageLost = s.usages.missing()
-	}
 	st.Unread = s.unread
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil

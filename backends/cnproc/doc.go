@@ -17,9 +17,6 @@
 // and holds the event as long as a later message can show that the reading was of
 // another time. What it has handed on is final.
 //
-// If it is asked for, the end of a process gets what it has used from a second socket, that of
-// taskstats: see usages.
-//
 // The kernel numbers its messages per CPU and the socket counts what it drops, so that
 // loss is known exactly. The connector serves the initial pid and user namespaces only
 // and needs CAP_NET_ADMIN, before Linux 6.6 at least.

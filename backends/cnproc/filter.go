@@ -19,7 +19,7 @@ func (s *Source) kernelFilter() (need What) {
 		}
 	}
 	switch {
-	case failuresOnly(o) && s.usages == nil: // else each end takes its record away
+	case failuresOnly(o):
 		return NonzeroExit
 	case need&(Exit|CoreDump) != 0:
 		// A process has ended when its last thread has; exec leaves one thread. Its status

@@ -61,7 +61,7 @@ func wantStatus(t *testing.T, to *sink, cmd *exec.Cmd) {
 
 func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source {
-		return kernel(t, Options{DoubtTime: 5 * time.Millisecond, TaskStats: true}, shared)
+		return kernel(t, Options{DoubtTime: 5 * time.Millisecond}, shared)
 	})
 }
 

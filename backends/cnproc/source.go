@@ -37,8 +37,6 @@ type Source struct {
 	clock      *bootClock
 	track      *tracker
 	enrich     *enricher
-	usages     *usages // nil if they are not asked for, or for the reason noUsages
-	noUsages   error
 	to         engine.Sink // of the Populate in its course
 	size       int         // the most room that the sink had
 	trimmer    stock.Timer
@@ -126,9 +124,6 @@ func (s *Source) open() (err error) {
 		s.proc.ReadEnviron(environ.Set)
 	}
 	s.stages()
-	if s.opts.TaskStats && s.shared.Reports(engine.EventExit) {
-		s.usages, s.noUsages = openUsages(s.opts.ReceiveBuffer)
-	}
 	if s.filtered, err = listen(s.fd, s.batch, s.kernelFilter()); err != nil {
 		return err
 	}
@@ -214,9 +209,6 @@ func (s *Source) Close() error {
 	if s.proc != nil {
 		s.proc.Close()
 	}
-	if s.usages != nil {
-		s.usages.close()
-	}
 	if err == nil && ignored != nil {
 		err = fmt.Errorf("end the subscription to the proc connector: %w", ignored)
 	}
@@ -277,10 +269,6 @@ func (s *Source) Populate(to engine.Sink) error {
 func (s *Source) trim() {
 	s.enrich.trim()
 	s.track.trim()
-	if s.usages != nil {
-		s.usages.records.Trim()
-		s.usages.ends = stock.Fit(s.usages.ends)
-	}
 }
 
 // mayHold reports whether events may wait in the queue: not at the end, and not with the
@@ -296,9 +284,6 @@ func (s *Source) room() bool { return s.to.Room()-s.enrich.len() > 0 }
 // release gives to the sink what is certain, or, with force set, all. Each message in the batch
 // was noted.
 func (s *Source) release(force bool) {
-	if s.usages != nil {
-		s.usages.match()
-	}
 	switch {
 	case !s.loss.congested && s.batch.Next == s.batch.N:
 		s.tellOverrun()
@@ -440,28 +425,17 @@ func (s *Source) message(data []byte, genuine bool) {
 		}
 		m.threads = !s.enrich.births || s.track.threads(m)
 		s.enrich.note(m)
-		if m.what == Fork && s.usages != nil {
-			s.usages.born(m.tid, m.time)
-		}
 	}
 	s.track.take(m)
 }
 
-// take takes a fact of the tracker.
+// take queues the event of a fact of the tracker, if it is wanted.
 func (s *Source) take(f *fact) {
-	ev := s.queue(f)
-	if s.usages != nil {
-		s.usages.take(f, ev)
-	}
-}
-
-// queue queues the event of a fact, and returns it, if it is wanted.
-func (s *Source) queue(f *fact) *engine.RawEvent {
 	if f.kind == engine.KindGap && f.m == nil {
 		s.enrich.distrust(&f.gap)
 	}
 	if f.kind != engine.KindGap && !s.wants(f) {
-		return nil
+		return
 	}
 	ev := s.to.Reserve()
 	switch {
@@ -478,7 +452,6 @@ func (s *Source) queue(f *fact) *engine.RawEvent {
 		f.fill(ev)
 		s.enrich.add(ev, s.wanted(f))
 	}
-	return ev
 }
 
 // wanted returns the fields that are read from /proc for the event of a fact.

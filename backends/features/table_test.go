@@ -95,29 +95,11 @@ var table = []feature{
 	{Backend: "cnproc", Name: "filter of events in the kernel", Since: "6.6", Without: "time: what is not wanted is left out in user space",
 		Probe: connectorFilter},
 
-	{Backend: "tracepoint", Name: "tracepoint: task_newtask", Since: "3.4", Probe: tracepoint("task/task_newtask", "clone_flags"), Built: noEvents},
-	{Backend: "tracepoint", Name: "tracepoint: sched_process_exec", Since: "3.4", Probe: tracepoint("sched/sched_process_exec", "old_pid"), Built: noEvents},
-	{Backend: "tracepoint", Name: "tracepoint: sched_process_exit", Since: "2.6", Probe: tracepoint("sched/sched_process_exit", "pid"), Built: noEvents},
-	{Backend: "tracepoint", Name: "field: group_dead of sched_process_exit", Since: "6.16", Without: "certainty which thread is the last, after a loss",
-		Probe: tracepoint("sched/sched_process_exit", "group_dead"), Built: noEvents},
-	{Backend: "tracepoint", Name: "tracepoints of system calls", Since: "2.6", Without: "failed execs", Probe: tracepoint("syscalls/sys_exit_execve", "ret"),
-		Built: noSyscallEvents},
-	{Backend: "tracepoint", Name: "perf records of names that an exec sets", Since: "3.16", Probe: newNames},
-
-	{Backend: "taskstats", Name: "records of ends", Since: "2.6", Probe: records, Built: noRecords},
-	{Backend: "taskstats", Name: "records that tell their process", Since: "5.19", Without: "threads, ends of status 0 that were waited for at once",
-		Probe: markedRecords, Built: noRecords},
-
-	{Backend: "procpoll", Name: "pidfd_open", Since: "5.3", Without: "that processes with one pid that were started within 10 ms are told apart", Probe: pidfd},
-	{Backend: "procpoll", Name: "status of a zombie in /proc", Since: "6.1", Without: "the status of processes that were not waited for yet, but for some signals",
-		Probe: endStatus(false)},
 	{Backend: "audit", Name: "rules for system calls", Since: "3.16", Probe: auditRules, Built: noAudit},
 
 	{Backend: "exitsnoop", Name: "map that user space maps", Since: "5.5", Probe: unlimited(mmapable)},
 	{Backend: "exitsnoop", Name: "helper: get_ns_current_pid_tgid", Since: "5.7", Probe: helper(ebpf.RawTracepoint, asm.FnGetNsCurrentPidTgid)},
 	{Backend: "exitsnoop", Name: "pidfd_open", Since: "5.3", Without: "wake-ups: it looks every 10 ms which processes have ended", Probe: pidfd},
-
-	{Backend: "procpoll", Name: "status by pidfd", Since: "6.15", Without: "the status of processes that were waited for", Probe: endStatus(true)},
 }
 
 func program(t ebpf.ProgramType) func() error {

@@ -41,38 +41,6 @@ type CNProcOptions struct {
 	// that show what was read to be of another time: 0 means 50 ms, or a quarter of the
 	// engine's HoldTime if that is shorter. Do not set it.
 	DoubtTime time.Duration
-
-	// TaskStats makes an EXIT have what its process has used (FieldsUsage), by the
-	// kernel's taskstats: cpu_time in quark(7) says what is known of it. Open needs
-	// CAP_NET_ADMIN for it. The kernel makes a record of 600 bytes for each thread that
-	// ends: do not set it where these are not needed.
-	TaskStats bool
-}
-
-// TracepointOptions are those of the source of perf's tracepoints alone. The zero value is right
-// for most.
-type TracepointOptions struct {
-	// RingSize is the size in bytes of the ring of each CPU, rounded up to a power of two and
-	// at least one page. 0 means 1 MiB. A fork, an exec and an exit take about 400 bytes
-	// together. Set it larger where the reader may stop for long, smaller only to provoke
-	// loss. New names have another ring, of 256 KiB.
-	RingSize int
-}
-
-// TaskstatsOptions are those of the taskstats source alone. The zero value is right for most.
-type TaskstatsOptions struct {
-	// ReceiveBuffer is the size of the receive buffer of each CPU's socket in bytes as the
-	// kernel accounts it, some 1,300 for each thread that ends. 0 means 16 MiB, some twelve
-	// thousand. Up to 1 GiB. Do not set it, except to provoke loss.
-	ReceiveBuffer int
-}
-
-// ProcPollOptions are those of the source that reads /proc alone. The zero value is right for most.
-type ProcPollOptions struct {
-	// Interval is the time from one reading of /proc to the next, at least 1 ms. 0 means
-	// 100 ms. A process that lives for a part of it is seen with that probability. A reading
-	// takes some 7 microseconds of CPU time for each process of the host.
-	Interval time.Duration
 }
 
 // AuditOptions are those of the source of audit's records alone. The zero value is right where

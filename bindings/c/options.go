@@ -21,8 +21,7 @@ var flagged = []struct {
 	flag    C.int
 	backend quark.BackendSet
 }{
-	{C.QQ_EBPF, quark.EBPF}, {C.QQ_KPROBE, quark.KProbe}, {C.QQ_CNPROC, quark.CNProc}, {C.QQ_TRACEPOINT, quark.Tracepoint},
-	{C.QQ_TASKSTATS, quark.Taskstats}, {C.QQ_PROCPOLL, quark.ProcPoll}, {C.QQ_AUDIT, quark.Audit},
+	{C.QQ_EBPF, quark.EBPF}, {C.QQ_KPROBE, quark.KProbe}, {C.QQ_CNPROC, quark.CNProc}, {C.QQ_AUDIT, quark.Audit},
 }
 
 // flagOf returns the flag of the backend with a name, 0 if it has none.

@@ -26,9 +26,6 @@ extern "C" {
 #define QQ_EBPF		(1 << 2)
 #define QQ_KPROBE	(1 << 1)
 #define QQ_CNPROC	(1 << 16)	/* the proc connector */
-#define QQ_TRACEPOINT	(1 << 17)	/* perf's tracepoints */
-#define QQ_TASKSTATS	(1 << 18)	/* ends alone */
-#define QQ_PROCPOLL	(1 << 19)	/* /proc, read at an interval */
 #define QQ_AUDIT	(1 << 20)	/* the kernel's audit */
 #define QQ_ALL_BACKENDS	(QQ_EBPF | QQ_KPROBE | QQ_CNPROC)
 
@@ -86,8 +83,7 @@ struct quark_queue_stats {
 #define QUARK_LOSS_SCRATCH	2	/* no memory to build the record in */
 #define QUARK_LOSS_SKIPPED	3	/* the kernel did not run the eBPF program */
 #define QUARK_LOSS_DECODE	4	/* the record made no sense */
-#define QUARK_LOSS_UNSEEN	5	/* nothing was made, as of a CPU that came online */
-#define QUARK_LOSS_MISSED	6	/* came and went between two looks into /proc */
+#define QUARK_LOSS_UNSEEN	5	/* nobody watched, as on a CPU that came online */
 
 /* quark_event.events: what happened. */
 #define QUARK_EV_FORK		(1 << 0)

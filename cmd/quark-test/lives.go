@@ -19,9 +19,6 @@ func failedExecs(t *test) { t.livesWith(func(o *quark.Options) { o.FailedExecs =
 // environment does what lives does, with queues that report some variables.
 func environment(t *test) { t.livesWith(func(o *quark.Options) { o.Environ = scenario.Environ }) }
 
-// resources does what lives does, with queues that report what processes have used.
-func resources(t *test) { t.livesWith(func(o *quark.Options) { o.CNProc.TaskStats = true }) }
-
 // livesWith does what lives does, with queues of other options.
 func (t *test) livesWith(set func(*quark.Options)) {
 	open := func(kind string) []*view {
@@ -148,7 +145,7 @@ func (t *test) score(w *witness.Witness, done []*scenario.Outcome, lost uint64) 
 	for _, o := range done {
 		s := score.Among(seen, o.Lives, o.All)
 		c.Logf("%s: %s", o.Name, s)
-		if what, _ := scenario.Find(o.Name); what.Quick && s.Joined+s.Unjoined == 0 && !s.Looks && seen.Clock == nil {
+		if what, _ := scenario.Find(o.Name); what.Quick && s.Joined+s.Unjoined == 0 && seen.Clock == nil {
 			c.Errorf("%s: no process lived for less than half the hold time of %v, so that nothing shows how events are joined",
 				o.Name, joinedHold)
 		}

@@ -42,9 +42,6 @@ func main() {
 			{Name: "ebpf", Letter: "b", Default: true},
 			{Name: "kprobe", Letter: "k"},
 			{Name: "cnproc", Letter: "c", Default: true},
-			{Name: "tracepoint"},
-			{Name: "taskstats"},
-			{Name: "procpoll"},
 			{Name: "audit"},
 		},
 	}

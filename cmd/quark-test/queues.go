@@ -9,7 +9,6 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
-	"github.com/quark-linux/quark/backends/tracepoint"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/witness"
@@ -139,10 +138,7 @@ func options(kind string) quark.Options {
 		EBPF:   ebpf.Options{RingSize: 8 << 10},
 		KProbe: kprobe.Options{RingSize: 32 << 10},
 		CNProc: cnproc.Options{ReceiveBuffer: 1}, // the least that the kernel takes
-
-		Tracepoint: tracepoint.Options{RingSize: 4 << 10},
-		Taskstats:  quark.TaskstatsOptions{ReceiveBuffer: 1},
-		Audit:      quark.AuditOptions{ReceiveBuffer: 1},
+		Audit:  quark.AuditOptions{ReceiveBuffer: 1},
 	}
 }
 

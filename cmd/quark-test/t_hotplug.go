@@ -11,7 +11,7 @@ import (
 )
 
 // perCPU are the backends with events of each CPU, which have to be opened anew when one comes.
-var perCPU = map[string]bool{"kprobe": true, "tracepoint": true}
+var perCPU = map[string]bool{"kprobe": true}
 
 // readsPerf reports whether eBPF programs write to perf buffers. They count what they lose on a CPU
 // that has none yet.

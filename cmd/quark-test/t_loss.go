@@ -24,7 +24,7 @@ func loss(t *test) {
 			v.Fatalf("nothing was lost: the buffer was too large or the workload too small")
 		}
 		cause := engine.LossRingFull
-		if v.Backend == "cnproc" || v.Backend == "taskstats" || v.Backend == "audit" {
+		if v.Backend == "cnproc" || v.Backend == "audit" {
 			cause = engine.LossSocketFull
 		}
 		for l := range engine.Loss(engine.NumLosses) {
@@ -101,10 +101,10 @@ func (k faults) watch(t *test, kind string) {
 	}
 	opts := options(kind)
 	if k.ring > 0 {
-		opts.EBPF.RingSize, opts.KProbe.RingSize, opts.Tracepoint.RingSize = k.ring, k.ring, k.ring
+		opts.EBPF.RingSize, opts.KProbe.RingSize = k.ring, k.ring
 	}
 	if k.socket > 0 {
-		opts.CNProc.ReceiveBuffer, opts.Taskstats.ReceiveBuffer, opts.Audit.ReceiveBuffer = k.socket, k.socket, k.socket
+		opts.CNProc.ReceiveBuffer, opts.Audit.ReceiveBuffer = k.socket, k.socket
 	}
 	t.openEach(opts)
 }

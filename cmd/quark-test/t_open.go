@@ -22,11 +22,7 @@ func probe(t *test) {
 	if a := q.Attempts(); len(a) > 0 {
 		t.Errorf("tried %v first", a)
 	}
-	kinds := []engine.Kind{engine.KindExit, engine.KindFork, engine.KindExec}
-	if v.Backend == "taskstats" {
-		kinds = kinds[:1]
-	}
-	for _, k := range kinds {
+	for _, k := range []engine.Kind{engine.KindExit, engine.KindFork, engine.KindExec} {
 		if c := q.Capabilities().Kinds[k]; c.Origin == engine.OriginNone {
 			t.Errorf("%s is not reported: %s", k, c.Via)
 		}

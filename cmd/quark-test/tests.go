@@ -26,7 +26,7 @@ var tests = []testrun.Test{
 	{Name: "t_namespace", Doc: "namespaces are those of the process", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_cgroup", Doc: "the cgroup is that of the process", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_login", Doc: "the login is that of the process", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_usage", Doc: "what a process has used is what its parent is told", Run: with(resources), Types: true},
+	{Name: "t_usage", Doc: "what a process has used is what its parent is told", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_live_after_exec", Doc: "a process that lives on after exec has its new state", Run: with(lives), Shared: defaultQueue},
 	{Name: "t_ptrace", Doc: "a tracer attaches and detaches", Run: with(lives), Shared: defaultQueue},
 	{Name: "t_long_args", Doc: "16 KB of arguments are whole, 100 KB marked as cut", Run: with(lives), Shared: defaultQueue},
@@ -74,15 +74,6 @@ func with(f func(*test)) func(*testrun.T) {
 
 // unsuited are the tests that say nothing of a backend, and the reasons.
 var unsuited = map[string]map[string]string{
-	"taskstats": {
-		"t_stats": endsAlone, "t_wake": endsAlone, "t_storm": endsAlone, "t_loss": endsAlone, "t_record_wrap": "it has no ring",
-		"t_drop_privileges": endsAlone, "t_cpu_hotplug": endsAlone, "t_types_guess": noTypes, "t_types_file": noTypes,
-	},
-	"procpoll": {
-		"t_stats": misses, "t_two_queues": misses, "t_storm": misses, "t_loss": misses, "t_record_wrap": "it has no ring",
-		"t_drop_privileges": misses, "t_cpu_hotplug": misses, "t_types_guess": noTypes, "t_types_file": noTypes,
-		"t_pid_reuse": "to /proc, processes of one number that were started within 10 ms are one",
-	},
 	"audit": {
 		"t_stats":       "which of its events are joined depends on a coarse clock",
 		"t_storm":       "it leaves out births that /proc does not show any more",
@@ -92,7 +83,5 @@ var unsuited = map[string]map[string]string{
 }
 
 const (
-	endsAlone = "it reports ends alone, and the test waits for births"
-	misses    = "it misses short lives, and the test waits for them"
-	noTypes   = "it needs no types"
+	noTypes = "it needs no types"
 )

@@ -153,8 +153,8 @@ func (t *Reader) readStats() error {
 		s.Lost[i] = t.cursor.uint()
 	}
 	s.Bound = t.cursor.uint() != 0
-	if len(t.cursor.b) > 0 { // else both are 0, or it is a trace of before they were recorded
-		s.UsageLost, s.Unread = t.cursor.uint(), t.cursor.uint()
+	if len(t.cursor.b) > 0 { // else it is 0
+		s.Unread = t.cursor.uint()
 	}
 	t.stats = s
 	return t.cursor.err()

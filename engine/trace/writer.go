@@ -177,8 +177,8 @@ func (w *Writer) flush() {
 		bound = 1
 	}
 	b = binary.AppendUvarint(b, bound)
-	if stats.UsageLost|stats.Unread != 0 {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, stats.UsageLost), stats.Unread)
+	if stats.Unread != 0 {
+		b = binary.AppendUvarint(b, stats.Unread)
 	}
 	w.writeBlock(b)
 	w.block, w.inBlock = b[:0], 0

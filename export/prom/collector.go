@@ -109,8 +109,6 @@ var figures = []struct {
 			}
 			return 0
 		}},
-	{desc("quark_lost_usage_records_total", "Records of what threads have used that were lost."), prometheus.CounterValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.UsageLost) }},
 	{desc("quark_unread_events_total", "Events that could not wait until /proc was read."), prometheus.CounterValue,
 		func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.Unread) }},
 	{desc("quark_buffered_events", "Raw events that wait in the buffer."), prometheus.GaugeValue,

@@ -133,6 +133,5 @@ func randomFaults(rng *rand.Rand) (f Faults) {
 // apply gives the options of a queue the faults that are part of them.
 func (f *Faults) apply(o *quark.Options) {
 	o.MaxLength, o.EBPF.RingSize, o.KProbe.RingSize, o.CNProc.ReceiveBuffer = f.Length, f.Ring, f.Ring, f.Ring
-	o.Tracepoint.RingSize = f.Ring
-	o.Taskstats.ReceiveBuffer, o.Audit.ReceiveBuffer = f.Ring, f.Ring
+	o.Audit.ReceiveBuffer = f.Ring
 }

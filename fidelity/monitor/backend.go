@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
@@ -32,9 +31,6 @@ func Backend(name string) (*Monitor, error) {
 	m.Programs, m.Environment = []string{self}, []string{meter.Variable(name + "+print")}
 	if clock := score.Clock(name); clock != nil {
 		m.Foreign.Early, m.Foreign.Late, m.Foreign.Unchanged = clock.Early, clock.Late, clock.Unchanged
-	}
-	if name == "procpoll" {
-		m.Linger = 300 * time.Millisecond
 	}
 	set, err := backends.Parse(name)
 	if err != nil {

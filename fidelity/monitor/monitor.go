@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
@@ -39,8 +38,6 @@ type Monitor struct {
 	Record int
 	// Accounting says that there is no program: the kernel writes records of acct(5).
 	Accounting bool
-	// Linger is how long a process lives, at least, that has to be seen: 0 for who sees all.
-	Linger time.Duration
 	// Version are the arguments that let its program print its version, none if it can't.
 	Version []string
 	// Silent says that it does not count what it loses.

@@ -301,9 +301,6 @@ func (r *Run) markers(path string, cpus ...int) (pids []uint32, err error) {
 		if len(cpus) > 0 {
 			s.Pin(cpus[i])
 		}
-		if d := r.mon.Linger; d > 0 {
-			s.Call("ppoll", unix.SYS_PPOLL, nil, 0, []int64{int64(d / time.Second), int64(d % time.Second)}, nil, 0)
-		}
 		p, err := bare.Start(s.Exec(path, []string{"marker"}, nil), bare.Options{Share: true})
 		if err != nil {
 			return nil, fmt.Errorf("start a process: %w", err)

@@ -6,8 +6,7 @@
 // capability table says are reported, and those of them that were delivered.
 // Optional events, and those from before the queue was open, count only if they
 // were delivered. Lost are events that are missing and happened in a gap that was reported, so
-// that they may have been lost. Looks is set if the backend looks into /proc: then each event that
-// is missing has to be Lost. Nothing is expected of the time after the queue's orderly end
+// that they may have been lost. Nothing is expected of the time after the queue's orderly end
 // began.
 //
 // Precision: a Phantom is a delivered event of one of the scenario's processes, or

@@ -30,24 +30,22 @@ func (w *Witness) optional(e *truth.Event) bool {
 }
 
 // leavesOut reports whether the backend can't tell all events like one, and does not count those
-// that it leaves out: of several execs between two looks into /proc the last one is seen, and
-// before Linux 5.19 taskstats does not tell all ends of processes from those of threads. Audit has
-// no record of an end by a signal, nor, for sure, of one by the ends of single threads: of exit(2)
-// only where the process has executed, or its fork was told, and where it has made nothing that
-// could have been a thread, as far as /proc shows. It has to see in /proc whose number a
-// fork has returned, and who has changed ids.
+// that it leaves out. Audit has no record of an end by a signal, nor, for sure, of one by the ends
+// of single threads: of exit(2) only where the process has executed, or its fork was told, and
+// where it has made nothing that could have been a thread, as far as /proc shows. It has to see in
+// /proc whose number a fork has returned, and who has changed ids.
 func (w *Witness) leavesOut(e *truth.Event) bool {
-	if w.Backend == "audit" {
-		switch e.Kind {
-		case engine.KindExec:
-			return false
-		case engine.KindExit:
-			executed := slices.ContainsFunc(e.Life.Events, func(o *truth.Event) bool { return o.Kind == engine.KindExec })
-			return e.Status&0x7f != 0 || len(e.Life.Threads) > 0 || e.Life.OpenThreads || e.Life.ByThread && (!executed || e.Life.Forked)
-		}
-		return true
+	if w.Backend != "audit" {
+		return false
 	}
-	return w.Backend == "taskstats" || w.looks(e.Kind) && e.Kind == engine.KindExec
+	switch e.Kind {
+	case engine.KindExec:
+		return false
+	case engine.KindExit:
+		executed := slices.ContainsFunc(e.Life.Events, func(o *truth.Event) bool { return o.Kind == engine.KindExec })
+		return e.Status&0x7f != 0 || len(e.Life.Threads) > 0 || e.Life.OpenThreads || e.Life.ByThread && (!executed || e.Life.Forked)
+	}
+	return true
 }
 
 // doubtful reports whether audit can't tell an end by exit(2) from that of a thread, as it did not
@@ -69,11 +67,6 @@ func (w *Witness) doubtful(e *truth.Event, found map[*truth.Event]bool) bool {
 func (w *Witness) derived(l *truth.Life, e *truth.Event, found map[*truth.Event]bool) bool {
 	return e.Kind == engine.KindCoreDump && w.Table != nil && w.Table.Kinds[e.Kind].Origin == engine.OriginDerived &&
 		slices.ContainsFunc(l.Events, func(o *truth.Event) bool { return o.Kind == engine.KindExit && !found[o] })
-}
-
-// looks reports whether events of a kind are seen by looks into /proc.
-func (w *Witness) looks(k engine.Kind) bool {
-	return w.Table != nil && w.Table.Kinds[k].Origin == engine.OriginProc
 }
 
 // expected reports whether e has to be delivered.
@@ -409,8 +402,7 @@ type stray struct {
 // assign finds the life of each event by pid and time. Events of other processes,
 // of which there are always some, are left out.
 func (j *judge) assign(events []Seen) assigned {
-	// Ends are stamped when they are received, or seen.
-	lives, afterEnd, byReceipt := j.byPID, j.w.AfterEnd, j.w.Backend == "taskstats" || j.w.looks(engine.KindExit)
+	lives, afterEnd := j.byPID, j.w.AfterEnd
 	gaps := gapsOf(events)
 	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
 	foreign := make(map[uint32]bool) // pids that others have taken since
@@ -422,12 +414,6 @@ func (j *judge) assign(events []Seen) assigned {
 		last := ended(own, s.Time)
 		reused := last != nil && slices.ContainsFunc(gaps, func(g engine.Gap) bool { return g.To >= last.Ended() && g.From <= s.Time })
 		if s.Thread {
-			if s.Events == engine.EventExit && byReceipt {
-				if l := j.w.firstWithThread(own, s, a.threads); l != nil {
-					a.threads[l] = append(a.threads[l], s)
-					continue
-				}
-			}
 			// It is of the process before if it happened about when this one was born.
 			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || s.Time <= at.Events[0].Latest && hasThread(last, s.TID)) {
 				at = last
@@ -444,17 +430,9 @@ func (j *judge) assign(events []Seen) assigned {
 				at = last
 			}
 		}
-		// What is seen late can be after the last thing that is told of a life.
-		if at == nil && last != nil && j.w.looks(engine.KindFork) && s.Time <= last.Ended()+afterEnd && s.Process.Known.Has(engine.FieldStart) &&
-			j.w.startedAt(last, s.Process.Start, max(s.Process.StartUnit, 1)) {
-			at = last
-		}
-		if s.Events == engine.EventExit && byReceipt {
-			at = j.w.firstUntold(own, s, a.of)
-		}
 		// Of the next process nothing was delivered: then it is the late end of the one
 		// before, unless that was delivered.
-		if (s.Events == engine.EventExit && !byReceipt || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
+		if (s.Events == engine.EventExit || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
 			told := func(o *Seen) bool { return o.Events.Has(s.Events) }
 			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || !slices.ContainsFunc(a.of[last], told) && !j.bornInGap(at, last, s)) {
 				at = last
@@ -529,40 +507,6 @@ func (j *judge) ofAnother(s *Seen, seen []*Seen, gaps []engine.Gap) int {
 	})
 }
 
-// firstUntold returns the life whose end was not delivered yet and that can have ended when s says,
-// or as much before as an end may be stamped late: of several the first with that status. Those
-// that ended on different CPUs and were received together can come in any order.
-func (w *Witness) firstUntold(lives []*truth.Life, s *Seen, told map[*truth.Life][]*Seen) (first *truth.Life) {
-	for _, l := range lives {
-		if s.Time < l.Born() || s.Time > l.Ended()+w.AfterEnd || !w.untold(l, s, told) {
-			continue
-		}
-		if s.Process.Known.Has(engine.FieldExit) && l.Events[len(l.Events)-1].Status == s.Process.Exit.WaitStatus {
-			return l
-		}
-		if first == nil {
-			first = l
-		}
-	}
-	return first
-}
-
-// firstWithThread returns the first life that had a thread whose end was not delivered yet, and
-// that can have ended when s says, or as much before as an end may be stamped late: then the number
-// can be that of the next process, which need not have had such a thread.
-func (w *Witness) firstWithThread(lives []*truth.Life, s *Seen, told map[*truth.Life][]*Seen) *truth.Life {
-	for _, l := range lives {
-		leader := s.TID == uint32(l.PID) && len(l.Threads) > 0
-		if s.Time < l.Born() || s.Time > l.Ended()+w.AfterEnd || !leader && !hasThread(l, s.TID) {
-			continue
-		}
-		if !slices.ContainsFunc(told[l], func(o *Seen) bool { return o.TID == s.TID && o.Events.Has(engine.EventExit) }) {
-			return l
-		}
-	}
-	return nil
-}
-
 // goneBefore returns the first life that had ended by the time of a GONE, which can be stamped as
 // late as any, and whose EXIT was not delivered. Of two with one pid that began in the same unit of
 // start times it is the one that has ended.
@@ -602,7 +546,7 @@ func ended(lives []*truth.Life, t uint64) (last *truth.Life) {
 // latest is the youngest stamp that an event may have. The proc connector learns from the
 // message of the end whether a core was dumped.
 func (w *Witness) latest(e *truth.Event) uint64 {
-	if e.Kind == engine.KindExit || e.Kind == engine.KindCoreDump || w.looks(e.Kind) {
+	if e.Kind == engine.KindExit || e.Kind == engine.KindCoreDump {
 		return e.Latest + w.AfterEnd
 	}
 	return e.Latest

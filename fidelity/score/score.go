@@ -2,14 +2,12 @@ package score
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
 	"github.com/quark-linux/quark/internal/clock"
-	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // Seen is one event as it was delivered.
@@ -56,8 +54,7 @@ type Witness struct {
 	Threads    bool  // Single has events of threads
 	// AfterEnd is how much later than its parent was told the end of a process may be
 	// stamped, in ns. The proc connector's message is sent when the thread runs again
-	// after that, taskstats stamps an end when it is received, and who looks into /proc
-	// sees everything later. See the function of this name.
+	// after that. See the function of this name.
 	AfterEnd uint64
 	Single   []Seen // with engine.Options.MinAgg
 	Joined   []Seen // without; empty if there was no such queue
@@ -125,7 +122,6 @@ type Score struct {
 	Slow       int                        `json:"slow"`
 	Table      int                        `json:"table,omitempty"`
 	Lost       int                        `json:"lost,omitempty"`
-	Looks      bool                       `json:"looks,omitempty"`
 	Delays     []uint64                   `json:"-"`
 	Findings   []string                   `json:"findings,omitempty"`
 }
@@ -146,7 +142,6 @@ func (s *Score) Add(o *Score) {
 	s.Slow += o.Slow
 	s.Table += o.Table
 	s.Lost += o.Lost
-	s.Looks = s.Looks || o.Looks
 	s.Delays = append(s.Delays, o.Delays...)
 	s.Findings = append(s.Findings, o.Findings...)
 }
@@ -160,46 +155,33 @@ func (s *Score) All() (v Verdicts) {
 }
 
 // Perfect reports whether nothing is to be mended: unknown and truncated fields are as the
-// capability table says, and fields that are not right at the event are marked as carried. Who
-// looks into /proc misses what comes and goes between two looks, which is perfect if it says so.
+// capability table says, and fields that are not right at the event are marked as carried.
 func (s *Score) Perfect() bool {
 	all := s.All()
 	all.Add(s.Stamp)
-	seen := s.Seen
-	if s.Looks {
-		seen += s.Lost
-	}
-	return seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined+s.Table == 0 && all.Wrong+all.Unexplained+all.Stale == 0
+	return s.Seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined+s.Table == 0 && all.Wrong+all.Unexplained+all.Stale == 0
 }
 
 // PerfectBut reports whether nothing is to be mended but events that are missing: each
-// happened in a gap, and at most as many are missing as were reported as lost. Who looks into /proc
-// reports tasks, each of which is a FORK and an EXIT.
+// happened in a gap, and at most as many are missing as were reported as lost.
 func (s *Score) PerfectBut(lost uint64) bool {
 	rest := *s
 	rest.Truth -= s.Lost
-	rest.Looks = false
 	return s.CompleteBut(lost) && rest.Perfect()
 }
 
 // CompleteBut reports whether all events were seen but those of which PerfectBut speaks, whatever
 // they say.
 func (s *Score) CompleteBut(lost uint64) bool {
-	if s.Looks {
-		lost = min(lost, math.MaxUint64/2) * 2
-	}
 	return uint64(s.Lost) <= lost && s.Seen >= s.Truth-s.Lost
 }
 
-// Threads reports whether a backend can report threads on this kernel.
-func Threads(backend string) bool {
-	return backend != "procpoll" && backend != "audit" && (backend != "taskstats" || kernelversion.AtLeast("5.19"))
-}
+// Threads reports whether a backend can report threads.
+func Threads(backend string) bool { return backend != "audit" }
 
 // AfterEnd is what [Witness.AfterEnd] has to be for a backend.
 func AfterEnd(backend string) uint64 {
-	switch backend {
-	case "cnproc", "taskstats", "procpoll":
+	if backend == "cnproc" {
 		return uint64(2 * time.Second)
 	}
 	return 0
@@ -301,7 +283,7 @@ func Lives(w *Witness, lives []*truth.Life) *Score { return Among(w, lives, live
 
 // Among does what Lives does, where the lives are among all that are known.
 func Among(w *Witness, lives, all []*truth.Life) *Score {
-	j := &judge{Score: &Score{Looks: w.looks(engine.KindExit)}, w: w, byPID: make(byPID), matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
+	j := &judge{Score: new(Score), w: w, byPID: make(byPID), matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
 	for _, l := range all {
 		j.byPID[uint32(l.PID)] = append(j.byPID[uint32(l.PID)], l)
 	}

@@ -681,13 +681,6 @@ func TestLateEndOfThreadBeforeNextLife(t *testing.T) {
 		if s := Lives(w, two); s.Phantoms != want {
 			t.Errorf("at %d: %v %s", at, s, s.Findings)
 		}
-		// Where it is stamped when it is received that may be in the next life.
-		if w.Backend, want = "taskstats", 0; at == 281 {
-			want = 1
-		}
-		if s := Lives(w, two); s.Phantoms != want {
-			t.Errorf("at %d, by receipt: %v %s", at, s, s.Findings)
-		}
 	}
 }
 

@@ -38,8 +38,8 @@ func (c *churn) one(ctx context.Context, name string) (err error) {
 	opts := quark.Options{HoldTime: 100 * time.Millisecond, MinAgg: c.rng.IntN(2) == 0, CacheGraceTime: grace}
 	if c.rng.IntN(3) == 0 { // so little room that events are lost, each of which is counted
 		opts.MaxLength = 1000
-		opts.EBPF.RingSize, opts.KProbe.RingSize, opts.Tracepoint.RingSize = 16<<10, 16<<10, 16<<10
-		opts.CNProc.ReceiveBuffer, opts.Taskstats.ReceiveBuffer, opts.Audit.ReceiveBuffer = 16<<10, 16<<10, 16<<10
+		opts.EBPF.RingSize, opts.KProbe.RingSize = 16<<10, 16<<10
+		opts.CNProc.ReceiveBuffer, opts.Audit.ReceiveBuffer = 16<<10, 16<<10
 	}
 	l, err := fidelity.OpenQueue(name, opts, false)
 	if err != nil {

@@ -43,11 +43,6 @@ type Listener struct {
 	seen  []score.Seen
 	ended map[uint32]uint64 // the stamp of a pid's last EXIT
 	gaps  []engine.Gap
-	last  uint64 // the stamp of what was delivered last
-
-	paused  uint64 // when Pause was called
-	reading uint64 // when the latest reading began, 0 for none since Start
-	longest uint64 // the longest time that nobody has read, since the last forget
 
 	unreadBefore uint64 // SourceStats.Unread at the last forget
 }
@@ -61,10 +56,6 @@ func Listen(q Queue, hold time.Duration, lookup bool) *Listener {
 
 // Start reads the queue in the background.
 func (l *Listener) Start() {
-	if l.paused != 0 {
-		l.longest = max(l.longest, truth.Clock()-l.paused)
-	}
-	l.reading = 0
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel, l.done = cancel, make(chan error, 1)
 	go func() { l.done <- l.read(ctx) }()
@@ -77,7 +68,6 @@ func (l *Listener) Pause() error {
 	}
 	l.cancel()
 	l.cancel = nil
-	l.paused = truth.Clock()
 	return <-l.done
 }
 
@@ -117,7 +107,6 @@ func (l *Listener) read(ctx context.Context) error {
 		case asked = <-l.requests:
 		default:
 		}
-		l.begins(truth.Clock())
 		if err := l.pump(); err != nil {
 			return err
 		}
@@ -136,14 +125,6 @@ func (l *Listener) read(ctx context.Context) error {
 
 // pulse is the longest time between two readings if the reader gets a CPU.
 const pulse = 250 * time.Millisecond
-
-// begins notes that a reading begins: on a busy machine it can be long after the one before.
-func (l *Listener) begins(now uint64) {
-	if most := l.reading + uint64(pulse); l.reading != 0 && now > most {
-		l.longest = max(l.longest, now-most)
-	}
-	l.reading = now
-}
 
 // readAll returns when everything that was queued before the call has been read from
 // the kernel. The queue may still hold it.
@@ -206,7 +187,6 @@ func (l *Listener) keep(ev *engine.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = append(l.seen, s)
-	l.last = max(l.last, s.Time)
 	if ev.Events.Has(engine.EventGap) {
 		l.gaps = append(l.gaps, ev.Gap)
 	}
@@ -329,20 +309,6 @@ func (l *Listener) end(pid int) uint64 {
 	return l.ended[uint32(pid)]
 }
 
-// missed reports whether what came and went at a time was told as missed, and all that was found
-// together with that was delivered: a gap comes at its beginning, the rest by its end.
-func (l *Listener) missed(at uint64) bool {
-	l.mu.Lock()
-	i := slices.IndexFunc(l.gaps, func(g engine.Gap) bool { return g.Cause == engine.LossMissed && g.From <= at && at <= g.To })
-	told, whole := i >= 0, i >= 0 && l.gaps[i].To < l.last
-	l.mu.Unlock()
-	if !told || whole {
-		return told
-	}
-	s, err := l.Queue.Stats()
-	return err == nil && s.Buffered == 0
-}
-
 // awaits reports whether the end of a life was not delivered and can still come: the proc
 // connector's message of an end can come after those of processes that were started later.
 // The last thread of a process tells the parent, then takes what is cached of itself out of
@@ -365,7 +331,7 @@ func (l *Listener) Seen() []score.Seen { return l.seen }
 func (l *Listener) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen, l.gaps, l.longest = nil, nil, 0
+	l.seen, l.gaps = nil, nil
 	l.ended = make(map[uint32]uint64) // one that is cleared keeps its room
 	l.unreadBefore = l.unread()
 }

@@ -11,13 +11,9 @@ import (
 type queue struct {
 	Queue
 	backend string
-	held    int // events that it has not delivered
 }
 
-func (q queue) Stats() (s engine.Stats, err error) {
-	s.Buffered = q.held
-	return s, nil
-}
+func (q queue) Stats() (s engine.Stats, err error) { return s, nil }
 
 func (q queue) Backend() string { return q.backend }
 
@@ -54,47 +50,6 @@ func TestAwaitsLateEnd(t *testing.T) {
 		l.keep(c.delivered)
 		if got := l.awaits(c.life); got != c.awaits {
 			t.Errorf("%s, %s: awaits the end: %v, want %v", c.backend, c.name, got, c.awaits)
-		}
-	}
-}
-
-// A reader that had no CPU has read as late as one that was paused: what is stamped when it is
-// received can be so much later.
-func TestReaderWithoutCPU(t *testing.T) {
-	l := Listen(queue{backend: "taskstats"}, 0, false)
-	for _, c := range []struct {
-		now  time.Duration
-		want time.Duration
-	}{{time.Hour, 0}, {time.Hour + pulse, 0}, {time.Hour + 2*pulse + 3*time.Second, 3 * time.Second}, {time.Hour + 2*pulse + 4*time.Second, 3 * time.Second}} {
-		if l.begins(uint64(c.now)); l.longest != uint64(c.want) {
-			t.Errorf("at %v nobody has read for %v, want %v", c.now, time.Duration(l.longest), c.want)
-		}
-	}
-}
-
-// What one reading of /proc finds is delivered from the beginning of its gap to its end.
-func TestMissedWhole(t *testing.T) {
-	gap := &engine.Event{Events: engine.EventGap, Time: 100, Gap: engine.Gap{Cause: engine.LossMissed, From: 100, To: 200}, Process: new(engine.Process)}
-	exit := &engine.Event{Events: engine.EventExit, Time: 201, Process: &engine.Process{PID: 7}}
-	for _, c := range []struct {
-		name      string
-		at        uint64
-		held      int
-		delivered []*engine.Event
-		want      bool
-	}{
-		{"no gap", 150, 0, nil, false},
-		{"a gap of another time", 250, 0, []*engine.Event{gap}, false},
-		{"the rest is still held", 150, 1, []*engine.Event{gap}, false},
-		{"nothing is held", 150, 0, []*engine.Event{gap}, true},
-		{"the rest has come", 150, 1, []*engine.Event{gap, exit}, true},
-	} {
-		l := Listen(queue{backend: "procpoll", held: c.held}, 0, false)
-		for _, ev := range c.delivered {
-			l.keep(ev)
-		}
-		if got := l.missed(c.at); got != c.want {
-			t.Errorf("%s: missed %v, want %v", c.name, got, c.want)
 		}
 	}
 }

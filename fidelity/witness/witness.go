@@ -94,9 +94,6 @@ func (w *Witness) Testimony() *score.Witness {
 		BootOffset: truth.BootOffset(), WallOffset: truth.WallOffset(), Threads: w.Threads, AfterEnd: score.AfterEnd(w.Backend), Clock: score.Clock(w.Backend),
 		Single: w.Single.Seen(), Unread: w.Single.unread() > w.Single.unreadBefore,
 	}
-	if w.Backend == "taskstats" { // an end is stamped when it is received
-		out.AfterEnd += w.Single.longest
-	}
 	if w.Joined != nil {
 		out.Unread = out.Unread || w.Joined.unread() > w.Joined.unreadBefore
 		w.Joined.checkEnded()
@@ -129,23 +126,20 @@ func (w *Witness) Close() (stats engine.Stats, err error) {
 type marker struct {
 	cpu, pid int
 	before   uint64
-	after    uint64    // it had ended
 	again    time.Time // when to start another: this one may have been lost
 }
 
 func (m *marker) start() (err error) {
 	m.before = truth.Clock()
 	m.pid, _, err = scenario.Brief(m.cpu)
-	m.after = truth.Clock()
 	m.again = time.Now().Add(3 * time.Second)
 	return err
 }
 
 // Settle waits until every listener has delivered the ends of what was done, see awaits, and
 // the end of a process of each CPU that was started after everything else. As queues deliver
-// in order, everything from before has come then, and every CPU has said what it lost. Who looks
-// into /proc may miss such a process, and then says so. It returns the stamp of the last of those
-// ends.
+// in order, everything from before has come then, and every CPU has said what it lost. It returns
+// the stamp of the last of those ends.
 func Settle(all []*Listener, done []*scenario.Outcome, patience time.Duration) (last uint64, err error) {
 	for _, l := range all {
 		for _, o := range done {
@@ -180,9 +174,6 @@ func Settle(all []*Listener, done []*scenario.Outcome, patience time.Duration) (
 					return 0, err
 				}
 				at := l.end(m.pid)
-				if at < m.before && l.missed(m.after) {
-					continue
-				}
 				if at < m.before {
 					late, missing = true, l.Queue.Backend()
 				}

@@ -1,8 +1,8 @@
 package selection
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,7 +27,6 @@ func (o *Options) Backend(f *pflag.FlagSet) {
 	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
 	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "use the proc connector")
 	f.Func("backend", "use the backend of this `name`, one of "+strings.Join(quark.EveryBackend.Names(), ", ")+"; may be repeated, beside -b, -k and -c", o.addBackend)
-	f.DurationVar(&o.Queue.ProcPoll.Interval, "interval", 0, "with the backend procpoll: the `time` from one reading of /proc to the next (default 100ms)")
 	f.BoolVar(&o.Queue.Audit.Enable, "audit-enable", false, "with the backend audit: enable audit if it is not, which slows down system calls until the next boot")
 	f.StringVarP(&o.Queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
 }
@@ -39,7 +38,6 @@ func (o *Options) Events(f *pflag.FlagSet) {
 	f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
 	f.BoolVarP(&o.Queue.Threads, "threads", "t", false, "also show events of single threads")
 	f.StringSliceVar(&o.Queue.Environ.Names, "environ", nil, "also the variables with which programs are started: a `list` of names such as LD_*, or * for all")
-	f.BoolVar(&o.Queue.CNProc.TaskStats, "taskstats", false, "with the proc connector: also what each process has used at its end")
 }
 
 // Filter adds the options that choose which of the reported events are shown.
@@ -70,7 +68,7 @@ func KindNames() (names []string) {
 }
 
 // ofKernel are the options that have no meaning for a recording.
-var ofKernel = []string{"ebpf", "kprobe", "cnproc", "backend", "interval", "audit-enable", "btf", "threads", "events", "exits", "failed-execs", "environ", "taskstats"}
+var ofKernel = []string{"ebpf", "kprobe", "cnproc", "backend", "audit-enable", "btf", "threads", "events", "exits", "failed-execs", "environ"}
 
 // Finish checks the parsed options and completes Queue. It waits for rules no longer than ctx. With
 // replay the events come from a recording.
@@ -106,10 +104,8 @@ func (o *Options) Finish(ctx context.Context, f *pflag.FlagSet, replay bool) err
 			o.Queue.Backends |= set
 		}
 	}
-	for name, of := range map[string]quark.BackendSet{"interval": quark.ProcPoll, "audit-enable": quark.Audit, "taskstats": quark.CNProc} {
-		if f.Changed(name) && cmp.Or(o.Queue.Backends, quark.EBPF|quark.KProbe|quark.CNProc)&of == 0 {
-			return fmt.Errorf("--%s has a meaning only with the backend %s: leave it out, or add --backend %[2]s", name, of.Names()[0])
-		}
+	if f.Changed("audit-enable") && o.Queue.Backends&quark.Audit == 0 {
+		return errors.New("--audit-enable has a meaning only with the backend audit: leave it out, or add --backend audit")
 	}
 	if o.Queue.Where, err = o.filter.compile(ctx); err != nil {
 		return err

@@ -33,22 +33,3 @@ func Runs(v View, pid uint32, leaderDone bool) (alive, ending bool) {
 	}
 	return st.State == 'S', false
 }
-
-// Left reports whether no other thread than last is still on its way out of process pid, whose last
-// thread that was: each other one has left /proc, the leader as a zombie. A process of that number
-// that runs is the next one.
-func Left(v View, pid, last uint32) bool {
-	st, _, err := v.Status(pid)
-	switch {
-	case err != nil || !st.Zombie() && !st.Ending:
-		return true
-	case !st.Zombie() && pid != last:
-		return false
-	}
-	for _, tid := range v.Tasks(pid) {
-		if tid != pid && tid != last {
-			return false
-		}
-	}
-	return true
-}

@@ -176,27 +176,3 @@ func TestRuns(t *testing.T) {
 		}
 	}
 }
-
-func TestLeft(t *testing.T) {
-	sleeps, zombie, ending := procfs.Status{State: 'S'}, procfs.Status{State: 'Z'}, procfs.Status{State: 'S', Ending: true}
-	with := func(tid uint32) map[uint32]procfs.Status { return map[uint32]procfs.Status{tid: ending} }
-	for _, c := range []struct {
-		name string
-		p    proc
-		last uint32
-		want bool
-	}{
-		{"it was waited for", proc{gone: true}, 11, true},
-		{"another process has the pid", proc{leader: sleeps}, 11, true},
-		{"the leader is still to end", proc{leader: ending}, 11, false},
-		{"the leader is the last", proc{leader: ending}, pid, true},
-		{"the leader is a zombie", proc{leader: zombie}, 11, true},
-		{"so it is, the last is there", proc{leader: zombie, threads: with(11)}, 11, true},
-		{"so it is, another is there", proc{leader: zombie, threads: with(12)}, 11, false},
-		{"the leader is the last, another is there", proc{leader: ending, threads: with(12)}, pid, false},
-	} {
-		if got := Left(&c.p, pid, c.last); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
-}

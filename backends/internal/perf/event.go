@@ -31,9 +31,6 @@ type Options struct {
 	// Filter is an expression over the fields of the tracepoint: a hit for which it is false is
 	// neither recorded nor counted. "" means no filter.
 	Filter string
-
-	// CountOnly makes an event that writes nothing: Count alone tells of it.
-	CountOnly bool
 }
 
 // Event is a tracepoint on one CPU.
@@ -54,15 +51,11 @@ func Open(tracepoint uint64, o Options) (*Event, error) {
 		Bits:    unix.PerfBitUseClockID,
 		Clockid: unix.CLOCK_MONOTONIC, // Linux 4.1
 	}
-	switch {
-	case o.CountOnly:
-		attr.Sample = 0
-	case o.Watermark > 0:
+	attr.Wakeup = 1
+	if o.Watermark > 0 {
 		attr.Sample_type = sampleType
 		attr.Bits |= unix.PerfBitWatermark
 		attr.Wakeup = uint32(o.Watermark)
-	default:
-		attr.Wakeup = 1
 	}
 	group := -1
 	if o.Group != nil {
@@ -93,22 +86,6 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 		return nil, fmt.Errorf("perf_event_open: %w", err)
 	}
 	return &Event{fd}, nil
-}
-
-// OpenComm does what [OpenLeader] does, of an event that also writes a [RecordComm] to a ring of
-// its own for each new name of a thread, and wakes its reader. The kernel adds a [RecordFork] and a
-// [RecordExit] for each thread, unasked.
-func OpenComm(cpu int) (*Event, error) {
-	return open(&unix.PerfEventAttr{
-		Type:        unix.PERF_TYPE_SOFTWARE,
-		Size:        unix.PERF_ATTR_SIZE_VER5,
-		Config:      unix.PERF_COUNT_SW_DUMMY,
-		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU,
-		Bits: unix.PerfBitDisabled | unix.PerfBitUseClockID | unix.PerfBitComm | unix.PerfBitCommExec |
-			unix.PerfBitSampleIDAll | unix.PerfBitWatermark,
-		Wakeup:  1,
-		Clockid: unix.CLOCK_MONOTONIC,
-	}, cpu, -1)
 }
 
 // OpenOutput opens an event that happens when a BPF program calls perf_event_output on a CPU. Its

@@ -33,8 +33,6 @@ type Ring struct {
 	// largest such record.
 	scratch []byte
 
-	behind bool // see TimesBehind
-
 	// At the last Look: whether there was a record, and the time of the next one.
 	pending bool
 	next    uint64
@@ -120,10 +118,6 @@ func (r *Ring) Ahead() Ring {
 	return ahead
 }
 
-// TimesBehind says that the records of the ring have their times in what ends them, as those of an
-// event of [OpenComm] do.
-func (r *Ring) TimesBehind() { r.behind = true }
-
 // Time returns the time of the next record, 0 if it has none; ok is false if there is no record.
 func (r *Ring) Time() (ns uint64, ok bool) {
 	const at, end = headerSize + 8, headerSize + 16 // after the ids of the task
@@ -131,12 +125,6 @@ func (r *Ring) Time() (ns uint64, ok bool) {
 	switch queued := atomic.LoadUint64(r.head) - r.at; {
 	case queued == 0:
 		return 0, false
-	case r.behind:
-		size := uint64(binary.NativeEndian.Uint16(b[6:]))
-		if size < headerSize+24 || size > queued {
-			return 0, true
-		}
-		return binary.NativeEndian.Uint64(r.data[(r.at+size-16)&uint64(len(r.data)-1)&^7:]), true
 	case queued < end || binary.NativeEndian.Uint32(b) != RecordSample || binary.NativeEndian.Uint16(b[6:]) < end:
 		return 0, true
 	}

@@ -1,7 +1,6 @@
 package perf
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 
@@ -12,9 +11,6 @@ import (
 const (
 	RecordLost   = unix.PERF_RECORD_LOST
 	RecordSample = unix.PERF_RECORD_SAMPLE
-	RecordComm   = unix.PERF_RECORD_COMM
-	RecordFork   = unix.PERF_RECORD_FORK
-	RecordExit   = unix.PERF_RECORD_EXIT
 )
 
 // Sample is one event.
@@ -64,36 +60,6 @@ func ParseOutput(body []byte) ([]byte, error) {
 		return nil, ErrSample
 	}
 	return body[lengths:][:own:own], nil
-}
-
-// Comm is a new name of a thread, from a [RecordComm].
-type Comm struct {
-	PID, TID uint32 // of the thread
-	Exec     bool   // an execve has set it, which can fail yet and end the process then
-	Name     []byte // without NUL
-	Time     uint64 // CLOCK_MONOTONIC nanoseconds
-	CPU      uint32
-}
-
-// miscCommExec is PERF_RECORD_MISC_COMM_EXEC.
-const miscCommExec = 1 << 13
-
-// ParseComm decodes a [RecordComm] of an event of [OpenComm]. Name aliases its body.
-func (c *Comm) ParseComm(r Record) error {
-	// Before the name are ids, and after it those of the current task, the time and the CPU.
-	const ids, trailer = 4 + 4, 8 + 8 + 8
-	if len(r.Body) < ids+trailer {
-		return ErrSample
-	}
-	e := binary.NativeEndian
-	c.PID, c.TID, c.Exec = e.Uint32(r.Body), e.Uint32(r.Body[4:]), r.Misc&miscCommExec != 0
-	name, rest := r.Body[ids:len(r.Body)-trailer], r.Body[len(r.Body)-trailer:]
-	end := bytes.IndexByte(name, 0)
-	if end < 0 {
-		return ErrSample
-	}
-	c.Name, c.Time, c.CPU = name[:end:end], e.Uint64(rest[8:]), e.Uint32(rest[16:])
-	return nil
 }
 
 // IsWakeup reports whether a record is the empty one of a wakeup event.

@@ -76,42 +76,6 @@ func FuzzParseOutput(f *testing.F) {
 	})
 }
 
-func comm(name string, misc uint16) Record {
-	e := binary.NativeEndian
-	b := e.AppendUint32(e.AppendUint32(nil, 11), 12)
-	b = append(b, name...)
-	b = append(b, make([]byte, 8-len(name)%8)...)
-	b = e.AppendUint64(e.AppendUint64(b, 0), 13)
-	return Record{Type: RecordComm, Misc: misc, Body: e.AppendUint32(e.AppendUint32(b, 14), 0)}
-}
-
-func TestParseComm(t *testing.T) {
-	for _, name := range []string{"", "sh", "exactly8", "fifteen letters"} {
-		whole := comm(name, miscCommExec)
-		var c Comm
-		if err := c.ParseComm(whole); err != nil || c.PID != 11 || c.TID != 12 || !c.Exec || string(c.Name) != name || c.Time != 13 || c.CPU != 14 {
-			t.Errorf("%q: %+v, %v", name, c, err)
-		}
-		if whole = comm(name, 0); c.ParseComm(whole) != nil || c.Exec {
-			t.Errorf("%q: %+v", name, c)
-		}
-		if c.ParseComm(Record{Body: whole.Body[:31]}) == nil {
-			t.Errorf("%q: 31 bytes are enough", name)
-		}
-	}
-}
-
-func FuzzParseComm(f *testing.F) {
-	f.Add(comm("sh", 0).Body)
-	f.Add(make([]byte, 32))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var c Comm
-		if c.ParseComm(Record{Body: b}) == nil && len(c.Name) > len(b) {
-			t.Error("more than there is")
-		}
-	})
-}
-
 func TestParseCPUs(t *testing.T) {
 	for _, tc := range []struct {
 		list string

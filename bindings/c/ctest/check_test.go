@@ -17,7 +17,18 @@ func recordings(t testing.TB) (whole, torn string) {
 	return write(t, "lives.trace", b), write(t, "torn.trace", b[:len(b)-1])
 }
 
+// needsConnector skips a test that watches this machine where the proc connector does not work.
+func needsConnector(t *testing.T) {
+	t.Helper()
+	q, err := quark.Open(quark.Options{Backends: quark.CNProc})
+	if err != nil {
+		t.Skip(err)
+	}
+	q.Close()
+}
+
 func TestCheck(t *testing.T) {
+	needsConnector(t)
 	program := compile(t, "testdata/check.c")
 	whole, torn := recordings(t)
 	if out, stderr, wrong := valgrind(t, program, whole, torn); out != "ok\n" || wrong != "" {
@@ -27,6 +38,7 @@ func TestCheck(t *testing.T) {
 
 // The static library has all that a program needs.
 func TestCheckStatic(t *testing.T) {
+	needsConnector(t)
 	lib := library(t)
 	program := t.TempDir() + "/check"
 	gcc := exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-I", lib+"/include", "testdata/check.c", lib+"/lib/libquark.a", "-pthread", "-o", program)

@@ -20,12 +20,14 @@ func TestExamples(t *testing.T) {
 }
 
 func TestPythonLive(t *testing.T) {
+	needsConnector(t)
 	if out := python(t, "testdata/live.py"); string(out) != "ok\n" {
 		t.Errorf("%s", out)
 	}
 }
 
 func TestPythonMisuse(t *testing.T) {
+	needsConnector(t)
 	whole, _ := recordings(t)
 	if out := python(t, "testdata/misuse.py", whole); string(out) != "ok\n" {
 		t.Errorf("%s", out)

@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Callable, Iterator, Optional, Type, TypeVar, Union
 
-BACKENDS = {"ebpf": 1 << 2, "kprobe": 1 << 1, "cnproc": 1 << 16, "tracepoint": 1 << 17,
-            "taskstats": 1 << 18, "procpoll": 1 << 19, "audit": 1 << 20}
+BACKENDS = {"ebpf": 1 << 2, "kprobe": 1 << 1, "cnproc": 1 << 16, "audit": 1 << 20}
 THREAD_EVENTS, MIN_AGG, STRICT, FAILED_EXECS = 1 << 0, 1 << 3, 1 << 24, 1 << 25
 
 KINDS = {1 << 0: "FORK", 1 << 1: "EXEC", 1 << 2: "EXIT", 1 << 3: "ID_CHANGE", 1 << 4: "SETPROCTITLE",

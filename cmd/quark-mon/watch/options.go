@@ -79,12 +79,11 @@ func usageOf(name string) string {
 	return usage + strings.ReplaceAll(synopsis, "\n", "\n"+room) + "\n       " + name + " completion bash|zsh|fish\n\n" + about
 }
 
-const synopsis = `[tree | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
+const synopsis = `[tree | top] [-bcDegjkMpqstvVh] [--backend NAME]... [-d D] [-B FILE] [-l N]
 [--audit-enable] [-P PPID] [--hold-time D]
 [-o FILE] [-w FILE] [-R FILE] [-C FILE]
 [--text | --names --host -j | --columns LIST] [--events LIST] [--exits all|nonzero] [--failed-execs]
 [--environ LIST]
-[--taskstats]
 [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
 [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
 [--failed] [--filter EXPRESSION] [--rules FILE]`

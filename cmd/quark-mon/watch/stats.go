@@ -17,8 +17,7 @@ func statsRow(s *quark.Stats) string {
 		s.Lost(), s.GarbageCollections, s.Buffered, s.Processes)
 }
 
-// lossLine returns the numbers of lost events by cause, and of lost records, or "" if there are
-// none.
+// lossLine returns the numbers of lost events by cause, or "" if there are none.
 func lossLine(s *quark.Stats) string {
 	var causes []string
 	for l := range quark.Loss(quark.NumLosses) {
@@ -32,9 +31,6 @@ func lossLine(s *quark.Stats) string {
 	var b strings.Builder
 	if len(causes) > 0 {
 		fmt.Fprintf(&b, "lost: %s\n", strings.Join(causes, ", "))
-	}
-	if n := s.Source.UsageLost; n > 0 {
-		fmt.Fprintf(&b, "not known of ends: %d records of what threads have used were lost\n", n)
 	}
 	if n := s.Source.Unread; n > 0 {
 		fmt.Fprintf(&b, "not read from /proc: %d events, which could not wait\n", n)
@@ -91,7 +87,6 @@ type statsRecord struct {
 	Lost               uint64            `json:"lost"`
 	LostBy             map[string]uint64 `json:"lost_by"`
 	LostIsLowerBound   bool              `json:"lost_is_lower_bound"`
-	UsageLost          uint64            `json:"usage_lost"`
 	Unread             uint64            `json:"unread"`
 }
 
@@ -100,7 +95,7 @@ func newStatsRecord(s *quark.Stats) *statsRecord {
 		Time: time.Now().UTC(), Backend: s.Backend, Types: s.Types, Insertions: s.Insertions, Removals: s.Removals,
 		Aggregations: s.Aggregations, NonAggregations: s.NonAggregations, GarbageCollections: s.GarbageCollections,
 		Late: s.Late, Filtered: s.Filtered, Unsure: s.Unsure, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
-		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound, UsageLost: s.Source.UsageLost, Unread: s.Source.Unread,
+		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound, Unread: s.Source.Unread,
 	}
 	for l := range quark.Loss(quark.NumLosses) {
 		r.LostBy[l.String()] = s.Source.Lost[l]

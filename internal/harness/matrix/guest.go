@@ -79,9 +79,6 @@ var Backends = []Backend{
 	{Name: "ebpf", Option: "-b", Types: true, Default: true},
 	{Name: "kprobe", Option: "-k", Types: true, Default: true},
 	{Name: "cnproc", Option: "-c", Default: true},
-	{Name: "tracepoint", Option: "--backend=tracepoint"},
-	{Name: "taskstats", Option: "--backend=taskstats"},
-	{Name: "procpoll", Option: "--backend=procpoll"},
 	{Name: "audit", Option: "--backend=audit"},
 }
 

@@ -115,12 +115,12 @@ static void check_errors(const char *recording, const char *torn)
 	CHECK(quark_queue_open(NULL, NULL) == -1 && errno == EINVAL);
 	CHECK(open_with(&queue, 0, 0, NULL, NULL) == -1 && errno == EINVAL);
 	CHECK(strstr(quark_last_error(), "QQ_ALL_BACKENDS"));
-	CHECK(open_with(&queue, QQ_PROCPOLL | 1 << 14, 0, NULL, NULL) == -1 && errno == EINVAL);
+	CHECK(open_with(&queue, QQ_CNPROC | 1 << 14, 0, NULL, NULL) == -1 && errno == EINVAL);
 	CHECK(strstr(quark_last_error(), "no flag 0x4000"));
-	CHECK(open_with(&queue, QQ_PROCPOLL, 5, NULL, NULL) == -1 && errno == EINVAL);
+	CHECK(open_with(&queue, QQ_CNPROC, 5, NULL, NULL) == -1 && errno == EINVAL);
 	CHECK(strstr(quark_last_error(), "HoldTime"));
-	CHECK(open_with(&queue, QQ_PROCPOLL, -1, NULL, NULL) == -1 && errno == EINVAL);
-	CHECK(open_with(&queue, QQ_PROCPOLL, 0, "exec and", NULL) == -1 && errno == EINVAL);
+	CHECK(open_with(&queue, QQ_CNPROC, -1, NULL, NULL) == -1 && errno == EINVAL);
+	CHECK(open_with(&queue, QQ_CNPROC, 0, "exec and", NULL) == -1 && errno == EINVAL);
 	CHECK(strstr(quark_last_error(), "filter"));
 	CHECK(open_with(&queue, 0, 0, NULL, "/nowhere/at/all") == -1 && errno == ENOENT);
 	CHECK(open_with(&queue, 0, 0, NULL, "/dev/null") == -1 && errno == EBADMSG);
@@ -330,13 +330,13 @@ static void check_threads(void)
 	pthread_t thread;
 	int refused = 0;
 
-	CHECK(open_with(&queue, QQ_PROCPOLL, 10, NULL, NULL) == 0);
+	CHECK(open_with(&queue, QQ_CNPROC, 10, NULL, NULL) == 0);
 	CHECK(pthread_create(&thread, NULL, consume, &queue) == 0);
 	for (int i = 0; i < 5000 && refused < 3; i++) {
 		if (quark_process_lookup(&queue, 1) == NULL && errno == EBUSY)
 			refused++;
 		CHECK(quark_queue_get_stats(&queue, &stats) == 0);
-		CHECK(stats.backend == QQ_PROCPOLL && stats.processes > 0);
+		CHECK(stats.backend == QQ_CNPROC && stats.processes > 0);
 		CHECK(quark_queue_wake(&queue) == 0);
 		nanosleep(&pause, NULL);
 	}
@@ -420,10 +420,10 @@ static void check_epollfd(void)
 	pid_t child;
 	int found = 0, before;
 
-	CHECK(open_with(&queue, QQ_PROCPOLL, 10, NULL, NULL) == 0);
+	CHECK(open_with(&queue, QQ_CNPROC, 10, NULL, NULL) == 0);
 	quark_queue_close(&queue); /* Go keeps some descriptors for itself from now on */
 	before = descriptors();
-	CHECK(open_with(&queue, QQ_PROCPOLL, 10, NULL, NULL) == 0);
+	CHECK(open_with(&queue, QQ_CNPROC, 10, NULL, NULL) == 0);
 	ready.fd = quark_queue_get_epollfd(&queue);
 	CHECK(ready.fd >= 0);
 	child = fork();

@@ -1,4 +1,4 @@
-# Watches a child of its own on this machine, as any user may, and ends an iteration from outside.
+# Watches a child of its own on this machine, and ends an iteration from outside.
 import errno
 import os
 import select
@@ -7,8 +7,8 @@ import threading
 
 import quark
 
-with quark.Queue(backend="procpoll", hold_time=0.01) as queue:
-    assert queue.backend == "procpoll"
+with quark.Queue(backend="cnproc", hold_time=0.01) as queue:
+    assert queue.backend == "cnproc"
     me = queue.lookup(os.getpid())
     assert me and me.comm and me.comm.startswith("python") and me.ppid == os.getppid()
     assert [p for p in queue.processes() if p.pid == 1]

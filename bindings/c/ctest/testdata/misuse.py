@@ -37,13 +37,13 @@ def descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 def first():
-    for event in quark.Queue(backend="procpoll", hold_time=0.01):
+    for event in quark.Queue(backend="cnproc", hold_time=0.01):
         return event
 
-quark.Queue(backend="procpoll").close()
+quark.Queue(backend="cnproc").close()
 before = descriptors()
 for _ in range(3):
-    quark.Queue(backend="procpoll")
+    quark.Queue(backend="cnproc")
     first()
 gc.collect()
 assert descriptors() == before, (descriptors(), before)
@@ -61,7 +61,7 @@ def use(queue, errors):
             return
 
 for _ in range(8):
-    queue, errors = quark.Queue(backend="procpoll", hold_time=0.01), []
+    queue, errors = quark.Queue(backend="cnproc", hold_time=0.01), []
     threads = [threading.Thread(target=use, args=(queue, errors)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -77,7 +77,7 @@ for _ in range(8):
         thread.join()
     assert errors == [errno.EBADF] * 4, errors
 for after in (0.001, 0.01, 0.1):
-    with quark.Queue(backend="procpoll", hold_time=0.01) as queue:
+    with quark.Queue(backend="cnproc", hold_time=0.01) as queue:
         signal.signal(signal.SIGALRM, lambda *_: queue.close())
         signal.setitimer(signal.ITIMER_REAL, after)
         fails(quark.Error, lambda: [queue.processes() for event in iter(queue.get, 0)])
