@@ -44,7 +44,7 @@ type poller struct {
 	err   error         // error of ready
 }
 
-func (p *poller) open(source int, next func() (time.Duration, bool)) (err error) {
+func (p *poller) open(source, clock int, next func() (time.Duration, bool)) (err error) {
 	p.next = next
 	p.epoll, p.event, p.timer = -1, -1, -1
 	p.opened = true
@@ -54,7 +54,7 @@ func (p *poller) open(source int, next func() (time.Duration, bool)) (err error)
 	if p.timer, err = wait.Timer(); err != nil {
 		return err
 	}
-	p.epoll, err = wait.Epoll(p.event, p.timer, source)
+	p.epoll, err = wait.Epoll(p.event, p.timer, source, clock)
 	return err
 }
 

@@ -18,7 +18,7 @@ type poller struct {
 	next func() (wait time.Duration, ok bool)
 }
 
-func (p *poller) open(source int, next func() (time.Duration, bool)) error {
+func (p *poller) open(source, _ int, next func() (time.Duration, bool)) error {
 	if source >= 0 {
 		return fmt.Errorf("wait for the source's descriptor: %w on this system: its FD must return -1", errors.ErrUnsupported)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/hostclock"
 )
 
 // Options say what a queue is to be. The zero value is right for most: each
@@ -119,6 +120,7 @@ type Queue struct {
 	source   Source
 	attempts []Attempt
 	proc     backends.Proc
+	clocks   *hostclock.Follower // nil if the source has a clock of its own
 	poller   poller
 }
 
@@ -144,9 +146,9 @@ func Open(opts Options) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
-	q := &Queue{source: src, attempts: attempts}
+	q := &Queue{source: src, attempts: attempts, clocks: hostclock.New()}
 	if q.proc, err = backends.OpenProc(src, &opts.Environ); err == nil {
-		err = q.start(opts, systemClock(), q.look, q.proc.Scan)
+		err = q.start(opts, q.clocks.Clock(), q.look, q.proc.Scan)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", errors.Join(err, q.Close()))
@@ -189,15 +191,18 @@ func New(src Source, opts Options) (*Queue, error) {
 	if src == nil {
 		return nil, errors.New("make queue: the source is nil")
 	}
-	clock := systemClock()
-	if t, ok := src.(engine.Timekeeper); ok {
-		clock = t.Clock()
-	}
 	scan := func(func(*engine.RawEvent) error) error { return nil }
 	if s, ok := src.(engine.Scanner); ok {
 		scan = s.Scan
 	}
 	q := &Queue{source: src}
+	var clock *Clock
+	if t, ok := src.(engine.Timekeeper); ok {
+		clock = t.Clock()
+	} else {
+		q.clocks = hostclock.New()
+		clock = q.clocks.Clock()
+	}
 	wanted := opts.backends()
 	err := wanted.Validate()
 	if err == nil {
@@ -210,11 +215,11 @@ func New(src Source, opts Options) (*Queue, error) {
 }
 
 // start makes the engine, and lets it learn the processes that scan shows.
-func (q *Queue) start(opts Options, clock Clock, look func(uint32) (uint64, engine.Sight),
+func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, engine.Sight),
 	scan func(func(*engine.RawEvent) error) error) (err error) {
 	var judge func(*Event) engine.Verdict
 	if opts.Where != nil {
-		m, err := opts.Where.Matcher(&clock)
+		m, err := opts.Where.Matcher(clock)
 		if err != nil {
 			return &OptionError{Option: "Where", Value: "not usable", Err: err}
 		}
@@ -225,7 +230,11 @@ func (q *Queue) start(opts Options, clock Clock, look func(uint32) (uint64, engi
 	if q.engine, err = engine.New(q.source, clock, o); err != nil {
 		return err
 	}
-	if err := q.poller.open(q.source.FD(), q.next); err != nil {
+	changed := -1
+	if q.clocks != nil {
+		changed = q.clocks.FD()
+	}
+	if err := q.poller.open(q.source.FD(), changed, q.next); err != nil {
 		return err
 	}
 	return scan(func(r *engine.RawEvent) error {
@@ -298,6 +307,9 @@ func (q *Queue) close() error {
 	if q.proc != nil {
 		errs = append(errs, q.proc.Close())
 	}
+	if q.clocks != nil {
+		q.clocks.Close()
+	}
 	return errors.Join(errs...)
 }
 
@@ -323,6 +335,9 @@ func (q *Queue) Get() (*Event, error) {
 	defer q.mu.Unlock()
 	if q.closed {
 		return nil, os.ErrClosed
+	}
+	if q.clocks != nil {
+		q.clocks.Follow()
 	}
 	ev, err := q.engine.Get()
 	if q.closed { // by the filter, or while it decided
@@ -404,13 +419,21 @@ func (q *Queue) FD() int {
 	return q.poller.watch()
 }
 
-// Events yields events until ctx ends, all is delivered after Drain, or an error
-// occurs, which is yielded last; the end of ctx is no error. Each event is valid
-// until the next.
+// Events yields all events until ctx ends. It then drains the queue as [Queue.Drain] does, yields
+// what happened before the end of ctx and stops; the end of ctx is no error. To stop at once, leave
+// the loop or call Close. Events also stops after Drain, and after an error, which it yields last.
+// Each event is valid until the next.
 func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		defer context.AfterFunc(ctx, q.Wake)()
-		for ctx.Err() == nil {
+		for draining := false; ; {
+			if !draining && ctx.Err() != nil {
+				if err := q.Drain(); err != nil {
+					yield(nil, err)
+					return
+				}
+				draining = true
+			}
 			ev, err := q.Get()
 			switch {
 			case err == nil:
@@ -530,5 +553,7 @@ func (q *Queue) Stats() (Stats, error) {
 	return q.engine.Stats()
 }
 
-// Clock converts the stamps of events and processes to wall time.
+// Clock converts the times of events and processes to wall time. It follows suspends and changes of
+// the wall clock: each event has the wall time by the clock of its moment. An event of the last
+// moments before a change, at most a tenth of HoldTime, may have that of after.
 func (q *Queue) Clock() *Clock { return q.engine.Clock() }

@@ -50,6 +50,28 @@ func exitOf(t *testing.T, q *quark.Queue, pid uint32) *quark.Event {
 	return nil
 }
 
+// What happened before the context ends is delivered, however long events are held, and nothing
+// after that.
+func TestEventsUntilContextEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		opts.HoldTime = time.Hour
+		q := open(t, opts)
+		ctx, cancel := context.WithCancel(t.Context())
+		pid := spawn(t)
+		time.AfterFunc(0, cancel)
+		seen := false
+		for ev, err := range q.Events(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = seen || ev.Process.PID == pid && ev.Events.Has(quark.EventExit)
+		}
+		if !seen || !q.Drained() {
+			t.Errorf("the exit of pid %d is missing; drained: %v", pid, q.Drained())
+		}
+	})
+}
+
 // A caller with a poll loop of his own needs no timeout.
 func TestDescriptor(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {

@@ -79,7 +79,7 @@ func (t *table) bornBy(r *RawEvent) uint64 {
 	if !r.Task.Known.Has(FieldStart) {
 		return r.Time
 	}
-	return min(r.Task.Start-min(t.bootOffset, r.Task.Start), r.Time)
+	return min(t.clock.Mono(r.Task.Start), r.Time)
 }
 
 // apply updates the table with r and returns r's process.

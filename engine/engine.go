@@ -19,7 +19,7 @@ var ErrNothing = errors.New("no event yet")
 // for concurrent use.
 type Engine struct {
 	opts   Options
-	clock  Clock
+	clock  *Clock
 	source Source
 	holder Holder // the source, if it holds events back
 	buffer *Buffer
@@ -45,7 +45,7 @@ type Engine struct {
 }
 
 // New returns an engine that reads from source. The caller closes the source.
-func New(source Source, clock Clock, opts Options) (*Engine, error) {
+func New(source Source, clock *Clock, opts Options) (*Engine, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
@@ -57,16 +57,16 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	if _, alone := source.(Timekeeper); !alone { // else nothing happens while it is read
 		e.drain.settle = min(e.hold, settle)
 	}
-	e.table.grace, e.table.bootOffset = uint64(opts.CacheGraceTime), clock.BootOffset
+	e.table.grace, e.table.clock = uint64(opts.CacheGraceTime), clock
 	table := source.Capabilities()
 	table.addDerived()
 	e.table.unseen, e.table.births, e.table.ends = table.ChangedUnseen(), table.all(KindFork), table.all(KindExit)
 	e.table.cgroups = table.Fields[FieldCgroup].Origin != OriginNone
-	e.table.look, e.table.now, e.table.judge = opts.Look, clock.Now, opts.Judge
+	e.table.look, e.table.judge = opts.Look, opts.Judge
 	e.sink = e.buffer
 	if opts.Record != nil {
 		e.sink = recorded{e.buffer, opts.Record}
-		opts.Record.Begin(source, &e.clock)
+		opts.Record.Begin(source, clock)
 	}
 	return e, nil
 }
@@ -248,7 +248,7 @@ func (e *Engine) HoldTime() time.Duration { return e.opts.HoldTime }
 func (e *Engine) Matrix() *Matrix { return e.opts.Matrix }
 
 // Clock is the clock that the engine was made with.
-func (e *Engine) Clock() *Clock { return &e.clock }
+func (e *Engine) Clock() *Clock { return e.clock }
 
 // deliver makes an event of the oldest raw event and those that join it. It returns
 // nil if there is nothing to tell.

@@ -50,7 +50,7 @@ func TestEntityID(t *testing.T) {
 }
 
 func TestEntityIDInJSON(t *testing.T) {
-	clock := engine.Clock{Host: engine.Host{Name: "a\"b", BootID: "boot", Kernel: "6.1"}}
+	clock := &engine.Clock{Host: engine.Host{Name: "a\"b", BootID: "boot", Kernel: "6.1"}}
 	parent := engine.Process{PID: 1}
 	parent.Known, parent.Start = engine.FieldStart.Set(), 5e9
 	p := engine.Process{PID: 7}
@@ -62,7 +62,7 @@ func TestEntityIDInJSON(t *testing.T) {
 			EntityID string `json:"parent_entity_id"`
 		}
 	}
-	if err := json.Unmarshal(p.AppendJSON(nil, &clock), &got); err != nil {
+	if err := json.Unmarshal(p.AppendJSON(nil, clock), &got); err != nil {
 		t.Fatal(err)
 	}
 	own, _ := p.EntityID(&clock.Host)

@@ -56,7 +56,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	if known(FieldStart) {
 		o.uint("start_boottime_ns", p.Start)
 		o.uint("start_precision_ns", max(p.StartUnit, 1))
-		o.time("start", clock.BootAt(p.Start))
+		o.time("start", clock.Started(p))
 		o.entity("entity_id", true, Identity{p.PID, p.Start}, &clock.Host)
 	}
 	o.textIf(known(FieldComm), "comm", p.Comm)

@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-var wall = engine.Clock{Wall: time.Unix(1000, 0)}
+var wall = engine.NewClock(nil, engine.Host{}, engine.Offset{Wall: time.Unix(1000, 0)})
 
 func full() *engine.Process {
 	p := &engine.Process{PID: 7, Environ: []byte("A=b\x00C=\x00"), Comm: "true", Filename: "/bin/true", Cwd: "/", Cgroup: "/a", Cmdline: []byte("true\x00a b\x00"), Exited: true}
@@ -28,7 +28,7 @@ func full() *engine.Process {
 
 func TestJSON(t *testing.T) {
 	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Time: 5e9, Wall: wall.At(5e9), CPU: 3, Process: full()}
-	got := string(ev.AppendJSON(nil, &wall, "ebpf"))
+	got := string(ev.AppendJSON(nil, wall, "ebpf"))
 	want := `{"time":"1970-01-01T00:16:45.000000000Z","monotonic_ns":5000000000,"cpu":3,"backend":"ebpf","events":["FORK","EXIT"],` +
 		`"process":{"pid":7,"ns_pid":3,"ppid":1,"start_boottime_ns":5000000000,"start_precision_ns":1,"start":"1970-01-01T00:16:45.000000000Z",` +
 		`"comm":"true","filename":"/bin/true","exec_path":"true","executable":{"major":254,"minor":1,"inode":"9223372036854775808",` +
@@ -44,7 +44,7 @@ func TestJSON(t *testing.T) {
 func TestJSONOmitsWhatIsUnknown(t *testing.T) {
 	p := full()
 	p.Known, p.Birth = 0, engine.Birth{}
-	if got := string(p.AppendJSON(nil, &wall)); got != `{"pid":7,"exit":{}}` {
+	if got := string(p.AppendJSON(nil, wall)); got != `{"pid":7,"exit":{}}` {
 		t.Errorf("got %s", got)
 	}
 }
@@ -63,7 +63,7 @@ func FuzzJSON(f *testing.F) {
 			Cmdline     []string `json:"cmdline"`
 			CmdlineB64  []string `json:"cmdline_b64"`
 		}
-		if err := json.Unmarshal(p.AppendJSON(nil, &wall), &got); err != nil {
+		if err := json.Unmarshal(p.AppendJSON(nil, wall), &got); err != nil {
 			t.Fatal(err)
 		}
 		if got.FilenameB64 != nil {
@@ -159,7 +159,7 @@ func shortLife() (*engine.Event, *engine.Clock) {
 	p.Cgroup = "/system.slice/cron.service"
 	p.Carried = engine.FieldCwd.Set().With(engine.FieldCgroup)
 	kinds := engine.EventFork | engine.EventExec | engine.EventExit
-	return &engine.Event{Events: kinds, Time: 5e9, Wall: wall.At(5e9), CPU: 1, Process: p}, &clock
+	return &engine.Event{Events: kinds, Time: 5e9, Wall: wall.At(5e9), CPU: 1, Process: p}, clock
 }
 
 func TestJSONAllocatesNothing(t *testing.T) {

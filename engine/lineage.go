@@ -139,7 +139,7 @@ func (e *Event) relative(p *process) relative {
 // process: of each what was true when the event began, and of a leader of itself what
 // the event says.
 func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
-	b = ev.AppendJSON(b, &e.clock, e.source.Name())
+	b = ev.AppendJSON(b, e.clock, e.source.Name())
 	if ev.Process == nil || ev.Events.Has(EventGap) {
 		return b
 	}

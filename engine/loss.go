@@ -47,7 +47,7 @@ func (t *table) sight(p *process) Sight {
 	if t.look == nil {
 		return SightUnknown
 	}
-	now := t.now()
+	now := t.clock.Now()
 	start, sight := t.look(p.PID)
 	if sight != SightAlive {
 		return sight

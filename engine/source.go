@@ -156,7 +156,7 @@ type Holder interface {
 
 // Timekeeper is a [Source] with a clock of its own, that its events' stamps are of: those of a
 // recording or a test are not of the machine that it runs on.
-type Timekeeper interface{ Clock() Clock }
+type Timekeeper interface{ Clock() *Clock }
 
 // Scanner is a [Source] that knows processes of before its first event. Scan calls f with each,
 // for [Engine.Learn]; the event is f's until it returns.

@@ -13,9 +13,8 @@ type table struct {
 	byPID pidMap[process]
 	count int
 	grace uint64 // ns
-	// bootOffset is CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
-	bootOffset uint64
-	names      interner
+	clock *Clock
+	names interner
 
 	// Exited processes in the order in which their ends were applied, from firstExit on. Only
 	// the first is checked: all have the same grace time, and one whose end was joined, and is

@@ -465,7 +465,7 @@ func TestTimesAtTheStart(t *testing.T) {
 	// Of before /proc was read.
 	evs = append(evs, &engine.RawEvent{Kind: engine.KindFork, PID: 1<<22 + 5, TID: 1<<22 + 5, Creator: uint32(older), Time: s.opened + 30e6})
 	mono := clock.Monotonic()
-	c := engine.Clock{Now: clock.Monotonic, BootOffset: clock.Boottime() - mono}
+	c := engine.NewClock(clock.Monotonic, engine.Host{}, engine.Offset{Boot: clock.Boottime() - mono})
 	e, err := engine.New(&delivery{s, evs}, c, engine.Options{Look: func(pid uint32) (uint64, engine.Sight) {
 		_, start, err := s.proc.Status(pid)
 		if err != nil {

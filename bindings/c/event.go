@@ -22,7 +22,7 @@ func (q *queue) layEvent(r *room, ev *quark.Event) {
 	}
 	*c = C.struct_quark_event{} // a literal with all would be built elsewhere and copied
 	c.events, c.id_change = C.uint64_t(ev.Events), C.uint32_t(ev.IDChange)
-	c.time, c.time_monotonic = C.uint64_t(q.wall+int64(ev.Time)), C.uint64_t(ev.Time)
+	c.time, c.time_monotonic = C.uint64_t(ev.Wall.UnixNano()), C.uint64_t(ev.Time)
 	c.cpu, c.tid, c.thread = C.uint32_t(ev.CPU), C.uint32_t(ev.TID), C.uint32_t(flag(ev.Thread))
 	c.tracer_pid, c.tracer_tid = C.uint32_t(ev.Tracer.PID), C.uint32_t(ev.Tracer.TID)
 	ofProcess := !ev.Events.Has(quark.EventGap)

@@ -80,7 +80,7 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
 	known := p.Known
 	if known.Has(quark.FieldStart) {
-		c.proc_time_boot = C.uint64_t(q.boot + int64(p.Start))
+		c.proc_time_boot = C.uint64_t(q.Clock().Started(p).UnixNano())
 		c.start_boottime, c.start_unit = C.uint64_t(p.Start), C.uint64_t(p.StartUnit)
 	}
 	set := func(f quark.Field, to *C.uint32_t, value uint32) {
@@ -119,7 +119,7 @@ func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
 	}
 	if known.Has(quark.FieldExit) {
 		c.exit_code, c.wait_status = C.int32_t(p.Exit.Code()), C.int32_t(p.Exit.WaitStatus)
-		c.exit_time, c.exit_time_event = C.uint64_t(p.Exit.Time), C.uint64_t(q.wall+int64(p.Exit.Time))
+		c.exit_time, c.exit_time_event = C.uint64_t(p.Exit.Time), C.uint64_t(q.Clock().At(p.Exit.Time).UnixNano())
 	}
 	if x := &p.Executable; known.Has(quark.FieldExecutable) {
 		c.exe_inode, c.exe_ctime = C.uint64_t(x.Inode), C.int64_t(x.Ctime)

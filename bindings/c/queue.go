@@ -27,8 +27,6 @@ type queue struct {
 	event *quark.Event // the latest, until the next Get
 	file  *os.File     // what is replayed, or nil
 	trace *trace.Reader
-	wall  int64  // wall time of CLOCK_MONOTONIC 0, nanoseconds since 1970
-	boot  int64  // likewise of CLOCK_BOOTTIME 0
 	text  []byte // of the latest quarkgo_text
 }
 
@@ -38,9 +36,6 @@ func quarkgo_open(attr *C.struct_quark_queue_attr, handle *C.uintptr_t, name *C.
 	if err != nil {
 		return report(err, message)
 	}
-	clock := q.Clock()
-	q.wall = clock.At(0).UnixNano()
-	q.boot = clock.BootAt(0).UnixNano()
 	setText(name, room, q.Backend())
 	*handle = handleOf(q)
 	return 0

@@ -76,7 +76,7 @@ func (v *view) checkStart(ev *event, p *proc) {
 	if !q.Known.Has(engine.FieldStart) {
 		return
 	}
-	offset := v.q.Clock().BootOffset
+	offset := v.q.Clock().Newest().Boot
 	if q.Start+q.StartUnit <= p.before+offset || q.Start > p.born+offset {
 		v.Errorf("pid %d: started at %d (precision %d), it was between %d and %d", p.PID, q.Start, q.StartUnit, p.before+offset, p.born+offset)
 	}

@@ -97,7 +97,7 @@ func (v *view) isOf(ev *event, p *proc) bool {
 		return false
 	}
 	early := v.stamps().Early
-	earlier := q.Known.Has(engine.FieldStart) && q.Start+q.StartUnit <= p.before+v.q.Clock().BootOffset
+	earlier := q.Known.Has(engine.FieldStart) && q.Start+q.StartUnit <= p.before+v.q.Clock().Newest().Boot
 	return ev.Time+early >= p.before && (early == 0 || !earlier)
 }
 

@@ -18,7 +18,7 @@ func TestIsOf(t *testing.T) {
 	}
 	defer q.Close()
 	const before, unit = 5_000_000_000, 10_000_000
-	boot := before + q.Clock().BootOffset
+	boot := before + q.Clock().Newest().Boot
 	p := &proc{Process: &bare.Process{PID: 7}, before: before}
 	for _, c := range []struct {
 		name, backend string

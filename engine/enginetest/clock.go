@@ -20,6 +20,6 @@ func (c *Clock) Advance(d time.Duration) { c.now += uint64(d) }
 
 // Engine returns the clock as engine.New wants it. Wall time zero is the epoch
 // and the machine has never been suspended.
-func (c *Clock) Engine() engine.Clock {
-	return engine.Clock{Now: c.Now, Wall: time.Unix(0, 0)}
+func (c *Clock) Engine() *engine.Clock {
+	return engine.NewClock(c.Now, engine.Host{}, engine.Offset{Wall: time.Unix(0, 0)})
 }

@@ -195,7 +195,7 @@ func (p *Process) end(status int32) *Process {
 }
 
 // Clock implements engine.Timekeeper.
-func (m *Machine) Clock() engine.Clock { return m.read.Engine() }
+func (m *Machine) Clock() *engine.Clock { return m.read.Engine() }
 
 // Scan implements engine.Scanner.
 func (m *Machine) Scan(f func(*engine.RawEvent) error) error {

@@ -160,7 +160,7 @@ func TestHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		clock.Host = host
-		w.Begin(m, &clock)
+		w.Begin(m, clock)
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -286,19 +286,19 @@ func (m *Matcher) container(p *engine.Process) *engine.Container {
 
 // entityID returns the name of the process among all, which is valid until the next call.
 func (m *Matcher) entityID(ev *engine.Event) (id string, known bool) {
-	m.id = ev.Process.AppendEntityID(m.id[:0], &m.host)
+	m.id = ev.Process.AppendEntityID(m.id[:0], &m.clock.Host)
 	return unsafe.String(unsafe.SliceData(m.id), len(m.id)), len(m.id) > 0
 }
 
-// duration returns how long the process of an event that has its end lived. A start time that was
-// rounded down makes it longer than it was.
+// duration returns bounds of how long the process of an EXIT lived, suspends included. A start time
+// that /proc rounded down makes them differ.
 func (m *Matcher) duration(ev *engine.Event) (least, most uint64, ok bool) {
 	p := ev.Process
-	end := p.Task.Exit.Time
-	begin, unit := p.Start-min(m.bootOffset, p.Start), max(p.StartUnit, 1)
+	end := m.clock.Boot(p.Task.Exit.Time)
+	begin, unit := p.Start, max(p.StartUnit, 1)
 	if ev.Thread || !p.Known.Has(engine.FieldStart) || unit > 1 {
 		if len(ev.Parts) > 0 && ev.Parts[0].Kind == engine.KindFork {
-			begin, unit = ev.Parts[0].Time, 1
+			begin, unit = m.clock.Boot(ev.Parts[0].Time), 1
 		} else if ev.Thread || !p.Known.Has(engine.FieldStart) {
 			return 0, math.MaxUint64, true
 		}

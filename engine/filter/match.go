@@ -322,10 +322,9 @@ const maxMarks = 32
 // root of a tree.
 type Matcher struct {
 	*Filter
-	bootOffset uint64
-	host       engine.Host
-	tags       uint32 // the bits of tags
-	rooted     uint32 // the bits of trees whose root was there
+	clock  *engine.Clock
+	tags   uint32 // the bits of tags
+	rooted uint32 // the bits of trees whose root was there
 
 	cached bool
 	cgroup string
@@ -337,7 +336,7 @@ type Matcher struct {
 // Matcher returns a matcher for a queue with that clock. It is an error if the filter has more than
 // 32 trees and tags.
 func (f *Filter) Matcher(clock *engine.Clock) (*Matcher, error) {
-	m := &Matcher{Filter: f, bootOffset: clock.BootOffset, host: clock.Host}
+	m := &Matcher{Filter: f, clock: clock}
 	if len(f.marks) > maxMarks {
 		return nil, errors.New("the filter names more than 32 trees and poisons")
 	}

@@ -581,7 +581,7 @@ func TestCompiledAsNaive(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, e.text, err)
 		}
-		m, err := f.Matcher(&engine.Clock{BootOffset: testBootOffset, Host: testHost})
+		m, err := f.Matcher(engine.NewClock(nil, testHost, engine.Offset{Boot: testBootOffset}))
 		if err != nil {
 			t.Fatal(err)
 		}

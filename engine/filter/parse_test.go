@@ -180,7 +180,7 @@ func TestMatcherDoesNotAllocate(t *testing.T) {
 		t.Fatal(err2)
 	}
 	m := matcher(t, And(f, rules), err)
-	m.host = testHost
+	m.clock.Host = testHost
 	r := events{rand.New(rand.NewPCG(3, 3))}
 	var list []*engine.Event
 	for range 100 {

@@ -33,7 +33,7 @@ func compile(t *testing.T, source string) *filter.Filter {
 func run(t *testing.T, m *enginetest.Machine, source string, opts engine.Options) (lines []string, e *engine.Engine) {
 	t.Helper()
 	clock := m.Clock()
-	matcher, err := compile(t, source).Matcher(&clock)
+	matcher, err := compile(t, source).Matcher(clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestTreeIsNeverWrong(t *testing.T) {
 		lossy := seed%2 == 1
 		src, clock := new(enginetest.Source), enginetest.NewClock()
 		engineClock := clock.Engine()
-		m, err := compile(t, "tree == 10").Matcher(&engineClock)
+		m, err := compile(t, "tree == 10").Matcher(engineClock)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,17 +4,32 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"time"
 
 	"github.com/quark-linux/quark/engine"
 )
 
 const firstLine = "quark-trace 1\n"
 
-// Masks that are none: readMask is of a reading of the source, statsMask of its counters.
+// Values of the first word of a mask that mark other records than events: when the source was
+// read, its counters, and an offset of the clock.
 const (
 	readMask  = 0
 	statsMask = 1 << 63
+	clockMask = 1 << 62
 )
+
+func appendOffset(b []byte, o engine.Offset) []byte {
+	b = binary.AppendUvarint(b, clockMask)
+	b = binary.AppendUvarint(b, o.From)
+	b = binary.AppendUvarint(b, o.Boot)
+	b = binary.AppendVarint(b, o.Wall.UnixNano())
+	return binary.AppendUvarint(b, uint64(o.WallError))
+}
+
+func readOffset(c *cursor) engine.Offset {
+	return engine.Offset{From: c.uint(), Boot: c.uint(), Wall: time.Unix(0, int64(c.int())), WallError: time.Duration(c.uint())}
+}
 
 // textFields are the columns of variable length, in the order of their bits in a mask.
 var textFields = [...]engine.Field{

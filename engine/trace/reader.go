@@ -29,6 +29,7 @@ type Reader struct {
 	texts  [][]byte // of the block
 	row    *row
 	header header
+	clock  *engine.Clock
 	stats  engine.SourceStats
 
 	scanned bool   // past the processes of the start
@@ -75,6 +76,7 @@ func (t *Reader) readHeader() error {
 		return errors.New("its fields or kinds of event are of another version of quark")
 	}
 	h.Host.Kernel = h.Kernel
+	t.clock = engine.NewClock(func() uint64 { return t.now }, h.Host, h.Offset)
 	t.cursor.b, t.now = nil, h.Start
 	return nil
 }
@@ -137,6 +139,12 @@ func (t *Reader) next() (event bool, err error) {
 			if err := t.readStats(); err != nil {
 				return false, err
 			}
+		case clockMask:
+			o := readOffset(&t.cursor)
+			if err := t.cursor.err(); err != nil {
+				return false, err
+			}
+			t.clock.Add(o)
 		default:
 			return true, t.row.read(mask, &t.cursor, &t.texts)
 		}
@@ -218,9 +226,8 @@ func (t *Reader) Populate(to engine.Sink) error {
 }
 
 // Clock implements engine.Timekeeper.
-func (t *Reader) Clock() engine.Clock {
-	h := &t.header
-	return engine.Clock{Now: func() uint64 { return t.now }, BootOffset: h.BootOffset, Wall: h.Wall, WallError: h.WallError, Host: h.Host}
+func (t *Reader) Clock() *engine.Clock {
+	return t.clock
 }
 
 // Arm implements engine.Source. It moves the clock on to the next events, and before

@@ -95,7 +95,7 @@ func TestStats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Begin(source, &engine.Clock{Now: func() uint64 { return now }, Wall: time.Unix(0, 0)})
+		w.Begin(source, engine.NewClock(func() uint64 { return now }, engine.Host{}, engine.Offset{}))
 		for range 3 { // a block each
 			now += blockAge
 			w.Read(now)
@@ -146,7 +146,7 @@ func TestRecordedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock := r.Clock()
-	again.Begin(r, &clock)
+	again.Begin(r, clock)
 	for err == nil {
 		r.Arm(true)
 		again.Read(clock.Now())
@@ -176,7 +176,7 @@ func newWriter(t testing.TB, to io.Writer, clock func() uint64) *Writer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Begin(fake{}, &engine.Clock{Now: clock, BootOffset: 5, WallError: 7, Wall: time.Unix(0, 0)})
+	w.Begin(fake{}, engine.NewClock(clock, engine.Host{}, engine.Offset{Boot: 5, WallError: 7, Wall: time.Unix(0, 0)}))
 	return w
 }
 
@@ -232,8 +232,8 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := r.Clock(); c.Now() != uint64(time.Second) || c.BootOffset != 5 || c.WallError != 7 || !c.Wall.Equal(time.Unix(0, 0)) || r.Name() != "fake" {
-			t.Errorf("the clock is %+v", c)
+		if c, o := r.Clock(), r.Clock().Newest(); c.Now() != uint64(time.Second) || o.Boot != 5 || o.WallError != 7 || !o.Wall.Equal(time.Unix(0, 0)) || r.Name() != "fake" {
+			t.Errorf("the offset is %+v", o)
 		}
 		var got list
 		if err := r.Scan(func(e *engine.RawEvent) error {
@@ -492,5 +492,47 @@ func BenchmarkReplay(b *testing.B) {
 			b.ReportMetric(float64(3*n*b.N)/b.Elapsed().Seconds()/1e6, "Mraw/s")
 			b.ReportMetric(float64(len(file))/(3*n), "bytes/raw")
 		})
+	}
+}
+
+// A replay has the offsets of the clock that were recorded, each from its event on.
+func TestClockChange(t *testing.T) {
+	var b bytes.Buffer
+	now := uint64(time.Second)
+	first := engine.Offset{From: 1, Boot: 5, WallError: 7, Wall: time.Unix(-3, 0)}
+	clock := engine.NewClock(func() uint64 { return now }, engine.Host{}, first)
+	w, err := NewWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Begin(fake{}, clock)
+	want := []engine.Offset{first}
+	for i := range uint64(3) {
+		now += uint64(time.Second)
+		w.Read(now)
+		o := engine.Offset{From: now - 1, Boot: 1 << i, WallError: 3, Wall: time.Unix(-int64(i), 1<<i)}
+		clock.Add(o)
+		want = append(want, o)
+		w.Record(random(rand.New(rand.NewPCG(1, i))))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := list{room: 100}
+	for err == nil {
+		r.Arm(true)
+		err = r.Populate(&got)
+	}
+	if err != io.EOF || len(got.events) != 3 {
+		t.Fatalf("%d events, %v", len(got.events), err)
+	}
+	for _, o := range want {
+		if diff := cmp.Diff(r.Clock().Offset(o.From), o); diff != "" {
+			t.Error(diff)
+		}
 	}
 }

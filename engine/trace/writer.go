@@ -22,9 +22,7 @@ type header struct {
 	Fields       string // all names, since records have numbers
 	Kinds        string
 	Start        uint64 // CLOCK_MONOTONIC nanoseconds
-	BootOffset   uint64
-	Wall         time.Time
-	WallError    time.Duration
+	Offset       engine.Offset
 	Capabilities *engine.CapabilityTable
 	Host         engine.Host `json:",omitzero"`
 }
@@ -50,6 +48,8 @@ type Writer struct {
 	to     io.Writer
 	err    error // the first; nothing is written after it
 	source engine.Source
+	clock  *engine.Clock
+	offset uint64 // From of the newest that is written
 	zstd   *zstd.Encoder
 	row    *row
 	block  []byte
@@ -85,7 +85,7 @@ func NewWriter(w io.Writer) (*Writer, error) {
 
 // Begin implements engine.Recorder.
 func (w *Writer) Begin(source engine.Source, clock *engine.Clock) {
-	w.source = source
+	w.source, w.clock, w.offset = source, clock, clock.Newest().From
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // there is none on other systems
 	if t, ok := source.(*Reader); ok {
 		release = []byte(t.Kernel())
@@ -94,7 +94,7 @@ func (w *Writer) Begin(source engine.Source, clock *engine.Clock) {
 	host.Kernel = "" // the header has it
 	h, err := json.Marshal(&header{
 		Backend: source.Name(), Kernel: strings.TrimSpace(string(release)), Fields: engine.AllFields.String(), Kinds: kinds(),
-		Start: clock.Now(), BootOffset: clock.BootOffset, Wall: clock.Wall, WallError: clock.WallError, Capabilities: source.Capabilities(),
+		Start: clock.Now(), Offset: clock.Newest(), Capabilities: source.Capabilities(),
 		Host: host,
 	})
 	w.fail(err)
@@ -130,6 +130,10 @@ func (w *Writer) Record(r *engine.RawEvent) {
 		w.block = binary.AppendUvarint(w.block, readMask)
 		w.block = binary.AppendUvarint(w.block, w.read-w.row.at)
 		w.row.at = w.read
+	}
+	if o := w.clock.Newest(); o.From != w.offset {
+		w.offset = o.From
+		w.block = appendOffset(w.block, o)
 	}
 	w.block = w.row.append(w.block, r, w.number)
 }

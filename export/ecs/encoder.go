@@ -264,7 +264,7 @@ func (e *Encoder) relatives(out *process, ev *quark.Event) {
 func (e *Encoder) identity(p *quark.Process) *process {
 	out := &process{PID: p.PID}
 	if p.Known.Has(quark.FieldStart) {
-		out.Start = date(e.q.Clock().BootAt(p.Start))
+		out.Start = date(e.q.Clock().Started(p))
 		out.EntityID, _ = p.EntityID(&e.q.Clock().Host)
 	}
 	if p.Known.Has(quark.FieldPIDNS) && p.NSPID != p.PID {

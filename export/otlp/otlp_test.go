@@ -133,7 +133,7 @@ func TestNamesAreOfTheConventions(t *testing.T) {
 // named is a source on a host whose name is not UTF-8.
 type named struct{ *enginetest.Machine }
 
-func (n named) Clock() quark.Clock {
+func (n named) Clock() *quark.Clock {
 	c := n.Machine.Clock()
 	c.Host.Name = "wrong \xff"
 	return c

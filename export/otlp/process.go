@@ -30,7 +30,7 @@ func (r *recorder) process(ev *quark.Event) {
 		r.number(semconv.ProcessVpidKey, int64(p.NSPID))
 	}
 	if known(quark.FieldStart) {
-		r.date(semconv.ProcessCreationTimeKey, r.q.Clock().BootAt(p.Start))
+		r.date(semconv.ProcessCreationTimeKey, r.q.Clock().Started(p))
 		if r.made = p.AppendEntityID(r.made[:0], &r.q.Clock().Host); len(r.made) > 0 {
 			r.text("quark.entity_id", string(r.made))
 		}

@@ -37,6 +37,7 @@ var layers = []struct{ tree, imports string }{
 	{"engine", "engine internal/stock"},
 	{"internal/harness", "internal"},
 	{"internal/selection", ". internal/..."},
+	{"internal/hostclock", "engine internal/..."},
 	{"internal", "internal/..."},
 	{".", "backends backends/... btfhub engine internal/..."},
 }

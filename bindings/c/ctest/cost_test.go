@@ -37,8 +37,8 @@ type burst struct {
 	clock *enginetest.Clock
 }
 
-func (b *burst) Clock() engine.Clock { return b.clock.Engine() }
-func (b *burst) Arm(bool) bool       { return true }
+func (b *burst) Clock() *engine.Clock { return b.clock.Engine() }
+func (b *burst) Arm(bool) bool        { return true }
 
 func (b *burst) Populate(to engine.Sink) error {
 	if err := b.Source.Populate(to); err != nil || b.Queued() > 0 {

@@ -186,7 +186,7 @@ func processMembers(v values, p *quark.Process, clock *quark.Clock) {
 	}
 	blob := func(b []byte) string { return latin1(b) + "\x00" }
 	for f, members := range map[quark.Field]map[string]any{
-		quark.FieldStart: {"proc_time_boot": clock.BootAt(p.Start).UnixNano(), "start_boottime": p.Start, "start_unit": p.StartUnit},
+		quark.FieldStart: {"proc_time_boot": clock.Started(p).UnixNano(), "start_boottime": p.Start, "start_unit": p.StartUnit},
 		quark.FieldPPID:  {"proc_ppid": p.PPID},
 		quark.FieldPGID:  {"proc_pgid": p.PGID},
 		quark.FieldSID:   {"proc_sid": p.SID},

@@ -17,7 +17,7 @@ type endless struct {
 	now *enginetest.Clock
 }
 
-func (s *endless) Clock() engine.Clock { return s.now.Engine() }
+func (s *endless) Clock() *engine.Clock { return s.now.Engine() }
 
 func (s *endless) Populate(to engine.Sink) error {
 	s.now.Advance(10 * time.Second)

@@ -25,7 +25,7 @@ func columns(t testing.TB, list string) []Column {
 	return c
 }
 
-var zeroClock = &quark.Clock{Wall: time.Unix(0, 0)}
+var zeroClock = engine.NewClock(nil, quark.Host{}, engine.Offset{Wall: time.Unix(0, 0)})
 
 // printed returns the lines of the processes and events of a source.
 func printed(t *testing.T, source quark.Source, o Options, width, height int, qo quark.Options) (b []byte) {
@@ -108,7 +108,7 @@ func TestTraces(t *testing.T) {
 // GONE, an end without a status, a start time of /proc, what can't be, and execs that failed.
 func TestUncertain(t *testing.T) {
 	var b []byte
-	p := New(Options{Columns: columns(t, "dur,status,user,argv"), Clock: &quark.Clock{BootOffset: 5}, Zone: time.UTC, User: made})
+	p := New(Options{Columns: columns(t, "dur,status,user,argv"), Clock: engine.NewClock(nil, quark.Host{}, engine.Offset{Boot: 5}), Zone: time.UTC, User: made})
 	for _, c := range []struct {
 		known, carried quark.Fields
 		start, unit    uint64

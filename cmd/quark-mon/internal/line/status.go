@@ -49,10 +49,10 @@ func Life(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Durati
 	if !proc.Known.Has(quark.FieldExit) {
 		return 0, 0
 	}
-	begin, end, unit := proc.Start, proc.Task.Exit.Time+c.BootOffset, time.Duration(max(proc.StartUnit, 1))
+	begin, end, unit := proc.Start, c.Boot(proc.Task.Exit.Time), time.Duration(max(proc.StartUnit, 1))
 	started := !ev.Thread && proc.Known.Has(quark.FieldStart)
 	if (!started || unit > 1) && len(ev.Parts) > 0 && ev.Parts[0].Kind.Events() == quark.EventFork {
-		begin, end, unit, started = ev.Parts[0].Time, proc.Task.Exit.Time, 1, true
+		begin, unit, started = c.Boot(ev.Parts[0].Time), 1, true
 	}
 	if !started || end < begin || end-begin > math.MaxInt64 {
 		return 0, 0
