@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,12 +33,8 @@ const (
 	paceSeconds = 5
 )
 
-// exportPaced exports the events of a recording, again and again, and prints what it has taken. As
-// quark-mon does, it has ballast, which makes the garbage collector run less often.
+// exportPaced exports the events of a recording, again and again, and prints what it has taken.
 func exportPaced(url string) {
-	debug.SetMemoryLimit(otlp.MemoryLimit)
-	ballast := make([]byte, 16<<20)
-	defer runtime.KeepAlive(ballast)
 	fail := func(err error) {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -86,7 +80,7 @@ func exportPaced(url string) {
 // another process: its CPU time for an event, and its peak memory, also with a target that is not
 // there, for which as much waits as may.
 //
-//	go test -run - -bench Export -benchtime 1x ./export/otlp
+//	go test -C export -run - -bench Export -benchtime 1x ./otlp
 func BenchmarkExport(b *testing.B) {
 	for _, name := range []string{"delivered", "unreachable"} {
 		b.Run(name, func(b *testing.B) {

@@ -5,67 +5,80 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	"go.opentelemetry.io/otel/log"
+	sdk "go.opentelemetry.io/otel/sdk/log"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/export"
-	"github.com/quark-linux/quark/export/internal/spool"
 )
 
 // Options say where events go. Only URL is needed.
 //
-// The variables of the environment that OpenTelemetry defines for its exporters have a meaning for
-// what is not set here: OTEL_EXPORTER_OTLP_HEADERS, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE
-// and _CLIENT_KEY, OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME.
+// The variables of the environment that OpenTelemetry defines for its exporters and batches have a
+// meaning for what is not set here, such as OTEL_EXPORTER_OTLP_HEADERS, _COMPRESSION, _CERTIFICATE,
+// _CLIENT_CERTIFICATE and _CLIENT_KEY, OTEL_BLRP_SCHEDULE_DELAY, OTEL_RESOURCE_ATTRIBUTES and
+// OTEL_SERVICE_NAME.
 type Options struct {
 	// URL is that of the receiver, such as http://collector:4318; where it has no path,
 	// /v1/logs is added.
 	URL     string
 	Headers map[string]string // of each request, for credentials
 	TLS     *tls.Config       // nil: the system's roots
-	// Compress compresses requests, which takes 2 to 4 us more of CPU an event. Set it where
-	// the network is dearer than that.
-	Compress bool
 
-	// Length and Bytes bound the events that wait: 16384, and 16 MiB as they are in memory,
-	// which is some 10,000 events. What comes when there is no room is dropped.
+	// Length and Bytes bound the events that wait: 16384, and about 16 MiB of memory, which is
+	// some 4,000 events. What comes when there is no room is dropped.
 	Length, Bytes int
 	Batch         int           // events of a request: 512
-	Delay         time.Duration // how long a request waits to become full: 200 ms
+	Delay         time.Duration // how long a request waits to become full: 1 s
 	Timeout       time.Duration // of a request: 10 s
-	// RetryMin is the pause after the first failure: 500 ms. It doubles with each up to
-	// RetryMax: 30 s, or as long as the target asks for, if that is less.
+	// RetryMin is the pause after the first failure: 500 ms. It grows with each up to RetryMax:
+	// 5 s, or as long as the target asks for.
 	RetryMin, RetryMax time.Duration
 	Grace              time.Duration // for what waits at Close: 5 s
 
-	Names *quark.Names // if not nil, names of users are told too
+	Names *quark.Names // if not nil, records have the names of users
 	// Report is called when the target begins to fail, with why, with nil when it works again,
-	// and with what was refused. It is called from a goroutine, and may be nil.
+	// and with what was rejected. It is called from a goroutine, and may be nil.
 	Report func(error)
 }
 
 // Exporter sends the events of a queue. Export is for the goroutine that reads the queue, all else
 // for any.
 type Exporter struct {
-	target  string
+	target   string
+	o        Options
+	provider *sdk.LoggerProvider
+	logger   log.Logger
+	sender   *sender
+
+	mu      sync.Mutex
 	records *recorder
-	spool   *spool.Spool[[]byte]
-	sender  *sender
+	waiting []waiting // emitted and not accounted for yet
+	bytes   int       // of them
+	closed  bool
+	counts  export.Counts // without Queued
+	missing uint64        // dropped since the last record that says so
+	from    time.Time     // when the first of them was
 }
 
-// MemoryLimit is, for debug.SetMemoryLimit, what keeps a small program that exports with the
-// default Length and Bytes below 64 MiB of resident memory, 16 MiB of untouched ballast included in
-// the limit: while much waits, garbage is collected more often.
-const MemoryLimit = 52 << 20
+// waiting is a record that the SDK has.
+type waiting struct {
+	size int
+	own  bool // it is no event, but says that events were dropped
+}
 
-// The causes of loss, beside those of what waits: queue_full, ended, unconfirmed.
+// The causes of loss.
 const (
-	causeRejected  = "rejected"   // the target refused it
-	causeBadAnswer = "bad_answer" // what answered is no receiver of OTLP
+	causeQueueFull   = "queue_full"  // there was no room
+	causeRejected    = "rejected"    // the target has rejected it, or is no receiver of OTLP
+	causeEnded       = "ended"       // left at the end, and never sent
+	causeUnconfirmed = "unconfirmed" // left at the end: it was sent, and no answer came
 )
 
 // New returns an exporter for the events of q. It does not connect: that a target is away is no
@@ -75,35 +88,29 @@ func New(q *quark.Queue, o Options) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSender(o)
-	if err == nil {
-		err = checkEnvironment()
-	}
-	if err != nil {
+	o.Length = cmp.Or(o.Length, 16384)
+	o.Bytes = cmp.Or(o.Bytes, 16<<20)
+	o.Grace = cmp.Or(o.Grace, 5*time.Second)
+	e := &Exporter{target: u.String(), o: o, records: newRecorder(q, o.Names)}
+	e.counts.Dropped = map[string]uint64{causeQueueFull: 0, causeRejected: 0, causeEnded: 0, causeUnconfirmed: 0}
+	if e.sender, err = newSender(u.String(), &o, e.account); err != nil {
 		return nil, err
 	}
-	options := []otlploghttp.Option{otlploghttp.WithEndpointURL(u.String()), otlploghttp.WithHTTPClient(s.client),
-		// The spool tries again.
-		otlploghttp.WithRetry(otlploghttp.RetryConfig{Enabled: false})}
-	if o.Compress {
-		options = append(options, otlploghttp.WithCompression(otlploghttp.GzipCompression))
+	const never = 1 << 62
+	batches := []sdk.BatchProcessorOption{sdk.WithMaxQueueSize(o.Length), sdk.WithExportTimeout(never)}
+	if o.Batch > 0 {
+		batches = append(batches, sdk.WithExportMaxBatchSize(o.Batch))
 	}
-	if o.Headers != nil {
-		options = append(options, otlploghttp.WithHeaders(o.Headers))
+	if o.Delay > 0 {
+		batches = append(batches, sdk.WithExportInterval(o.Delay))
 	}
-	if s.exporter, err = otlploghttp.New(context.Background(), options...); err != nil {
-		return nil, err
-	}
-	s.envelope = newEnvelope(resourceOf(q), "github.com/quark-linux/quark")
-	e := &Exporter{target: u.String(), records: newRecorder(q, o.Names), sender: s}
-	e.spool = spool.New(spool.Options{
-		Length: o.Length, Bytes: cmp.Or(o.Bytes, 16<<20), Batch: o.Batch, BatchBytes: 4 << 20, Delay: o.Delay,
-		RetryMin: o.RetryMin, RetryMax: o.RetryMax, Grace: o.Grace, Report: o.Report,
-	}, spool.Target[[]byte]{Deliver: s.deliver, Causes: []string{causeRejected, causeBadAnswer}, Gap: gap})
+	e.provider = sdk.NewLoggerProvider(sdk.WithResource(resourceOf(q)), sdk.WithAttributeCountLimit(-1), sdk.WithAllowKeyDuplication(),
+		sdk.WithProcessor(sdk.NewBatchProcessor(e.sender, batches...)))
+	e.logger = e.provider.Logger("github.com/quark-linux/quark")
 	return e, nil
 }
 
-// parseURL returns the URL of a receiver, with its path. What can't be sent to is refused, and what
+// parseURL returns the URL of a receiver, with its path. It rejects what can't be sent to, and what
 // the SDK would leave out without a word.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -131,35 +138,101 @@ func parseURL(text string) (*url.URL, error) {
 // Export takes an event. It has to be called before the next Get, and never waits for the target.
 // An event without a kind is a process that existed at the start.
 func (e *Exporter) Export(ev *quark.Event) {
-	if e.spool.Full() {
-		return // without making the record first
+	size := sizeOf(ev)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counts.Taken++
+	const own = 1 // of the records that wait
+	switch {
+	case e.closed:
+		e.counts.Dropped[causeEnded]++
+		return
+	case len(e.waiting)+own >= e.o.Length || len(e.waiting) > 0 && e.bytes+size > e.o.Bytes:
+		if e.missing++; e.missing == 1 {
+			e.from = time.Now()
+		}
+		e.counts.Dropped[causeQueueFull]++
+		return
 	}
-	record := e.records.record(ev)
-	e.spool.Put(record, sizeOf(record))
+	e.emitDropped()
+	e.emit(e.records.record(ev), waiting{size: size})
+}
+
+// emitDropped emits a record that says how many events were dropped before it, if some were.
+func (e *Exporter) emitDropped() {
+	if e.missing > 0 {
+		e.emit(dropped(e.missing, e.from, time.Now()), waiting{recordSize, true})
+		e.missing = 0
+	}
+}
+
+// emit hands a record to the SDK, whose queue has room for it.
+func (e *Exporter) emit(record log.Record, w waiting) {
+	e.waiting = append(e.waiting, w)
+	e.bytes += w.size
+	e.logger.Emit(context.Background(), record)
+}
+
+// recordSize is about how much memory the SDK takes for a record beside its longest text.
+const recordSize = 4 << 10
+
+// sizeOf returns about how much memory the record of an event takes.
+func sizeOf(ev *quark.Event) int {
+	if ev.Process == nil {
+		return recordSize
+	}
+	const argument = 16 // a string's header
+	return recordSize + len(ev.Process.Cmdline) + argument*min(len(ev.Process.Cmdline), maxArgs)
+}
+
+// account counts the first n records that wait. As many of their events as are lost are dropped,
+// the others delivered.
+func (e *Exporter) account(n int, lost int, cause string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	events := uint64(0)
+	for _, w := range e.waiting[:n] {
+		e.bytes -= w.size
+		if !w.own {
+			events++
+		}
+	}
+	e.waiting = e.waiting[n:]
+	dropped := min(events, uint64(lost))
+	e.counts.Dropped[cause] += dropped
+	e.counts.Delivered += events - dropped
 }
 
 // Name returns "otlp".
 func (e *Exporter) Name() string { return "otlp" }
 
 // Counts returns what became of the events so far.
-func (e *Exporter) Counts() export.Counts { return e.spool.Counts() }
+func (e *Exporter) Counts() export.Counts {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.counts
+	c.Dropped = maps.Clone(c.Dropped)
+	for _, w := range e.waiting {
+		if !w.own {
+			c.Queued++
+		}
+	}
+	return c
+}
 
 // String says where events go.
 func (e *Exporter) String() string { return "OpenTelemetry log records to " + e.target }
 
 // Close sends what waits, for as long as Grace lasts. What is left then is dropped, and counted.
 func (e *Exporter) Close() error {
-	err := e.spool.Close()
-	e.sender.client.CloseIdleConnections()
-	return cmp.Or(err, e.sender.exporter.Shutdown(context.Background()))
+	e.mu.Lock()
+	if !e.closed {
+		e.emitDropped()
+	}
+	e.closed = true
+	e.mu.Unlock()
+	defer time.AfterFunc(e.o.Grace, e.sender.end).Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), e.o.Grace+10*time.Second)
+	defer cancel()
+	return e.provider.Shutdown(ctx)
 }
-
-// gap makes the record that says that some were dropped for lack of room.
-func gap(count uint64, from, to time.Time) ([]byte, int) {
-	record := dropped(count, from, to)
-	return record, sizeOf(record)
-}
-
-// sizeOf returns about how much memory a record takes while it waits: the allocator and the spool
-// need some, too.
-func sizeOf(record []byte) int { return len(record) + len(record)/8 + 64 }

@@ -94,13 +94,13 @@ func (r *recorder) image(p *quark.Process) {
 	}
 	n := 0
 	if len(p.Cmdline) > 0 {
-		r.list(semconv.ProcessCommandArgsKey, func() {
-			for a := range p.Args() {
-				if n++; n <= maxArgs {
-					r.textItem(string(a))
-				}
+		var args []string
+		for a := range p.Args() {
+			if n++; n <= maxArgs {
+				args = append(args, valid(string(a)))
 			}
-		})
+		}
+		r.list(semconv.ProcessCommandArgsKey, args)
 		if !utf8.Valid(p.Cmdline) {
 			r.bytes("quark.bytes.process.command_args", p.Cmdline)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -30,13 +31,13 @@ const maxArgs = 1000
 
 // recorder makes records of events.
 type recorder struct {
-	q      *quark.Queue
-	names  *quark.Names
-	prefix string // of the ids of records, of this run
-	count  uint64
-	wire          // the record that is being made
-	made   []byte // a text that is being made
-	fields map[quark.Fields]string
+	q          *quark.Queue
+	names      *quark.Names
+	prefix     string // of the ids of records, of this run
+	count      uint64
+	attributes []attribute.KeyValue // of the record that is being made
+	made       []byte               // a text that is being made
+	fields     map[quark.Fields]string
 }
 
 func newRecorder(q *quark.Queue, names *quark.Names) *recorder {
@@ -46,9 +47,9 @@ func newRecorder(q *quark.Queue, names *quark.Names) *recorder {
 }
 
 // record returns the record of an event.
-func (r *recorder) record(ev *quark.Event) []byte {
+func (r *recorder) record(ev *quark.Event) log.Record {
 	name, s := nameProcess, log.SeverityInfo
-	r.start(recordAttributes)
+	r.attributes = r.attributes[:0]
 	r.uid()
 	r.number("quark.monotonic_ns", int64(ev.Time))
 	switch {
@@ -62,7 +63,18 @@ func (r *recorder) record(ev *quark.Event) []byte {
 		r.event(ev)
 		r.process(ev)
 	}
-	return r.endRecord(name, s, ev.Wall, time.Now(), export.Summary(ev))
+	return newRecord(name, s, ev.Wall, time.Now(), export.Summary(ev), r.attributes)
+}
+
+func newRecord(name string, severity log.Severity, at, observed time.Time, body string, attributes []attribute.KeyValue) (out log.Record) {
+	out.SetEventName(name)
+	out.SetSeverity(severity)
+	out.SetSeverityText(severity.String())
+	out.SetTimestamp(at)
+	out.SetObservedTimestamp(observed)
+	out.SetBody(attribute.StringValue(body))
+	out.AddAttributes(attributes...)
+	return out
 }
 
 // uid adds the record's id, which stays the same when it is sent again.
@@ -83,33 +95,21 @@ func (r *recorder) lost(g *quark.Gap) {
 }
 
 // dropped returns the record that says that count events found no room.
-func dropped(count uint64, from, to time.Time) []byte {
-	var w wire
-	w.start(recordAttributes)
-	w.text("quark.dropped.cause", "queue_full")
-	w.number("quark.dropped.count", int64(count))
-	return w.endRecord(nameDropped, log.SeverityWarn, from, to, fmt.Sprintf("%d events were dropped: too many waited for the target", count))
+func dropped(count uint64, from, to time.Time) log.Record {
+	return newRecord(nameDropped, log.SeverityWarn, from, to, fmt.Sprintf("%d events were dropped: too many waited for the target", count),
+		[]attribute.KeyValue{attribute.String("quark.dropped.cause", causeQueueFull), attribute.Int64("quark.dropped.count", int64(count))})
 }
 
 // event adds what is of the event, and not of its process.
 func (r *recorder) event(ev *quark.Event) {
-	r.list("quark.events", func() {
-		var names [16]string // room for all there are
-		for _, name := range ev.Events.Names(names[:0]) {
-			r.textItem(name)
-		}
-	})
+	r.list("quark.events", ev.Events.Names(nil))
 	if len(ev.Parts) > 1 {
-		r.list("quark.parts.event", func() {
-			for i := range ev.Parts {
-				r.textItem(ev.Parts[i].Kind.String())
-			}
-		})
-		r.list("quark.parts.monotonic_ns", func() {
-			for i := range ev.Parts {
-				r.numberItem(int64(ev.Parts[i].Time))
-			}
-		})
+		names, times := make([]string, len(ev.Parts)), make([]int64, len(ev.Parts))
+		for i := range ev.Parts {
+			names[i], times[i] = ev.Parts[i].Kind.String(), int64(ev.Parts[i].Time)
+		}
+		r.list("quark.parts.event", names)
+		r.add(attribute.Int64Slice("quark.parts.monotonic_ns", times))
 	}
 	if ev.CPU != quark.AllCPUs && ev.Events != 0 {
 		r.number("quark.cpu", int64(ev.CPU))
@@ -163,6 +163,22 @@ func (r *recorder) rawText(key attribute.Key, value string) {
 		r.bytes("quark.bytes."+key, []byte(value))
 	}
 }
+
+func (r *recorder) add(a attribute.KeyValue) { r.attributes = append(r.attributes, a) }
+
+func (r *recorder) flag(key attribute.Key, v bool) { r.add(key.Bool(v)) }
+
+func (r *recorder) number(key attribute.Key, v int64) { r.add(key.Int64(v)) }
+
+// text adds a text, with U+FFFD for what is not UTF-8.
+func (r *recorder) text(key attribute.Key, v string) { r.add(key.String(valid(v))) }
+
+func (r *recorder) list(key attribute.Key, v []string) { r.add(key.StringSlice(v)) }
+
+func (r *recorder) bytes(key attribute.Key, v []byte) { r.add(attribute.ByteSlice(string(key), v)) }
+
+// valid returns a text as the protocol can have it.
+func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // base returns the name of the file at the end of a path.
 func base(file string) string {

@@ -10,60 +10,33 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
-	"github.com/klauspost/compress/gzip"
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	sdk "go.opentelemetry.io/otel/sdk/log"
-	"go.opentelemetry.io/otel/sdk/resource"
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
-	"golang.org/x/net/http/httpguts"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/quark-linux/quark/export/internal/spool"
 )
 
-// sender delivers batches by the SDK's exporter. That returns an error which does not say how many
-// records were refused, or whether another try makes sense; so the sender looks at the answers
-// itself, as the exporter's transport.
+// sender is the SDK's exporter and its transport. As an exporter it accounts for each record of a
+// batch. As a transport it makes the SDK try again where no answer came, which it does only for
+// some answers, and reads how many records the target has rejected.
 type sender struct {
-	exporter  *otlploghttp.Exporter
-	client    *http.Client
-	transport *http.Transport
-	last      answer // to the request of the current delivery, of which there is one at a time
-	sent      atomic.Bool
-	warned    string // the latest warning reported: each is once, not with each batch
-	gzip      *gzip.Writer
-	envelope  envelope
-	request   []byte // of the current delivery
+	*otlploghttp.Exporter
+	base    *http.Transport
+	account func(n, lost int, cause string)
+	reporter
+	ending context.Context // of all that is sent
+	end    context.CancelFunc
+
+	taken    bool // the current batch, but for those rejected; there is one at a time
+	rejected int
 }
 
-// answer is what came of a request.
-type answer struct {
-	sent   bool // it may have reached the target
-	status int  // 0: none came
-	media  string
-	after  time.Duration
-	to     string       // where a redirection goes
-	body   bytes.Buffer // its beginning
-	broken bool         // its end did not come
-
-	warning string // the message of partial_success
-}
-
-// maxAnswer is as much of an answer as is looked at.
-const maxAnswer = 64 << 10
-
-func newSender(o Options) (*sender, error) {
+func newSender(url string, o *Options, account func(n, lost int, cause string)) (*sender, error) {
 	config := o.TLS
 	if config == nil {
 		var err error
@@ -71,26 +44,30 @@ func newSender(o Options) (*sender, error) {
 			return nil, err
 		}
 	}
-	s := &sender{gzip: gzip.NewWriter(io.Discard), transport: &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		TLSClientConfig:        config,
-		TLSHandshakeTimeout:    10 * time.Second,
-		IdleConnTimeout:        time.Minute,
-		ForceAttemptHTTP2:      true,
-		MaxResponseHeaderBytes: 64 << 10,
-	}}
-	s.client = &http.Client{
-		Transport: s, Timeout: cmp.Or(o.Timeout, 10*time.Second),
-		// Another place would get a GET without the records, and its answer be taken for
-		// one to them.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	s := &sender{base: http.DefaultTransport.(*http.Transport).Clone(), account: account, reporter: reporter{report: o.Report}}
+	s.base.TLSClientConfig = config
+	options := []otlploghttp.Option{
+		otlploghttp.WithEndpointURL(url),
+		otlploghttp.WithHTTPClient(&http.Client{
+			Transport: s, Timeout: cmp.Or(o.Timeout, 10*time.Second),
+			// Another place would get a GET without the records.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}),
+		otlploghttp.WithRetry(otlploghttp.RetryConfig{
+			Enabled: true, InitialInterval: cmp.Or(o.RetryMin, 500*time.Millisecond), MaxInterval: cmp.Or(o.RetryMax, 5*time.Second),
+			MaxElapsedTime: 0, // no end but that of the context
+		}),
 	}
-	return s, nil
+	if o.Headers != nil {
+		options = append(options, otlploghttp.WithHeaders(o.Headers))
+	}
+	var err error
+	s.Exporter, err = otlploghttp.New(context.Background(), options...)
+	s.ending, s.end = context.WithCancel(context.Background())
+	return s, err
 }
 
-// tlsOfEnvironment returns what the variables of OpenTelemetry name. The system's roots are read
-// now: the root directory may change.
+// tlsOfEnvironment returns what the variables of OpenTelemetry name.
 func tlsOfEnvironment() (*tls.Config, error) {
 	config := new(tls.Config)
 	if file := variable("CERTIFICATE"); file != "" {
@@ -102,8 +79,6 @@ func tlsOfEnvironment() (*tls.Config, error) {
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: there is no certificate in %s", file)
 		}
-	} else {
-		config.RootCAs, _ = x509.SystemCertPool() // without one https fails, and says so
 	}
 	if file, key := variable("CLIENT_CERTIFICATE"), variable("CLIENT_KEY"); file != "" || key != "" {
 		pair, err := tls.LoadX509KeyPair(file, key)
@@ -115,156 +90,126 @@ func tlsOfEnvironment() (*tls.Config, error) {
 	return config, nil
 }
 
-// checkEnvironment returns why a variable can't be sent, with which nothing else could be: the SDK
-// takes what a header or the protocol can't have, and each request fails.
-func checkEnvironment() error {
-	for pair := range strings.SplitSeq(variable("HEADERS"), ",") {
-		name, value, _ := strings.Cut(pair, "=")
-		if value, err := url.PathUnescape(value); err == nil && !httpguts.ValidHeaderFieldValue(strings.TrimSpace(value)) {
-			return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: the value of %s has characters that a header can't have, such as line ends", strings.TrimSpace(name))
-		}
-	}
-	for _, a := range resource.Environment().Attributes() {
-		if !utf8.ValidString(string(a.Key)) || !utf8.ValidString(a.Value.AsString()) {
-			return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES or OTEL_SERVICE_NAME: %q, %q is not UTF-8", a.Key, a.Value.AsString())
-		}
-	}
-	return nil
-}
-
 func variable(name string) string {
 	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
 }
 
-// RoundTrip sends a request of the SDK with the batch in place of its body, which has one empty
-// record, and notes what came of it.
+// Export sends a batch until the target has answered or all ends, and accounts for its records.
+func (s *sender) Export(ctx context.Context, batch []sdk.Record) error {
+	n := len(batch)
+	if s.ending.Err() != nil {
+		s.account(n, n, causeEnded)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ending, cancel)()
+	s.taken, s.rejected = false, 0
+	err := s.Exporter.Export(ctx, batch)
+	switch {
+	case s.taken:
+		s.account(n, min(s.rejected, n), causeRejected)
+		s.answered(err)
+	case s.ending.Err() != nil:
+		s.account(n, n, causeUnconfirmed)
+		s.next = time.Time{}
+		s.failed(errSlow)
+	default:
+		s.account(n, n, causeRejected)
+		s.answered(fmt.Errorf("%d events are dropped: %w", n, err))
+	}
+	return nil
+}
+
+var errSlow = errors.New("the target had not taken all when the time for that was over")
+
+// maxAnswer is how much of an answer is read.
+const maxAnswer = 64 << 10
+
+// RoundTrip sends a request of the SDK.
 func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
-	request.Body.Close()
-	trace := &httptrace.ClientTrace{WroteHeaders: func() { s.sent.Store(true) }}
-	request = request.WithContext(httptrace.WithClientTrace(request.Context(), trace))
-	content := s.request
-	if request.Header.Get("Content-Encoding") == "gzip" {
-		content = s.compress(content)
+	answer, err := s.base.RoundTrip(request)
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+		answer.Body.Close()
 	}
-	request.ContentLength = int64(len(content))
-	request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
-	request.Body, _ = request.GetBody()
-	response, err := s.transport.RoundTrip(request)
-	s.last.sent = s.sent.Load()
 	if err != nil {
-		return nil, err
+		if s.ending.Err() == nil {
+			s.failed(fmt.Errorf("no answer, trying again: %w", err))
+		}
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Request: request, Body: io.NopCloser(strings.NewReader(err.Error()))}, nil
 	}
-	s.last.status = response.StatusCode
-	s.last.media, _, _ = mime.ParseMediaType(response.Header.Get("Content-Type"))
-	s.last.after = pause(response.Header.Get("Retry-After"))
-	s.last.to = response.Header.Get("Location")
-	response.Body = &body{response.Body, &s.last}
-	return response, nil
+	answer.Body = io.NopCloser(bytes.NewReader(body))
+	switch status := answer.StatusCode; {
+	case status == http.StatusTooManyRequests, status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		s.failed(fmt.Errorf("the target is not ready, trying again: status %d", status))
+	case status >= 200 && status <= 299:
+		if s.rejected, err = rejected(answer.Header, body); err != nil {
+			return nil, err
+		}
+		s.taken = true
+	}
+	return answer, nil
 }
 
-func (s *sender) compress(content []byte) []byte {
-	var out bytes.Buffer
-	s.gzip.Reset(&out)
-	s.gzip.Write(content)
-	s.gzip.Close()
-	return out.Bytes()
-}
-
-// pause returns how long Retry-After, in seconds or as a date, asks to wait.
-func pause(after string) time.Duration {
-	// What is out of range is the largest.
-	if seconds, err := strconv.ParseUint(after, 10, 20); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(seconds) * time.Second
-	}
-	if date, err := http.ParseTime(after); err == nil {
-		return max(0, time.Until(date))
-	}
-	return 0
-}
-
-// body is that of an answer, which notes what is read of it.
-type body struct {
-	io.ReadCloser
-	to *answer
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.to.take(p[:n])
-	b.to.broken = b.to.broken || err != nil && !errors.Is(err, io.EOF)
-	return n, err
-}
-
-// take takes a part of the body, as far as that is looked at.
-func (a *answer) take(b []byte) { a.body.Write(b[:min(len(b), maxAnswer-a.body.Len())]) }
-
-// deliver sends a batch once.
-func (s *sender) deliver(ctx context.Context, batch [][]byte) spool.Outcome {
-	s.request = s.envelope.request(batch)
-	s.last = answer{}
-	s.sent.Store(false)
-	err := s.exporter.Export(ctx, make([]sdk.Record, 1)) // see RoundTrip
-	s.request = nil
-	out := s.last.outcome(len(batch), err)
-	if said := s.last.warning; out.Err == nil && said != "" && said != s.warned {
-		s.warned = said
-		out.Err = fmt.Errorf("the target took all events, with a warning: %.200q", said)
-	}
-	return out
-}
-
-// outcome says what became of n records, whose export returned an error.
-func (a *answer) outcome(n int, err error) spool.Outcome {
-	switch {
-	case a.status == 0:
-		// Unreachable, too slow, or not to be understood as HTTP.
-		return spool.Outcome{Retry: true, Sent: a.sent, Err: fmt.Errorf("no answer, trying again: %w", err)}
-	case a.status == http.StatusTooManyRequests, a.status == http.StatusBadGateway,
-		a.status == http.StatusServiceUnavailable, a.status == http.StatusGatewayTimeout:
-		return spool.Outcome{Retry: true, After: a.after, Sent: a.status >= 500,
-			Err: fmt.Errorf("the target is not ready, trying again: status %d", a.status)}
-	case a.status < 200 || a.status > 299:
-		return spool.Outcome{Dropped: n, Cause: causeRejected, Err: fmt.Errorf("refused with status %d%s: %d events are dropped: %.200q", a.status, a.advice(), n, a.body.String())}
-	}
-	if a.broken || a.body.Len() == 0 && err != nil {
-		// The connection broke after the header.
-		return spool.Outcome{Retry: true, Sent: true, Err: fmt.Errorf("no whole answer, trying again: %w", err)}
-	}
-	rejected, problem := a.rejected()
-	switch {
-	case problem != nil:
-		return spool.Outcome{Dropped: n, Cause: causeBadAnswer, Err: fmt.Errorf("%w: %d events are counted as dropped", problem, n)}
-	case rejected > 0:
-		return spool.Outcome{Dropped: int(min(rejected, int64(n))), Cause: causeRejected, Err: fmt.Errorf("%d of %d events were refused: %w", rejected, n, err)}
-	}
-	return spool.Outcome{}
-}
-
-// advice returns what can be done about a refusal, or nothing.
-func (a *answer) advice() string {
-	switch a.status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return fmt.Sprintf(", which sends to %.200q: give the URL that takes the records", a.to)
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return ": look at the credentials, in OTEL_EXPORTER_OTLP_HEADERS"
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		return ": look at the path of the URL"
-	}
-	return ""
-}
-
-// rejected returns how many records an answer says that it has not taken.
-func (a *answer) rejected() (int64, error) {
-	if a.body.Len() == 0 {
+// rejected returns how many records a target has rejected that has answered with success.
+func rejected(header http.Header, body []byte) (int, error) {
+	if len(body) == 0 {
 		return 0, nil
 	}
-	if a.media != "application/x-protobuf" {
-		return 0, fmt.Errorf("what answered is no receiver of OTLP, but sends %q: look at the URL", a.media)
+	if media, _, _ := mime.ParseMediaType(header.Get("Content-Type")); media != "application/x-protobuf" {
+		return 0, fmt.Errorf("what answered is no receiver of OTLP, but sends %q: look at the URL", media)
 	}
 	var m collector.ExportLogsServiceResponse
-	if err := proto.Unmarshal(a.body.Bytes(), &m); err != nil {
+	if err := proto.Unmarshal(body, &m); err != nil {
 		return 0, fmt.Errorf("the answer is not of OTLP: %w", err)
 	}
-	a.warning = m.GetPartialSuccess().GetErrorMessage()
-	return m.GetPartialSuccess().GetRejectedLogRecords(), nil
+	const most = 1 << 30
+	return int(min(max(m.GetPartialSuccess().GetRejectedLogRecords(), 0), most)), nil
+}
+
+// Shutdown ends the SDK's exporter, after the last batch.
+func (s *sender) Shutdown(ctx context.Context) error {
+	s.end()
+	s.base.CloseIdleConnections()
+	return s.Exporter.Shutdown(ctx)
+}
+
+// reporter reports that a target begins to fail, that it works again, and at most every 10 seconds
+// what it has rejected.
+type reporter struct {
+	report  func(error) // or nil
+	failing bool
+	next    time.Time // when something may be reported again that is not the end of a failure
+}
+
+const reportEvery = 10 * time.Second
+
+func (r *reporter) due() bool {
+	now := time.Now()
+	if r.report == nil || now.Before(r.next) {
+		return false
+	}
+	r.next = now.Add(reportEvery)
+	return true
+}
+
+// failed is called at each failure.
+func (r *reporter) failed(err error) {
+	if !r.failing && r.due() {
+		r.failing = true
+		r.report(err)
+	}
+}
+
+// answered is called when a target has answered, with what it has rejected, if anything.
+func (r *reporter) answered(problem error) {
+	if r.failing {
+		r.failing = false
+		r.report(nil)
+	}
+	if problem != nil && r.due() {
+		r.report(problem)
+	}
 }
