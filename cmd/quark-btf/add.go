@@ -69,9 +69,6 @@ func (o *options) toBeAdded() (e btfhub.Entry, raw []byte, err error) {
 		if err != nil {
 			return e, nil, err
 		}
-		if !k.Exact {
-			return e, nil, fmt.Errorf("the types are those of %s: name a file with the true ones with -f", k.Origin)
-		}
 		if named.Release == "" {
 			running, err := kernelversion.Running()
 			if err != nil {

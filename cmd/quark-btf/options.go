@@ -31,7 +31,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.file, "file", "f", "", "use the types in a `file`: raw BTF, ELF with BTF, a kernel image, or an archive")
 	f.BoolVarP(&o.add, "add", "g", false, "add the types to an archive file as release VERSION of distribution NAME; without these as what the file says")
 	f.BoolVarP(&o.json, "json", "j", false, "print JSON")
-	f.StringVarP(&o.lookup, "lookup", "l", "", "print which kernel in the archive stands for release VERSION")
+	f.StringVarP(&o.lookup, "lookup", "l", "", "look up release VERSION in the archive")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say where the types are from and which alternative was found; with -l print the offsets")
 	return f
 }

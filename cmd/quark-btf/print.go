@@ -58,11 +58,10 @@ func (o *options) printKernel(w, errw io.Writer) error {
 	if o.json {
 		err = printJSON(w, struct {
 			Origin  string   `json:"origin"`
-			Exact   bool     `json:"exact"`
 			Targets []target `json:"targets"`
-		}{k.Origin, k.Exact, o.targets(offsets)})
+		}{k.Origin, o.targets(offsets)})
 	} else {
-		if o.verbose || !k.Exact { // a guess is always reported
+		if o.verbose {
 			fmt.Fprintf(errw, "quark-btf: types from %s\n", k.Origin)
 		}
 		o.printOffsets(w, offsets)
@@ -107,13 +106,13 @@ func (o *options) number(t *btfhub.Offset) string {
 	return fmt.Sprint(t.Bits / 8)
 }
 
-// printLookup prints the kernel of the archive that is used for a release.
+// printLookup prints the kernel of the archive that has a release.
 func (o *options) printLookup(w io.Writer) error {
 	a, err := o.archive()
 	if err != nil {
 		return err
 	}
-	e, exact, err := a.Lookup(o.lookup, o.arch)
+	e, err := a.Lookup(o.lookup, o.arch)
 	if err != nil {
 		return err
 	}
@@ -129,23 +128,17 @@ func (o *options) printLookup(w io.Writer) error {
 	}
 	if o.json {
 		j := struct {
-			Wanted  string   `json:"wanted"`
 			Release string   `json:"release"`
 			Arch    string   `json:"arch"`
 			Distro  string   `json:"distro"`
-			Exact   bool     `json:"exact"`
 			Targets []target `json:"targets,omitempty"`
-		}{o.lookup, e.Release, e.Arch, e.Distro, exact, nil}
+		}{e.Release, e.Arch, e.Distro, nil}
 		if offsets != nil {
 			j.Targets = o.targets(offsets)
 		}
 		err = printJSON(w, j)
 	} else {
-		how := "guess"
-		if exact {
-			how = "exact"
-		}
-		fmt.Fprintf(w, "%s %s %s %s\n", e.Release, e.Arch, e.Distro, how)
+		fmt.Fprintf(w, "%s %s %s\n", e.Release, e.Arch, e.Distro)
 		if offsets != nil {
 			o.printOffsets(w, offsets)
 		}

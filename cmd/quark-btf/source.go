@@ -54,12 +54,9 @@ func (o *options) named(name string) (*btf.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, exact, err := a.Lookup(name, o.arch)
+	e, err := a.Lookup(name, o.arch)
 	if err != nil {
 		return nil, fmt.Errorf("no file %s, and %w", name, err)
-	}
-	if !exact {
-		return nil, fmt.Errorf("no file %s, and the archive does not have that release but %s", name, e.Release)
 	}
 	return a.Types(e)
 }

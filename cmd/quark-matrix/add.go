@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -27,7 +26,7 @@ func addKernel(_ context.Context, args []string, stdout io.Writer) (int, error) 
 	if err != nil {
 		return unusable, err
 	}
-	fmt.Fprintf(stdout, "%s%s: %s on %s", local.Prefix, k.Name, strings.TrimSpace(cmp.Or(k.Distro, "unknown distribution")+" "+k.Flavour), k.Arch)
+	fmt.Fprintf(stdout, "%s%s: on %s", local.Prefix, k.Name, k.Arch)
 	if len(k.Features) > 0 {
 		fmt.Fprintf(stdout, "; promises %s", strings.Join(k.Features, ", "))
 	}

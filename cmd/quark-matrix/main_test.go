@@ -67,8 +67,8 @@ func TestAdd(t *testing.T) {
 		args []string
 		want []string // lines begin with
 	}{
-		{[]string{"add", "--images", dir, vmlinuz}, []string{"local/" + known.Release + ": debian "}},
-		{[]string{"add", "--images", dir, bare}, []string{"local/" + rhel + ": el9 generic on arm64", "it has no types (BTF): make them"}},
+		{[]string{"add", "--images", dir, vmlinuz}, []string{"local/" + known.Release + ": on arm64; promises btf"}},
+		{[]string{"add", "--images", dir, bare}, []string{"local/" + rhel + ": on arm64", "it has no types (BTF): make them"}},
 		{[]string{"list", "--images", dir, "--arch", "arm64", "--initramfs", "arm64=i.gz", "local/*"}, []string{
 			"local/" + rhel + " ", "local/" + known.Release + " ", "local/" + known.Release + "-hidden ",
 		}},

@@ -47,7 +47,7 @@ var tests = []testrun.Test{
 	{Name: "t_loss", Doc: "with a stopped reader: produced = delivered + lost", Run: with(loss), Shared: tinyBuffers},
 	{Name: "t_record_wrap", Doc: "records that go over the end of a ring are right", Run: with(recordWrap), Shared: tinyBuffers},
 	{Name: "t_drop_privileges", Doc: "events keep coming without privileges", Run: with(dropPrivileges), Joint: true, Alone: true},
-	{Name: "t_types_guess", Doc: "types of other kernels are refused, or right", Run: with(guessedTypes)},
+	{Name: "t_types_other", Doc: "types of other kernels are refused, or right", Run: with(otherTypes)},
 	{Name: "t_types_file", Doc: "a file of types named by hand is used, and said", Run: with(typesFile)},
 	{Name: "t_fallback", Doc: "the first backend that can be opened is, and the reasons of the others are said", Run: with(fallback), NoBackend: true},
 	{Name: "t_types_archive", Doc: "the archive's types of this kernel are the kernel's", Run: with(archivedTypes), NoBackend: true},
@@ -77,7 +77,7 @@ var unsuited = map[string]map[string]string{
 	"audit": {
 		"t_stats":       "which of its events are joined depends on a coarse clock",
 		"t_storm":       "it leaves out births that /proc does not show any more",
-		"t_record_wrap": "it has no ring", "t_cpu_hotplug": "no record has a CPU", "t_types_guess": noTypes, "t_types_file": noTypes,
+		"t_record_wrap": "it has no ring", "t_cpu_hotplug": "no record has a CPU", "t_types_other": noTypes, "t_types_file": noTypes,
 		"t_drop_privileges": "it needs CAP_AUDIT_CONTROL to its end, to remove its rules",
 	},
 }

@@ -132,20 +132,21 @@ func (a *Archive) Types(e Entry) (*btf.Spec, error) {
 	return spec, nil
 }
 
-// Open returns the types that [Archive.Lookup] finds. Their origin is
-// "RELEASE (exact)" or "RELEASE (guess for RELEASE)".
-func (a *Archive) Open(release, arch string) (*Kernel, error) {
-	e, exact, err := a.Lookup(release, arch)
-	if err != nil {
-		return nil, err
+// Lookup returns the kernel with a release and an architecture. If there is none the error is
+// [errors.ErrUnsupported].
+func (a *Archive) Lookup(release, arch string) (Entry, error) {
+	for _, e := range a.kernels {
+		if e.Release == release && e.Arch == arch {
+			return e, nil
+		}
 	}
-	spec, err := a.Types(e)
-	if err != nil {
-		return nil, err
-	}
-	origin := fmt.Sprintf("%s (exact)", e.Release)
-	if !exact {
-		origin = fmt.Sprintf("%s (guess for %s)", e.Release, release)
-	}
-	return &Kernel{Spec: spec, Origin: origin, Exact: exact}, nil
+	return Entry{}, notFoundError(fmt.Sprintf("the archive has no types for %s on %s", release, arch))
 }
+
+// notFoundError is the error of a look-up that finds no kernel.
+type notFoundError string
+
+func (e notFoundError) Error() string { return string(e) }
+
+// Is reports whether target is [errors.ErrUnsupported], which the error also is.
+func (e notFoundError) Is(target error) bool { return target == errors.ErrUnsupported }

@@ -85,17 +85,9 @@ func (b *Builder) Marshal() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// compareBuilt orders similar kernels next to each other.
+// compareBuilt orders kernels by architecture and release, so that similar ones are neighbours.
 func compareBuilt(x, y built) int {
-	a, b := ParseRelease(x.Release), ParseRelease(y.Release)
-	return cmp.Or(
-		cmp.Compare(x.Arch, y.Arch),
-		cmp.Compare(a.Distro, b.Distro),
-		slices.Compare(a.series(), b.series()),
-		cmp.Compare(a.Flavour, b.Flavour),
-		slices.Compare(a.Numbers, b.Numbers),
-		cmp.Compare(x.Release, y.Release),
-	)
+	return cmp.Or(cmp.Compare(x.Arch, y.Arch), cmp.Compare(x.Release, y.Release))
 }
 
 // distinct returns the different blobs, in the order of their first kernels, and the number of the

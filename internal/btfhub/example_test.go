@@ -13,12 +13,17 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	kernel, err := archive.Open("6.1.0-56-cloud-amd64", "amd64")
+	kernel, err := archive.Lookup("6.1.0-56-cloud-amd64", "amd64")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	offset, _ := btfhub.Resolve(kernel.Spec).Bytes("task_struct.tgid")
-	fmt.Println(kernel.Origin, offset)
-	// Output: 6.1.0-56-cloud-amd64 (exact) 2420
+	types, err := archive.Types(kernel)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	offset, _ := btfhub.Resolve(types).Bytes("task_struct.tgid")
+	fmt.Println(offset)
+	// Output: 2420
 }

@@ -35,7 +35,7 @@ type Options struct {
 	Path string
 
 	// Release (uname -r) and Arch (GOARCH) are looked up in an archive. "" means those of the
-	// running kernel. The types of another release are a guess.
+	// running kernel. The types of another release have to pass a self-test.
 	Release, Arch string
 
 	// Whole reads all of the kernel's own types, and not only the [Needed] ones, which takes
@@ -160,14 +160,17 @@ func (o Options) open(data []byte, where string) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := a.Open(release, arch)
+	e, err := a.Lookup(release, arch)
 	if err != nil {
 		return nil, err
 	}
-	if release != running && k.Exact {
-		k.Exact = false
-		k.Origin = fmt.Sprintf("%s (named for %s)", release, running)
+	spec, err := a.Types(e)
+	if err != nil {
+		return nil, err
 	}
-	k.Origin = where + k.Origin
+	k := &Kernel{Spec: spec, Origin: where + release, Exact: release == running}
+	if !k.Exact {
+		k.Origin += fmt.Sprintf(" (named for %s)", running)
+	}
 	return k, nil
 }

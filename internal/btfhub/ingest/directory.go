@@ -93,14 +93,27 @@ func (k Kernel) Load() (btfhub.Entry, []byte, error) {
 
 // Entry returns the entry for an archive of a file that names its kernel.
 func (f Found) Entry() (btfhub.Entry, error) {
-	e := btfhub.Entry{Release: f.Release, Arch: f.Arch, Distro: btfhub.ParseRelease(f.Release).Distro}
-	if e.Release == "" || e.Arch == "" {
-		return e, errors.New("it does not say of which kernel it is")
+	if f.Release == "" || f.Arch == "" {
+		return btfhub.Entry{}, errors.New("it does not say of which kernel it is")
 	}
-	if e.Distro == "" {
-		e.Distro = "other"
+	return btfhub.Entry{Release: f.Release, Arch: f.Arch, Distro: distro(f.Release)}, nil
+}
+
+var (
+	debianRelease = regexp.MustCompile(`-(amd64|arm64)$`)
+	// RHEL and its relatives, Fedora, Amazon Linux, openEuler.
+	taggedRelease = regexp.MustCompile(`\.(el|fc|amzn|oe)[0-9]+`)
+)
+
+// distro returns the distribution that a release shows, or "other".
+func distro(release string) string {
+	if tag := taggedRelease.FindString(release); tag != "" {
+		return tag[1:]
 	}
-	return e, nil
+	if debianRelease.MatchString(release) {
+		return "debian"
+	}
+	return "other"
 }
 
 // Types returns the excerpt of a kernel's raw BTF that the archive has, in which all targets have

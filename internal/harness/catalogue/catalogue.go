@@ -34,10 +34,8 @@ type Row struct {
 
 	Odd
 
-	// Of a local kernel: its distribution, "" if unknown; the file with its types, if it has
-	// none itself; whether it has no types and no such file; and whether quark's archive lacks
-	// its types.
-	Distro     string `json:"-"`
+	// Of a local kernel: the file with its types, if it has none itself; whether it has no
+	// types and no such file; and whether quark's archive lacks its types.
 	BTFFile    string `json:"-"`
 	NoBTF      bool   `json:"-"`
 	Unarchived bool   `json:"-"`

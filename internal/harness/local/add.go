@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/vmlinuz"
 	"github.com/quark-linux/quark/internal/wholefile"
 )
@@ -47,8 +46,7 @@ func Add(dir, image, modules string) (a Added, err error) {
 	if !plain(release) {
 		return a, fmt.Errorf("%s: it does not name its release: give the directory of its modules as well", image)
 	}
-	known := btfhub.ParseRelease(release)
-	a = Added{nameOf(release, arch), Kernel{Release: release, Arch: arch, Distro: known.Distro, Flavour: known.Flavour}}
+	a = Added{nameOf(release, arch), Kernel{Release: release, Arch: arch}}
 	if modules != "" {
 		if a.Features, err = readConfig(filepath.Join(modules, "config"), arch); err != nil {
 			return a, err

@@ -74,10 +74,10 @@ func TestAdd(t *testing.T) {
 		err            string
 	}{
 		{"modules/" + rhel + "/vmlinuz", "modules/" + rhel,
-			Added{rhel, Kernel{rhel, "arm64", "el9", "generic", []string{"kprobes", "bpf", "btf"}, true}},
-			catalogue.Row{Distro: "el9", Flavour: "generic", Features: []string{"kprobes", "bpf", "btf"}, Unarchived: true}, ""},
-		{"ubuntu", "", Added{ubuntu + "-arm64", Kernel{ubuntu, "arm64", "ubuntu", "generic", nil, false}},
-			catalogue.Row{Distro: "ubuntu", Flavour: "generic", NoBTF: true, Unarchived: true}, ""},
+			Added{rhel, Kernel{rhel, "arm64", []string{"kprobes", "bpf", "btf"}, true}},
+			catalogue.Row{Features: []string{"kprobes", "bpf", "btf"}, Unarchived: true}, ""},
+		{"ubuntu", "", Added{ubuntu + "-arm64", Kernel{ubuntu, "arm64", nil, false}},
+			catalogue.Row{NoBTF: true, Unarchived: true}, ""},
 		{"nameless", "modules/6.6.8-arch1", Added{"6.6.8-arch1-arm64", Kernel{Release: "6.6.8-arch1", Arch: "arm64", Features: []string{"btf"}, BTF: true}},
 			catalogue.Row{Features: []string{"btf"}, Unarchived: true}, ""},
 		{"nameless", "", Added{}, catalogue.Row{}, "does not name its release"},

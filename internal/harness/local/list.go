@@ -28,8 +28,6 @@ const (
 type Kernel struct {
 	Release  string   `json:"release"`
 	Arch     string   `json:"arch"`               // GOARCH
-	Distro   string   `json:"distro,omitempty"`   // as package btfhub names it, "" if unknown
-	Flavour  string   `json:"flavour,omitempty"`  // the same
 	Features []string `json:"features,omitempty"` // that its configuration promises, as in the hello of a guest
 	BTF      bool     `json:"btf"`                // it has types
 }
@@ -82,14 +80,14 @@ func row(dir, name string) (catalogue.Row, error) {
 	if k.Arch != "" { // an image in gzip does not show its own
 		r.Arch = k.Arch
 	}
-	r.Distro, r.Series, r.Flavour, r.Features = k.Distro, k.Release, k.Flavour, k.Features
+	r.Series, r.Features = k.Release, k.Features
 	r.NoBTF = !k.BTF && r.BTFFile == ""
 	archive, err := btfhub.Embedded()
 	if err != nil {
 		return r, err
 	}
-	_, exact, _ := archive.Lookup(k.Release, k.Arch) // the error is that there is none
-	r.Unarchived = !exact
+	_, err = archive.Lookup(k.Release, k.Arch)
+	r.Unarchived = err != nil
 	return r, nil
 }
 

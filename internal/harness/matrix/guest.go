@@ -36,8 +36,7 @@ type Kernel struct {
 
 	// Unarchived means that quark's own archive does not have its types: they are not hidden
 	// unless that is asked for.
-	Unarchived bool   `json:"-"`
-	Distro     string `json:"distro,omitempty"` // of a local kernel, "" if unknown
+	Unarchived bool `json:"-"`
 }
 
 // Part is what a guest runs.

@@ -31,7 +31,7 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 	var kernels []Kernel
 	for _, r := range selected {
 		k := Kernel{Name: r.Name, Arch: r.Arch, Path: filepath.Join(dir, r.Link()), BTFFile: r.BTFFile, Features: r.Features,
-			GoTests: r.GoTests || len(patterns) > 0 && !catalogue.IsOdd(r.Name), Distro: r.Distro, NoBTF: r.NoBTF, Unarchived: r.Unarchived,
+			GoTests: r.GoTests || len(patterns) > 0 && !catalogue.IsOdd(r.Name), NoBTF: r.NoBTF, Unarchived: r.Unarchived,
 			Odd: r.Odd}
 		if strings.HasPrefix(r.Name, local.Prefix) {
 			k.Path = filepath.Join(dir, r.Name)

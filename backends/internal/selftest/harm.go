@@ -31,7 +31,7 @@ var warnSettings = []struct {
 	{"sys/kernel/warn_limit", true},
 }
 
-// machine is what decides whether a guess can do harm.
+// machine decides whether wrong types can do harm.
 type machine struct {
 	arch, release string
 	proc          fs.FS // /proc
@@ -43,8 +43,8 @@ var thisMachine = func() (machine, error) {
 	return machine{runtime.GOARCH, release, os.DirFS("/proc")}, err
 }
 
-// errHarm is wrapped by errors for guesses that are not tried.
-var errHarm = fmt.Errorf("a guess can do harm on this kernel and is not tried: name a BTF file with %s (%w)",
+// errHarm is wrapped by errors for types that are not tried.
+var errHarm = fmt.Errorf("types of another release can do harm on this kernel and are not tried: name a BTF file with %s (%w)",
 	btfhub.PathVariable, errors.ErrUnsupported)
 
 // admits returns nil if types that may be wrong can be tried without harm to the kernel.

@@ -11,15 +11,15 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// TestNoGuessWhereItHarms: where a read at a wrong address can harm the kernel, types that may be
+// TestHarm: where a read at a wrong address can harm the kernel, types that may be
 // wrong reach no source, while exact ones do.
-func TestNoGuessWhereItHarms(t *testing.T) {
+func TestHarm(t *testing.T) {
 	defer func(f func() (machine, error)) { thisMachine = f }(thisMachine)
 	const panics, limit = "sys/kernel/panic_on_warn", "sys/kernel/warn_limit"
 	for _, tt := range []struct {
 		name, arch, release string
 		files               map[string]string
-		err                 string // a part of it; "": the guess is tried
+		err                 string // a part of it; "": the types are tried
 	}{
 		{"new", "amd64", "6.1.0-56-cloud-amd64", map[string]string{panics: "0\n", limit: "0\n"}, ""},
 		{"no limit of warnings", "amd64", "5.10.0-46-amd64", map[string]string{panics: "0\n"}, ""},
