@@ -53,7 +53,7 @@ GUEST_IMAGES := $(foreach a,$(ARCHES),$(image_of_$(a)))
 # or MONITORS="NAME..." some; their image is larger.
 MONITORS ?=
 APPEND ?= $(if $(MONITORS),audit=1)
-PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/features ./exitsnoop ./fidelity/hunt .
+PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/features ./exitsnoop ./fidelity/fuzz .
 KERNELS ?=
 BACKENDS ?=
 TESTS ?=
@@ -92,10 +92,8 @@ help:
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
-	@echo 'make hunt           15 minutes of generated lives in guests, with faults, for lies of the backends: build/hunt'
-	@echo '                    (KERNELS="NAME..."; HUNT="-k --seed N --for 5m" are options of quark-fidelity hunt)'
-	@echo 'make soak           HOURS=24 of generated lives with queues that come and go and exporters that fail: what grows (as root;'
-	@echo '                    make test-soak: that it finds leaks)'
+	@echo 'make fuzz           15 minutes of generated workloads in guests, with faults: wrong values and uncounted loss, build/fuzz'
+	@echo '                    (KERNELS="NAME..."; FUZZ="-k --seed N --for 5m" are options of quark-fidelity fuzz)'
 	@echo 'make league         all backends and the monitors of others that are installed, in turns, under the same loads: build/league.html,'
 	@echo '                    .csv and .jsonl (as root, 15 minutes; KERNELS="NAME..." in guests, MONITORS=1 with those of others; LEAGUE="-n 3" are options)'
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
@@ -220,28 +218,14 @@ fidelity-matrix: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matri
 	cat $(MATRIX)/guests/*/files/fidelity.jsonl >build/fidelity-matrix.jsonl && \
 	$(OUT)/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix.jsonl && exit $$status
 
-# A lie ends the hunt of its guest; the script that shows it again is among the guest's files. HUNT
-# are further options, such as those for one backend, or the seed that was printed.
-HUNT ?=
-.PHONY: hunt
-hunt: MATRIX := build/hunt
-hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
-	$(Q)$(run_matrix) --deadline-all 40m --keep '/tmp/hunt-*.script' \
-		--command 'quark-fidelity hunt --faults --for 15m -o /tmp $(HUNT)'
-
-# HOURS of generated lives, as root, with queues that come and go and exporters whose targets fail:
-# it says what grew. SOAK are further options of quark-fidelity soak.
-HOURS ?= 24
-SOAK ?=
-SOAK_EXPORTERS := --exporter 'ecs=$(OUT)/quark-export --ecs' --exporter 'prom=$(OUT)/quark-export --metrics {addr}' \
-	--exporter 'otlp=$(OUT)/quark-export --otlp {url}'
-.PHONY: soak test-soak
-soak: build
-	$(Q)$(OUT)/quark-fidelity soak --for $(HOURS)h $(SOAK_EXPORTERS) $(SOAK)
-
-# Leaks of all kinds are found, in two minutes.
-test-soak:
-	$(Q)QUARK_SOAK=1 $(HOSTGO) test -count=1 -v -run TestRun ./fidelity/soak
+# A defect ends the run of its guest; the script that shows it again is among the guest's files.
+# FUZZ are further options, such as those for one backend, or the seed that was printed.
+FUZZ ?=
+.PHONY: fuzz
+fuzz: MATRIX := build/fuzz
+fuzz: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
+	$(Q)$(run_matrix) --deadline-all 40m --keep '/tmp/fuzz-*.script' \
+		--command 'quark-fidelity fuzz --faults --for 15m -o /tmp $(FUZZ)'
 
 # The types of local kernels without any.
 LOCAL_BTF = $(wildcard $(if $(KERNELS),$(patsubst %,kernel_images/%*.btf,$(filter local/%,$(KERNELS))),kernel_images/local/*.btf))

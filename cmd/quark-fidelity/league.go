@@ -47,7 +47,7 @@ func compete(o *options, out, errw io.Writer) error {
 // measure measures a league on this machine.
 func (o *options) measure(errw io.Writer) (r *league.Run, err error) {
 	opts := league.Options{
-		Backends: o.run.Backends, Monitors: o.run.Monitors, Repeats: o.run.Repeats, For: o.hunt.For, Quick: o.league.quick,
+		Backends: o.run.Backends, Monitors: o.run.Monitors, Repeats: o.run.Repeats, For: o.fuzz.For, Quick: o.league.quick,
 	}
 	if opts.Backends == 0 && len(opts.Monitors) == 0 {
 		opts.Backends, opts.Monitors = backends.Every, monitor.All()

@@ -18,14 +18,14 @@ import (
 
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity"
-	"github.com/quark-linux/quark/fidelity/hunt"
+	"github.com/quark-linux/quark/fidelity/fuzz"
 	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/command"
 )
 
 func main() {
-	hunt.Main()
+	fuzz.Main()
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "quark-fidelity: %v\n", err)
 		os.Exit(1)
@@ -49,12 +49,10 @@ func run(args []string, out, errw io.Writer) error {
 		return compare(o, out)
 	case "bench":
 		return benchmark(o, out, errw)
-	case "hunt":
-		return search(o, out, errw)
+	case "fuzz":
+		return fuzzBackends(o, out, errw)
 	case "league":
 		return compete(o, out, errw)
-	case "soak":
-		return endure(o, out, errw)
 	}
 	if len(o.operands) > 0 {
 		return again(o, out)
@@ -161,9 +159,8 @@ type options struct {
 	ebpf, kprobe, cnproc bool
 	monitors, commands   []string
 	formats              []string
-	hunt                 hunt.Options
+	fuzz                 fuzz.Options
 	league               leagueOptions
-	soak                 soakOptions
 	output, page         string
 	verbose              bool
 	run                  fidelity.Options
@@ -173,10 +170,8 @@ const usage = `usage: quark-fidelity run [-bckv] [--backend NAME]... [-S SCENARI
                           [--hold-time D] [-o FILE] [-p PAGE]
                           [--monitor NAME]... [--command COMMAND --format FILE]...
        quark-fidelity run [-bck] [--backend NAME]... [-n N] [--hold-time D] SCRIPT...
-       quark-fidelity hunt [-bck] [--backend NAME]... [--seed N] [--for D] [--faults]
+       quark-fidelity fuzz [-bck] [--backend NAME]... [--seed N] [--for D] [--faults]
                           [--hold-time D] [-o DIRECTORY]
-       quark-fidelity soak [-bck] [--backend NAME]... [--seed N] [--for D] [--every D]
-                          [--exporter NAME=COMMAND]...
        quark-fidelity report [-p PAGE] FILE...
        quark-fidelity compare FILE FILE
        quark-fidelity list
@@ -190,11 +185,10 @@ const usage = `usage: quark-fidelity run [-bckv] [--backend NAME]... [-S SCENARI
 run performs scenarios that record their own truth while all backends listen, and
 says what each backend saw of it, and with --monitor what programs of others saw. It
 needs root, and its exit status is 1 if a backend is not what its capability table
-says. hunt generates lives from a seed and
-looks for lies: it shrinks the first one and writes a script, which run SCRIPT
-performs again; with a lie their exit status is 1. soak performs generated lives for
-hours, while queues are opened and closed and exporters fail, and says what grew.
-report shows runs again, compare
+says. fuzz generates workloads from a seed and
+searches for wrong values and uncounted loss: it shrinks the first defect and writes a
+script, which run SCRIPT performs again; with a defect their exit status is 1, also if
+a monitor leaks that stays open all the time. report shows runs again, compare
 what differs between two, list the scenarios. bench measures throughput and cost of
 the backends next to other programs that are installed; it takes some minutes.
 league runs all of both in turns, under the same loads and the same judge, and says
@@ -219,23 +213,21 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.league.quick, "quick", false, "league: one repeat of few loads")
 	f.StringVar(&o.league.markdown, "markdown", "", "league: write the tables that say most as Markdown into this `file`")
 	f.StringVar(&o.league.csv, "csv", "", "league: write all rows as comma-separated values into this `file`")
-	f.Uint64Var(&o.hunt.Seed, "seed", 0, "hunt, soak: the lives to begin with (default a random number)")
-	f.DurationVar(&o.hunt.For, "for", 0, "hunt: end after this time (default: never); league: take no longer (default 15m); soak: end after it (default 24h)")
-	f.DurationVar(&o.soak.every, "every", 0, "soak: look this often at what is in use (default 1m, or 12 times)")
-	f.StringArrayVar(&o.soak.exporters, "exporter", nil, "soak: run `NAME=COMMAND` beside, in which {url} is a target that fails and {addr} an address that is read")
-	f.BoolVar(&o.hunt.Faults, "faults", false, "hunt: let the monitor stand still, lack room, begin late, end early; load the CPUs")
+	f.Uint64Var(&o.fuzz.Seed, "seed", 0, "fuzz: the seed of the workloads (default a random number)")
+	f.DurationVar(&o.fuzz.For, "for", 0, "fuzz: end after this time (default: never); league: take no longer (default 15m)")
+	f.BoolVar(&o.fuzz.Faults, "faults", false, "fuzz: let the monitor stand still, lack room, begin late, end early; load the CPUs")
 	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
 	f.StringArrayVar(&o.monitors, "monitor", nil, "also score this program of others: NAME, or all")
 	f.StringArrayVar(&o.commands, "command", nil, "also score this command, which prints what --format says")
 	f.StringArrayVar(&o.formats, "format", nil, "a `file` that says which member of a line of JSON is what, or the name of a monitor")
-	f.StringVarP(&o.output, "output", "o", "", "append the report to this `file`, as JSON lines; hunt: write the script of a lie into this directory")
+	f.StringVarP(&o.output, "output", "o", "", "append the report to this `file`, as JSON lines; fuzz: write the script of a defect into this directory")
 	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML into this `file`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say what runs, and after how long")
 	return f
 }
 
 // operandsOf is the number of operands of each command: -1 is one or more, -2 any number.
-var operandsOf = map[string]int{"run": -2, "hunt": 0, "report": -1, "compare": 2, "list": 0, "bench": 0, "league": -2, "soak": 0}
+var operandsOf = map[string]int{"run": -2, "fuzz": 0, "report": -1, "compare": 2, "list": 0, "bench": 0, "league": -2}
 
 // syntax returns what the options do not tell of the arguments.
 func syntax() command.Syntax {
@@ -252,7 +244,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, err
 	}
 	if f.NArg() == 0 {
-		return nil, fmt.Errorf("no command: run, hunt, soak, report, compare, list, bench or league (see quark-fidelity -h)")
+		return nil, fmt.Errorf("no command: run, fuzz, report, compare, list, bench or league (see quark-fidelity -h)")
 	}
 	o.command, o.operands = f.Arg(0), f.Args()[1:]
 	want, ok := operandsOf[o.command]
@@ -269,12 +261,8 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("--monitor, --command and --format are for run, without scripts, and for league, without files")
 	case (o.league.quick || o.league.csv+o.league.markdown != "") && o.command != "league":
 		return nil, fmt.Errorf("--quick, --csv and --markdown are for league")
-	case (o.soak.every != 0 || len(o.soak.exporters) > 0) && o.command != "soak":
-		return nil, fmt.Errorf("--every and --exporter are for soak")
-	case o.soak.every < 0:
-		return nil, fmt.Errorf("--every %v: must be more than 0", o.soak.every)
-	case (o.command == "league" || o.command == "soak") && o.hunt.For < 0:
-		return nil, fmt.Errorf("--for %v: must be more than 0", o.hunt.For)
+	case o.fuzz.For < 0:
+		return nil, fmt.Errorf("--for %v: must be more than 0", o.fuzz.For)
 	case o.command == "league" && n > 0 && (o.output != "" || o.league.quick || f.Changed("repeats") || o.ebpf || o.kprobe || o.cnproc || o.run.Backends != 0):
 		return nil, fmt.Errorf("league: with files nothing is measured: only --csv, --markdown and -p go with them")
 	case len(o.commands) != len(o.formats):
@@ -294,9 +282,9 @@ func parse(args []string, out io.Writer) (*options, error) {
 		o.run.Repeats = 0 // its own default
 	}
 	if !f.Changed("seed") {
-		o.hunt.Seed = rand.Uint64N(1e6)
+		o.fuzz.Seed = rand.Uint64N(1e6)
 	}
-	o.hunt.Backends, o.hunt.Hold, o.hunt.Dir = o.run.Backends, o.run.Hold, o.output
+	o.fuzz.Backends, o.fuzz.Hold, o.fuzz.Dir = o.run.Backends, o.run.Hold, o.output
 	return o, nil
 }
 

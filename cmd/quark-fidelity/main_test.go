@@ -6,11 +6,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/quark-linux/quark/fidelity/hunt"
+	"github.com/quark-linux/quark/fidelity/fuzz"
 )
 
 func TestMain(m *testing.M) {
-	hunt.Main()
+	fuzz.Main()
 	testscript.Main(m, map[string]func(){"quark-fidelity": main})
 }
 

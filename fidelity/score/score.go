@@ -167,13 +167,7 @@ func (s *Score) Perfect() bool {
 func (s *Score) PerfectBut(lost uint64) bool {
 	rest := *s
 	rest.Truth -= s.Lost
-	return s.CompleteBut(lost) && rest.Perfect()
-}
-
-// CompleteBut reports whether all events were seen but those of which PerfectBut speaks, whatever
-// they say.
-func (s *Score) CompleteBut(lost uint64) bool {
-	return uint64(s.Lost) <= lost && s.Seen >= s.Truth-s.Lost
+	return uint64(s.Lost) <= lost && rest.Perfect()
 }
 
 // Threads reports whether a backend can report threads.

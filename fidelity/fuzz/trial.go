@@ -1,9 +1,10 @@
-package hunt
+package fuzz
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -26,24 +27,36 @@ const trialEnv = "QUARK_FIDELITY_TRIAL"
 // Main runs the parts of the suite that are processes of this program, and does not return in
 // them. A program that uses this package calls it first.
 func Main() {
-	if os.Getenv(trialEnv) == "" {
-		fidelity.Main()
-		return
+	switch {
+	case os.Getenv(trialEnv) != "":
+		os.Unsetenv(trialEnv) // the scenarios' processes are something else
+		end(performTrial(os.Stdin, os.Stdout))
+	case os.Getenv(residentEnv) != "":
+		os.Unsetenv(residentEnv)
+		end(serveSamples(os.Stdin, os.Stdout))
 	}
-	os.Unsetenv(trialEnv) // the scenarios' processes are something else
-	t, out := new(trial), json.NewEncoder(os.Stdout)
-	err := json.NewDecoder(os.Stdin).Decode(t)
-	if err == nil {
-		var r *result
-		if r, err = t.perform(func() { out.Encode(struct{}{}) }); err == nil {
-			err = out.Encode(r)
-		}
-	}
+	fidelity.Main()
+}
+
+func end(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// performTrial is the main function of the monitor of a trial.
+func performTrial(in io.Reader, out io.Writer) error {
+	t, to := new(trial), json.NewEncoder(out)
+	if err := json.NewDecoder(in).Decode(t); err != nil {
+		return err
+	}
+	r, err := t.perform(func() { to.Encode(struct{}{}) })
+	if err != nil {
+		return err
+	}
+	return to.Encode(r)
 }
 
 // trial is one performance of scripts while backends listen.
@@ -53,55 +66,32 @@ type trial struct {
 	Patience time.Duration
 	Scripts  []string // files
 	Faults   Faults
-
-	// Of queues that are older than the trial: what they had counted before the last events of
-	// the one before, whose gaps were delivered before it, and at the begin of this one.
-	earlier, before map[*witness.Listener]engine.SourceStats
-	// settled is what will be earlier for the next one.
-	settled map[*witness.Listener]engine.SourceStats
-}
-
-// stats returns the counters of a queue. What was lost is what can be missing from the trial.
-func (t *trial) stats(l *witness.Listener) (engine.Stats, error) {
-	s, err := l.Queue.Stats()
-	for c, n := range t.earlier[l].Lost {
-		s.Source.Lost[c] -= n
-	}
-	return s, err
 }
 
 // result is what became of a trial.
 type result struct {
-	Lives  int
-	Events int // that were judged, of all queues
-	Lost   uint64
-	Lies   []lie
-	Absent []string // backends that can't be opened, and why
-	// Unexplained are those findings that say that events are missing, or how many.
-	Unexplained []string
+	Processes int
+	Events    int // that were scored, of all queues
+	Lost      uint64
+	Defects   []defect
+	Absent    []string // backends that cannot be opened, and why
 }
 
-// unexplained adds a lie about how many events there were.
-func (r *result) unexplained(backend, finding string) {
-	r.Unexplained = append(r.Unexplained, backend+": "+finding)
-	r.add(backend, -1, finding)
-}
-
-// lie is what one backend got wrong of the lives of one script.
-type lie struct {
+// defect is what one backend reported wrongly, or missed without a count, of one script.
+type defect struct {
 	Backend  string
 	Script   int // index; -1 if it is not of one
 	Findings []string
 }
 
 func (r *result) add(backend string, script int, findings ...string) {
-	r.Lies = append(r.Lies, lie{backend, script, findings})
+	r.Defects = append(r.Defects, defect{backend, script, findings})
 }
 
 // directors is how many processes perform the scripts, at the same time.
 const directors = 3
 
-// perform performs the trial, and calls announce when its lives begin and when they have ended.
+// perform performs the trial, and calls announce when its processes begin and when they have ended.
 func (t *trial) perform(announce func()) (r *result, err error) {
 	r = new(result)
 	var all []*witness.Witness
@@ -116,7 +106,7 @@ func (t *trial) perform(announce func()) (r *result, err error) {
 			return nil, err
 		}
 	}
-	lives := t.start(all)
+	wait := t.start(all)
 	announce()
 	began := time.Now()
 	if t.Faults.Open != 0 {
@@ -129,7 +119,7 @@ func (t *trial) perform(announce func()) (r *result, err error) {
 			err = errors.Join(err, w.Drain(t.Patience))
 		}
 	}
-	outcomes, err2 := lives()
+	outcomes, err2 := wait()
 	announce()
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
@@ -140,7 +130,7 @@ func (t *trial) perform(announce func()) (r *result, err error) {
 		}
 	}
 	for _, w := range all {
-		if err := t.judge(r, w, outcomes); err != nil {
+		if err := t.scoreWitness(r, w, outcomes); err != nil {
 			return nil, err
 		}
 	}
@@ -206,7 +196,7 @@ func (t *trial) start(all []*witness.Witness) func() ([]*scenario.Outcome, error
 	}
 }
 
-// wait waits for the lives of one director. With faults they do not wait for the queues.
+// wait waits for the processes of one director. With faults they do not wait for the queues.
 func (t *trial) wait(run *scenario.Running, all []*witness.Witness) ([]*scenario.Outcome, error) {
 	if t.Faults != (Faults{}) {
 		return run.Wait(t.Patience)
@@ -214,22 +204,22 @@ func (t *trial) wait(run *scenario.Running, all []*witness.Witness) ([]*scenario
 	return witness.Perform(run, all, t.Patience)
 }
 
-// damage, if not nil, is a defect of the tests between what was delivered and the judge.
+// damage, if not nil, is what tests change between delivery and scoring.
 var damage func(*score.Witness)
 
-// judge judges what a backend delivered.
-func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcome) error {
+// scoreWitness scores what a backend delivered.
+func (t *trial) scoreWitness(r *result, w *witness.Witness, outcomes []*scenario.Outcome) error {
 	delivered := w.Testimony()
 	if t.Faults.Length != 0 {
 		delivered.JoinedHold = 1 // a full queue delivers at once
 	}
-	single, err := t.stats(w.Single)
+	single, err := w.Single.Queue.Stats()
 	if err != nil {
 		return err
 	}
 	var joined engine.Stats // zero where there is no such queue
 	if w.Joined != nil {
-		if joined, err = t.stats(w.Joined); err != nil {
+		if joined, err = w.Joined.Queue.Stats(); err != nil {
 			return err
 		}
 	}
@@ -237,13 +227,13 @@ func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcom
 	if damage != nil {
 		damage(delivered)
 	}
-	var lives []*truth.Life
+	var processes []*truth.Life
 	for i, o := range outcomes {
 		if i < directors {
-			lives = append(lives, o.All...)
+			processes = append(processes, o.All...)
 		}
 	}
-	r.Lives += len(lives)
+	r.Processes += len(processes)
 	r.Lost += single.Lost() + joined.Lost()
 	lost := single.Lost()
 	if single.Source.Bound {
@@ -256,19 +246,16 @@ func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcom
 		}
 		return s.PerfectBut(lost)
 	}
-	total := score.Lives(delivered, lives)
+	total := score.Lives(delivered, processes)
 	r.Events += total.Seen
 	if fine(total) {
 		return nil
 	}
 	counted := fmt.Sprintf("%s; %d in gaps, %d counted as lost", total, total.Lost, single.Lost())
-	if !total.CompleteBut(lost) {
-		r.Unexplained = append(r.Unexplained, w.Backend+": "+counted)
-	}
 	whose := -1
 	for i, o := range outcomes {
 		own := slices.DeleteFunc(slices.Clone(o.Lives), func(l *truth.Life) bool { return l.PID == o.Director })
-		if s := score.Among(delivered, own, lives); !fine(s) {
+		if s := score.Among(delivered, own, processes); !fine(s) {
 			whose = i
 			r.add(w.Backend, i, append(s.Findings, s.String())...)
 		}
@@ -283,13 +270,12 @@ func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcom
 func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outcome) error {
 	list := witness.Listeners(all)
 	lost := make([]engine.SourceStats, len(list)) // of before the last events
-	t.settled = make(map[*witness.Listener]engine.SourceStats)
 	for i, l := range list {
 		s, err := l.Queue.Stats()
 		if err != nil {
 			return err
 		}
-		lost[i], t.settled[l] = s.Source, s.Source
+		lost[i] = s.Source
 	}
 	if _, err := witness.Settle(list, done, t.Patience); err != nil {
 		return err
@@ -300,7 +286,7 @@ func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outco
 			return err
 		}
 		if !ok {
-			r.unexplained(l.Queue.Backend(), fmt.Sprintf("%d events produced, %d read, %d lost", s.Source.Produced, s.Insertions, s.Lost()))
+			r.add(l.Queue.Backend(), -1, fmt.Sprintf("%d events produced, %d read, %d lost", s.Source.Produced, s.Insertions, s.Lost()))
 		}
 	}
 	if err := witness.Pause(all); err != nil {
@@ -315,22 +301,22 @@ func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outco
 }
 
 // gaps compares the gaps that were delivered with what was counted as lost: each loss that was
-// counted before the last events is in a gap, and the gaps tell of no more than was counted.
+// counted before the last events is in a gap, and the gaps hold no more than was counted.
 func (t *trial) gaps(r *result, l *witness.Listener, before *engine.SourceStats) error {
-	after, err := t.stats(l)
+	after, err := l.Queue.Stats()
 	if err != nil {
 		return err
 	}
-	var told, gaps [engine.NumLosses]uint64
+	var inGaps, gaps [engine.NumLosses]uint64
 	for _, s := range l.Seen() {
 		if s.Events == engine.EventGap {
-			told[s.Gap.Cause] += s.Gap.Count
+			inGaps[s.Gap.Cause] += s.Gap.Count
 			gaps[s.Gap.Cause]++
 		}
 	}
 	for c := range engine.Loss(engine.NumLosses) {
-		if told[c] > after.Source.Lost[c] || before.Lost[c] > t.before[l].Lost[c] && gaps[c] == 0 {
-			r.unexplained(l.Queue.Backend(), fmt.Sprintf("%s: %d events were counted as lost, %d in %d gaps", c, after.Source.Lost[c], told[c], gaps[c]))
+		if inGaps[c] > after.Source.Lost[c] || before.Lost[c] > 0 && gaps[c] == 0 {
+			r.add(l.Queue.Backend(), -1, fmt.Sprintf("%s: %d events were counted as lost, %d in %d gaps", c, after.Source.Lost[c], inGaps[c], gaps[c]))
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package hunt
+package fuzz
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/script"
 )
 
-// Finding is a lie that was found, shrunk.
+// Finding is a defect that was found, with a shrunk script.
 type Finding struct {
 	Backend  string
 	Number   int // of the script it was found with; -1 if it is of no single one
@@ -23,11 +23,11 @@ type Finding struct {
 	// Again is in how many of the last performances of Script it was seen.
 	Again, Of int
 	Path      string // of the file with the script
-	kind      string // of the lie, which stays the same; see kindOf
+	kind      string // of the defect, which stays the same; see kindOf
 }
 
 const (
-	copies    = 10 // performances of each smaller script: a race is not lost in each
+	copies    = 10 // performances of each smaller script: a race does not show in each
 	smaller   = 20 // scripts that are tried at the same time
 	lastly    = 200
 	atOnce    = 10_000 // operations that are performed together: all are kept in memory
@@ -36,11 +36,11 @@ const (
 
 // find shrinks what a batch of scripts has shown, of which the first has the number first, and
 // writes the script that is left.
-func (h *hunter) find(batch []*script.Script, f Faults, l lie, first int) (*Finding, error) {
-	fmt.Fprintf(h.Progress, "a lie of %s in script %d, faults %q: %s\n", l.Backend, first+l.Script, f, strings.Join(l.Findings, "; "))
-	s := &shrinker{hunter: h, Finding: &Finding{Backend: l.Backend, Number: -1, Faults: f, Findings: l.Findings, kind: kindOf(l.Findings[0])}}
-	if l.Script >= 0 {
-		s.Number, s.Script = first+l.Script, batch[l.Script]
+func (f *fuzzer) find(batch []*script.Script, faults Faults, d defect, first int) (*Finding, error) {
+	fmt.Fprintf(f.Progress, "a defect of %s in script %d, faults %q: %s\n", d.Backend, first+d.Script, faults, strings.Join(d.Findings, "; "))
+	s := &shrinker{fuzzer: f, Finding: &Finding{Backend: d.Backend, Number: -1, Faults: faults, Findings: d.Findings, kind: kindOf(d.Findings[0])}}
+	if d.Script >= 0 {
+		s.Number, s.Script = first+d.Script, batch[d.Script]
 	} else if err := s.choose(batch); err != nil {
 		return nil, err
 	}
@@ -51,14 +51,14 @@ func (h *hunter) find(batch []*script.Script, f Faults, l lie, first int) (*Find
 		if more, err = s.step(ctx); err != nil {
 			return nil, s.leave(err)
 		}
-		fmt.Fprintf(h.Progress, "a script of %d operations lies, %s\n", operations(s.Script), s.Faults)
+		fmt.Fprintf(f.Progress, "a script of %d operations shows it, %s\n", operations(s.Script), s.Faults)
 	}
-	n, err := s.lying([]*script.Script{s.Script}, s.Faults, lastly)
+	n, err := s.performAll([]*script.Script{s.Script}, s.Faults, lastly)
 	if err != nil {
 		return nil, s.leave(err)
 	}
 	s.Again, s.Of = n[0], lastly
-	return s.Finding, s.write(&h.Options)
+	return s.Finding, s.write(&f.Options)
 }
 
 // leave writes what is left of the script when a performance has failed, and returns why it has,
@@ -80,7 +80,7 @@ func operations(scripts ...*script.Script) (n int) {
 
 // shrinker makes a finding smaller.
 type shrinker struct {
-	*hunter
+	*fuzzer
 	*Finding
 }
 
@@ -93,14 +93,14 @@ func kindOf(finding string) string {
 	return numbers.ReplaceAllString(before, "N")
 }
 
-// same reports whether a lie is of the kind that is made smaller.
-func (f *Finding) same(l lie) bool {
-	return slices.ContainsFunc(l.Findings, func(text string) bool { return kindOf(text) == f.kind })
+// same reports whether a defect is of the kind that is shrunk.
+func (f *Finding) same(d defect) bool {
+	return slices.ContainsFunc(d.Findings, func(text string) bool { return kindOf(text) == f.kind })
 }
 
-// lying performs each script so many times, and returns how often each of them lied in the same
-// way. A lie that is of no script counts for the first.
-func (s *shrinker) lying(scripts []*script.Script, f Faults, times int) ([]int, error) {
+// performAll performs each script times times, and returns how often each of them showed the
+// defect. A defect of no single script counts for the first.
+func (s *shrinker) performAll(scripts []*script.Script, f Faults, times int) ([]int, error) {
 	set, err := backends.Parse(s.Backend)
 	if err != nil {
 		return nil, err
@@ -114,20 +114,20 @@ func (s *shrinker) lying(scripts []*script.Script, f Faults, times int) ([]int, 
 		if err != nil {
 			return nil, err
 		}
-		for _, l := range r.Lies {
-			if s.same(l) {
-				n[max(l.Script, 0)%len(scripts)]++
-				s.Findings = l.Findings
+		for _, d := range r.Defects {
+			if s.same(d) {
+				n[max(d.Script, 0)%len(scripts)]++
+				s.Findings = d.Findings
 			}
 		}
 	}
 	return n, nil
 }
 
-// step finds fewer faults or a smaller script with which a lie can still be seen.
+// step finds fewer faults or a smaller script that still show the defect.
 func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 	for f := range s.Faults.Smaller() {
-		n, err := s.lying([]*script.Script{s.Script}, f, 5*copies)
+		n, err := s.performAll([]*script.Script{s.Script}, f, 5*copies)
 		if err != nil {
 			return false, err
 		}
@@ -140,7 +140,7 @@ func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 		if ctx.Err() != nil {
 			return false, nil
 		}
-		n, err := s.lying(some, s.Faults, copies)
+		n, err := s.performAll(some, s.Faults, copies)
 		if err != nil {
 			return false, err
 		}
@@ -152,17 +152,17 @@ func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 	return false, nil
 }
 
-// choose finds the script of a batch that has shown a lie which is of no single one, by halves.
+// choose finds the script of a batch that has shown a defect of no single one, by halves.
 // When neither half shows it again, as much as a script can have becomes one.
 func (s *shrinker) choose(batch []*script.Script) error {
-	for lies := true; lies && len(batch) > 1; {
-		lies = false
+	for shown := true; shown && len(batch) > 1; {
+		shown = false
 		for half := range slices.Chunk(batch, (len(batch)+1)/2) {
-			n, err := s.lying(half, s.Faults, 2)
+			n, err := s.performAll(half, s.Faults, 2)
 			if err != nil {
 				return err
 			}
-			if lies = slices.Max(n) > 0; lies {
+			if shown = slices.Max(n) > 0; shown {
 				batch = half
 				break
 			}

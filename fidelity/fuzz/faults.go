@@ -1,4 +1,4 @@
-package hunt
+package fuzz
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// Faults are what happens to the monitor while lives are performed. The zero value is none.
+// Faults are what happens to the monitor while processes are performed. The zero value is none.
 type Faults struct {
 	Ring    int           // bytes of a ring, or of the socket's buffer
 	Length  int           // events that a queue can hold
@@ -23,7 +23,7 @@ type Faults struct {
 	Offline Pulse         // the last CPU is away, in guests
 }
 
-// Pulse is something that is off for a time, then on for a time, until all lives have ended.
+// Pulse is something that is off for a time, then on for a time, until all processes have ended.
 type Pulse struct{ Off, On time.Duration }
 
 func (p Pulse) String() string { return fmt.Sprintf("%v+%v", p.Off, p.On) }
@@ -122,7 +122,7 @@ func randomFaults(rng *rand.Rand) (f Faults) {
 	}
 	if one(2) {
 		on := ms(400)
-		f.Stop = Pulse{ms(100) + on/4, on} // it serves the lives as well
+		f.Stop = Pulse{ms(100) + on/4, on} // it serves the processes as well
 	}
 	if one(4) && scenario.InGuest() { // a host has other work
 		f.Offline = Pulse{ms(200), ms(200)}

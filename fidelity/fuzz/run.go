@@ -1,4 +1,4 @@
-package hunt
+package fuzz
 
 import (
 	"bytes"
@@ -34,8 +34,8 @@ func (t *trial) run() (*result, error) {
 	cmd.Stdin = bytes.NewReader(in)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	cmd.WaitDelay = 10 * time.Second // a life that it leaves behind, if killed, may keep stderr
-	// A terminal's ^C is for the hunt alone, which ends after the trial.
+	cmd.WaitDelay = 10 * time.Second // one of its processes may keep stderr open
+	// A terminal's ^C is for the fuzzer alone, which ends after the trial.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -48,7 +48,7 @@ func (t *trial) run() (*result, error) {
 	defer timeout.Stop()
 	r := new(result)
 	values := json.NewDecoder(out)
-	err = values.Decode(new(struct{})) // the lives begin
+	err = values.Decode(new(struct{})) // the processes begin
 	if err == nil {
 		end := t.Faults.begin(cmd.Process.Pid)
 		err = values.Decode(new(struct{})) // they have ended

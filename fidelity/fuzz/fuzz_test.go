@@ -1,4 +1,4 @@
-package hunt
+package fuzz
 
 import (
 	"io"
@@ -17,11 +17,14 @@ import (
 )
 
 // defectEnv lets the monitors of trials have a defect.
-const defectEnv = "QUARK_HUNT_DEFECT"
+const defectEnv = "QUARK_FUZZ_DEFECT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(defectEnv) != "" {
 		damage = wrongNames
+	}
+	if os.Getenv(leakEnv) != "" {
+		leak = leakAll
 	}
 	Main()
 	os.Exit(m.Run())
@@ -48,16 +51,16 @@ func notShort(t *testing.T) {
 	}
 }
 
-// left returns the temporary directories of hunts.
+// left returns the temporary directories of fuzz runs.
 func left(t *testing.T) []string {
-	list, err := filepath.Glob(filepath.Join(os.TempDir(), "quark-hunt-*"))
+	list, err := filepath.Glob(filepath.Join(os.TempDir(), "quark-fuzz-*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return list
 }
 
-// That no script can be written is said before anything is performed, not when there is one.
+// That no script can be written is reported before anything is performed, not when there is one.
 func TestNoDirectory(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -78,9 +81,9 @@ func TestNoDirectory(t *testing.T) {
 	}
 }
 
-// A hunt performs lives and judges them, and finds no lie where nothing is lost. What the proc
-// connector says after many losses is not free of them yet, and is in the log.
-func TestHunt(t *testing.T) {
+// A run performs processes and scores them, and finds no defect where nothing is lost. What the
+// proc connector reports after many losses is not free of them yet, and is in the log.
+func TestRun(t *testing.T) {
 	asRoot(t)
 	notShort(t)
 	for name, faults := range map[string]bool{"without faults": false, "with faults": true} {
@@ -94,16 +97,16 @@ func TestHunt(t *testing.T) {
 				if r.Lost > 0 {
 					report = t.Logf
 				}
-				report("%s lied in %d of %d performances, with faults %q:\n%s\n%s", f.Backend, f.Again, f.Of, f.Faults, f.Script, strings.Join(f.Findings, "\n"))
+				report("%s: a defect in %d of %d performances, with faults %q:\n%s\n%s", f.Backend, f.Again, f.Of, f.Faults, f.Script, strings.Join(f.Findings, "\n"))
 			}
-			if r.Lives < 50 || len(r.Operations) == 0 || len(r.Pairs) == 0 {
+			if r.Processes < 50 || len(r.Operations) == 0 || len(r.Pairs) == 0 {
 				t.Error(r)
 			}
 		})
 	}
 }
 
-// What hunts have found is not found again.
+// What fuzz runs have found is not found again.
 func TestFound(t *testing.T) {
 	asRoot(t)
 	paths, err := filepath.Glob("testdata/*.script")
@@ -142,15 +145,15 @@ func TestFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, again := range list {
-				for backend, n := range again.Lies {
-					t.Errorf("%s: %s lied in %d of %d performances: %s", paths[i], backend, n, times, strings.Join(again.Findings[backend], "\n"))
+				for backend, n := range again.Defects {
+					t.Errorf("%s: %s had a defect in %d of %d performances: %s", paths[i], backend, n, times, strings.Join(again.Findings[backend], "\n"))
 				}
 			}
 		})
 	}
 }
 
-// A defect between the source and the judge is found, shrunk, written, and seen again.
+// A defect between the source and the scorer is found, shrunk, written, and seen again.
 func TestDefectIsFound(t *testing.T) {
 	asRoot(t)
 	notShort(t)
@@ -173,14 +176,14 @@ func TestDefectIsFound(t *testing.T) {
 	if f.Again < f.Of/2 || strings.Count(f.Script.String(), "\n") > 2 {
 		t.Error("not the shortest script")
 	}
-	if !strings.Contains(string(b), "# Found by quark-fidelity hunt --seed 1,") || !strings.Contains(string(b), ": comm is \"") {
+	if !strings.Contains(string(b), "# Found by quark-fidelity fuzz --seed 1,") || !strings.Contains(string(b), ": comm is \"") {
 		t.Error("the file does not say what was found")
 	}
 	list, err := Rerun([]string{f.Path}, 10, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list[0].Lies[f.Backend] == 0 {
+	if list[0].Defects[f.Backend] == 0 {
 		t.Errorf("not seen again: %+v", list[0])
 	}
 	if list := left(t); len(list) > 0 {
@@ -191,13 +194,13 @@ func TestDefectIsFound(t *testing.T) {
 // What cannot be made smaller, as a performance fails, is written as it is.
 func TestShrinkingFails(t *testing.T) {
 	o := Options{Seed: 7, Dir: t.TempDir(), Progress: io.Discard}
-	h := &hunter{Options: o, dir: filepath.Join(o.Dir, "missing")}
+	f := &fuzzer{Options: o, dir: filepath.Join(o.Dir, "missing")}
 	s, err := script.Parse("process\n  fork\n    yield\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.find([]*script.Script{s}, Faults{}, lie{Backend: "cnproc", Findings: []string{"659: EXEC was not seen"}}, 3)
-	path := filepath.Join(o.Dir, "hunt-7-3.script")
+	_, err = f.find([]*script.Script{s}, Faults{}, defect{Backend: "cnproc", Findings: []string{"659: EXEC was not seen"}}, 3)
+	path := filepath.Join(o.Dir, "fuzz-7-3.script")
 	if err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("the error is %v, without %s", err, path)
 	}
@@ -207,8 +210,8 @@ func TestShrinkingFails(t *testing.T) {
 	}
 }
 
-// A script is not shrunk to one that lies in another way.
-func TestKindOfLie(t *testing.T) {
+// A script is not shrunk to one with another defect.
+func TestKindOfDefect(t *testing.T) {
 	f := Finding{kind: kindOf("17: EXIT: cmdline is \"a\\n\" (reported), not \"b\"")}
 	for text, want := range map[string]bool{
 		`234: EXIT: cmdline is "c 1" "d" (carried), not "e"`: true,
@@ -217,7 +220,7 @@ func TestKindOfLie(t *testing.T) {
 		`17: EXIT: cmdline is unknown`:                       false,
 		`17: EXIT at 1234 did not happen`:                    false,
 	} {
-		if got := f.same(lie{Findings: []string{"another", text}}); got != want {
+		if got := f.same(defect{Findings: []string{"another", text}}); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}

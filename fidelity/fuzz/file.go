@@ -1,4 +1,4 @@
-package hunt
+package fuzz
 
 import (
 	"fmt"
@@ -18,10 +18,10 @@ const (
 
 // write writes the file of a finding, which Rerun performs.
 func (f *Finding) write(o *Options) error {
-	f.Path = filepath.Join(o.Dir, fmt.Sprintf("hunt-%d-%d.script", o.Seed, f.Number))
+	f.Path = filepath.Join(o.Dir, fmt.Sprintf("fuzz-%d-%d.script", o.Seed, f.Number))
 	kernel, _ := kernelversion.Running()
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Found by quark-fidelity hunt --seed %d, script %d, on Linux %s.\n", o.Seed, f.Number, kernel)
+	fmt.Fprintf(&b, "# Found by quark-fidelity fuzz --seed %d, script %d, on Linux %s.\n", o.Seed, f.Number, kernel)
 	fmt.Fprintf(&b, "# Seen in %d of %d performances of this script, which is what is left of it:\n", f.Again, f.Of)
 	for _, text := range f.Findings {
 		fmt.Fprintf(&b, "#   %s\n", strings.ReplaceAll(text, "\n", " "))
@@ -58,8 +58,8 @@ func load(path string) (s saved, err error) {
 }
 
 // Rerun performs the scripts of files times times, with the faults that the files name, and returns
-// the lies by performance, of each file. Those with the same faults are performed together. Without
-// backends in o those are all that can be opened.
+// the defects of each file by performance. Scripts with the same faults are performed together. It
+// uses all backends that can be opened if o names none.
 func Rerun(paths []string, times int, o Options) ([]*Again, error) {
 	o.setDefaults()
 	all := make([]saved, len(paths))
@@ -73,23 +73,23 @@ func Rerun(paths []string, times int, o Options) ([]*Again, error) {
 			groups = append(groups, all[i].faults)
 		}
 	}
-	dir, err := os.MkdirTemp("", "quark-hunt-")
+	dir, err := os.MkdirTemp("", "quark-fuzz-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	h := &hunter{Options: o, dir: dir}
+	f := &fuzzer{Options: o, dir: dir}
 	list := make([]*Again, len(paths))
-	for _, f := range groups {
+	for _, faults := range groups {
 		var scripts []*script.Script
 		var of []*Again
 		for i, s := range all {
-			if s.faults == f {
-				list[i] = &Again{Lies: make(map[string]int), Findings: make(map[string][]string)}
+			if s.faults == faults {
+				list[i] = &Again{Defects: make(map[string]int), Findings: make(map[string][]string)}
 				scripts, of = append(scripts, s.script), append(of, list[i])
 			}
 		}
-		r, err := h.try(o.Backends, slices.Repeat(scripts, times), f)
+		r, err := f.try(o.Backends, slices.Repeat(scripts, times), faults)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", paths, err)
 		}
@@ -103,20 +103,20 @@ func Rerun(paths []string, times int, o Options) ([]*Again, error) {
 // add adds what a trial showed of the scripts that are the file's.
 func (a *Again) add(r *result, own func(script int) bool) {
 	a.Absent, a.Lost = r.Absent, r.Lost
-	for _, l := range r.Lies {
-		if !own(l.Script) {
+	for _, d := range r.Defects {
+		if !own(d.Script) {
 			continue
 		}
-		if a.Lies[l.Backend]++; a.Lies[l.Backend] == 1 {
-			a.Findings[l.Backend] = l.Findings
+		if a.Defects[d.Backend]++; a.Defects[d.Backend] == 1 {
+			a.Findings[d.Backend] = d.Findings
 		}
 	}
 }
 
-// Again is what came of performing a script again.
+// Again is the result of performing a script again.
 type Again struct {
-	Absent   []string            // backends that can't be opened, and why
+	Absent   []string            // backends that cannot be opened, and why
 	Lost     uint64              // by all that was performed with it
-	Lies     map[string]int      // of each backend that lied, in how many performances
+	Defects  map[string]int      // in how many performances, by backend
 	Findings map[string][]string // of the first of them
 }

@@ -1,0 +1,170 @@
+package fuzz
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// leakEnv lets the resident monitor leak memory, a descriptor and a goroutine with each sample.
+const leakEnv = "QUARK_FUZZ_LEAK"
+
+var kept [][]byte
+
+func leakAll() {
+	block := make([]byte, 3<<20)
+	for i := range block {
+		block[i] = 1
+	}
+	kept = append(kept, block)
+	unix.Open("/dev/null", unix.O_RDONLY, 0)
+	go func() { select {} }()
+}
+
+func TestGrown(t *testing.T) {
+	hour := func(f func(i int64) int64) (values []int64) {
+		for i := range int64(60) {
+			values = append(values, f(i))
+		}
+		return values
+	}
+	const mib = 1 << 20
+	for _, tt := range []struct {
+		test, name string
+		values     []int64
+		want       string
+	}{
+		{"constant", descriptors, []int64{7, 7, 7, 7, 7, 7, 7, 7}, ""},
+		{"too few samples", descriptors, []int64{1, 2, 3, 4, 5, 6, 7}, ""},
+		{"grows in the first quarter", descriptors, []int64{1, 5, 7, 7, 7, 7, 7, 7}, ""},
+		{"comes and goes", goroutines, []int64{7, 7, 9, 7, 9, 7, 9, 7}, ""},
+		{"shrinks", goroutines, []int64{7, 7, 9, 9, 8, 8, 7, 7}, ""},
+		{"one each time", descriptors, []int64{1, 2, 3, 4, 5, 6, 7, 8}, "descriptors: 3, then 7"},
+		{"one in all", goroutines, []int64{7, 7, 7, 7, 7, 8, 8, 8}, "goroutines: 7, then 8"},
+		{"one in an hour", descriptors, hour(func(i int64) int64 { return 40 + i/35 }), "descriptors: 40, then 41"},
+		{"memory within the limit", memory, hour(func(i int64) int64 { return 100*mib + i*mib/8 }), ""},
+		{"memory over the limit", memory, hour(func(i int64) int64 { return 100*mib + i*mib/2 }), "anonymous memory: 112721920, then 128450560"},
+		{"peaks of memory", memory, hour(func(i int64) int64 { return 50*mib + i%7/6*40*mib }), ""},
+		{"table within the limit", tableOf + "ebpf", hour(func(i int64) int64 { return i }), ""},
+		{"table over the limit", tableOf + "ebpf", hour(func(i int64) int64 { return 3 * i }), "ended processes in the table of ebpf: 45, then 135"},
+	} {
+		var samples []Sample
+		for i, v := range tt.values {
+			samples = append(samples, Sample{After: time.Duration(i) * time.Minute, Values: map[string]int64{tt.name: v}})
+		}
+		if got := strings.Join(Grown(samples), "; "); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.test, got, tt.want)
+		}
+	}
+}
+
+func TestOpenDescriptors(t *testing.T) {
+	before, err := openDescriptors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if n, err := openDescriptors(); err != nil || n != before+1 {
+		t.Errorf("%d descriptors, %v; want %d", n, err, before+1)
+	}
+}
+
+// An ended process stays in the table if its EXIT does not come.
+func TestEndedIn(t *testing.T) {
+	m := enginetest.NewMachine() // of whose processes none exists here
+	parent := m.Running("/bin/sh")
+	parent.Fork().Exit(0)
+	m.Sleep(time.Minute)
+	parent.SetComm("later")
+	m.Sleep(time.Minute)
+	parent.SetComm("again")
+	q, err := quark.New(m, quark.Options{HoldTime: 10 * time.Millisecond, CacheGraceTime: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	for ev, err := range q.Events(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := endedIn(q); ev.Events.Has(quark.EventExit) && n != 3 {
+			t.Errorf("%d ended processes at the EXIT, want 3", n)
+		}
+	}
+	if n := endedIn(q); n != 2 {
+		t.Errorf("%d ended processes after the grace time, want those without an EXIT, 2", n)
+	}
+}
+
+// sampleLimit ends a run after so many lines of samples.
+type sampleLimit struct {
+	bytes.Buffer
+	left int
+	end  context.CancelFunc
+}
+
+func (l *sampleLimit) Write(b []byte) (int, error) {
+	if l.left -= bytes.Count(b, []byte("resident monitor:")); l.left <= 0 {
+		l.end()
+	}
+	return l.Buffer.Write(b)
+}
+
+// A resident monitor that leaks is found, and one that does not is not. With so short a rest the
+// tables hold what has just ended, so that they are not compared.
+func TestLeakIsFound(t *testing.T) {
+	asRoot(t)
+	for value, want := range map[string][]string{"": nil, "1": {memory, descriptors, goroutines}} {
+		t.Run("leak="+value, func(t *testing.T) {
+			t.Setenv(leakEnv, value)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			lines := &sampleLimit{left: fewest + 1, end: cancel}
+			r, err := Run(ctx, Options{Every: time.Millisecond, Rest: time.Millisecond, Batch: 1, Backends: backends.CNProc, Dir: t.TempDir(), Progress: lines})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s%q", lines, r.Grown)
+			grown := slices.DeleteFunc(r.Grown, func(s string) bool { return strings.HasPrefix(s, tableOf) })
+			for _, name := range want {
+				if !slices.ContainsFunc(grown, func(s string) bool { return strings.HasPrefix(s, name+": ") }) {
+					t.Errorf("%s is missing in %q", name, grown)
+				}
+			}
+			if len(r.Samples) < fewest || len(grown) != len(want) {
+				t.Errorf("%d samples, grown: %q", len(r.Samples), grown)
+			}
+		})
+	}
+}
+
+// TestResidentEnds: the resident monitor ends when its input does, and reports an error of it.
+func TestResidentEnds(t *testing.T) {
+	in, err := json.Marshal(residentOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := serveSamples(strings.NewReader(string(in)+"\n{}\n"), &out); err != nil || !strings.Contains(out.String(), goroutines) {
+		t.Errorf("%q, %v", &out, err)
+	}
+	if err := serveSamples(strings.NewReader(string(in)+"\nx"), io.Discard); err == nil {
+		t.Error("a request that is none is accepted")
+	}
+}
