@@ -131,7 +131,7 @@ func TestFillWritesAll(t *testing.T) {
 	var tab table
 	p := &process{context: &noContext, image: &noImage, doubts: &noDoubts}
 	var fresh, used Process
-	poison(reflect.ValueOf(&used).Elem())
+	fillNonzero(reflect.ValueOf(&used).Elem())
 	tab.fill(&fresh, p)
 	tab.fill(&used, p)
 	if !reflect.DeepEqual(fresh, used) {
@@ -139,14 +139,14 @@ func TestFillWritesAll(t *testing.T) {
 	}
 }
 
-// poison makes no member of v zero.
-func poison(v reflect.Value) {
+// fillNonzero makes no member of v zero.
+func fillNonzero(v reflect.Value) {
 	// By address, also members that are not exported can be set.
 	v = reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			poison(v.Field(i))
+			fillNonzero(v.Field(i))
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))

@@ -44,8 +44,7 @@
 //
 // tree == PID is of the process that has the pid at the start, or else of the first one that gets
 // it, and of all its descendants, also after its end. For processes of before the start descent is
-// by the parent that they have at the start. poison == N is of processes to which a rule gave that
-// tag.
+// by the parent that they have at the start.
 //
 // A value is a word, or a text in quotes: in "..." \" \\ \n \r \t and \xHH are as in Go, in '...'
 // nothing is special. Words have no blank, quote, parenthesis, comma, backslash nor any of = ! < >
@@ -69,19 +68,14 @@
 // A file of rules has one a line. A backslash before the end of a line continues it, and # begins
 // a comment.
 //
-//	poison 7 on process.exe /usr/sbin/sshd
-//	pass on poison 7 process.uid 0
+//	pass on process.exe /usr/sbin/sshd process.uid 0
 //	drop if exit and not failed
 //	drop on any
 //
 // The first pass or drop whose conditions are true decides; an event that none decides on passes.
 // After "on" stand "any" or conditions which must all be true: process.pid, process.ppid,
-// process.uid, process.gid, process.sid and poison with a number, process.exe with a path, in
-// which one * stands for any characters with slashes. After "if" stands an expression. poison N
-// tags the process, in place of a tag that it has, and the next rules are looked at; the children
-// that it has from then on inherit the tag. At the start a tag is given where the rule is true of
-// what is known then, and the children of then inherit it too. A tag holds from the beginning of
-// the event, which may have been joined. Where conditions are unknown the next rules are looked at
-// as well: an event is dropped only if all that may decide on it drop it, and passes as unsure if
-// some do.
+// process.uid, process.gid and process.sid with a number, process.exe with a path, in which one *
+// stands for any characters with slashes. After "if" stands an expression. Where conditions are
+// unknown the next rules are looked at as well: an event is dropped only if all that may decide on
+// it drop it, and passes as unsure if some do.
 package filter

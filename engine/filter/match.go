@@ -71,10 +71,11 @@ type (
 		carried bool
 	}
 
-	// markTerm is true if the process has one of the marks, or with none if it has none.
-	markTerm struct {
-		marks []mark
-		none  bool
+	// treeTerm is true if the process is in the tree of one of these pids, or with none if it is
+	// in none.
+	treeTerm struct {
+		pids []uint32
+		none bool
 	}
 )
 
@@ -86,12 +87,6 @@ type patterns struct {
 	texts []string
 	globs []glob.Glob
 	none  bool
-}
-
-// mark is what a filter notes of a process: that it is in the tree of a pid, or the tag of a rule.
-type mark struct {
-	tree bool
-	n    uint64
 }
 
 func (all allOf) eval(m *Matcher, ev *engine.Event) truth {
@@ -257,10 +252,10 @@ func (s stateTerm) eval(_ *Matcher, ev *engine.Event) truth {
 var ofPrograms = engine.SetOf(engine.FieldFilename, engine.FieldCmdline, engine.FieldExecutable, engine.FieldExecPath,
 	engine.FieldEnviron, engine.FieldPrivileges)
 
-func (t *markTerm) eval(m *Matcher, ev *engine.Event) truth {
+func (t *treeTerm) eval(m *Matcher, ev *engine.Event) truth {
 	var bits uint32
-	for _, k := range t.marks {
-		bits |= m.bit(k)
+	for _, pid := range t.pids {
+		bits |= 1 << slices.Index(m.trees, pid)
 	}
 	switch marks := &ev.Process.Marks; {
 	case marks.Set&bits != 0:
@@ -275,7 +270,7 @@ func (t *markTerm) eval(m *Matcher, ev *engine.Event) truth {
 type Filter struct {
 	conditions []node
 	rules      [][]rule
-	marks      []mark
+	trees      []uint32 // pids; a process in a tree has the mark of its index
 	variables  []string
 }
 
@@ -300,31 +295,30 @@ func And(filters ...*Filter) *Filter {
 		}
 		all.conditions = append(all.conditions, f.conditions...)
 		all.rules = append(all.rules, f.rules...)
-		all.note(f.marks...)
+		all.addTrees(f.trees...)
 		all.variables = append(all.variables, f.variables...)
 	}
 	return all
 }
 
-// note makes marks some of the filter's.
-func (f *Filter) note(marks ...mark) {
-	for _, k := range marks {
-		if !slices.Contains(f.marks, k) {
-			f.marks = append(f.marks, k)
+// addTrees adds the trees of pids that the filter does not have yet.
+func (f *Filter) addTrees(pids ...uint32) {
+	for _, pid := range pids {
+		if !slices.Contains(f.trees, pid) {
+			f.trees = append(f.trees, pid)
 		}
 	}
 }
 
-// maxMarks is how many marks a process can have.
-const maxMarks = 32
+// maxTrees is how many marks a process can have.
+const maxTrees = 32
 
 // Matcher applies a filter to the events of one queue, of which it remembers which process is the
 // root of a tree.
 type Matcher struct {
 	*Filter
 	clock  *engine.Clock
-	tags   uint32 // the bits of tags
-	rooted uint32 // the bits of trees whose root was there
+	rooted uint32 // the marks of trees whose root was there
 
 	cached bool
 	cgroup string
@@ -334,29 +328,21 @@ type Matcher struct {
 }
 
 // Matcher returns a matcher for a queue with that clock. It is an error if the filter has more than
-// 32 trees and tags.
+// 32 trees.
 func (f *Filter) Matcher(clock *engine.Clock) (*Matcher, error) {
 	m := &Matcher{Filter: f, clock: clock}
-	if len(f.marks) > maxMarks {
-		return nil, errors.New("the filter names more than 32 trees and poisons")
-	}
-	for i, k := range f.marks {
-		if !k.tree {
-			m.tags |= 1 << i
-		}
+	if len(f.trees) > maxTrees {
+		return nil, errors.New("the filter names more than 32 trees")
 	}
 	return m, nil
 }
-
-// bit returns the bit of a mark.
-func (m *Matcher) bit(k mark) uint32 { return 1 << slices.Index(m.marks, k) }
 
 // Judge decides on an event, for [engine.Options.Judge].
 func (m *Matcher) Judge(ev *engine.Event) engine.Verdict {
 	p := ev.Process
 	if !ev.Thread {
-		for i, k := range m.marks {
-			if k.tree && k.n == uint64(p.PID) && m.rooted&(1<<i) == 0 {
+		for i, pid := range m.trees {
+			if pid == p.PID && m.rooted&(1<<i) == 0 {
 				m.rooted |= 1 << i
 				p.Marks.Set |= 1 << i
 				p.Marks.Maybe &^= 1 << i

@@ -145,8 +145,8 @@ func (p *parser) term() node {
 		return threadTerm{}
 	case "known", "carried":
 		return p.state(t.text == "carried")
-	case "tree", "poison":
-		return p.marks(t.text == "tree")
+	case "tree":
+		return p.tree()
 	}
 	if f := p.field(t.text); f != nil {
 		return f.term(p, t.text)
@@ -157,7 +157,7 @@ func (p *parser) term() node {
 
 var (
 	keywords = []string{"and", "or", "not"}
-	flags    = []string{"failed", "thread", "known", "carried", "tree", "poison"}
+	flags    = []string{"failed", "thread", "known", "carried", "tree"}
 )
 
 func isKeyword(word string) bool { return slices.Contains(keywords, word) }
@@ -220,16 +220,11 @@ func (p *parser) values(f func(*token)) {
 	}
 }
 
-func (p *parser) marks(tree bool) node {
-	name := map[bool]string{true: "tree", false: "poison"}[tree]
-	m := &markTerm{none: p.operator(name, "==", "!=") == "!="}
-	most := uint64(math.MaxUint64)
-	if tree {
-		most = math.MaxUint32
-	}
-	p.values(func(t *token) { m.marks = append(m.marks, mark{tree, p.number(t, 1, most)}) })
-	p.filter.note(m.marks...)
-	return m
+func (p *parser) tree() node {
+	t := &treeTerm{none: p.operator("tree", "==", "!=") == "!="}
+	p.values(func(v *token) { t.pids = append(t.pids, uint32(p.number(v, 1, math.MaxUint32))) })
+	p.filter.addTrees(t.pids...)
+	return t
 }
 
 func (f *numberField) term(p *parser, name string) node {

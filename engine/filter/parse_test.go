@@ -81,7 +81,7 @@ func TestGoodExpressions(t *testing.T) {
 	for _, source := range []string{
 		`exec and uid != 0 and exe ~ "/tmp/**"`, "not not exec", "failed # those\n or thread", "signal == (SIGKILL, TERM, 6)",
 		"login_uid != unset", "container == '' and pod != x", "entry == (container, sshd)", "duration >= 1h2m and exit_code > 127",
-		"tree == (1, 4711) or poison != 18446744073709551615", "comm == \"\" or exec", "core_dump or gone or setproctitle",
+		"tree == (1, 4711) or tree != 4294967295", "comm == \"\" or exec", "core_dump or gone or setproctitle",
 		"cpu_time > 1.5s or write_bytes >= 10M or peak_rss < 4096", "errno == (ENOENT, 13) and failed_path ~ '/opt/**'",
 		"exe_flags == (set_uid, removed) and exe_device != 8:1 and exe_inode == 18446744073709551615 and tty == 0:0", "privileges != none",
 		"env.LD_PRELOAD ~ '*' or env.A=='' or carried env.A", "entity_id == 'ab' and ns_pid == 1",
@@ -130,8 +130,8 @@ func TestAnd(t *testing.T) {
 	if And(nil, nil) != nil {
 		t.Error("a filter of nothing")
 	}
-	a, errA := Parse("tree == 5 or poison == 1")
-	b, errB := ParseRules("poison 1 on process.pid 6\npoison 2 on process.pid 7\ndrop on process.pid 8")
+	a, errA := Parse("tree == (5, 6)")
+	b, errB := ParseRules("pass if tree == 6\ndrop on process.pid 8")
 	if errA != nil || errB != nil {
 		t.Fatal(errA, errB)
 	}
@@ -175,7 +175,7 @@ func TestMatcherDoesNotAllocate(t *testing.T) {
 	f, err := Parse(`exec and uid != 0 and (exe ~ ("/tmp/**", "/**/*x[a-z]?") or argv ~ "*secret*" or container ~ "ab*" or
 		duration > 1s or tree == 7 or entry == init or not known cwd and not failed or
 		entity_id ~ "a*" or env.A ~ "*x" or privileges == set_uid or errno == ENOENT or peak_rss > 1M or exe_device == 8:1)`)
-	rules, err2 := ParseRules("poison 3 on process.exe /bin/*\npass if poison == 3 and exit\ndrop on process.uid 77")
+	rules, err2 := ParseRules("pass if tree == 3 and exit\ndrop on process.uid 77")
 	if err2 != nil {
 		t.Fatal(err2)
 	}

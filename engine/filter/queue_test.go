@@ -106,23 +106,6 @@ func TestTree(t *testing.T) {
 	check(t, lines, "6 FORK+EXIT")
 	lines, _ = run(t, make(), "tree == 5", engine.Options{}) // a process of later
 	check(t, lines, "5 FORK", "7 FORK+EXIT")
-	lines, _ = run(t, make(), "poison 9 on process.pid 2\npass on poison 9\ndrop on any", engine.Options{})
-	check(t, lines, "4 FORK", "2 EXIT", "5 FORK", "4 EXIT", "7 FORK+EXIT")
-}
-
-// A tag is inherited by children of later alone, replaces another, and is looked at by later rules.
-func TestPoison(t *testing.T) {
-	m := enginetest.NewMachine()
-	sh := m.Running("/bin/sh")
-	before := sh.Fork()
-	sh.Exec("/bin/login")
-	after := sh.Fork()
-	before.SetUID(1)
-	after.SetUID(2)
-	after.Fork().Exec("/bin/su").Exit(0)
-	lines, _ := run(t, m, "poison 1 on process.exe /bin/login\npoison 2 on process.exe /bin/su\ndrop on poison 1\npass on any\n",
-		engine.Options{Matrix: new(engine.Matrix)})
-	check(t, lines, "3 FORK", "3 ID_CHANGE", "5 EXEC", "5 EXIT")
 }
 
 // Neither a gap nor what is said of it is ever left out.

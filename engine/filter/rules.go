@@ -10,18 +10,9 @@ import (
 
 // rule is a line of a file of rules.
 type rule struct {
-	action    action
-	tag       mark // of poison
+	drop      bool // else the event passes
 	condition node
 }
-
-type action uint8
-
-const (
-	pass action = iota
-	drop
-	poison
-)
 
 // decide applies rules to an event.
 func (m *Matcher) decide(rules []rule, ev *engine.Event) engine.Verdict {
@@ -29,18 +20,11 @@ func (m *Matcher) decide(rules []rule, ev *engine.Event) engine.Verdict {
 	for i := range rules {
 		r := &rules[i]
 		t := r.condition.eval(m, ev)
-		switch {
-		case t == no:
-		case r.action == poison:
-			// What a process was before the start is not known anyway.
-			if t == yes || ev.Events != 0 {
-				m.poison(&ev.Process.Marks, m.bit(r.tag), t)
-			}
-		default:
-			mayPass, mayDrop = mayPass || r.action == pass, mayDrop || r.action == drop
-			decided = t == yes
+		if t == no {
+			continue
 		}
-		if decided {
+		mayPass, mayDrop = mayPass || !r.drop, mayDrop || r.drop
+		if decided = t == yes; decided {
 			break
 		}
 	}
@@ -51,18 +35,6 @@ func (m *Matcher) decide(rules []rule, ev *engine.Event) engine.Verdict {
 		return engine.VerdictDrop
 	}
 	return engine.VerdictPass
-}
-
-// poison gives a process a tag, in place of others, or makes it unknown whether it has it.
-func (m *Matcher) poison(marks *engine.Marks, tag uint32, t truth) {
-	switch had := marks.Set & m.tags; {
-	case t == yes:
-		marks.Set = marks.Set&^m.tags | tag
-		marks.Maybe &^= m.tags
-	case had != tag:
-		marks.Set &^= had
-		marks.Maybe |= had | tag
-	}
 }
 
 // ParseRules compiles a file of rules. The error is an *[Error].
@@ -88,11 +60,9 @@ func (p *parser) rule() (r rule) {
 	switch t := p.word(); {
 	case t.is("pass"):
 	case t.is("drop"):
-		r.action = drop
-	case t.is("poison"):
-		r.action, r.tag = poison, p.tag()
+		r.drop = true
 	default:
-		p.fail(t.at, "%s is no action: a rule begins with pass, drop or poison", &t)
+		p.fail(t.at, "%s is no action: a rule begins with pass or drop", &t)
 	}
 	switch t := p.word(); {
 	case t.is("if"):
@@ -104,14 +74,6 @@ func (p *parser) rule() (r rule) {
 		r.condition = p.matches()
 	}
 	return r
-}
-
-// tag parses the number of a tag.
-func (p *parser) tag() mark {
-	t := p.word()
-	k := mark{n: p.number(&t, 1, math.MaxUint64)}
-	p.filter.note(k)
-	return k
 }
 
 // matches parses what follows "on".
@@ -129,8 +91,6 @@ func (p *parser) matches() node {
 				p.fail(t.at, "nothing goes with any, so %s can't follow it", &t)
 			}
 			return anyTerm{}
-		case t.is("poison"):
-			all = append(all, &markTerm{marks: []mark{p.tag()}})
 		case t.is("process.exe"):
 			all = append(all, p.path())
 		case t.is("process.pid"), t.is("process.ppid"), t.is("process.uid"), t.is("process.gid"), t.is("process.sid"):
@@ -144,7 +104,7 @@ func (p *parser) matches() node {
 		case t.is("file.path"):
 			p.fail(t.at, "quark has no events of files")
 		default:
-			p.fail(t.at, "%s is no condition: choose from any, process.pid, process.ppid, process.uid, process.gid, process.sid, process.exe, poison", &t)
+			p.fail(t.at, "%s is no condition: choose from any, process.pid, process.ppid, process.uid, process.gid, process.sid, process.exe", &t)
 		}
 	}
 }

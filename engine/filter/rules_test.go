@@ -9,10 +9,10 @@ import (
 )
 
 var goodRules = []string{
-	"", "\n\n", "# nothing", "pass on any", "drop on any # all", "poison 18446744073709551615 on any",
+	"", "\n\n", "# nothing", "pass on any", "drop on any # all",
 	"drop on process.pid 1", "pass on process.ppid 4294967295", "drop on process.uid 0", "drop on process.gid 0", "drop on process.sid 0",
 	"drop on process.exe /bin/true", "drop on process.exe \"/with blank/*\"", "drop on process.exe *", "drop on process.exe /a*b",
-	"drop on process.exe /with\\ blank/*", "pass on poison 5", "drop on process.pid 1 \\\n  process.uid 2", "pass \\\r\n on \\\n any\r\n drop on any",
+	"drop on process.exe /with\\ blank/*", "drop on process.pid 1 \\\n  process.uid 2", "pass \\\r\n on \\\n any\r\n drop on any",
 	"pass if exec and exe ~ '/tmp/*.sh'\ndrop if not exec", "pass on any\ndrop on any", `drop on process.exe "any"`, "drop on process.exe /a=b(c)~!",
 	"drop on process.exe /a#b",
 }
@@ -41,9 +41,6 @@ var badRules = []struct{ source, want string }{
 	{"drop on process.exe " + strings.Repeat("x", 5000), "line 1, column 21: longer than 4096 bytes"},
 	{`drop on process.exe "/bin/true`, "line 1, column 21: the quote is not closed in its line"},
 	{"drop on file.path /etc/passwd", "line 1, column 9: quark has no events of files"},
-	{"poison on any", `line 1, column 8: a number from 1 to 18446744073709551615 is expected, not "on"`},
-	{"poison 0 on any", `line 1, column 8: a number from 1`},
-	{"drop on poison 0", `line 1, column 16: a number from 1`},
 	{"drop if", "line 1, column 8: a kind of event or a field is expected, not the end"},
 	{"drop on any\n\n  drop if exec and\npass on any", "line 3, column 19: a kind of event or a field is expected, not the end"},
 	{`drop on process.exe /a"b`, `line 1, column 23: '"' is not expected in a word`},
@@ -80,9 +77,6 @@ func TestRulesOfTheUnknown(t *testing.T) {
 		{"pass if uid == 0 or uid == 33\ndrop if known uid", p, p, p},
 		{"pass on process.uid 0 process.exe /bin/*\ndrop on any", p, d, u},
 		{"pass on process.uid 0 process.exe /sbin/*\ndrop on any", d, d, d},
-		{"poison 4 on process.uid 0\ndrop on poison 4", d, p, u},
-		{"poison 4 on any\npoison 5 on process.uid 0\ndrop on poison 4", p, d, u},
-		{"poison 4 on any\npoison 4 on process.uid 0\ndrop on poison 4", d, d, d},
 	} {
 		f, err := ParseRules(c.rules)
 		m := matcher(t, f, err)
