@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clean stops the program and removes all that [EnsureRunning] has pinned or mounted, in version 0
-// too. It returns ErrNotRunning if there is nothing to remove. If the directory has anything else
-// in it Clean removes nothing and returns ErrForeign.
+// Clean stops the program and removes all that [EnsureRunning] has pinned or mounted. It returns
+// ErrNotRunning if there is nothing to remove. If the directory has anything else in it Clean
+// removes nothing and returns ErrForeign.
 func Clean(bpffsRoot string) error {
 	if err := newPinDir(bpffsRoot).clean(); err != nil {
 		return fmt.Errorf("clean %s: %w", bpffsRoot, err)
@@ -39,7 +39,7 @@ func (p *pinDir) clean() error {
 	case !yes:
 		return ErrNotRunning
 	}
-	_, newest, err := p.survey()
+	newest, err := p.survey()
 	if err != nil {
 		return err
 	}
@@ -57,11 +57,7 @@ func (p *pinDir) clean() error {
 		}
 		paths = append(paths, p.pins)
 	}
-	for _, name := range oldNames {
-		paths = append(paths, p.pathOf(name))
-	}
-	err = unpin(p.dir, append(links, p.pathOf(oldLink)), func() error { return removeAll(paths) })
-	if err != nil {
+	if err := unpin(p.dir, links, func() error { return removeAll(paths) }); err != nil {
 		return err
 	}
 	// EINVAL: it is no mount point, but on the file system of the root.

@@ -82,10 +82,9 @@
 // # Versions
 //
 // The pinned maps outlive the program that made them, so their layout has a version, and each
-// version has a directory. EnsureRunning imports the state of version 0 (embedshim's pkg/exitsnoop)
-// and removes it; what could not be imported is ErrLost. If a newer version is there the error is
-// ErrNewerVersion. EnsureRunning adds the maps and programs of trees to pins that lack them, and
-// the programs that run go on.
+// version has a directory. If a newer version is there the error is ErrNewerVersion. EnsureRunning
+// adds the maps and programs of trees to pins that lack them, and the programs that run go on.
+// Pins of another program, such as embedshim's pkg/exitsnoop, are ErrForeign.
 //
 // exitsnoop needs Linux 5.8 with BTF, or BTF in [Options], and CAP_SYS_ADMIN to mount a BPF file
 // system and to verify the pins.

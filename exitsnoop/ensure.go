@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -17,7 +18,8 @@ type Setup struct {
 	// Started is set if the program did not run before, Repaired if a pin was missing.
 	Started, Repaired bool
 
-	// Tasks and Events count the traced processes and the exits imported from an older version.
+	// Tasks and Events count the traced processes and the exits imported from an older version
+	// of the layout. There is none yet, so both are 0.
 	Tasks, Events int
 
 	// Lost counts the traces whose process had ended without a record. They are [ErrLost] now.
@@ -31,8 +33,8 @@ type Setup struct {
 // call EnsureRunning at the same time.
 //
 // After an error everything is as it was before. The error is one of ErrNotDirectory, ErrNoBPFFS,
-// ErrReadOnly, ErrForeign, ErrShape, ErrNewerVersion, ErrLocked, ErrPermission, ErrUnsupported and
-// ErrFull (the records of an older version do not fit into the maps), or the kernel's.
+// ErrReadOnly, ErrForeign, ErrShape, ErrNewerVersion, ErrLocked, ErrPermission and ErrUnsupported,
+// or the kernel's.
 func EnsureRunning(bpffsRoot string) error {
 	_, err := EnsureRunningWith(bpffsRoot, Options{})
 	return err
@@ -74,19 +76,10 @@ func (e *ensurer) run() (err error) {
 	if err := e.makeDirectories(); err != nil {
 		return err
 	}
-	old, _, err := e.survey()
-	if err != nil {
+	if _, err := e.survey(); err != nil {
 		return err
 	}
-	if err := e.start(); err != nil {
-		return err
-	}
-	if old {
-		if err := e.takeOver(); err != nil {
-			return fmt.Errorf("take over from version 0: %w", err)
-		}
-	}
-	return nil
+	return e.start()
 }
 
 func (e *ensurer) onError(f func() error) { e.undo = append(e.undo, f) }
@@ -140,7 +133,7 @@ func (e *ensurer) mount() error {
 		return err
 	} else if len(list) > 0 {
 		// A mount would hide the file.
-		return fmt.Errorf("%s: %w", e.pathOf(list[0].Name()), ErrForeign)
+		return fmt.Errorf("%s: %w", filepath.Join(e.dir, list[0].Name()), ErrForeign)
 	}
 	if err := e.o.step("mount"); err != nil {
 		return err
@@ -154,8 +147,6 @@ func (e *ensurer) mount() error {
 	e.onError(func() error { return unix.Unmount(e.dir, 0) })
 	return nil
 }
-
-func (p *pinDir) pathOf(name string) string { return p.dir + "/" + name }
 
 // start opens the pinned maps and links, and makes those that are missing.
 func (e *ensurer) start() (err error) {

@@ -1,7 +1,6 @@
 package exitsnoop
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -326,96 +325,6 @@ func TestForeign(t *testing.T) {
 	t.Run("read-only bpffs, empty", func(t *testing.T) {
 		dir := bpfRoot(t, unix.MS_RDONLY)
 		want(t, EnsureRunning(dir), ErrReadOnly)
-	})
-}
-
-// makeOld makes the state of version 0: its maps, and a link that stands for its program.
-func makeOld(t *testing.T, p *pinDir) (tasks, events *ebpf.Map) {
-	t.Helper()
-	ok(t, os.Mkdir(p.dir, 0o700))
-	ok(t, unix.Mount("bpf", p.dir, "bpf", 0, ""))
-	for _, m := range []struct {
-		to   **ebpf.Map
-		name string
-		key  uint32
-	}{{&tasks, oldTasks, 4}, {&events, oldEvents, 8}} {
-		var err error
-		*m.to, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: m.key, ValueSize: 24, MaxEntries: 2048})
-		ok(t, err)
-		ok(t, (*m.to).Pin(p.pathOf(m.name)))
-		t.Cleanup(func() { (*m.to).Close() })
-	}
-	have, l := maps{}, links{}
-	ok(t, attach(new(Options), have, l))
-	have.close()
-	ok(t, l[linkNames[0]].Pin(p.pathOf(oldLink)))
-	ok(t, l.close())
-	return tasks, events
-}
-
-func TestTakeOver(t *testing.T) {
-	for _, fault := range []string{"", "pin " + linkNames[0], "remove version 0"} {
-		t.Run("fault "+fault, func(t *testing.T) {
-			dir := root(t)
-			p := newPinDir(dir)
-			tasks, events := makeOld(t, p)
-			ns, err := namespaceOf("/proc/self/ns/pid")
-			ok(t, err)
-			alive, gone := sleeper(t), sleeper(t)
-			end(t, gone)
-			// The layout of version 0: id, namespace; pid and status, start, end.
-			ok(t, tasks.Put(alive, [3]uint64{1, ns.Dev, ns.Ino}))
-			ok(t, tasks.Put(gone, [3]uint64{2, ns.Dev, ns.Ino}))
-			ok(t, events.Put(uint64(3), [3]uint64{7 | 9<<32, 10, 11}))
-			if fault != "" {
-				before := tree(t, dir)
-				_, err := EnsureRunningWith(dir, Options{fail: func(s string) error {
-					if s == fault {
-						return unix.EIO
-					}
-					return nil
-				}})
-				want(t, err, unix.EIO)
-				if after := tree(t, dir); after != before {
-					t.Errorf("changed from\n%s\nto\n%s", before, after)
-				}
-			}
-			done, err := EnsureRunningWith(dir, Options{})
-			ok(t, err)
-			if *done != (Setup{Started: true, Tasks: 1, Events: 1, Lost: 1}) {
-				t.Errorf("done %+v", *done)
-			}
-			s := pinnedStore(t, dir)
-			end(t, alive)
-			_, err = s.Wait(context.Background(), 1)
-			ok(t, err)
-			_, err = s.GetExitedEvent(2)
-			want(t, err, ErrLost)
-			st, err := s.GetExitedEvent(3)
-			ok(t, err)
-			if *st != (ExitStatus{7, 9, 10, 11}) {
-				t.Errorf("taken over: %+v", *st)
-			}
-			if _, err := link.LoadPinnedLink(p.pathOf(oldLink), nil); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("version 0's link: %v", err)
-			}
-			ok(t, Clean(dir))
-		})
-	}
-	t.Run("does not fit", func(t *testing.T) {
-		dir := root(t)
-		p := newPinDir(dir)
-		_, events := makeOld(t, p)
-		for i := range 5 {
-			ok(t, events.Put(uint64(i), oldEvent{Pid: 7}))
-		}
-		before := tree(t, dir)
-		_, err := EnsureRunningWith(dir, Options{MaxEvents: 4})
-		want(t, err, ErrFull)
-		if after := tree(t, dir); after != before {
-			t.Errorf("changed from\n%s\nto\n%s", before, after)
-		}
-		ok(t, EnsureRunning(dir))
 	})
 }
 

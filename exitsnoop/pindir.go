@@ -19,8 +19,7 @@ import (
 const Version = 1
 
 // The directory below the root: dirName is a mount point for a BPF file system. If the root is on
-// one already it is dirNameBPFFS, as names there cannot have a dot. Version 0, embedshim's
-// pkg/exitsnoop, has its pins directly in it.
+// one already it is dirNameBPFFS, as names there cannot have a dot.
 const (
 	dirName      = ".exitsnoop.bpf"
 	dirNameBPFFS = "exitsnoop"
@@ -150,11 +149,11 @@ func pinError(path string, err error) error {
 	return fmt.Errorf("%s: %w: %w", path, ErrForeign, err)
 }
 
-// survey looks for pins of version 0 (old), and for the newest version.
-func (p *pinDir) survey() (old bool, newest int, err error) {
+// survey returns the newest version in the directory, 0 for none.
+func (p *pinDir) survey() (newest int, err error) {
 	list, err := os.ReadDir(p.dir)
 	if err != nil {
-		return false, 0, err
+		return 0, err
 	}
 	for _, e := range list {
 		name := e.Name()
@@ -163,19 +162,17 @@ func (p *pinDir) survey() (old bool, newest int, err error) {
 		switch {
 		case isVersion && err == nil && n > 0 && e.IsDir():
 			newest = max(newest, n)
-		case slices.Contains(oldNames, name):
-			old = true
 		case slices.Contains(iterators, name):
 		case isVersion && err == nil:
-			return false, 0, fmt.Errorf("%s: %w", filepath.Join(p.dir, name), ErrNotDirectory)
+			return 0, fmt.Errorf("%s: %w", filepath.Join(p.dir, name), ErrNotDirectory)
 		default:
-			return false, 0, fmt.Errorf("%s: %w", filepath.Join(p.dir, name), ErrForeign)
+			return 0, fmt.Errorf("%s: %w", filepath.Join(p.dir, name), ErrForeign)
 		}
 	}
 	if newest > Version {
-		return old, newest, fmt.Errorf("%s: %w (it is %d, this one knows up to %d)", p.dir, ErrNewerVersion, newest, Version)
+		return newest, fmt.Errorf("%s: %w (it is %d, this one knows up to %d)", p.dir, ErrNewerVersion, newest, Version)
 	}
-	return old, newest, nil
+	return newest, nil
 }
 
 // refuseForeign returns ErrForeign if the directory of the pins has anything else in it.

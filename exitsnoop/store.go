@@ -325,3 +325,11 @@ func (s *Store) Stats() (st Stats, err error) {
 	}
 	return st, err
 }
+
+// ignoreMissing returns nil for ErrNotTraced, and other errors as they are.
+func ignoreMissing(err error) error {
+	if errors.Is(err, ErrNotTraced) {
+		return nil
+	}
+	return err
+}

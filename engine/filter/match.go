@@ -71,8 +71,8 @@ type (
 		carried bool
 	}
 
-	// treeTerm is true if the process is in the tree of one of these pids, or with none if it is
-	// in none.
+	// treeTerm is true if the process is in the tree of one of these pids, or with none if it
+	// is in none.
 	treeTerm struct {
 		pids []uint32
 		none bool
