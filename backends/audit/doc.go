@@ -1,22 +1,25 @@
-// Package audit is the source of the records that the kernel's audit makes of system calls: execs
-// with their arguments, forks, ends by exit(2) and exit_group(2), changes of ids, each with its
-// success, the ids and the login of who made it. It adds rules of its own and reads what the kernel
-// sends to all who listen (AUDIT_NLGRP_READLOG), so that auditd and its rules stay as they are.
+// Package audit is the source of the records that the kernel's audit makes of system calls. It adds
+// rules of its own and reads what the kernel sends to every listener (AUDIT_NLGRP_READLOG), so that
+// auditd and its rules stay as they are.
 //
-//	socket -> records -> event of a serial number -> queue, by stamp -> RawEvent -> engine
-//	                                   ^ /proc, read at once
+//	socket -> records -> queue of events by serial number -> RawEvent -> engine
+//	                       ^ /proc, read on arrival
 //
-// A record has the wall clock, read at the begin of the system call from a clock that is behind by
-// up to a tick, in milliseconds, and no CPU. The serial number is given at the end of the call. So
-// an event is put in order by its stamp, then by its number, and a fork before what its child does:
-// calls of which one ended before the other began are in order. The time that an event gets is two
-// ticks and a millisecond and a half after its stamp, or that of its receipt if that is earlier: no
-// earlier than the call began, as far as timer interrupts come in time (a busy emulated machine has
-// them up to 300 ms late), and later than the event by no more than that. A fork whose call took so
-// long that younger events were told meanwhile has the time of the latest of these.
+// What a record proves, and what stays unknown or bounded in the capability table:
 //
-// What the kernel does not record is not told: death by a signal, threads, what processes do that
-// are older than the first enabling of audit. The number that a fork returns means something in the
-// caller's pid namespace alone, and nothing tells whether clone3(2) made a thread: a FORK is told
-// only if /proc shows that, by its parent or by the child.
+//   - Serial numbers are given when calls end, without holes. The queue delivers in that order, and
+//     a hole is a lost event. A child can act before the call that made it returns: its birth is
+//     delivered first.
+//   - The stamp is the wall clock when the call began, in milliseconds, behind by up to a tick. The
+//     time of an event lies between the begin of the call and wallClock.slack after its end.
+//   - SYSCALL has pid, parent, ids and login of the calling thread after the call. An exec leaves
+//     one thread and a child begins with one, so they are those of the process. A change of user or
+//     group ids can be of any thread and is not reported.
+//   - A fork returns a number of the caller's pid namespace, and clone3(2) hides its flags. A FORK
+//     is reported only if /proc shows the child, or the caller in the initial namespace.
+//   - exit_group ends the process, unless another thread executes. Its status is cached: a signal
+//     right before it decides. exit(2) and signals prove no end, and are not reported.
+//   - /proc is read after the call. What can be of a later process with the pid is dropped.
+//   - The kernel counts records that it had no room for. They have no serial number.
+//   - Rules of others can hide anything. They make the counts of Stats a lower bound.
 package audit

@@ -5,15 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/auditrule"
-	"github.com/quark-linux/quark/internal/barefork"
 )
 
 // auditedVariable is set for a test binary that was started after audit was enabled.
@@ -33,7 +29,7 @@ func TestMain(m *testing.M) {
 		again.Run()
 		os.Exit(again.ProcessState.ExitCode())
 	}
-	conform.Main(m, map[string]func(){"left": left, "opens": opens, "forks": forks, "refused": refused, "waits": waits})
+	conform.Main(m, map[string]func(){"left": left, "opens": opens, "refused": refused, "waits": waits})
 }
 
 func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
@@ -79,45 +75,4 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%d rules, not %d", got, want)
 		}
 	})
-}
-
-// A process that is older than the source changes its ids, then to the same ones, then again.
-func TestOlderProcess(t *testing.T) {
-	guest(t)
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	gids, script := []int{5, 5, 6}, new(barefork.Script)
-	for _, gid := range gids {
-		script.WaitFor(int(r.Fd())).Call("setresgid", unix.SYS_SETRESGID, gid, gid, 0)
-	}
-	p, err := barefork.Start(script.WaitFor(int(r.Fd())).Exit(0), barefork.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Kill()
-	s := open(t, Options{}, source.Options{Kinds: engine.EventIDChange})
-	var evs conform.Events
-	want := 0
-	for i, gid := range gids {
-		time.Sleep(2 * time.Duration(s.slack)) // its stamp is of after the ids were read
-		if _, err := w.Write([]byte{0}); err != nil {
-			t.Fatal(err)
-		}
-		if i > 0 && gid == gids[i-1] {
-			continue
-		}
-		want++
-		for until := time.Now().Add(20 * time.Second); len(evs.Of(p.PID, engine.KindIDChange)) < want; time.Sleep(time.Millisecond) {
-			if err := s.Populate(&evs); err != nil || time.Now().After(until) {
-				t.Fatalf("%d of %d changes, %v", len(evs.Of(p.PID, engine.KindIDChange)), want, err)
-			}
-		}
-		if ids := evs.Of(p.PID, engine.KindIDChange); len(ids) != want || ids[want-1].Task.Cred.GID != uint32(gid) {
-			t.Fatalf("%d changes, want %d, the last %+v", len(ids), want, ids[len(ids)-1].Task.Cred)
-		}
-	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/auditrecord"
 	"github.com/quark-linux/quark/internal/auditrule"
-	"github.com/quark-linux/quark/internal/barefork"
 )
 
 // left opens a source, says so, and waits to be killed.
@@ -35,16 +34,6 @@ func left() {
 func opens() {
 	fmt.Println("opens")
 	left()
-}
-
-// forks makes processes that wait for the end of its input, and says their pids.
-func forks() {
-	for {
-		p, err := barefork.Start(new(barefork.Script).WaitFor(0).Exit(0), barefork.Options{})
-		conform.Try("fork", err)
-		fmt.Println(p.PID)
-		time.Sleep(500 * time.Microsecond)
-	}
 }
 
 // control is a connection that the test's end closes.
@@ -242,62 +231,6 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// While the source is opened a process makes others. Each of them is there then, or has a FORK.
-func TestBirthsWhileItOpens(t *testing.T) {
-	guest(t)
-	_, out := conform.Start(t, conform.Child("forks"))
-	pids := make(chan int, 1<<16)
-	go func() {
-		defer close(pids)
-		for {
-			var pid int
-			if _, err := fmt.Fscanln(out, &pid); err != nil {
-				return
-			}
-			pids <- pid
-		}
-	}()
-	var made []int
-	for range 100 {
-		made = append(made, <-pids)
-	}
-	s := open(t, Options{}, source.Options{})
-	shown := make(map[int]bool)
-	if err := s.Snapshot(s.proc, func(ev *engine.RawEvent) error { shown[int(ev.PID)] = true; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	var evs conform.Events
-	populate := func(d time.Duration) {
-		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if err := s.Populate(&evs); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	populate(100 * time.Millisecond)
-	for range len(pids) {
-		made = append(made, <-pids)
-	}
-	populate(500 * time.Millisecond)
-	both, neither, first, last := 0, 0, 0, 0
-	for _, pid := range made {
-		born := len(evs.Of(pid, engine.KindFork)) > 0
-		switch {
-		case born && shown[pid]:
-			both++
-		case born:
-			last++
-		case shown[pid]:
-			first++
-		default:
-			neither++
-		}
-	}
-	if both+neither > 0 || first == 0 || last == 0 {
-		t.Errorf("%d processes in the snapshot, %d with a FORK, %d with both, %d with neither", first, last, both, neither)
-	}
-}
-
 // The rules that somebody removes are added again, with a gap, and an end of audit is an error.
 func TestDisturbed(t *testing.T) {
 	c := control(t)
@@ -307,10 +240,8 @@ func TestDisturbed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var evs conform.Events
-	for end := time.Now().Add(5 * time.Second); len(evs) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if err := s.Populate(&evs); err != nil {
-			t.Fatal(err)
-		}
+	if err := populateUntil(t, s, &evs, func() bool { return len(evs.Of(0, engine.KindGap)) > 0 }); err != nil {
+		t.Fatal(err)
 	}
 	if len(evs) == 0 || evs[0].Kind != engine.KindGap || ours(rulesOf(t, c)) != len(wanted(&s.shared, s.rules.key)) {
 		t.Errorf("%d events, %d rules", len(evs), ours(rulesOf(t, c)))
@@ -319,10 +250,7 @@ func TestDisturbed(t *testing.T) {
 		t.Skip(err)
 	}
 	defer c.Enable(auditrule.On)
-	var err error
-	for end := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		err = s.Populate(&evs)
-	}
+	err := populateUntil(t, s, &evs, func() bool { return false })
 	if err == nil || !strings.Contains(err.Error(), "disabled") {
 		t.Errorf("%v", err)
 	}

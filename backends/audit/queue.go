@@ -2,100 +2,114 @@ package audit
 
 import "slices"
 
-// queue has events in the order of their stamps, and of their numbers where these are the same: a
-// call that ended before another one began comes before it.
+// queue holds events in the order of their serial numbers. A concluded event stays until all
+// before it are concluded, so that a missing number is always a lost event.
 type queue struct {
 	events []*event
 	free   []*event
+	next   uint32 // the number after the latest event that left; valid if begun
+	begun  bool
 }
 
-// take returns an empty event, which is in no order yet.
-func (q *queue) take() *event {
-	if n := len(q.free); n > 0 {
-		e := q.free[n-1]
-		q.free = q.free[:n-1]
-		return e
+// get returns the event of a serial number, or nil if it has left the queue.
+func (q *queue) get(serial uint32) (e *event, isNew bool) {
+	if q.begun && int32(serial-q.next) < 0 {
+		return nil, false
 	}
-	e := new(event)
-	e.reset()
-	return e
-}
-
-// put puts an event where it belongs. Almost always that is the end.
-func (q *queue) put(e *event) {
 	i := len(q.events)
-	for i > 0 && before(e, q.events[i-1]) {
+	for i > 0 && int32(serial-q.events[i-1].serial) < 0 {
 		i--
 	}
-	q.events = slices.Insert(q.events, i, e)
-}
-
-func before(a, b *event) bool {
-	return a.stamp < b.stamp || a.stamp == b.stamp && int32(a.serial-b.serial) < 0
-}
-
-// remove takes an event out. It is valid until the next take.
-func (q *queue) remove(e *event) {
-	if i := slices.Index(q.events, e); i >= 0 {
-		q.events = slices.Delete(q.events, i, i+1)
+	if i > 0 && q.events[i-1].serial == serial {
+		return q.events[i-1], false
+	}
+	if n := len(q.free); n > 0 {
+		e, q.free = q.free[n-1], q.free[:n-1]
+	} else {
+		e = new(event)
 	}
 	e.reset()
-	q.free = append(q.free, e)
+	e.serial = serial
+	q.events = slices.Insert(q.events, i, e)
+	return e, true
 }
 
-// oldest returns the event that happened first, or nil. The end of a process is stamped when one of
-// its threads has it begin: it comes after what the others did meanwhile.
-func (q *queue) oldest() *event {
-	for _, e := range q.events {
-		if !q.goesOn(e) {
-			return e
-		}
+// hole returns how many numbers are missing before the first event, and takes them as gone.
+func (q *queue) hole() (n uint64) {
+	if head := q.events[0].serial; q.begun {
+		n = uint64(head - q.next)
+		q.next = head
 	}
-	return nil
+	return n
 }
 
-// first returns the event to conclude first. That is the oldest, but a child can have done
-// something before its parent's call returns, which gives the number: the birth comes first. isNew
-// reports whether that of a process is not known.
-func (q *queue) first(isNew func(pid uint32) bool) *event {
-	e := q.oldest()
-	for range q.events { // of the parent's birth, and so on
-		f := q.birth(e, isNew)
-		if f == nil {
+// hasHoles reports whether numbers are missing between the events, or still on their way.
+func (q *queue) hasHoles() bool {
+	n := len(q.events)
+	return n > 0 && int(q.events[n-1].serial-q.events[0].serial) != n-1
+}
+
+// trim lets the concluded events at the front leave.
+func (q *queue) trim() {
+	for len(q.events) > 0 && q.events[0].state == concluded {
+		e := q.events[0]
+		q.begun, q.next = true, e.serial+1
+		q.events, q.free = q.events[1:], append(q.free, e)
+	}
+}
+
+// first returns the event to conclude first: the front one, with two exceptions. Threads can finish
+// their calls after another one has called exit_group: the end comes last. A child can act before
+// its parent's call returns: the birth comes first.
+func (q *queue) first(told map[uint32]latest) *event {
+	e := q.events[slices.IndexFunc(q.events, func(e *event) bool { return e.state != concluded && !q.goesOn(e) })]
+	for range q.events { // the parent's birth, and so on
+		b := q.birth(e, told[e.pid])
+		if b == nil {
 			break
 		}
-		e = f
+		e = b
 	}
 	return e
 }
 
-// birth returns the birth of the process of an event if it is not known yet, or nil.
-func (q *queue) birth(e *event, isNew func(pid uint32) bool) *event {
-	if !e.known || !isNew(e.pid) {
-		return nil
+// goesOn reports whether a process has done something after its end began, but for an exec.
+func (q *queue) goesOn(end *event) bool {
+	if !end.pending() || !end.isEnd() {
+		return false
 	}
-	for _, f := range q.events {
-		if f != e && f.bears(e.pid) {
-			return f
+	o := q.later(end, func(o *event) bool { return !o.isEnd() })
+	return o != nil && !o.executes()
+}
+
+// birth returns the pending birth of the process that made a call, which began no later, or nil. If
+// the latest event of the pid was no end and not long ago, the birth is that of the next process.
+func (q *queue) birth(call *event, told latest) *event {
+	const long = 1_000_000_000 // ns
+	for _, o := range q.events {
+		if o != call && o.pending() && o.bears(call.pid) && o.stamp <= call.stamp &&
+			(told.stamp == 0 || told.end || told.stamp+long < o.stamp && !call.isEnd()) && call.ev != nil {
+			return o
 		}
 	}
 	return nil
 }
 
-// goesOn reports whether the process did something after an end began, in the time that may take,
-// before an exec, or a birth of a next process with its number.
-func (q *queue) goesOn(end *event) bool {
-	if !end.known || !end.isEnd() {
-		return false
-	}
-	for _, f := range q.events {
+// reborn reports whether another birth of a pid than e is pending.
+func (q *queue) reborn(e *event, pid uint32) bool {
+	return slices.ContainsFunc(q.events, func(o *event) bool { return o != e && o.pending() && o.bears(pid) })
+}
+
+// later returns the first pending event after e, by the same process, for which f returns true.
+func (q *queue) later(e *event, f func(*event) bool) *event {
+	for _, o := range q.events {
 		switch {
-		case f == end:
-		case f.bears(end.pid), f.executes(end.pid):
-			return false
-		case f.known && f.pid == end.pid && !f.isEnd() && !f.isExec():
-			return f.stamp <= end.stamp+longestEnd
+		case int32(o.serial-e.serial) <= 0:
+		case o.bears(e.pid):
+			return nil
+		case o.pending() && o.pid == e.pid && f(o):
+			return o
 		}
 	}
-	return false
+	return nil
 }

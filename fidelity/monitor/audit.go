@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -58,8 +59,8 @@ type auditEvent struct {
 const auditOpen = 64
 
 func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) (err error) {
-	var r auditrecord.Record
-	if r.ParseLine(line) != nil {
+	r, ok := auditLine(line)
+	if !ok {
 		return fmt.Errorf("no record")
 	}
 	var ev *auditEvent
@@ -89,6 +90,22 @@ func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) (err error) {
 		return d.close(ev, to)
 	}
 	return nil
+}
+
+// auditTypes are the types of records by their names in a log.
+var auditTypes = map[string]auditrecord.Type{
+	"SYSCALL": auditrecord.Syscall, "PATH": auditrecord.Path, "CONFIG_CHANGE": auditrecord.ConfigChange, "CWD": auditrecord.Cwd,
+	"EXECVE": auditrecord.Execve, "EOE": auditrecord.EndOfEvent, "PROCTITLE": auditrecord.ProcTitle, "ANOM_ABEND": auditrecord.Abend,
+}
+
+// auditLine parses a record of a log: "type=SYSCALL msg=audit(...): ...", of which "type=" and
+// "msg=" can be missing. What follows the byte 0x1d is auditd's translation.
+func auditLine(line []byte) (r auditrecord.Record, ok bool) {
+	line, _, _ = bytes.Cut(line, []byte{0x1d})
+	name, text, ok := bytes.Cut(bytes.TrimPrefix(line, []byte("type=")), []byte{' '})
+	text = bytes.TrimPrefix(bytes.TrimRight(text, "\r "), []byte("msg="))
+	ok = ok && r.Parse(auditTypes[string(name)], text) == nil
+	return r, ok
 }
 
 func auditMembers(r *auditrecord.Record) map[string]string {

@@ -3,6 +3,7 @@ package monitor
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func findLeftovers() (list []leftover) {
 		rules, _ := c.Rules() // without the privilege, or audit, there are none
 		c.Close()
 		for _, r := range rules {
-			list = append(list, leftover{"audit rule", auditrule.Name(r), func() error { return deleteRule(r) }, "auditctl -d, with its key"})
+			list = append(list, leftover{"audit rule", ruleName(r), func() error { return deleteRule(r) }, "auditctl -d, with its key"})
 		}
 	}
 	var pins []leftover
@@ -90,6 +91,14 @@ func traces(fs *tracefs.FS) (list []leftover) {
 		}
 	}
 	return list
+}
+
+// ruleName tells an audit rule from others by its key and all of its content.
+func ruleName(b []byte) string {
+	r, _ := auditrule.Parse(b)
+	h := fnv.New32a()
+	h.Write(b)
+	return fmt.Sprintf("%q (%x)", r.Key(), h.Sum32())
 }
 
 func deleteRule(rule []byte) error {

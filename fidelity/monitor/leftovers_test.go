@@ -223,7 +223,7 @@ func addRule(t *testing.T) string {
 	if err != nil || len(rules) == 0 {
 		t.Fatal(rules, err)
 	}
-	return auditrule.Name(rules[len(rules)-1])
+	return ruleName(rules[len(rules)-1])
 }
 
 func TestHasOwner(t *testing.T) {

@@ -30,10 +30,8 @@ func (w *Witness) optional(e *truth.Event) bool {
 }
 
 // leavesOut reports whether the backend can't tell all events like one, and does not count those
-// that it leaves out. Audit has no record of an end by a signal, nor, for sure, of one by the ends
-// of single threads: of exit(2) only where the process has executed, or its fork was told, and
-// where it has made nothing that could have been a thread, as far as /proc shows. It has to see in
-// /proc whose number a fork has returned, and who has changed ids.
+// that it leaves out. Audit has no record that proves an end by a signal or by exit(2), or who has
+// changed ids, and has to see in /proc whose number a fork has returned.
 func (w *Witness) leavesOut(e *truth.Event) bool {
 	if w.Backend != "audit" {
 		return false
@@ -42,24 +40,11 @@ func (w *Witness) leavesOut(e *truth.Event) bool {
 	case engine.KindExec:
 		return false
 	case engine.KindExit:
-		executed := slices.ContainsFunc(e.Life.Events, func(o *truth.Event) bool { return o.Kind == engine.KindExec })
-		return e.Status&0x7f != 0 || len(e.Life.Threads) > 0 || e.Life.OpenThreads || e.Life.ByThread && (!executed || e.Life.Forked)
+		return e.Status&0x7f != 0 || len(e.Life.Threads) > 0 || e.Life.OpenThreads || e.Life.ByThread
+	case engine.KindIDChange: // of setsid alone it is known whose it is
+		return e.ID != engine.ChangedSID
 	}
 	return true
-}
-
-// doubtful reports whether audit can't tell an end by exit(2) from that of a thread, as it did not
-// tell the exec before it, which may be lost.
-func (w *Witness) doubtful(e *truth.Event, found map[*truth.Event]bool) bool {
-	if w.Backend != "audit" || e.Kind != engine.KindExit || !e.Life.ByThread {
-		return false
-	}
-	for _, o := range slices.Backward(e.Life.Events) {
-		if o.Kind == engine.KindExec {
-			return !found[o]
-		}
-	}
-	return false
 }
 
 // derived reports whether e is a core dump that an EXIT would have told, which is missing itself.
@@ -93,7 +78,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 		case found[e]:
 			j.Truth++
 			j.Seen++
-		case j.w.expected(e) && !j.w.doubtful(e, found) && !j.w.derived(l, e, found):
+		case j.w.expected(e) && !j.w.derived(l, e, found):
 			j.miss(l, e.Kind.String(), e.Earliest, j.w.latest(e))
 		}
 	}

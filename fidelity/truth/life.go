@@ -22,7 +22,6 @@ type Life struct {
 	Threads     []*Thread
 	OpenThreads bool
 	ByThread    bool // it was to end by exit(2): see Record
-	Forked      bool // it has made a process
 
 	// Used is what it had used at some time before its end, nil if that is not told.
 	Used *Used
@@ -190,9 +189,7 @@ func (a *assembler) add(list []*Record) error {
 		mayCut |= r.MayCut
 		unreachable = unreachable&^r.Open | r.Unreachable
 		if r.Op == Fork {
-			if l.Creator = a.inherit(&now, &inside, r); l.Creator != nil {
-				l.Creator.Forked = true
-			}
+			l.Creator = a.inherit(&now, &inside, r)
 		}
 		if r.Op == Exec {
 			inside = State{}

@@ -18,8 +18,7 @@ type Arguments struct {
 	bad    bool   // a part is missing, or makes no sense
 	count  uint32 // that there are to be
 	number uint32 // of the argument that is next, or in its course
-	parts  uint32 // of it that came
-	length uint64 // of it that is still to come, in bytes as they are in the records
+	left   uint64 // of it, in bytes as they are in the records
 }
 
 // Reset makes a empty, and keeps its storage and its limit.
@@ -32,79 +31,53 @@ func (a *Arguments) Add(r *Record) {
 		if !ok {
 			return
 		}
-		a.add(name, value)
+		a.bad = !a.add(name, value) || a.bad
 	}
 }
 
-func (a *Arguments) add(name, value []byte) {
+// add adds a member, and reports whether it can be the next one.
+func (a *Arguments) add(name, value []byte) bool {
 	if string(name) == "argc" {
 		n, ok := proctext.Uint32(value)
-		a.bad = a.bad || !ok || a.known
+		first := !a.known
 		a.count, a.known = n, true
-		return
+		return ok && first
 	}
-	name, ok := bytes.CutPrefix(name, []byte{'a'})
-	digits, length := bytes.CutSuffix(name, []byte("_len"))
-	index, rest, part := proctext.Cut(digits, '[')
-	n, isNumber := proctext.Uint32(index)
+	digits, ok := bytes.CutPrefix(name, []byte{'a'})
+	rest := bytes.TrimLeft(digits, "0123456789")
+	n, isNumber := proctext.Uint32(digits[:len(digits)-len(rest)])
 	if !ok || !isNumber {
-		return
+		return true // it is no argument
 	}
-	if n == a.number+1 && a.parts > 0 { // the one before has ended
-		a.end()
-	}
-	switch {
-	case n != a.number:
-		a.bad = true
-	case length:
-		total, ok := proctext.Uint64(value, 10)
-		a.bad = a.bad || !ok || a.length != 0 || a.parts > 0
-		a.length = total
-	case part:
-		i, ok := proctext.Uint32(bytes.TrimSuffix(rest, []byte{']'}))
-		size := uint64(len(value))
-		if size >= 2 && value[0] == '"' {
-			size -= 2
-		}
-		a.bad = a.bad || !ok || i != a.parts || size > a.length
-		a.length -= min(size, a.length)
-		a.parts++
-		a.append(value)
+	ok = n == a.number
+	switch size := uint64(len(bytes.Trim(value, `"`))); {
+	case string(rest) == "_len":
+		total, isNumber := proctext.Uint64(value, 10)
+		ok = ok && isNumber && a.left == 0
+		a.left = total
+		return ok
+	case len(rest) == 0:
+		ok = ok && a.left == 0
 	default:
-		a.bad = a.bad || a.length != 0 || a.parts > 0
-		a.append(value)
-		a.end()
+		ok = ok && size <= a.left
+		a.left -= min(size, a.left)
 	}
-}
-
-func (a *Arguments) append(value []byte) {
-	text, ok := AppendText(a.Text, value)
-	a.bad = a.bad || !ok
-	a.keep(text)
-}
-
-// end ends an argument.
-func (a *Arguments) end() {
-	a.bad = a.bad || a.length != 0
-	a.keep(append(a.Text, 0))
-	a.number++
-	a.parts, a.length = 0, 0
-}
-
-func (a *Arguments) keep(text []byte) {
+	text, whole := AppendText(a.Text, value)
+	if a.left == 0 {
+		text = append(text, 0)
+		a.number++
+	}
 	if a.Limit > 0 && len(text) > a.Limit {
 		text, a.Cut = text[:a.Limit], true
 	}
 	a.Text = text
+	return ok && whole
 }
 
 // Some reports whether a record has come that says how many there are.
 func (a *Arguments) Some() bool { return a.known }
 
-// Complete reports whether all arguments have come. Nothing is to be added after it.
+// Complete reports whether all arguments have come.
 func (a *Arguments) Complete() bool {
-	if a.parts > 0 {
-		a.end()
-	}
-	return a.known && !a.bad && a.number == a.count
+	return a.known && !a.bad && a.left == 0 && a.number == a.count
 }

@@ -3,7 +3,7 @@ package auditrecord
 // Call is a system call that makes, changes or ends processes, the same for all architectures.
 type Call uint8
 
-// The calls. SetUID and SetGID are those that set real, effective or saved ids.
+// The calls.
 const (
 	NoCall Call = iota
 	Exec
@@ -11,10 +11,7 @@ const (
 	Fork // also vfork
 	Clone
 	Clone3
-	Exit
 	ExitGroup
-	SetUID
-	SetGID
 	SetSID
 )
 
@@ -42,35 +39,14 @@ func Native(arch string) []ABI {
 
 // numbers are the numbers of the calls.
 var numbers = map[ABI]map[uint32]Call{
-	ABIAMD64: {
-		59: Exec, 322: ExecAt, 57: Fork, 58: Fork, 56: Clone, 435: Clone3, 60: Exit, 231: ExitGroup,
-		105: SetUID, 113: SetUID, 117: SetUID, 106: SetGID, 114: SetGID, 119: SetGID, 112: SetSID,
-	},
-	ABIARM64: {
-		221: Exec, 281: ExecAt, 220: Clone, 435: Clone3, 93: Exit, 94: ExitGroup,
-		146: SetUID, 145: SetUID, 147: SetUID, 144: SetGID, 143: SetGID, 149: SetGID, 157: SetSID,
-	},
-	ABI386: {
-		11: Exec, 358: ExecAt, 2: Fork, 190: Fork, 120: Clone, 435: Clone3, 1: Exit, 252: ExitGroup,
-		23: SetUID, 70: SetUID, 164: SetUID, 203: SetUID, 208: SetUID, 213: SetUID,
-		46: SetGID, 71: SetGID, 170: SetGID, 204: SetGID, 210: SetGID, 214: SetGID, 66: SetSID,
-	},
-	ABIARM: {
-		11: Exec, 387: ExecAt, 2: Fork, 190: Fork, 120: Clone, 435: Clone3, 1: Exit, 248: ExitGroup,
-		23: SetUID, 70: SetUID, 164: SetUID, 203: SetUID, 208: SetUID, 213: SetUID,
-		46: SetGID, 71: SetGID, 170: SetGID, 204: SetGID, 210: SetGID, 214: SetGID, 66: SetSID,
-	},
+	ABIAMD64: {59: Exec, 322: ExecAt, 57: Fork, 58: Fork, 56: Clone, 435: Clone3, 231: ExitGroup, 112: SetSID},
+	ABIARM64: {221: Exec, 281: ExecAt, 220: Clone, 435: Clone3, 94: ExitGroup, 157: SetSID},
+	ABI386:   {11: Exec, 358: ExecAt, 2: Fork, 190: Fork, 120: Clone, 435: Clone3, 252: ExitGroup, 66: SetSID},
+	ABIARM:   {11: Exec, 387: ExecAt, 2: Fork, 190: Fork, 120: Clone, 435: Clone3, 248: ExitGroup, 66: SetSID},
 }
 
 // Call returns what a number stands for.
 func (a ABI) Call(number uint32) Call { return numbers[a][number] }
 
-// Numbers returns the numbers of the calls that are wanted, in no order.
-func (a ABI) Numbers(wanted func(Call) bool) (list []uint32) {
-	for n, c := range numbers[a] {
-		if wanted(c) {
-			list = append(list, n)
-		}
-	}
-	return list
-}
+// Calls returns the calls by number.
+func (a ABI) Calls() map[uint32]Call { return numbers[a] }

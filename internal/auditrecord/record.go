@@ -2,6 +2,7 @@ package auditrecord
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 
 	"github.com/quark-linux/quark/internal/proctext"
@@ -10,7 +11,7 @@ import (
 // Type is what a record tells, of linux/audit.h.
 type Type uint16
 
-// The types that are told apart; others have the kernel's number, or 0 in a log.
+// The types that are told apart; others have the kernel's number.
 const (
 	Syscall      Type = 1300 // a system call, at its end, and who made it
 	Path         Type = 1302 // a path that it was given, or that it resolved
@@ -28,11 +29,6 @@ const (
 	Last  Type = 2999
 )
 
-var names = map[string]Type{
-	"SYSCALL": Syscall, "PATH": Path, "CONFIG_CHANGE": ConfigChange, "CWD": Cwd, "EXECVE": Execve, "EOE": EndOfEvent,
-	"PROCTITLE": ProcTitle, "ANOM_ABEND": Abend,
-}
-
 // Record is one record. Body is what follows the stamp.
 type Record struct {
 	Type   Type
@@ -43,7 +39,7 @@ type Record struct {
 
 var errFormat = errors.New("decode audit record: no stamp audit(SECONDS.MILLISECONDS:SERIAL)")
 
-// Parse takes a record of a type as the kernel sends it. Body is a part of text.
+// Parse parses a record of a type as the kernel sends it. Body is a part of text.
 func (r *Record) Parse(t Type, text []byte) error {
 	text, ok := bytes.CutPrefix(bytes.TrimRight(text, "\x00\n"), []byte("audit("))
 	if !ok {
@@ -67,17 +63,6 @@ func (r *Record) Parse(t Type, text []byte) error {
 	}
 	*r = Record{Type: t, Time: s*1000 + ms, Serial: n, Body: bytes.TrimLeft(body, ": ")}
 	return nil
-}
-
-// ParseLine takes a record as it is in a log: "type=SYSCALL msg=audit(...): ...", of which "type="
-// and "msg=" can be missing. What follows the byte 0x1d, auditd's translation, is left out.
-func (r *Record) ParseLine(line []byte) error {
-	line, _, _ = bytes.Cut(line, []byte{0x1d})
-	name, text, ok := proctext.Cut(bytes.TrimPrefix(line, []byte("type=")), ' ')
-	if !ok {
-		return errFormat
-	}
-	return r.Parse(names[string(name)], bytes.TrimPrefix(bytes.TrimRight(text, "\r "), []byte("msg=")))
 }
 
 // Members reads the members of a record's body one after the other.
@@ -120,29 +105,9 @@ func AppendText(b, value []byte) ([]byte, bool) {
 	if n := len(value); n >= 2 && value[0] == '"' && value[n-1] == '"' {
 		return append(b, value[1:n-1]...), true
 	}
-	if len(value) == 0 || len(value)%2 != 0 {
+	text, err := hex.AppendDecode(b, value)
+	if err != nil || len(value) == 0 {
 		return b, false
 	}
-	was := len(b)
-	for i := 0; i < len(value); i += 2 {
-		high, ok1 := digit(value[i])
-		low, ok2 := digit(value[i+1])
-		if !ok1 || !ok2 {
-			return b[:was], false
-		}
-		b = append(b, high<<4|low)
-	}
-	return b, true
-}
-
-func digit(c byte) (byte, bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0', true
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10, true
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10, true
-	}
-	return 0, false
+	return text, true
 }

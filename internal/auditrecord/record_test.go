@@ -3,7 +3,9 @@ package auditrecord
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,14 +33,6 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v", c.text, err)
 		} else if c.good && (r.Type != c.want.Type || r.Time != c.want.Time || r.Serial != c.want.Serial || !bytes.Equal(r.Body, c.want.Body)) {
 			t.Errorf("%q: %+v", c.text, r)
-		}
-	}
-	for line, want := range map[string]Type{
-		"type=SYSCALL msg=audit(1.000:1): a=1": Syscall, "EOE audit(1.000:1):": EndOfEvent, "type=USER_LOGIN msg=audit(1.000:1): pid=1": 0,
-	} {
-		var r Record
-		if err := r.ParseLine([]byte(line)); err != nil || r.Type != want {
-			t.Errorf("%q: %d, %v", line, r.Type, err)
 		}
 	}
 }
@@ -101,7 +95,7 @@ func TestArguments(t *testing.T) {
 		{name: "one is missing", records: []string{`argc=2 a0="x"`}, bad: true},
 		{name: "the first record is missing", records: []string{`a1="y"`}, bad: true},
 		{name: "a record in the middle is missing", records: []string{`argc=3 a0="x"`, `a2="y"`}, bad: true},
-		{name: "a part is missing", records: []string{`argc=1 a0_len=12 a0[0]=616161`, ` a0[2]=626262`}, bad: true},
+		{name: "a part is missing", records: []string{`argc=2 a0_len=18 a0[0]=616161`, ` a0[2]=626262 a1="y"`}, bad: true},
 		{name: "the last part is missing", records: []string{`argc=1 a0_len=12 a0[0]=616161`}, bad: true},
 		{name: "no text", records: []string{`argc=1 a0=(null)`}, bad: true},
 	} {
@@ -123,8 +117,9 @@ func TestCalls(t *testing.T) {
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		for _, abi := range Native(arch) {
+			calls := slices.Collect(maps.Values(abi.Calls()))
 			for c := Exec; c <= SetSID; c++ {
-				some := len(abi.Numbers(func(o Call) bool { return o == c })) > 0
+				some := slices.Contains(calls, c)
 				if want := c != Fork || abi != ABIARM64; some != want {
 					t.Errorf("%#x: call %d is there: %v", abi, c, some)
 				}
@@ -140,11 +135,12 @@ func FuzzRecord(f *testing.F) {
 		f.Fatal(err)
 	}
 	for line := range bytes.Lines(b) {
-		f.Add(bytes.TrimSuffix(line, []byte{'\n'}))
+		_, text, _ := bytes.Cut(line, []byte{' '}) // the name of the type
+		f.Add(bytes.TrimPrefix(text, []byte("msg=")))
 	}
-	f.Fuzz(func(t *testing.T, line []byte) {
+	f.Fuzz(func(t *testing.T, text []byte) {
 		var r Record
-		if r.ParseLine(line) != nil {
+		if r.Parse(Execve, text) != nil {
 			return
 		}
 		a := Arguments{Limit: 100}

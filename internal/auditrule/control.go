@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/quark-linux/quark/internal/kernelsocket"
 )
 
 // Messages to the kernel, of linux/audit.h.
@@ -19,8 +16,6 @@ const (
 	messageAdd  = 1011
 	messageDel  = 1012
 	messageList = 1013
-
-	setEnabled = 1 // in the mask of messageSet
 )
 
 // Status is the status of audit.
@@ -39,82 +34,58 @@ const (
 
 // Control is a connection to the kernel's audit. It needs CAP_AUDIT_CONTROL, and the initial user
 // and pid namespace, for each call.
-type Control struct{ conn *netlink.Conn }
+type Control struct {
+	fd  int
+	buf []byte
+}
 
-// patience bounds the wait for an answer, which a thread of the kernel gives.
-const patience = 10 * time.Second
+const (
+	// patience bounds the wait for an answer, which a thread of the kernel gives.
+	patience = 10 * time.Second
+	// maxMessage is more than a rule has.
+	maxMessage = 16 << 10
+)
 
-// Open connects. Nothing is asked yet, so that it needs no privilege.
+// Open connects. Nothing is asked yet, so that it needs no privilege. The socket is connected to
+// port 0, the kernel's: other processes can't send to it.
 func Open() (*Control, error) {
-	conn, err := kernelsocket.Dial(unix.NETLINK_AUDIT)
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_AUDIT)
 	if err != nil {
 		return nil, fmt.Errorf("open an audit socket: %w", err)
 	}
-	return &Control{conn}, nil
+	if err := unix.Connect(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("connect an audit socket to the kernel: %w", err)
+	}
+	return &Control{fd, make([]byte, maxMessage)}, nil
 }
 
 // Close closes the connection.
-func (c *Control) Close() error { return c.conn.Close() }
+func (c *Control) Close() error { return unix.Close(c.fd) }
 
 // Status asks for the status.
-func (c *Control) Status() (Status, error) {
-	if err := c.Ask(); err != nil {
-		return Status{}, err
-	}
-	c.conn.SetReadDeadline(time.Now().Add(patience))
-	for {
-		messages, err := c.conn.Receive()
-		if err != nil {
-			return Status{}, fmt.Errorf("ask for the status of audit: %w", err)
-		}
-		for _, m := range messages {
-			if st, ok := parseStatus(uint16(m.Header.Type), m.Data); ok {
-				return st, nil
-			}
-		}
-	}
+func (c *Control) Status() (st Status, err error) {
+	err = c.exchange("ask for the status of audit", messageGet, 0, nil, func(kind uint16, data []byte) (done bool) {
+		st, done = parseStatus(kind, data)
+		return done
+	})
+	return st, err
 }
 
 // Ask asks for the status, and does not wait for the answer, which Answer returns.
-func (c *Control) Ask() error {
-	_, err := c.conn.Send(netlink.Message{Header: netlink.Header{Type: messageGet, Flags: netlink.Request}})
-	if err != nil {
-		return fmt.Errorf("ask for the status of audit: %w", err)
-	}
-	return nil
-}
+func (c *Control) Ask() error { return c.send(messageGet, 0, nil) }
 
-// Answer returns the answer to Ask, if it has come. It does not wait. The error says that there
-// will be none.
+// Answer returns the answer to Ask, if it has come. The error says that there will be none.
 func (c *Control) Answer() (st Status, ok bool, err error) {
-	raw, err := c.conn.SyscallConn()
-	if err != nil {
-		return Status{}, false, err
-	}
-	var b [256]byte
-	var n int
-	var failed error
-	if err := raw.Control(func(fd uintptr) {
-		n, _, failed = unix.Recvfrom(int(fd), b[:], unix.MSG_DONTWAIT)
-	}); err != nil {
-		return Status{}, false, err
-	}
-	if failed == unix.EAGAIN || failed == unix.EINTR {
+	kind, data, err := c.receive(0)
+	if err == unix.EAGAIN {
 		return Status{}, false, nil
 	}
-	if failed != nil || n < unix.SizeofNlMsghdr {
-		return Status{}, false, fmt.Errorf("receive the status of audit: %w", failed)
-	}
-	kind := binary.NativeEndian.Uint16(b[4:])
-	if kind == unix.NLMSG_ERROR && n >= unix.SizeofNlMsghdr+4 {
-		errno := -int32(binary.NativeEndian.Uint32(b[unix.SizeofNlMsghdr:]))
-		return Status{}, false, fmt.Errorf("ask for the status of audit: %w", unix.Errno(errno))
-	}
-	st, ok = parseStatus(kind, b[unix.SizeofNlMsghdr:n])
-	return st, ok, nil
+	st, ok = parseStatus(kind, data)
+	return st, ok, err
 }
 
-// parseStatus takes a struct audit_status, of which newer kernels have more at the end.
+// parseStatus parses a struct audit_status, of which newer kernels have more at the end.
 func parseStatus(kind uint16, b []byte) (st Status, ok bool) {
 	if kind != messageGet || len(b) < 28 {
 		return Status{}, false
@@ -127,7 +98,7 @@ func parseStatus(kind uint16, b []byte) (st Status, ok bool) {
 // Enable sets Status.Enabled, and nothing else.
 func (c *Control) Enable(value uint32) error {
 	b := make([]byte, 32)
-	binary.NativeEndian.PutUint32(b, setEnabled)
+	binary.NativeEndian.PutUint32(b, 1) // AUDIT_STATUS_ENABLED, in the mask of what is set
 	binary.NativeEndian.PutUint32(b[4:], value)
 	return c.order("set whether audit is enabled", messageSet, b)
 }
@@ -140,30 +111,59 @@ func (c *Control) Delete(rule []byte) error {
 	return c.order("delete an audit rule", messageDel, rule)
 }
 
-func (c *Control) order(what string, kind netlink.HeaderType, data []byte) error {
-	c.conn.SetReadDeadline(time.Now().Add(patience))
-	_, err := c.conn.Execute(netlink.Message{Header: netlink.Header{Type: kind, Flags: netlink.Request | netlink.Acknowledge}, Data: data})
+func (c *Control) order(what string, kind uint16, data []byte) error {
+	return c.exchange(what, kind, unix.NLM_F_ACK, data, func(kind uint16, _ []byte) bool { return kind == unix.NLMSG_ERROR })
+}
+
+// Rules returns all rules as the kernel has them.
+func (c *Control) Rules() (rules [][]byte, err error) {
+	err = c.exchange("list audit rules", messageList, 0, nil, func(kind uint16, data []byte) bool {
+		if kind == messageList {
+			rules = append(rules, bytes.Clone(data))
+		}
+		return kind == unix.NLMSG_DONE
+	})
+	return rules, err
+}
+
+// exchange sends a message, and gives the messages that answer it to done, until it returns true.
+func (c *Control) exchange(what string, kind, flags uint16, data []byte, done func(kind uint16, data []byte) bool) error {
+	err := c.send(kind, flags, data)
+	for over := false; err == nil && !over; {
+		var answer []byte
+		if kind, answer, err = c.receive(patience); err == nil {
+			over = done(kind, answer)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// Rules returns all rules as the kernel has them.
-func (c *Control) Rules() (rules [][]byte, err error) {
-	_, err = c.conn.Send(netlink.Message{Header: netlink.Header{Type: messageList, Flags: netlink.Request}})
-	if err != nil {
-		return nil, fmt.Errorf("list audit rules: %w", err)
+func (c *Control) send(kind, flags uint16, data []byte) error {
+	m := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(data)))
+	m = binary.NativeEndian.AppendUint16(m, kind)
+	m = binary.NativeEndian.AppendUint16(m, flags|unix.NLM_F_REQUEST)
+	_, err := unix.Write(c.fd, append(append(m, make([]byte, 8)...), data...))
+	return err
+}
+
+// receive waits for a message, whose data are valid until the next call. One that says that
+// something failed is an error.
+func (c *Control) receive(wait time.Duration) (kind uint16, data []byte, err error) {
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, int(wait.Milliseconds())); err != nil && err != unix.EINTR {
+		return 0, nil, err
 	}
-	c.conn.SetReadDeadline(time.Now().Add(patience))
-	messages, err := c.conn.Receive()
-	if err != nil {
-		return nil, fmt.Errorf("list audit rules: %w", err)
+	n, _, err := unix.Recvfrom(c.fd, c.buf, unix.MSG_DONTWAIT)
+	if err != nil || n < unix.SizeofNlMsghdr {
+		return 0, nil, err
 	}
-	for _, m := range messages {
-		if m.Header.Type == messageList {
-			rules = append(rules, bytes.Clone(m.Data))
+	kind, data = binary.NativeEndian.Uint16(c.buf[4:]), c.buf[unix.SizeofNlMsghdr:n]
+	if kind == unix.NLMSG_ERROR && len(data) >= 4 {
+		if errno := -int32(binary.NativeEndian.Uint32(data)); errno != 0 {
+			err = unix.Errno(errno)
 		}
 	}
-	return rules, nil
+	return kind, data, err
 }

@@ -3,8 +3,6 @@ package auditrule
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"hash/fnv"
 )
 
 // Of linux/audit.h: lists, actions, fields and the operator of a rule.
@@ -19,21 +17,15 @@ const (
 	FieldArch    = 11
 	FieldSuccess = 104
 	FieldKey     = 210
-	FieldMsgType = 12
 
-	opLess    = 0x10000000
-	opGreater = 0x20000000
-	opEqual   = 0x40000000
-	opBits    = 0x08000000 // some of the bits are set; with opEqual all
-	prepend   = 0x10
+	opEqual = 0x40000000
+	prepend = 0x10
 )
 
 const (
 	maxFields = 64
 	maxWords  = 64 // of 32 system calls each
-	maxText   = 1 << 16
 
-	offsetCount  = 8
 	offsetCalls  = 12
 	offsetFields = offsetCalls + 4*maxWords
 	offsetValues = offsetFields + 4*maxFields
@@ -43,12 +35,10 @@ const (
 )
 
 // Field is a condition of a rule: that a field of an event is equal to a value, or, of a field that
-// has one, to a text.
+// has one, to a text. In a parsed rule the operator may be another one.
 type Field struct {
 	Field, Value uint32
 	Text         string
-
-	op uint32 // 0 stands for equal
 }
 
 // Rule is a rule. Calls are the system calls that it is about.
@@ -64,33 +54,6 @@ func (r *Rule) Select(number uint32) { r.Calls[number/32] |= 1 << (number % 32) 
 // Selects reports whether the rule is about a system call.
 func (r *Rule) Selects(number uint32) bool {
 	return number/32 < maxWords && r.Calls[number/32]&(1<<(number%32)) != 0
-}
-
-// Excludes reports whether a rule of the list exclude keeps records of a type from being made, of
-// some processes or of all.
-func (r *Rule) Excludes(kind uint32) (some, all bool) {
-	some, all = true, true
-	for _, f := range r.Fields {
-		if f.Field != FieldMsgType {
-			all = false
-			continue
-		}
-		some = some && f.fits(kind)
-	}
-	return some, some && all
-}
-
-// fits reports whether a number is as the field demands.
-func (f *Field) fits(n uint32) bool {
-	switch f.op {
-	case opBits:
-		return n&f.Value != 0
-	case opBits | opEqual:
-		return n&f.Value == f.Value
-	case 0:
-		return n == f.Value
-	}
-	return f.op&opLess != 0 && n < f.Value || f.op&opGreater != 0 && n > f.Value || f.op&opEqual != 0 && n == f.Value
 }
 
 // Key returns the text of the rule's key, "" if it has none.
@@ -109,21 +72,18 @@ func (r *Rule) Bytes() []byte {
 	put := func(at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v) }
 	put(0, r.List)
 	put(4, r.Action)
-	put(offsetCount, uint32(len(r.Fields)))
+	put(8, uint32(len(r.Fields)))
 	for i, w := range r.Calls {
 		put(offsetCalls+4*i, w)
 	}
 	for i, f := range r.Fields {
+		if hasText(f.Field) {
+			f.Value = uint32(len(f.Text))
+			b = append(b, f.Text...)
+		}
 		put(offsetFields+4*i, f.Field)
 		put(offsetValues+4*i, f.Value)
 		put(offsetOps+4*i, opEqual)
-		if f.op != 0 {
-			put(offsetOps+4*i, f.op)
-		}
-		if hasText(f.Field) {
-			put(offsetValues+4*i, uint32(len(f.Text)))
-			b = append(b, f.Text...)
-		}
 	}
 	put(offsetLength, uint32(len(b)-offsetText))
 	return b
@@ -131,23 +91,22 @@ func (r *Rule) Bytes() []byte {
 
 var errRule = errors.New("decode audit rule: invalid message")
 
-// Parse takes a rule as the kernel has it.
+// Parse parses a rule as the kernel has it.
 func Parse(b []byte) (r Rule, err error) {
 	if len(b) < offsetText {
 		return r, errRule
 	}
 	word := func(at int) uint32 { return binary.NativeEndian.Uint32(b[at:]) }
-	r.List, r.Action = word(0)&^prepend, word(4)
-	n, text := word(offsetCount), b[offsetText:]
-	if length := word(offsetLength); n > maxFields || length > maxText || int(length) > len(text) {
-		return Rule{}, errRule
+	n, text := word(8), b[offsetText:]
+	if n > maxFields {
+		return r, errRule
 	}
-	text = text[:word(offsetLength)]
+	r.List, r.Action = word(0)&^prepend, word(4)
 	for i := range r.Calls {
 		r.Calls[i] = word(offsetCalls + 4*i)
 	}
 	for i := range int(n) {
-		f := Field{Field: word(offsetFields + 4*i), Value: word(offsetValues + 4*i), op: word(offsetOps + 4*i)}
+		f := Field{Field: word(offsetFields + 4*i), Value: word(offsetValues + 4*i)}
 		if hasText(f.Field) {
 			if uint64(f.Value) > uint64(len(text)) {
 				return Rule{}, errRule
@@ -157,14 +116,6 @@ func Parse(b []byte) (r Rule, err error) {
 		r.Fields = append(r.Fields, f)
 	}
 	return r, nil
-}
-
-// Name tells a rule from others by its key and all of its content.
-func Name(b []byte) string {
-	r, _ := Parse(b)
-	h := fnv.New32a()
-	h.Write(b)
-	return fmt.Sprintf("%q (%x)", r.Key(), h.Sum32())
 }
 
 // hasText reports whether the value of a field is the length of a text: labels, paths, keys.

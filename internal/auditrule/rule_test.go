@@ -3,7 +3,6 @@ package auditrule
 import (
 	"bytes"
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -25,7 +24,6 @@ func TestRule(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for i := range want.Fields {
-		want.Fields[i].op = opEqual
 		if hasText(want.Fields[i].Field) {
 			want.Fields[i].Value = uint32(len(want.Fields[i].Text))
 		}
@@ -37,14 +35,6 @@ func TestRule(t *testing.T) {
 		if _, err := Parse(b[:n]); err == nil {
 			t.Errorf("%d bytes are a rule", n)
 		}
-	}
-}
-
-func TestName(t *testing.T) {
-	a, b := example(), example()
-	b.Select(1)
-	if x, y := Name(a.Bytes()), Name(b.Bytes()); x == y || !strings.HasPrefix(x, `"some key" (`) {
-		t.Errorf("%s and %s", x, y)
 	}
 }
 
@@ -61,7 +51,6 @@ func FuzzParse(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(again, r) {
 			t.Errorf("%+v became %+v, %v", r, again, err)
 		}
-		Name(b)
 	})
 }
 

@@ -1,0 +1,100 @@
+package audit
+
+import (
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/auditrecord"
+	"github.com/quark-linux/quark/internal/proctext"
+)
+
+// constant are the fields that never change in a process.
+const constant = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)
+
+// ofRecords are the fields that are only taken from records, of a birth or an exec.
+const ofRecords = engine.FieldsIDs | engine.Fields(1<<engine.FieldComm|1<<engine.FieldParentTID|1<<engine.FieldExecPath|
+	1<<engine.FieldLogin|1<<engine.FieldCmdline)
+
+// atBirth and atExec are the fields that are read from /proc. A child has the image of its creator.
+const (
+	atBirth = procfs.Readable &^ ofRecords &^ procfs.Replaced
+	atExec  = procfs.Readable &^ ofRecords &^ (1 << engine.FieldPPID)
+)
+
+// readProcesses reads the processes of the events that have arrived.
+func (s *Source) readProcesses() {
+	if len(s.toRead) > 0 {
+		s.boot.Update()
+	}
+	for _, e := range s.toRead {
+		switch e.ev.Kind {
+		case engine.KindFork:
+			s.readBirth(e)
+		case engine.KindExec:
+			s.read(e, e.pid, atExec)
+		case engine.KindExit, engine.KindIDChange:
+			s.read(e, e.pid, engine.FieldStart.Set())
+		}
+		e.at = s.now()
+	}
+	clear(s.toRead)
+	s.toRead = s.toRead[:0]
+}
+
+// read gives an event what /proc has of its process, cached unless it never changes. It reports
+// whether that can be the process.
+func (s *Source) read(e *event, pid uint32, want engine.Fields) bool {
+	t := &e.ev.Task
+	st, err := s.proc.Read(pid, want, e.ev)
+	e.got = t.Known
+	if err != nil || st.Thread || !s.boot.StartedBy(t.Start, e.received) {
+		e.forget(engine.AllFields)
+		return false
+	}
+	t.Carried = e.got &^ constant
+	e.ev.Read = s.now()
+	return true
+}
+
+// readBirth decides whether a call has made a process whose pid in the initial namespace is the
+// number that it returned: the caller is in that namespace, which never changes, or its child is.
+// clone3(2) may have made a thread.
+func (s *Source) readBirth(e *event) {
+	t := &e.ev.Task
+	shown := s.read(e, e.child(), atBirth) && !s.boot.StartedBefore(t.Start, e.stamp)
+	isChild := shown && t.Known.Has(engine.FieldPIDNS) && t.NS.PID == proctext.InitialPIDNamespace && t.PPID == e.pid
+	e.born = isChild || s.isInitial(e.pid, e.stamp) && (shown || e.nr != auditrecord.Clone3)
+	if !shown || !e.born {
+		e.forget(engine.AllFields)
+	}
+}
+
+// isInitial reports whether a process that made a call at a time is in the initial pid namespace.
+func (s *Source) isInitial(pid uint32, at uint64) bool {
+	t := &s.scratch.Task
+	s.scratch.Reset()
+	_, err := s.proc.Read(pid, constant, &s.scratch)
+	return err == nil && t.Known.Has(engine.FieldPIDNS) && t.NS.PID == proctext.InitialPIDNamespace && s.boot.StartedBefore(t.Start, at)
+}
+
+// verify takes away what was read, unless it is certain to be of the process of the event: that was
+// there before the call, or no other birth of its pid can have gone before the reading.
+func (s *Source) verify(e *event) {
+	settled := s.socket.empty >= e.at+inFlight
+	if e.got == 0 || s.boot.StartedBefore(e.ev.Task.Start, e.stamp) || settled && !s.doubtful(e) && !s.queue.reborn(e, e.ev.PID) {
+		return
+	}
+	if !settled && !s.finishing {
+		s.unread++
+	}
+	e.forget(engine.AllFields)
+}
+
+// forget takes away some of what was read.
+func (e *event) forget(fields engine.Fields) {
+	fields &= e.got
+	t := &e.ev.Task
+	t.Known &^= fields
+	t.Carried &^= fields
+	t.Truncated &^= fields
+	e.got &^= fields
+}
