@@ -2,7 +2,6 @@ package kprobe
 
 import (
 	"fmt"
-	"runtime"
 	"strconv"
 )
 
@@ -61,30 +60,11 @@ func (b *builder) addArguments() {
 // memory with guardWord, in a record that its filter then drops. The kernel runs the probes of a
 // function one after the other, without another task in between, and the last one defined first.
 
-// guardKind is how words of the arguments that the kernel could not read are known.
-type guardKind uint8
+// Kernels before 4.20 take neither arrays nor the guard's word. There such words are 0, and so are
+// eight empty arguments: see values.zeroKnown.
 
-const (
-	// guardWithWord: a guard fills the memory with guardWord, since Linux 5.4.
-	guardWithWord guardKind = iota
-	// guardWithPlace: a guard fills it with the address of the probed function, which each
-	// record has, too. It is a word that both have, and that is not valid UTF-8.
-	guardWithPlace
-	// readsZero: such words are 0, as in kernels that take no arrays, before 4.20. So are eight
-	// empty arguments: see values.zeroKnown.
-	readsZero
-)
-
-// value returns what the guard fetches as each word.
-func (k guardKind) value() expr {
-	if k == guardWithWord {
-		return expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}
-	}
-	return expr{register: programCounter[runtime.GOARCH]}
-}
-
-// programCounter is the register that has the address of the probed function.
-var programCounter = map[string]string{"amd64": "%ip", "arm64": "%pc"}
+// guardValue is what a guard fetches as each word.
+var guardValue = expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}
 
 // guardWord marks words that could not be read. It is not valid UTF-8; arguments that contain it
 // are cut there.
@@ -94,10 +74,10 @@ const guardWord = 0xfffefdfcfbfafff8
 var guardFilter = slot(0).name() + "==0"
 
 // guard returns the definition of the guard of a probe that begins with so many words.
-func guard(of *definition, words int, value expr) definition {
+func guard(of *definition, words int) definition {
 	d := definition{group: of.group, name: of.name + "_guard", symbol: of.symbol, place: of.place}
 	for n := range words {
-		d.args = append(d.args, fetch{slot: slot(n), value: value, typ: typeX64})
+		d.args = append(d.args, fetch{slot: slot(n), value: guardValue, typ: typeX64})
 	}
 	return d
 }
@@ -113,7 +93,7 @@ func (in *installer) guard(s *set) error {
 		}
 		words += max(a.count, 1)
 	}
-	p := &probe{set: s, def: guard(&of.def, words, in.guards.value())}
+	p := &probe{set: s, def: guard(&of.def, words)}
 	if err := in.define(p); err != nil {
 		s.drop(of)
 		return fmt.Errorf("guard of %s: %w", of.def.name, err)

@@ -161,25 +161,16 @@ func (s *Source) describeExecs(failed []error) {
 
 // describeIDs notes how changes of ids are told from calls that change nothing.
 func (s *Source) describeIDs(failed []error) {
-	ids := s.setOf(familyIDs)
-	if ids == nil {
+	if s.setOf(familyIDs) == nil {
 		return
 	}
 	c := &s.capabilities
 	for _, n := range []int{familyUID, familyGID} {
-		set := s.setOf(n)
-		switch {
-		case set != nil:
+		if set := s.setOf(n); set != nil {
 			c.Kinds[engine.KindIDChange].Via += " after " + set.symbol
-		case ids.ofCurrent:
-			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE lacks the %ss: %s", families[n].name, source.OneLine(failed[n])))
-			c.Kinds[engine.KindIDChange].Partial = engine.EventIDChange
-		default:
+		} else {
 			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE may come from setfs%s(2) or execve(2): %s", families[n].name, source.OneLine(failed[n])))
 		}
-	}
-	if ids.ofCurrent {
-		c.Notes = append(c.Notes, "ID_CHANGE of uids and gids brings ids and capabilities only: "+ids.symbol+" is not told the task")
 	}
 }
 

@@ -26,9 +26,7 @@ func (a *assembly) known(s slot) bool { return a.set.slots.has(s) }
 func (a *assembly) fill(ev *engine.RawEvent) {
 	v := &a.values
 	ev.Kind = a.set.kind
-	if ev.PID, ev.TID = v.u32(slotTGID), v.u32(slotTID); a.set.ofCurrent {
-		ev.PID, ev.TID = a.pid, a.tid
-	}
+	ev.PID, ev.TID = v.u32(slotTGID), v.u32(slotTID)
 	ev.Thread = ev.PID != ev.TID
 	ev.CPU, ev.Time = a.cpu, a.time
 	ev.Task.Known |= a.set.known

@@ -77,7 +77,7 @@ func TestChunkOfWords(t *testing.T) {
 // others of their pages are not 0; else the arguments end there.
 func TestZeroWords(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
-	s.sets[familyExec].guarded = readsZero
+	s.sets[familyExec].zeroes = true
 	for name, tt := range map[string]struct {
 		start uint64        // of the arguments
 		words func(int) int // the value of each word

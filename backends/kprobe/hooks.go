@@ -5,6 +5,8 @@ import "github.com/quark-linux/quark/engine"
 // hook is a kernel function that can be probed for a kind of event.
 type hook struct {
 	symbol string
+	// config is the kernel option without which there is no such function; "" for none.
+	config string
 	// args fetches what only this function offers, and what the filters use; nil for nothing.
 	args func(b *builder)
 	// filter is an expression over the slots of args: a hit for which it is false is not
@@ -14,9 +16,6 @@ type hook struct {
 	threads string
 	// since is the first Linux, as 5.16, in which the records have the last word; "" means all.
 	since string
-	// ofCurrent is set if no argument leads to the task. It is the current one then, and the
-	// record has its ids in the pid namespace of the process that opened the event.
-	ofCurrent bool
 	// tracepoint is set if symbol is a tracepoint of system calls and not a function.
 	tracepoint bool
 }
@@ -55,10 +54,6 @@ var families = []family{
 		kind: engine.KindFork, name: "fork",
 		hooks: []hook{
 			{symbol: "wake_up_new_task", args: exitSignal, threads: filterLeader},
-			// CONFIG_PROC_EVENTS
-			{symbol: "proc_fork_connector", args: exitSignal, threads: filterLeader},
-			// CONFIG_CGROUPS
-			{symbol: "cgroup_post_fork", args: exitSignal, threads: filterLeader},
 		},
 		state: func(b *builder, h *hook) {
 			taskProbed(b, h)
@@ -69,10 +64,7 @@ var families = []family{
 	{
 		kind: engine.KindExec, name: "exec",
 		hooks: []hook{
-			{symbol: "proc_exec_connector"}, // CONFIG_PROC_EVENTS
-			// CONFIG_TASK_XACCT. Called right after the former, and at the end
-			// of each task.
-			{symbol: "acct_update_integrals", args: exiting, filter: filterRunning},
+			{symbol: "proc_exec_connector", config: "CONFIG_PROC_EVENTS"},
 		},
 		state: func(b *builder, h *hook) {
 			taskProbed(b, h)
@@ -84,16 +76,13 @@ var families = []family{
 	{
 		kind: engine.KindExit, name: "exit",
 		hooks: []hook{
-			// CONFIG_TASKSTATS. Its second argument is not 0 for exactly one thread of
-			// a group, the last one. The thread has not given up its memory: older
-			// kernels let the core dump of another process with the same memory set
-			// the status until it has.
-			{symbol: "taskstats_exit", args: groupDead, threads: filterEnds, since: "5.16"},
+			// Its second argument is not 0 for exactly one thread of a group, the last
+			// one. The thread has not given up its memory: older kernels let the core
+			// dump of another process with the same memory set the status until it has.
+			{symbol: "taskstats_exit", config: "CONFIG_TASKSTATS", args: groupDead, threads: filterEnds, since: "5.16"},
 			// On every kernel. Several threads can see that none is alive. A fork that
 			// fails calls it, too, for the task that it gives up.
 			{symbol: "exit_files", args: liveAndExiting, filter: filterExiting, threads: filterExiting + "&&(" + filterMayEnd + ")"},
-			// CONFIG_SCHED_AUTOGROUP
-			{symbol: "sched_autogroup_exit_task", args: live, threads: filterMayEnd},
 		},
 		state: exitState,
 	},
@@ -101,56 +90,33 @@ var families = []family{
 		kind: engine.KindComm, name: "comm",
 		hooks: []hook{
 			{symbol: "__set_task_comm", args: newComm, filter: filterNotExec},
-			// CONFIG_PROC_EVENTS
-			{symbol: "proc_comm_connector", args: func(b *builder) { b.addComm(firstArgument, slotComm) }},
 		},
 		state: func(b *builder, _ *hook) { b.addTask(firstArgument) },
 	},
 	{
 		kind: engine.KindIDChange, name: "ids",
-		hooks: []hook{
-			{symbol: "proc_id_connector", args: idsOfTask}, // CONFIG_PROC_EVENTS
-			// On every kernel. Also called by execve.
-			{symbol: "commit_creds", args: newCred, ofCurrent: true},
-		},
-		state: func(b *builder, h *hook) {
-			if h.ofCurrent {
-				b.addCredentials(firstArgument, slotUID, slotCapInheritable)
-			} else {
-				taskProbed(b, h)
-			}
-		},
+		hooks: []hook{{symbol: "proc_id_connector", config: "CONFIG_PROC_EVENTS", args: idsOfTask}},
+		state: taskProbed,
 	},
 	{
 		kind: engine.KindIDChange, name: "uid", before: true,
-		hooks: []hook{
-			// CONFIG_SECURITY
-			{symbol: "security_task_fix_setuid", args: newCred, ofCurrent: true},
-			// called by the former, or in its place
-			{symbol: "cap_task_fix_setuid", args: newCred, ofCurrent: true},
-		},
+		hooks: []hook{{symbol: "security_task_fix_setuid", config: "CONFIG_SECURITY", args: newCred}},
 		state: oldCred,
 	},
 	{
 		kind: engine.KindIDChange, name: "gid", before: true,
-		// CONFIG_SECURITY, Linux 5.9
-		hooks: []hook{{symbol: "security_task_fix_setgid", args: newCred, ofCurrent: true}},
+		// Linux 5.9
+		hooks: []hook{{symbol: "security_task_fix_setgid", config: "CONFIG_SECURITY", args: newCred}},
 		state: oldCred,
 	},
 	{
 		kind: engine.KindIDChange, name: "sid",
-		hooks: []hook{
-			// CONFIG_PROC_EVENTS
-			{symbol: "proc_sid_connector"},
-			// CONFIG_SCHED_AUTOGROUP
-			{symbol: "sched_autogroup_create_attach"},
-		},
+		hooks: []hook{{symbol: "proc_sid_connector", config: "CONFIG_PROC_EVENTS"}},
 		state: taskProbed,
 	},
 	{
 		kind: engine.KindPtrace, name: "ptrace",
-		// CONFIG_PROC_EVENTS
-		hooks: []hook{{symbol: "proc_ptrace_connector", args: ptraceRequest, threads: filterLeader}},
+		hooks: []hook{{symbol: "proc_ptrace_connector", config: "CONFIG_PROC_EVENTS", args: ptraceRequest, threads: filterLeader}},
 		// The tracee may run: what it changes is not read.
 		state: func(b *builder, _ *hook) { b.addIdentity() },
 	},
@@ -207,23 +173,15 @@ func ptraceRequest(b *builder) {
 	b.add(slotRequest, typeU32, secondArgument)
 }
 
-func exiting(b *builder) {
-	b.addMember(slotExiting, typeExiting, firstArgument, "task_struct.flags")
-}
-
 func groupDead(b *builder) {
 	exitSignal(b)
 	b.add(slotGroupDead, typeS32, secondArgument)
 }
 
-func live(b *builder) {
+func liveAndExiting(b *builder) {
 	exitSignal(b)
 	b.addMember(slotLive, typeS32, firstArgument, "task_struct.signal", "signal_struct.live.counter")
-}
-
-func liveAndExiting(b *builder) {
-	live(b)
-	exiting(b)
+	b.addMember(slotExiting, typeExiting, firstArgument, "task_struct.flags")
 }
 
 // exitState fetches the state of the leader, which is that of the process, and for an EXIT of a
@@ -260,7 +218,7 @@ func newComm(b *builder) {
 	b.addArray(slotComm, typeX64, secondArgument.at(0), 2)
 }
 
-// newCred fetches the address of new in commit_creds(new) and security_task_fix_setuid(new, ...).
+// newCred fetches the address of new in security_task_fix_setuid(new, old, flags).
 func newCred(b *builder) { b.add(slotCred, typeX64, firstArgument) }
 
 // idsOfTask fetches which of proc_id_connector(task, which), an enum of linux/cn_proc.h.
@@ -275,7 +233,6 @@ var (
 	filterLeader  = slotExitSignal.name() + ">=0"
 	filterEnds    = slotGroupDead.name() + "!=0||" + filterLeader
 	filterMayEnd  = slotLive.name() + "==0||" + filterLeader
-	filterRunning = slotExiting.name() + "==0"
 	filterExiting = slotExiting.name() + "!=0"
 	filterNotExec = slotByExec.name() + "==0"
 )

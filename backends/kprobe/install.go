@@ -23,7 +23,7 @@ type installer struct {
 	places  places
 	reads   int  // how many one inside of another the kernel takes
 	singles bool // it takes no arrays
-	guards  guardKind
+	zeroes  bool // words that it can't read are 0, see guardValue
 	warns   bool // it warns of reads at addresses that are none
 	cgroups proctext.Hierarchy
 
@@ -66,14 +66,7 @@ var refused func(fetch) bool
 func (in *installer) findForms() {
 	in.reads = in.findReads()
 	in.singles = !in.accepts(fetch{value: firstArgument.at(0), typ: typeX64, count: 2})
-	switch {
-	case in.accepts(fetch{value: guardWithWord.value(), typ: typeX64}):
-		in.guards = guardWithWord
-	case in.singles:
-		in.guards = readsZero
-	default:
-		in.guards = guardWithPlace
-	}
+	in.zeroes = in.singles && !in.accepts(fetch{value: guardValue, typ: typeX64})
 }
 
 // family installs the first hook of a family that the kernel accepts.
@@ -90,13 +83,16 @@ func (in *installer) family(n int) (*set, error) {
 		if err == nil {
 			return s, nil
 		}
+		if h.config != "" && errors.Is(err, errNoFunction) {
+			err = fmt.Errorf("%w: it needs %s", err, h.config)
+		}
 		errs = append(errs, fmt.Errorf("probe %s: %w", h.symbol, err))
 	}
 	return nil, errors.Join(errs...)
 }
 
 func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
-	s := &set{family: n, kind: f.kind, symbol: h.symbol, ofCurrent: h.ofCurrent, filter: h.filter, guarded: in.guards}
+	s := &set{family: n, kind: f.kind, symbol: h.symbol, filter: h.filter, zeroes: in.zeroes}
 	if h.threads != "" && !in.threads {
 		s.filter = h.threads
 	}
@@ -111,7 +107,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	switch {
 	case f.kind == engine.KindExecFailed:
 		needs = nil
-	case h.ofCurrent:
+	case f.before:
 		needs = []slot{slotCred, slotUID, slotEGID}
 	}
 	if !fetches(b.args, needs...) {
@@ -152,11 +148,8 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	st := setText{text: t}
 	for i, args := range parts {
 		// The chunks come first: the guard writes its words there.
-		if guarded := t == cmdline || t == execPath; guarded && in.guards == guardWithPlace {
-			args = append(args, fetch{slot: slotProbed, value: in.guards.value(), typ: typeX64})
-		}
 		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
-		if err == nil && (t == cmdline || t == execPath) && in.guards != readsZero {
+		if err == nil && (t == cmdline || t == execPath) && !in.zeroes {
 			err = in.guard(s)
 		}
 		if err != nil {
@@ -212,10 +205,12 @@ func (in *installer) define(p *probe) error {
 	return err
 }
 
+var errNoFunction = errors.New("the kernel has no such function")
+
 // explain adds the likely reason to the kernel's refusal of a probe.
 func (in *installer) explain(err error) error {
 	if errors.Is(err, unix.ENOENT) {
-		return errors.New("the kernel has no such function")
+		return errNoFunction
 	}
 	if why := in.probes.Why(); why != "" {
 		return fmt.Errorf("%w (%s)", err, why)

@@ -364,41 +364,13 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// The hooks that are not the first choice report as the first do: all second ones at once, then the
-// third.
-func TestFallbacks(t *testing.T) {
+// The hook of ends that older kernels need reports as the first choice does.
+func TestOlderEnds(t *testing.T) {
 	open(t, Options{}).Close()
-	scenarios := map[int][]string{
-		familyComm: {"comm", "thread-comm"},
-		familyIDs:  {"setres-ids", "single-ids", "same-ids"},
-		familySID:  {"session"},
-		familyExit: {"leader-first", "end-together", "exit-group-thread"},
-	}
-	if !tellsGIDs(t) { // then commit_creds brings no changes of group ids, which the table says
-		scenarios[familyIDs] = nil
-	}
-	for i := 1; i <= 2; i++ {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			names := []string{"fork-exec-exit"}
-			for n := range families {
-				all := families[n].hooks
-				if i < len(all) && hasSymbol(t, all[i].symbol) {
-					families[n].hooks = all[i : i+1]
-					defer func() { families[n].hooks = all }()
-					names = append(names, scenarios[n]...)
-				}
-			}
-			s := open(t, Options{})
-			for n := range families {
-				if set := s.setOf(n); set == nil {
-					t.Log(families[n].name, s.Capabilities().Kinds[families[n].kind].Via)
-				} else {
-					t.Log(families[n].name, set.symbol)
-				}
-			}
-			conform.Judge(t, s, names...)
-		})
-	}
+	all := families[familyExit].hooks
+	families[familyExit].hooks = all[1:]
+	defer func() { families[familyExit].hooks = all }()
+	conform.Judge(t, open(t, Options{}), "fork-exec-exit", "leader-first", "end-together", "exit-group-thread")
 }
 
 // hasSymbol reports whether the kernel has a function of this name.

@@ -137,15 +137,9 @@ func (s *Source) installs(family int) bool {
 
 // dropIncomplete removes sets that are of no use without another set that failed.
 func (s *Source) dropIncomplete(failed []error) {
-	ids := s.setOf(familyIDs)
-	before := s.setOf(familyUID) != nil || s.setOf(familyGID) != nil
-	s.sets = slices.DeleteFunc(s.sets, func(set *set) bool {
-		if set == ids && ids.ofCurrent && !before {
-			failed[familyIDs] = fmt.Errorf("probe %s alone does not tell a change: %w", ids.symbol, errors.Join(failed[familyUID], failed[familyGID]))
-			return true
-		}
-		return families[set.family].kind == engine.KindIDChange && families[set.family].before && ids == nil
-	})
+	if s.setOf(familyIDs) == nil {
+		s.sets = slices.DeleteFunc(s.sets, func(set *set) bool { return set.kind == engine.KindIDChange && families[set.family].before })
+	}
 	var missing error
 	for _, n := range []int{familyExecBegins, familyExecAtBegins, familyExecNoReturn, familyExecEnds, familyExecAtEnds} {
 		missing = cmp.Or(missing, failed[n])

@@ -10,20 +10,19 @@ import (
 // set is the probes on one function whose samples together are one event. The first probe has the
 // numbers: without it there is no event.
 type set struct {
-	family    int
-	kind      engine.Kind
-	symbol    string
-	ofCurrent bool   // as in hook
-	silent    bool   // its records are no events, as their kind is left out
-	filter    string // in the kernel's syntax
-	probes    []*probe
-	guards    []*probe                          // guards of the probes that read arguments
-	all       uint32                            // the bits of all probes
-	slots     slotPlaces                        // positions of the values in the records
-	numbers   []func(*engine.RawEvent, *values) // set the known fields of the first probe
-	known     engine.Fields
-	texts     []setText
-	guarded   guardKind // how words of the arguments that could not be read are known
+	family  int
+	kind    engine.Kind
+	symbol  string
+	silent  bool   // its records are no events, as their kind is left out
+	filter  string // in the kernel's syntax
+	probes  []*probe
+	guards  []*probe                          // guards of the probes that read arguments
+	all     uint32                            // the bits of all probes
+	slots   slotPlaces                        // positions of the values in the records
+	numbers []func(*engine.RawEvent, *values) // set the known fields of the first probe
+	known   engine.Fields
+	texts   []setText
+	zeroes  bool // words of the arguments that could not be read are 0, else guardWord
 }
 
 // setText is a text field of a set, and the bits of its probes.

@@ -104,11 +104,10 @@ const (
 	slotChildRSS    = slotChildTimes + 2 // of these
 	slotDir         = slotChildRSS + 1   // the descriptor that an exec begins at
 	slotResult      = slotDir + 1        // of a system call
-	slotProbed      = slotResult + 1     // where the function is probed, for guardWithPlace
 
 	// The same pointers when all that lies behind them has been read. If they have changed by
 	// then, it has no meaning: a fetch that fails leaves what an earlier record had there.
-	slotTTYAfter     = slotProbed + 1
+	slotTTYAfter     = slotResult + 1
 	slotNSProxyAfter = slotTTYAfter + 1
 	numSlots         = slotNSProxyAfter + 1
 )

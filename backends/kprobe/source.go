@@ -274,9 +274,6 @@ func (s *Source) finish(c *cpu, to engine.Sink) {
 func (s *Source) deliver(a *assembly, to engine.Sink) {
 	v := &a.values
 	thread := v.u32(slotTID) != v.u32(slotTGID)
-	if a.set.ofCurrent {
-		thread = a.tid != a.pid
-	}
 	var change engine.IDChange
 	switch a.set.family {
 	case familyExit:

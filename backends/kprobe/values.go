@@ -14,7 +14,7 @@ type values struct {
 	records [maxParts][]byte // by the number of the probe; nil if it has not come
 	own     [maxParts]bool   // the record is a copy in memory
 	memory  []byte
-	guarded guardKind
+	zeroes  bool
 }
 
 // maxParts is the largest number of probes in a set.
@@ -70,7 +70,7 @@ func (p *slotPlaces) hasAll(from, to slot) bool {
 
 // begin removes all records.
 func (v *values) begin(s *set) {
-	v.slots, v.guarded = &s.slots, s.guarded
+	v.slots, v.zeroes = &s.slots, s.zeroes
 	clear(v.records[:])
 	clear(v.own[:])
 	v.memory = v.memory[:0]
@@ -169,31 +169,23 @@ func (v *values) chunk(n int) []byte {
 // readable returns how many of the first size bytes of the arguments have come and were read by the
 // kernel.
 func (v *values) readable(size int) (n int) {
-	unread := v.unread()
+	unread := uint64(guardWord)
+	if v.zeroes {
+		unread = 0
+	}
 	for c := 0; n < size && c < chunks; c++ {
 		b := v.chunk(c)
 		if b == nil {
 			break
 		}
 		for at := 0; at < len(b) && n+at < size; at += 8 {
-			if binary.NativeEndian.Uint64(b[at:]) == unread && (unread != 0 || !v.zeroKnown(n+at)) {
+			if binary.NativeEndian.Uint64(b[at:]) == unread && !(v.zeroes && v.zeroKnown(n+at)) {
 				return n + at
 			}
 		}
 		n += len(b)
 	}
 	return min(n, size)
-}
-
-// unread returns the word in place of those that could not be read.
-func (v *values) unread() uint64 {
-	switch v.guarded {
-	case guardWithPlace:
-		return v.number(slotProbed)
-	case readsZero:
-		return 0
-	}
-	return guardWord
 }
 
 // zeroKnown reports whether the word at an offset into the arguments was read, and is not 0 because
