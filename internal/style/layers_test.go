@@ -21,6 +21,7 @@ var layers = []struct{ tree, imports string }{
 	{"export/cmd", ". engine/trace export internal/..."},
 	{"export", ". export internal/selfcost"},
 	{"bindings/c", ". engine/trace"},
+	{"examples", ". engine"},
 	{"initramfs", "internal"},
 	{"kernel_images", "internal"},
 	{"packaging", ""},
