@@ -9,7 +9,6 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/export"
-	"github.com/quark-linux/quark/internal/selfcost"
 )
 
 // Options say what a collector shows. The zero value is right for a queue with the defaults of
@@ -29,30 +28,17 @@ type Collector struct {
 	o     Options
 	tally tally
 	lag   prometheus.Histogram
-	meter *selfcost.Meter // nil where the system has none
-	start time.Time
 }
 
-// New returns a collector for q. It measures the process from now on also when that changes its
-// root directory.
+// New returns a collector for q.
 func New(q *quark.Queue, o Options) *Collector {
 	o.HoldTime = cmp.Or(o.HoldTime, time.Second)
 	o.MaxLength = cmp.Or(o.MaxLength, 10000)
-	c := &Collector{q: q, o: o, start: time.Now(), lag: prometheus.NewHistogram(prometheus.HistogramOpts{
+	return &Collector{q: q, o: o, lag: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "quark_delivery_lag_seconds",
 		Help:    "Time from an event to its delivery, beyond the hold time.",
 		Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	})}
-	c.meter, _ = selfcost.Open()
-	return c
-}
-
-// Close ends the measuring of the process.
-func (c *Collector) Close() error {
-	if c.meter == nil {
-		return nil
-	}
-	return c.meter.Close()
 }
 
 // Count counts an event that Get has returned.
@@ -78,10 +64,6 @@ var (
 	descDelivered = desc("quark_export_delivered_events_total", "Events that the exporter's target has taken.", "exporter")
 	descQueued    = desc("quark_export_queued_events", "Events that wait for the exporter's target.", "exporter")
 	descDropped   = desc("quark_export_dropped_events_total", "Events that an exporter has given up.", "exporter", "cause")
-
-	descCPU      = desc("process_cpu_seconds_total", "User and system CPU time of the process, without its programs in the kernel.")
-	descResident = desc("process_resident_memory_bytes", "Resident memory of the process.")
-	descStart    = desc("process_start_time_seconds", "When the collector was made, as a Unix time.")
 )
 
 // figures are the metrics without labels that are taken from a queue's statistics.
@@ -125,7 +107,7 @@ var figures = []struct {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descInfo, descEvents, descLost, descTaken, descDelivered, descQueued, descDropped, descCPU, descResident, descStart} {
+	for _, d := range []*prometheus.Desc{descInfo, descEvents, descLost, descTaken, descDelivered, descQueued, descDropped} {
 		out <- d
 	}
 	for i := range figures {
@@ -152,7 +134,6 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.tally.collect(out)
 	c.lag.Collect(out)
 	c.collectExporters(out)
-	c.collectCost(out)
 }
 
 // label returns a text, as one with the name of a file, as the value of a label can be. A query
@@ -168,16 +149,5 @@ func (c *Collector) collectExporters(out chan<- prometheus.Metric) {
 		for cause, dropped := range n.Dropped {
 			out <- prometheus.MustNewConstMetric(descDropped, prometheus.CounterValue, float64(dropped), name, cause)
 		}
-	}
-}
-
-func (c *Collector) collectCost(out chan<- prometheus.Metric) {
-	out <- prometheus.MustNewConstMetric(descStart, prometheus.GaugeValue, float64(c.start.UnixMilli())/1000)
-	if c.meter == nil {
-		return
-	}
-	out <- prometheus.MustNewConstMetric(descCPU, prometheus.CounterValue, c.meter.CPU().Seconds())
-	if n := c.meter.Resident(); n > 0 {
-		out <- prometheus.MustNewConstMetric(descResident, prometheus.GaugeValue, float64(n))
 	}
 }

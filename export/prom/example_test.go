@@ -20,7 +20,6 @@ func Example() {
 	}
 	defer q.Close()
 	c := prom.New(q, prom.Options{})
-	defer c.Close()
 	s, err := prom.Listen("localhost:9715", c)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Server serves the metrics of a collector at /metrics, in a goroutine. Clients that are slow, say
-// nothing or come in crowds hold up each other at most.
+// Server serves the metrics of a collector and of the process at /metrics, in a goroutine. Clients
+// that are slow, say nothing or come in crowds hold up each other at most.
 type Server struct {
 	listener net.Listener
 	http     http.Server
@@ -29,9 +30,7 @@ const (
 // Listen serves at a TCP address HOST:PORT. Without a host it is that of all interfaces.
 func Listen(address string, c *Collector) (*Server, error) {
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(c); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
+	registry.MustRegister(c, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	l, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -126,10 +126,9 @@ func metrics(q *quark.Queue, o *options, others []target) (target, error) {
 	c := prom.New(q, options)
 	s, err := prom.Listen(o.metrics, c)
 	if err != nil {
-		return target{}, errors.Join(err, c.Close())
+		return target{}, err
 	}
-	t := target{name: fmt.Sprintf("metrics at http://%s/metrics", s.Addr())}
-	t.close = func() error { return errors.Join(s.Close(), c.Close()) }
+	t := target{name: fmt.Sprintf("metrics at http://%s/metrics", s.Addr()), close: s.Close}
 	t.export = func(ev *quark.Event) error {
 		if ev.Events != 0 { // else it is a process of the start
 			c.Count(ev)
