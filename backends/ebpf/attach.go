@@ -29,18 +29,13 @@ type hook struct {
 
 // names returns the programs to load for the hook.
 func (h *hook) names() []string {
-	if !preemptible() {
+	switch {
+	case !preemptible():
 		return []string{h.handler}
+	case h.unpreempted != "" && kernelversion.AtLeast(preemptibleSince):
+		return []string{h.handler, h.program, h.unpreempted}
 	}
-	return []string{h.handler, h.program, h.second()}
-}
-
-// second returns the name of the hook's second program.
-func (h *hook) second() string {
-	if h.unpreempted != "" && kernelversion.AtLeast(preemptibleSince) {
-		return h.unpreempted
-	}
-	return h.twin
+	return []string{h.handler, h.program, h.twin}
 }
 
 const (
@@ -48,13 +43,11 @@ const (
 	wakeupTracepoint = "sched_wakeup_new"
 )
 
-var exitHook = hook{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
-	programsProgQuarkExitHandler, programsEventKindEVENT_EXIT, programsProgQuarkExitPerf}
-
 // required are the hooks without which there is no source, unless their kind is left out: that of
 // forks is the last.
 var required = []hook{
-	exitHook,
+	{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
+		programsProgQuarkExitHandler, programsEventKindEVENT_EXIT, programsProgQuarkExitPerf},
 	{engine.KindExec, execTracepoint, programsProgQuarkExec, programsProgQuarkExecTwin,
 		programsProgQuarkTextHandler, programsEventKindEVENT_EXEC, programsProgQuarkExecPerf},
 	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin,
@@ -67,30 +60,19 @@ var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, p
 // attachHook attaches a program and its twin, or the handler alone. The kernel runs those of one
 // raw tracepoint in this order.
 func (s *Source) attachHook(l *loader, h hook, programs map[string]*ebpf.Program) error {
-	twinned, p := preemptible(), programs[h.handler]
-	if twinned {
-		if err := s.placeHandler(h, programs); err != nil {
-			return err
-		}
-		p = programs[h.program]
-	}
-	if err := s.attachRaw(h.tracepoint, p); err != nil {
-		return err
-	}
 	s.capabilities.Kinds[h.kind] = kernelVia("raw_tp/" + h.tracepoint)
-	if !twinned {
-		return nil
+	if !preemptible() {
+		return s.attachRaw(h.tracepoint, programs[h.handler])
 	}
-	s.first = append(s.first, p)
-	return s.attachSecond(l, h, programs)
-}
-
-// placeHandler lets the programs of a hook call its handler.
-func (s *Source) placeHandler(h hook, programs map[string]*ebpf.Program) error {
 	if err := s.maps[programsMapHandlers].Update(uint32(h.place), programs[h.handler], ebpf.UpdateAny); err != nil {
 		return fmt.Errorf("place handler of %s: %w", h.tracepoint, err)
 	}
-	return nil
+	first := programs[h.program]
+	if err := s.attachRaw(h.tracepoint, first); err != nil {
+		return err
+	}
+	s.first = append(s.first, first)
+	return s.attachSecond(l, h, programs)
 }
 
 // attachSecond attaches the second program of a hook.

@@ -46,7 +46,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	}
 	s := &Source{maps: l.maps, shared: *shared, environ: environ}
 	s.gaps.begin()
-	if err := s.open(l, shared, cpus); err != nil {
+	if err := s.open(l, shared); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -66,17 +66,18 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	return s, nil
 }
 
-func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
-	var names []string
+// open attaches the programs of the wanted kinds. Those of forks come last: of a process whose FORK
+// is reported the other events are, too.
+func (s *Source) open(l *loader, shared *source.Options) error {
 	var hooks []hook
+	var names []string
 	for _, h := range required {
-		if shared.Reports(h.kind.Events()) || h.kind == engine.KindExit && shared.ReportsEnds() {
-			hooks = append(hooks, h)
-			names = append(names, h.names()...)
+		switch {
+		case shared.Reports(h.kind.Events()) || h.kind == engine.KindExit && shared.ReportsEnds():
+			hooks, names = append(hooks, h), append(names, h.names()...)
+		case h.kind == engine.KindExec && shared.ReportsEnds():
+			names = append(names, programsProgQuarkExecLeader)
 		}
-	}
-	if shared.ReportsEnds() && !shared.Reports(engine.EventExec) {
-		names = append(names, programsProgQuarkExecLeader)
 	}
 	programs, err := s.load(l, names...)
 	if err != nil {
@@ -85,44 +86,36 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	if err := s.share(l); err != nil {
 		return err
 	}
-	// The last hook is that of forks: what becomes of a process that is told is told, too.
-	var births []hook
-	if n := len(hooks) - 1; n >= 0 && hooks[n].kind == engine.KindFork {
-		hooks, births = hooks[:n], hooks[n:]
-	}
-	for _, h := range hooks {
-		if err := s.attachHook(l, h, programs); err != nil {
-			return err
-		}
-	}
 	if leader := programs[programsProgQuarkExecLeader]; leader != nil {
 		if err := s.attachRaw(execTracepoint, leader); err != nil {
 			return err
 		}
 	}
-	if shared.Reports(engine.EventSetProcTitle) {
-		s.openRename(l)
+	attach := func(kinds engine.Events) error {
+		for _, h := range hooks {
+			if kinds.Has(h.kind.Events()) {
+				if err := s.attachHook(l, h, programs); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	}
-	s.openOthers(l, shared)
-	for _, h := range births {
-		if err := s.attachHook(l, h, programs); err != nil {
-			return err
+	if err := attach(engine.EventExec | engine.EventExit); err != nil {
+		return err
+	}
+	for _, optional := range []struct {
+		kinds  engine.Events
+		attach func(*loader)
+	}{
+		{engine.EventSetProcTitle, s.openRename}, {engine.EventIDChange, s.openIDChange},
+		{engine.EventPtrace, s.openPtrace}, {engine.EventExecFailed, s.openFailedExecs},
+	} {
+		if shared.Reports(optional.kinds) {
+			optional.attach(l)
 		}
 	}
-	return nil
-}
-
-// openOthers attaches what every way to attach has in common, and no source needs.
-func (s *Source) openOthers(l *loader, shared *source.Options) {
-	if shared.Reports(engine.EventIDChange) {
-		s.openIDChange(l)
-	}
-	if shared.Reports(engine.EventPtrace) {
-		s.openPtrace(l)
-	}
-	if shared.Reports(engine.EventExecFailed) {
-		s.openFailedExecs(l)
-	}
+	return attach(engine.EventFork)
 }
 
 // load loads programs and adds them to those that Close closes.
