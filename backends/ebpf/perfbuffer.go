@@ -8,11 +8,9 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
-	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/internal/wait"
 )
 
 // perfObject is the same programs as object, compiled with programs/perfbuffer.h in place of
@@ -43,7 +41,6 @@ var haveRing = func() error { return features.HaveMapType(ebpf.RingBuf) }
 type perfBuffers struct {
 	silent, waking *ebpf.Map // of the programs: the events of perfCPU
 	size           int       // of each ring, in bytes
-	poll           int       // epoll
 	online         *perf.Online
 	cpus           []*perfCPU
 	note           func(string) // takes what a person should know
@@ -54,17 +51,15 @@ type perfBuffers struct {
 
 // perfCPU is the ring of a CPU and the two events that write to it.
 type perfCPU struct {
-	number         int
-	ring           *perf.Ring
+	perf.CPU
 	silent, waking *perf.Event // the first owns the ring and wakes when that fills up
-	gone           bool        // the CPU went offline; its ring is still to be read
-	left           bool        // that was seen at an earlier look
+	left           bool        // Gone was set at an earlier look
 	crowded        bool        // as in ring
 }
 
 // openPerf makes rings of a size in all for the CPUs that are online.
 func openPerf(silent, waking *ebpf.Map, o Options, note func(string)) (*perfBuffers, error) {
-	b := &perfBuffers{silent: silent, waking: waking, poll: -1, note: note}
+	b := &perfBuffers{silent: silent, waking: waking, note: note}
 	if err := b.open(o); err != nil {
 		b.close()
 		return nil, err
@@ -75,14 +70,6 @@ func openPerf(silent, waking *ebpf.Map, o Options, note func(string)) (*perfBuff
 func (b *perfBuffers) open(o Options) (err error) {
 	if b.online, err = perf.OpenOnline(); err != nil {
 		return err
-	}
-	if b.poll, err = wait.Epoll(); err != nil {
-		return err
-	}
-	if fd := b.online.FD(); fd >= 0 {
-		if err := wait.Add(b.poll, fd); err != nil {
-			return err
-		}
 	}
 	n := len(b.online.CPUs())
 	all, err := ringSize(o, n)
@@ -102,10 +89,10 @@ func (b *perfBuffers) open(o Options) (err error) {
 
 // Add makes the ring of a CPU, and the programs write to it.
 func (b *perfBuffers) Add(number int) error {
-	c := &perfCPU{number: number}
+	c := &perfCPU{CPU: perf.CPU{Number: number}}
 	err := c.open(b.size)
 	if err == nil {
-		err = wait.Add(b.poll, c.ring.FD())
+		err = b.online.Watch(c.Ring.FD())
 	}
 	if err == nil {
 		if err = errors.Join(c.place(b.waking, c.waking), c.place(b.silent, c.silent)); err != nil {
@@ -121,26 +108,26 @@ func (b *perfBuffers) Add(number int) error {
 }
 
 func (c *perfCPU) open(size int) (err error) {
-	if c.silent, err = perf.OpenOutput(c.number, size/4); err != nil {
+	if c.silent, err = perf.OpenOutput(c.Number, size/4); err != nil {
 		return err
 	}
-	if c.ring, err = perf.Map(c.silent, size); err != nil {
+	if c.Ring, err = perf.Map(c.silent, size); err != nil {
 		return err
 	}
-	if c.waking, err = perf.OpenOutput(c.number, 0); err != nil {
+	if c.waking, err = perf.OpenOutput(c.Number, 0); err != nil {
 		return err
 	}
-	return c.waking.SetOutput(c.ring)
+	return c.waking.SetOutput(c.Ring)
 }
 
 func (c *perfCPU) place(in *ebpf.Map, e *perf.Event) error {
-	return in.Update(uint32(c.number), uint32(e.FD()), ebpf.UpdateAny)
+	return in.Update(uint32(c.Number), uint32(e.FD()), ebpf.UpdateAny)
 }
 
 func (c *perfCPU) close() error {
 	var errs []error
-	if c.ring != nil {
-		errs = append(errs, c.ring.Close())
+	if c.Ring != nil {
+		errs = append(errs, c.Ring.Close())
 	}
 	for _, e := range []*perf.Event{c.waking, c.silent} {
 		if e != nil {
@@ -150,10 +137,7 @@ func (c *perfCPU) close() error {
 	return errors.Join(errs...)
 }
 
-// Ring is for [perf.Oldest].
-func (c *perfCPU) Ring() *perf.Ring { return c.ring }
-
-func (b *perfBuffers) FD() int { return b.poll }
+func (b *perfBuffers) FD() int { return b.online.FD() }
 
 func (b *perfBuffers) look() { b.until, b.looked = perf.Look(b.cpus), true }
 
@@ -175,7 +159,7 @@ func (b *perfBuffers) next() []byte {
 			return nil
 		}
 		record := c.next()
-		c.ring.Look()
+		c.Ring.Look()
 		if record != nil {
 			return record
 		}
@@ -184,7 +168,7 @@ func (b *perfBuffers) next() []byte {
 
 // next reads a record, which is nil if it is none of the programs' events.
 func (c *perfCPU) next() []byte {
-	rec, ok, bad := c.ring.Next()
+	rec, ok, bad := c.Ring.Next()
 	switch {
 	case bad:
 		return []byte{}
@@ -212,12 +196,12 @@ func (b *perfBuffers) peek() (ns uint64, ok bool) {
 // release also looks for CPUs that came or went.
 func (b *perfBuffers) release() {
 	for _, c := range b.cpus {
-		c.crowded = c.ring.Release() > c.roomy() || c.crowded
+		c.crowded = c.Ring.Release() > c.roomy() || c.crowded
 	}
-	b.online.Follow(b)
+	perf.Follow(b.online, b.cpus, b)
 	b.cpus = slices.DeleteFunc(b.cpus, func(c *perfCPU) bool {
 		switch {
-		case !c.gone || c.ring.Pending() > 0:
+		case !c.Gone || c.Ring.Pending() > 0:
 			return false
 		case !c.left: // a program that began before it went may still write
 			c.left = true
@@ -231,15 +215,15 @@ func (b *perfBuffers) release() {
 
 // roomy returns how many bytes can be in the ring so that there is room for every record, after one
 // of the kernel's on a loss.
-func (c *perfCPU) roomy() int { return c.ring.Size() - min(maxRecord+perfHeaders, c.ring.Size()) }
+func (c *perfCPU) roomy() int { return c.Ring.Size() - min(maxRecord+perfHeaders, c.Ring.Size()) }
 
 // perfHeaders bounds what precedes the programs' bytes in a record, and a record of a loss.
 const perfHeaders = 64
 
 func (b *perfBuffers) pending(filling bool) bool {
 	return slices.ContainsFunc(b.cpus, func(c *perfCPU) bool {
-		if n := c.ring.Pending(); filling {
-			return n >= c.ring.Size()/4
+		if n := c.Ring.Pending(); filling {
+			return n >= c.Ring.Size()/4
 		} else {
 			return n > 0
 		}
@@ -248,7 +232,7 @@ func (b *perfBuffers) pending(filling bool) bool {
 
 func (b *perfBuffers) fullSince(cpu int) uint64 {
 	for _, c := range b.cpus {
-		if c.number == cpu && !c.gone {
+		if c.Number == cpu && !c.Gone {
 			return c.fullSince()
 		}
 	}
@@ -260,9 +244,9 @@ func (c *perfCPU) fullSince() (since uint64) {
 	if c.crowded {
 		return 0
 	}
-	queued := c.ring.Pending()
+	queued := c.Ring.Pending()
 	limit := c.roomy()
-	for ahead := c.ring.Ahead(); queued-ahead.Pending() < limit; {
+	for ahead := c.Ring.Ahead(); queued-ahead.Pending() < limit; {
 		ns, ok := ahead.Time()
 		if !ok {
 			break
@@ -282,26 +266,6 @@ func (b *perfBuffers) told() {
 
 func (b *perfBuffers) err() error { return nil }
 
-// Len, and what follows, are for [perf.Online].
-func (b *perfBuffers) Len() int { return len(b.cpus) }
-
-// Sees reports whether a CPU has a ring, and is not known to have gone.
-func (b *perfBuffers) Sees(number int) bool {
-	return slices.ContainsFunc(b.cpus, func(c *perfCPU) bool { return c.number == number && !c.gone })
-}
-
-// Gone notes which CPUs have gone.
-func (b *perfBuffers) Gone(f func(int) bool) {
-	for _, c := range b.cpus {
-		c.gone = c.gone || f(c.number)
-	}
-}
-
-// AnyGone reports whether one has.
-func (b *perfBuffers) AnyGone() bool {
-	return slices.ContainsFunc(b.cpus, func(c *perfCPU) bool { return c.gone })
-}
-
 // Miss has nothing to do: the programs count what they have no ring for.
 func (b *perfBuffers) Miss(int) {}
 
@@ -317,9 +281,6 @@ func (b *perfBuffers) close() error {
 	}
 	if b.online != nil {
 		errs = append(errs, b.online.Close())
-	}
-	if b.poll >= 0 {
-		errs = append(errs, unix.Close(b.poll))
 	}
 	return errors.Join(errs...)
 }

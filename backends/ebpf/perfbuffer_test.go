@@ -26,7 +26,7 @@ func queuedIn(b buffer) (most uint64) {
 		return atomic.LoadUint64(b.producer) - b.at
 	case *perfBuffers:
 		for _, c := range b.cpus {
-			most = max(most, uint64(c.ring.Pending()))
+			most = max(most, uint64(c.Ring.Pending()))
 		}
 	}
 	return most
@@ -84,7 +84,7 @@ func TestPerfOrder(t *testing.T) {
 	conform.Drain(t, s)
 	var pids []int
 	for i := range 60 {
-		pids = append(pids, conform.Pinned(t, b.cpus[i%2].number, 1)...)
+		pids = append(pids, conform.Pinned(t, b.cpus[i%2].Number, 1)...)
 	}
 	evs := conform.Drain(t, s)
 	for _, pid := range pids {
@@ -99,7 +99,7 @@ func TestPerfOrder(t *testing.T) {
 		}
 		last = max(last, ev.Time)
 		for n := range cpus {
-			cpus[n] = cpus[n] || int(ev.CPU) == b.cpus[n].number
+			cpus[n] = cpus[n] || int(ev.CPU) == b.cpus[n].Number
 		}
 	}
 	if !cpus[0] || !cpus[1] {
@@ -111,7 +111,7 @@ func TestPerfOrder(t *testing.T) {
 func TestPerfGapNamesTheCPU(t *testing.T) {
 	usePerf(t, false)
 	s := open(t, Options{RingSize: 1})
-	cpu := s.buffer.(*perfBuffers).cpus[0].number
+	cpu := s.buffer.(*perfBuffers).cpus[0].Number
 	before := s.counters.lost(cpu)
 	conform.Pinned(t, cpu, 50)
 	s.counters.read()
@@ -234,7 +234,7 @@ func TestPerfCPUs(t *testing.T) {
 	b := s.buffer.(*perfBuffers)
 	numbers := make([]int, 0, len(b.cpus))
 	for _, c := range b.cpus {
-		numbers = append(numbers, c.number)
+		numbers = append(numbers, c.Number)
 	}
 	if !slices.Equal(numbers, b.online.CPUs()) {
 		t.Errorf("rings of CPUs %v, online are %v", numbers, b.online.CPUs())

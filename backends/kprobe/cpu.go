@@ -9,11 +9,9 @@ import (
 
 // cpu is one CPU's ring, and the perf events that write to it.
 type cpu struct {
-	number int
-	ring   *perf.Ring
+	perf.CPU
 	leader *perf.Event
 	events []*perf.Event // the followers of the leader; the first owns the ring
-	gone   bool          // the CPU went offline; its ring is still to be read
 
 	// wakeups are wakeup events, which write an empty record that wakes the reader, one for
 	// each set. The first is their leader. The kernel writes the wakeup record before the
@@ -33,7 +31,7 @@ type cpu struct {
 
 // openCPU opens the events of all sets on one CPU, disabled.
 func openCPU(number int, sets []*set, ringSize int) (*cpu, error) {
-	c := &cpu{number: number}
+	c := &cpu{CPU: perf.CPU{Number: number}}
 	if err := c.open(sets, ringSize); err != nil {
 		c.close()
 		return nil, err
@@ -42,9 +40,9 @@ func openCPU(number int, sets []*set, ringSize int) (*cpu, error) {
 }
 
 func (c *cpu) open(sets []*set, ringSize int) error {
-	leader, err := perf.OpenLeader(c.number)
+	leader, err := perf.OpenLeader(c.Number)
 	if err != nil {
-		return fmt.Errorf("open the leader of probes on CPU %d: %w", c.number, err)
+		return fmt.Errorf("open the leader of probes on CPU %d: %w", c.Number, err)
 	}
 	c.leader = leader
 	for _, s := range sets {
@@ -54,11 +52,11 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 				return err
 			}
 			c.events = append(c.events, e)
-			if c.ring == nil {
-				if c.ring, err = perf.Map(e, ringSize); err != nil {
+			if c.Ring == nil {
+				if c.Ring, err = perf.Map(e, ringSize); err != nil {
 					return err
 				}
-			} else if err := e.SetOutput(c.ring); err != nil {
+			} else if err := e.SetOutput(c.Ring); err != nil {
 				return err
 			}
 			if p.part == 1 {
@@ -82,7 +80,7 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 			return err
 		}
 		c.wakeups = append(c.wakeups, e)
-		if err := e.SetOutput(c.ring); err != nil {
+		if err := e.SetOutput(c.Ring); err != nil {
 			return err
 		}
 	}
@@ -90,16 +88,13 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 }
 
 func (c *cpu) openEvent(p *probe, leader *perf.Event, watermark int, filter string) (*perf.Event, error) {
-	o := perf.Options{CPU: c.number, Group: leader, Watermark: watermark, Filter: filter}
+	o := perf.Options{CPU: c.Number, Group: leader, Watermark: watermark, Filter: filter}
 	e, err := perf.Open(uint64(p.layout.id), o)
 	if err != nil {
-		return nil, fmt.Errorf("open probe %s of %s on CPU %d: %w", p.def.name, p.def.symbol, c.number, err)
+		return nil, fmt.Errorf("open probe %s of %s on CPU %d: %w", p.def.name, p.def.symbol, c.Number, err)
 	}
 	return e, nil
 }
-
-// Ring returns the CPU's ring, for [perf.ReadQueued].
-func (c *cpu) Ring() *perf.Ring { return c.ring }
 
 // wakeupLeader returns the leader of the wakeup events, nil before the first is opened.
 func (c *cpu) wakeupLeader() *perf.Event {
@@ -111,7 +106,7 @@ func (c *cpu) wakeupLeader() *perf.Event {
 
 func (c *cpu) enable() error {
 	if err := c.leader.Enable(); err != nil {
-		return fmt.Errorf("enable probes on CPU %d: %w", c.number, err)
+		return fmt.Errorf("enable probes on CPU %d: %w", c.Number, err)
 	}
 	return nil
 }
@@ -131,8 +126,8 @@ func (c *cpu) disarm() {
 
 func (c *cpu) close() error {
 	var errs []error
-	if c.ring != nil {
-		errs = append(errs, c.ring.Close())
+	if c.Ring != nil {
+		errs = append(errs, c.Ring.Close())
 	}
 	for _, e := range append(c.wakeups, c.events...) {
 		errs = append(errs, e.Close())

@@ -14,7 +14,7 @@ func (s *Source) release(to engine.Sink) {
 		if c.now.set != nil {
 			c.now.values.keep()
 		}
-		c.tally.NoteFull(c.ring, c.ring.Release(), 2*maxRecord)
+		c.tally.NoteFull(c.Ring, c.Ring.Release(), 2*maxRecord)
 		if since := c.tally.Suspected(); since != 0 {
 			s.execs.doubt(since)
 			s.reportLoss(c, to)
@@ -24,7 +24,7 @@ func (s *Source) release(to engine.Sink) {
 
 // reportLoss inserts a gap for what c lost until now.
 func (s *Source) reportLoss(c *cpu, to engine.Sink) {
-	if g, ok := c.tally.Gap(c.number, c.ring, s.counts); ok {
+	if g, ok := c.tally.Gap(c.Number, c.Ring, s.counts); ok {
 		insertGap(to, g)
 	}
 }
@@ -54,10 +54,10 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 		if c.now.set != nil && c.now.have&1 != 0 {
 			st.Produced++
 		}
-		c.tally.NoteFull(c.ring, c.ring.Pending(), 2*maxRecord)
-		missing, exact := c.tally.Untold(c.ring, s.counts)
+		c.tally.NoteFull(c.Ring, c.Ring.Pending(), 2*maxRecord)
+		missing, exact := c.tally.Untold(c.Ring, s.counts)
 		st.Lost[engine.LossRingFull] += missing
-		st.Produced += c.ring.Queued(s.counts) + missing
+		st.Produced += c.Ring.Queued(s.counts) + missing
 		st.Bound = st.Bound || !exact
 	}
 	return st, nil

@@ -8,22 +8,6 @@ import (
 // rings are the source's rings as [perf.Online] keeps them.
 type rings struct{ *Source }
 
-func (s rings) Len() int { return len(s.cpus) }
-
-func (s rings) Sees(number int) bool {
-	return slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.number == number && !c.gone })
-}
-
-func (s rings) Gone(f func(int) bool) {
-	for _, c := range s.cpus {
-		c.gone = c.gone || f(c.number)
-	}
-}
-
-func (s rings) AnyGone() bool {
-	return slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.gone })
-}
-
 func (s rings) Add(number int) error { return s.addCPU(number) }
 
 func (s rings) Miss(number int) {

@@ -18,7 +18,6 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/proctext"
 	"github.com/quark-linux/quark/internal/tracefs"
-	"github.com/quark-linux/quark/internal/wait"
 )
 
 // Options are those of this source alone.
@@ -65,7 +64,7 @@ func openWith(shared source.Options, ringSize int, types *btfhub.Kernel) (*Sourc
 		return nil, err
 	}
 	s := &Source{
-		probes: probes, poll: -1, shared: shared, ringSize: ringSize,
+		probes: probes, shared: shared, ringSize: ringSize,
 		endings: endings{byPID: make(map[uint32]ending)}, execs: execs{calls: make(map[uint32]*execCall)}, completer: newCompleter(),
 	}
 	if err := s.open(fs, btfhub.ResolveTargets(types.Spec, slices.Concat(btfhub.Targets(), olderTargets))); err != nil {
@@ -155,14 +154,6 @@ func (s *Source) openCPUs() (err error) {
 	if s.online, err = perf.OpenOnline(); err != nil {
 		return err
 	}
-	if s.poll, err = wait.Epoll(); err != nil {
-		return err
-	}
-	if fd := s.online.FD(); fd >= 0 {
-		if err := wait.Add(s.poll, fd); err != nil {
-			return err
-		}
-	}
 	for _, n := range s.online.CPUs() {
 		if err := s.addCPU(n); err != nil && !errors.Is(err, perf.ErrNoCPU) {
 			return err
@@ -181,7 +172,7 @@ func (s *Source) addCPU(n int) error {
 	if err != nil {
 		return err
 	}
-	if err = wait.Add(s.poll, c.ring.FD()); err == nil {
+	if err = s.online.Watch(c.Ring.FD()); err == nil {
 		err = c.enable()
 	}
 	if err != nil {

@@ -28,7 +28,6 @@ type Source struct {
 	sets      []*set
 	byID      []*probe // by the first two bytes of a record
 
-	poll   int // epoll
 	cpus   []*cpu
 	online *perf.Online
 
@@ -60,7 +59,7 @@ func (s *Source) FD() int {
 	if s.probes == nil {
 		return -1
 	}
-	return s.poll
+	return s.online.FD()
 }
 
 // Populate moves queued events to the sink. After Close it returns [os.ErrClosed].
@@ -123,7 +122,7 @@ func (s *Source) Finish() { s.finishing = true }
 // there since the last look nobody saw.
 func (s *Source) followCPUs(to engine.Sink) {
 	began := clock.Monotonic()
-	s.online.Follow(rings{s})
+	perf.Follow(s.online, s.cpus, rings{s})
 	for _, cpu := range s.unseen {
 		s.execs.doubt(s.followed)
 		insertUnseen(to, cpu, s.followed, clock.Monotonic())
@@ -137,20 +136,20 @@ func (s *Source) followCPUs(to engine.Sink) {
 // closeGone closes the rings of CPUs that went offline, once they are read to the end.
 func (s *Source) closeGone(to engine.Sink) {
 	s.cpus = slices.DeleteFunc(s.cpus, func(c *cpu) bool {
-		if !c.gone || c.ring.Pending() > 0 {
+		if !c.Gone || c.Ring.Pending() > 0 {
 			return false
 		}
 		if c.now.set != nil {
 			s.finish(c, to)
 		}
 		now := clock.Monotonic()
-		g, lost, ok := c.tally.Final(c.number)
+		g, lost, ok := c.tally.Final(c.Number)
 		if s.lost += lost; ok {
 			insertGap(to, g)
 		}
 		// The kernel takes the perf events away before the tasks.
 		s.execs.doubt(c.tally.Last)
-		insertUnseen(to, c.number, c.tally.Last, now)
+		insertUnseen(to, c.Number, c.tally.Last, now)
 		s.blind = true
 		c.close()
 		return true
@@ -168,11 +167,11 @@ func (s *Source) giveUp(to engine.Sink) {
 	}
 	now := clock.Monotonic()
 	for _, c := range s.cpus {
-		if c.now.set != nil && c.ring.Pending() == 0 && now > c.now.time+maxWait {
+		if c.now.set != nil && c.Ring.Pending() == 0 && now > c.now.time+maxWait {
 			s.finish(c, to)
 		}
 	}
-	if s.finishing && !slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.ring.Pending() > 0 }) {
+	if s.finishing && !slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.Ring.Pending() > 0 }) {
 		now = math.MaxUint64
 	}
 	for to.Room() > 0 {
@@ -191,7 +190,7 @@ const maxWait = 1e9
 
 // step reads one record of a ring.
 func (s *Source) step(c *cpu, to engine.Sink) {
-	rec, ok, bad := c.ring.Next()
+	rec, ok, bad := c.Ring.Next()
 	if bad {
 		s.decode++
 	}
@@ -380,9 +379,9 @@ func (s *Source) Arm(idle bool) bool {
 		c.woke = false
 	}
 	for _, c := range s.cpus {
-		pending := c.ring.Pending()
+		pending := c.Ring.Pending()
 		expected := pending > 0 || c.now.set != nil || c.wakeupDeadline != 0 && clock.Monotonic() < c.wakeupDeadline
-		if idle && expected || pending >= c.ring.Size()/4 {
+		if idle && expected || pending >= c.Ring.Size()/4 {
 			return false
 		}
 	}
@@ -407,9 +406,6 @@ func (s *Source) Close() error {
 	if s.online != nil {
 		errs = append(errs, s.online.Close())
 	}
-	if s.poll >= 0 {
-		errs = append(errs, unix.Close(s.poll))
-	}
-	*s = Source{capabilities: s.capabilities, poll: -1}
+	*s = Source{capabilities: s.capabilities}
 	return errors.Join(errs...)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/wait"
 )
 
 // Online keeps the list of online CPUs. The kernel announces a change on a netlink socket, after
@@ -18,6 +20,7 @@ import (
 type Online struct {
 	list   *os.File // in sysfs, held open: the root may change
 	socket int      // -1 if there is none
+	poll   int      // epoll
 	text   []byte   // the list
 	cpus   []int    // the same
 	all    int      // how many CPUs there are, offline ones too
@@ -35,7 +38,7 @@ func OpenOnline() (*Online, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the online CPUs: %w: mount sysfs on /sys", err)
 	}
-	o := &Online{list: f, socket: -1}
+	o := &Online{list: f, socket: -1, poll: -1}
 	if b, err := os.ReadFile(presentCPUs); err == nil {
 		present, _ := ParseCPUs(nil, string(b))
 		o.all = len(present)
@@ -49,7 +52,10 @@ func OpenOnline() (*Online, error) {
 			unix.Close(fd)
 		}
 	}
-	if err := o.read(); err != nil {
+	if o.poll, err = wait.Epoll(o.socket); err == nil {
+		err = o.read()
+	}
+	if err != nil {
 		o.Close()
 		return nil, err
 	}
@@ -112,22 +118,21 @@ func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
 	return 0, false, false
 }
 
-// Rings are what a source has for each CPU.
+// CPU is the ring of a CPU. A source embeds it in what it has for each CPU.
+type CPU struct {
+	Number int
+	Ring   *Ring
+	Gone   bool // the CPU went offline; its ring is still to be read
+}
+
+func (c *CPU) cpu() *CPU { return c }
+
+// OfCPU is a type that embeds a CPU.
+type OfCPU interface{ cpu() *CPU }
+
+// Rings makes the rings of a source.
 type Rings interface {
-	// Len returns how many CPUs have rings.
-	Len() int
-
-	// Sees reports whether a CPU has a ring, and is not known to have gone.
-	Sees(cpu int) bool
-
-	// Gone notes that the CPUs have gone for which f returns true. The perf events of a CPU end
-	// when it goes offline and do not come back with it.
-	Gone(f func(cpu int) bool)
-
-	// AnyGone reports whether one of those that have rings has gone.
-	AnyGone() bool
-
-	// Add makes the rings of a CPU. The error is [ErrNoCPU] if it is offline again.
+	// Add makes the ring of a CPU. The error is [ErrNoCPU] if it is offline again.
 	Add(cpu int) error
 
 	// Miss notes that what happened on a CPU until now, -1 for any, is lost, and that nobody
@@ -142,25 +147,39 @@ type Rings interface {
 // of Follow.
 func (o *Online) CPUs() []int { return o.cpus }
 
-// FD polls readable when a CPU has come or gone; it is -1 if nothing tells.
-func (o *Online) FD() int { return o.socket }
+// FD polls readable when a CPU has come or gone, or a descriptor that Watch was called with does.
+func (o *Online) FD() int { return o.poll }
 
-// Follow makes rings for CPUs that came, and marks the rings of CPUs that went.
-func (o *Online) Follow(rings Rings) {
+// Watch adds a descriptor to FD, until it is closed.
+func (o *Online) Watch(fd int) error { return wait.Add(o.poll, fd) }
+
+// Follow makes rings for CPUs that came, and marks the rings in all of CPUs that went. The perf
+// events of a CPU end when it goes offline and do not come back with it.
+func Follow[C OfCPU](o *Online, all []C, rings Rings) {
+	sees := func(cpu int) bool {
+		return slices.ContainsFunc(all, func(c C) bool { return c.cpu().Number == cpu && !c.cpu().Gone })
+	}
 	changed := o.changes(func(cpu int, gone bool) {
-		if gone {
-			rings.Gone(func(n int) bool { return cpu < 0 || n == cpu })
+		for _, c := range all {
+			if of := c.cpu(); gone && (cpu < 0 || of.Number == cpu) {
+				of.Gone = true
+			}
 		}
-		if cpu < 0 || !gone && !rings.Sees(cpu) { // it may have gone again since
+		if cpu < 0 || !gone && !sees(cpu) { // it may have gone again since
 			rings.Miss(cpu)
 		}
 	})
-	if !changed && !rings.AnyGone() && rings.Len() >= o.all || o.read() != nil {
+	anyGone := slices.ContainsFunc(all, func(c C) bool { return c.cpu().Gone })
+	if !changed && !anyGone && len(all) >= o.all || o.read() != nil {
 		return
 	}
-	rings.Gone(func(n int) bool { return !slices.Contains(o.cpus, n) })
+	for _, c := range all {
+		if of := c.cpu(); !slices.Contains(o.cpus, of.Number) {
+			of.Gone = true
+		}
+	}
 	for _, n := range o.cpus {
-		if rings.Sees(n) {
+		if sees(n) {
 			continue
 		}
 		// Without a ring it is gone again, as the next announcement says.
@@ -174,10 +193,12 @@ func (o *Online) Follow(rings Rings) {
 // Skip passes over the changes that the kernel has announced. It is for tests.
 func (o *Online) Skip() { o.changes(func(int, bool) {}) }
 
-// Close closes the list.
+// Close closes the list and the descriptor of FD.
 func (o *Online) Close() error {
-	if o.socket >= 0 {
-		unix.Close(o.socket)
+	for _, fd := range []int{o.socket, o.poll} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
 	}
 	return o.list.Close()
 }

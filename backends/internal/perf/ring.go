@@ -66,7 +66,6 @@ func (r *Ring) FD() int { return r.fd }
 // Record is a record of a ring. Its body is valid until Release.
 type Record struct {
 	Type uint32 // PERF_RECORD_*
-	Misc uint16 // PERF_RECORD_MISC_*
 	Body []byte // what follows the header
 	// the record wraps around the end of the ring; the body is overwritten by the next that
 	// does
@@ -94,7 +93,7 @@ func (r *Ring) Next() (rec Record, ok, bad bool) {
 		r.at = head
 		return rec, false, true
 	}
-	rec.Type, rec.Misc = binary.NativeEndian.Uint32(header), binary.NativeEndian.Uint16(header[4:])
+	rec.Type = binary.NativeEndian.Uint32(header)
 	r.at += size
 	if end := start + size; end <= uint64(len(r.data)) {
 		rec.Body = r.data[start+headerSize : end : end]
@@ -132,9 +131,9 @@ func (r *Ring) Time() (ns uint64, ok bool) {
 }
 
 // Look looks at the first records of rings, for [Oldest], and returns when it ended.
-func Look[C interface{ Ring() *Ring }](all []C) (ended uint64) {
+func Look[C OfCPU](all []C) (ended uint64) {
 	for _, c := range all {
-		c.Ring().Look()
+		c.cpu().Ring.Look()
 	}
 	// An empty ring may get a record that is older than one that another gets meanwhile.
 	return clock.Monotonic()
@@ -145,9 +144,9 @@ func (r *Ring) Look() { r.next, r.pending = r.Time() }
 
 // Oldest returns what has the ring with the oldest of the records that were looked at, and its
 // time; ok is false if there is none.
-func Oldest[C interface{ Ring() *Ring }](all []C) (of C, ns uint64, ok bool) {
+func Oldest[C OfCPU](all []C) (of C, ns uint64, ok bool) {
 	for _, c := range all {
-		if r := c.Ring(); r.pending && (!ok || r.next < ns) {
+		if r := c.cpu().Ring; r.pending && (!ok || r.next < ns) {
 			of, ns, ok = c, r.next, true
 		}
 	}
@@ -157,7 +156,7 @@ func Oldest[C interface{ Ring() *Ring }](all []C) (of C, ns uint64, ok bool) {
 // ReadQueued calls step, which reads one record, for each record that is queued in some rings, the
 // oldest first, while more returns true: those that are left are younger. It returns false if there
 // are none.
-func ReadQueued[C interface{ Ring() *Ring }](all []C, more func() bool, step func(C)) (some bool) {
+func ReadQueued[C OfCPU](all []C, more func() bool, step func(C)) (some bool) {
 	until := Look(all)
 	for more() {
 		of, ns, ok := Oldest(all)
@@ -166,7 +165,7 @@ func ReadQueued[C interface{ Ring() *Ring }](all []C, more func() bool, step fun
 		}
 		some = true
 		step(of)
-		of.Ring().Look()
+		of.cpu().Ring.Look()
 	}
 	return some
 }

@@ -151,28 +151,23 @@ func FuzzRing(f *testing.F) {
 	})
 }
 
-// owner is what has a ring.
-type owner struct{ r *Ring }
-
-func (o owner) Ring() *Ring { return o.r }
-
 // TestReadQueued: the oldest record of all rings comes first, one without a time before all, and
 // what there was no room for is younger.
 func TestReadQueued(t *testing.T) {
-	a, b := owner{fake(1024)}, owner{fake(1024)}
+	a, b := &CPU{Ring: fake(1024)}, &CPU{Ring: fake(1024)}
 	at := func(ns uint64) []byte { return binary.NativeEndian.AppendUint64(make([]byte, 8), ns) }
 	for _, ns := range []uint64{1, 4, 5, 9} {
-		a.r.put(RecordSample, at(ns))
+		a.Ring.put(RecordSample, at(ns))
 	}
 	for _, ns := range []uint64{2, 3, 0, 7} {
-		b.r.put(RecordSample, at(ns))
+		b.Ring.put(RecordSample, at(ns))
 	}
 	var got []uint64
-	step := func(o owner) {
-		rec, _, _ := o.r.Next()
+	step := func(c *CPU) {
+		rec, _, _ := c.Ring.Next()
 		got = append(got, binary.NativeEndian.Uint64(rec.Body[8:]))
 	}
-	all := []owner{a, b}
+	all := []*CPU{a, b}
 	if !ReadQueued(all, func() bool { return len(got) < 4 }, step) || !slices.Equal(got, []uint64{1, 2, 3, 0}) {
 		t.Errorf("with room for 4: %d", got)
 	}

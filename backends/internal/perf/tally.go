@@ -58,9 +58,6 @@ func (t *Tally) Saw(i int, count uint64) (missing uint64) {
 	return missing
 }
 
-// Count returns how often event i has happened, recorded or not.
-func (t *Tally) Count(i int) (uint64, error) { return t.at(i).event.Count() }
-
 // Suspect notes that samples may be missing after the last one.
 func (t *Tally) Suspect() { t.since = cmp.Or(t.since, t.Last) }
 
@@ -76,11 +73,8 @@ func (t *Tally) NoteFull(r *Ring, held, longest int) {
 // Suspected returns since when samples may be missing that no gap tells of, 0 if none are.
 func (t *Tally) Suspected() (since uint64) { return t.since }
 
-// Whole reports whether no samples after the last one read are known to be lost, or may be.
-func (t *Tally) Whole() bool { return t.since == 0 && t.told <= t.between }
-
-// Outstanding returns how many hits happened after the last samples that were read.
-func (t *Tally) Outstanding() (n uint64) {
+// outstanding returns how many hits happened after the last samples that were read.
+func (t *Tally) outstanding() (n uint64) {
 	for _, e := range t.events {
 		if e.event == nil {
 			continue
@@ -98,7 +92,7 @@ func (t *Tally) Outstanding() (n uint64) {
 // still be on its way, unless there was none since a look of some time ago.
 func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
 	now := look{time: clock.Monotonic(), written: r.written()}
-	outstanding := t.Outstanding()
+	outstanding := t.outstanding()
 	for _, e := range t.events {
 		now.hits += e.seen
 	}
@@ -134,7 +128,7 @@ func (t *Tally) Gap(cpu int, r *Ring, counts func(Record) bool) (g engine.Gap, o
 // Final returns the last gap of a CPU that has gone and whose ring was read to the end: no hit is
 // under way there any more. lost is how many happened after the last samples that were read.
 func (t *Tally) Final(cpu int) (g engine.Gap, lost uint64, ok bool) {
-	lost = max(t.between+t.Outstanding(), t.told) - t.between
+	lost = max(t.between+t.outstanding(), t.told) - t.between
 	g, ok = t.tell(cpu, t.between+lost)
 	return g, lost, ok
 }
