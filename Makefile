@@ -73,7 +73,7 @@ else
 Q := @
 endif
 
-.PHONY: all bench build fidelity fidelity-matrix league league-readme deps-league guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
+.PHONY: all bench build fidelity fidelity-matrix deps-bench guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
 all: build
 
 help:
@@ -94,10 +94,8 @@ help:
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
 	@echo 'make fuzz           15 minutes of generated workloads in guests, with faults: wrong values and uncounted loss, build/fuzz'
 	@echo '                    (KERNELS="NAME..."; FUZZ="-k --seed N --for 5m" are options of quark-fidelity fuzz)'
-	@echo 'make league         all backends and the monitors of others that are installed, in turns, under the same loads: build/league.html,'
-	@echo '                    .csv and .jsonl (as root, 15 minutes; KERNELS="NAME..." in guests, MONITORS=1 with those of others; LEAGUE="-n 3" are options)'
-	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
-	@echo '                    KERNELS="NAME..." in guests instead, for kprobes where the host has none)'
+	@echo 'make bench          what the backends and other installed monitors cost, see and report as lost: build/bench.html and .jsonl'
+	@echo '                    (as root, 15 minutes; KERNELS="NAME..." in guests, MONITORS=1 with other monitors; BENCH="-n 3" are options)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
 	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, and some of it with BTF hidden;'
 	@echo '                    and the Go tests of PKG in guests of their own, by default with the oldest kernel only'
@@ -152,17 +150,6 @@ fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
 	$(Q)$(OUT)/quark-fidelity run -o build/fidelity.jsonl -p build/fidelity.html
 
-# With KERNELS in guests instead, whose clocks tick slowly: only ratios say something. That is where
-# a host without kprobes can measure them. One guest at a time: the next would take its processor.
-ifeq ($(KERNELS),)
-bench: build
-	$(Q)$(OUT)/quark-fidelity bench
-else
-bench: MATRIX := build/bench
-bench: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
-	$(Q)$(run_matrix) -j 1 --deadline-all 30m --command 'quark-fidelity bench'
-endif
-
 # Puts a file between the lines of a document that begin with <!-- NAME and <!-- end.
 into = awk -v name='$(1)' -v file='$(2)' '/^<!-- end -->/ && on {while ((getline line < file) > 0) print line; on = 0} \
 	!on {print} index($$0, "<!-- " name) == 1 {on = 1}' $(3) >build/into.md && mv build/into.md $(3)
@@ -175,38 +162,35 @@ fidelity-readme: fidelity
 	$(Q)echo '```' >>build/fidelity.txt
 	$(Q)$(call into,fidelity,build/fidelity.txt,README.md)
 
-# All that takes part, on this host or in guests; the page has what was measured in the other place
-# before as well. LEAGUE are further options of quark-fidelity league. In guests MONITORS=1 takes
-# the image that has programs of others. One guest at a time: the next would take its processor.
-LEAGUE ?=
-league_page = files=$$(ls $(MATRIX)-host.jsonl $(MATRIX)/guests/*/files/league.jsonl 2>/dev/null); \
-	[ -n "$$files" ] && $(OUT)/quark-fidelity league --csv $(MATRIX).csv -p $(MATRIX).html $$files
-league: MATRIX := build/league
+# On this host or, with KERNELS, in guests, one at a time: another one would take its processor. In
+# guests only ratios are worth something, as their clocks tick slowly. MONITORS=1 takes the image
+# that has other monitors. BENCH are further options of quark-fidelity bench.
+BENCH ?=
 ifeq ($(KERNELS),)
-league: build
-	$(Q)rm -f build/league-host.jsonl
-	$(Q)$(OUT)/quark-fidelity league -o build/league-host.jsonl $(LEAGUE) >build/league-host.txt
-	$(Q)$(league_page) >build/league.txt
-	$(Q)cat build/league-host.txt
+bench: build
+	$(Q)rm -f build/bench.jsonl
+	$(Q)$(OUT)/quark-fidelity bench -o build/bench.jsonl -p build/bench.html $(BENCH) >build/bench.txt
+	$(Q)cat build/bench.txt
 else
-league: deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
-	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/league.jsonl \
-		--command 'quark-fidelity league -n 3 --for 30m -o /tmp/league.jsonl $(LEAGUE)' || status=$$?; \
-	$(league_page) && exit $$status
+bench: MATRIX := build/bench
+bench: deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
+	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/bench.jsonl \
+		--command 'quark-fidelity bench -n 3 --for 30m -o /tmp/bench.jsonl $(BENCH)' || status=$$?; \
+	$(OUT)/quark-fidelity bench -p build/bench.html $(MATRIX)/guests/*/files/bench.jsonl && exit $$status
 endif
+
+# The tables in README.md and docs/benchmark.md, of this host, which must have nothing else to do.
+.PHONY: bench-readme
+bench-readme: bench
+	$(Q)(echo '```'; cat build/bench.txt; echo '```') >build/bench.md
+	$(Q)sed '/^Events seen/,/^$$/d; /^Proc connector/,/^$$/d' build/bench.md >build/glance.md
+	$(Q)$(call into,bench,build/glance.md,README.md)
+	$(Q)$(call into,bench,build/bench.md,docs/benchmark.md)
 
 # Shards, which ran with SHARD= and MATRIX=, as one run: FROM="DIR..." are their directories.
 .PHONY: test-kernel-merge
 test-kernel-merge:
 	$(Q)$(HOSTBIN)/quark-matrix merge -o $(MATRIX) $(FROM)
-
-# The tables in docs/league.md, and the first of them in README.md, of this host, which must have
-# nothing else to do.
-league-readme: league
-	$(Q)$(OUT)/quark-fidelity league --markdown build/league.md build/league-host.jsonl >build/league-host.txt
-	$(Q)sed '/^\*\*Honesty/Q' build/league.md >build/glance.md
-	$(Q)$(call into,league,build/glance.md,README.md)
-	$(Q)$(call into,league,build/league.md,docs/league.md)
 
 # The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated
 # machine is slow: the hold time is longer.
@@ -472,7 +456,7 @@ DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sb
 # For make test-exporters. make test does without: the package has a service, which the next boot
 # would start.
 DEPS_EXPORTERS := prometheus:/usr/bin/prometheus
-DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
+DEPS_BENCH := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
@@ -489,9 +473,9 @@ deps:
 deps-bindings:
 	@./.ci/deps $(foreach d,$(DEPS_BINDINGS) $(if $(filter $(GOHOSTARCH),$(GOARCH)),,$(DEPS_CROSS_$(GOARCH))),'$(d)')
 
-# The monitors of others that take part in the league; those that are not there are left out of it.
-deps-league:
-	@./.ci/deps $(foreach d,$(DEPS_LEAGUE),'$(d)')
+# The other monitors of make bench, which leaves out those that are not installed.
+deps-bench:
+	@./.ci/deps $(foreach d,$(DEPS_BENCH),'$(d)')
 
 deps-exporters:
 	@./.ci/deps $(foreach d,$(DEPS_EXPORTERS),'$(d)')

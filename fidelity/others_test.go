@@ -252,9 +252,9 @@ func TestReadWhileMonitorsStart(t *testing.T) {
 			return
 		}
 		// The socket has room for some 40,000 messages. A life makes three or more.
-		load := scenario.Storm{Processes: 24_000, Workers: 2, Rate: 4000, Mode: scenario.ForkExecExit, Bare: true}
+		load := scenario.Storm{Processes: 24_000, Workers: 2, Rate: 4000, Bare: true}
 		go func() {
-			_, err := load.Time(time.Minute, nil)
+			_, err := load.Time(time.Minute)
 			storm <- errors.Join(err, os.WriteFile(over, nil, 0o600))
 		}()
 	}

@@ -1,7 +1,6 @@
 package fidelity
 
 import (
-	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -9,146 +8,158 @@ import (
 	"strings"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/fidelity/chart"
 	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/internal/report"
+	"github.com/quark-linux/quark/internal/report/chart"
 )
 
-//go:embed page.html
-var pageText string
-
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
-
-// Page writes reports as one self-contained HTML page: a heat map of fields and one of scenarios,
-// with a column for each backend on each kernel, and charts of delays.
+// Page writes reports as one self-contained HTML page: heat maps of fields and of scenarios, with a
+// column for each backend on each kernel, and charts of delays.
 func Page(out io.Writer, list []*Report) error {
-	p := page{Style: chart.Style(), Reports: list}
+	p := report.Page{
+		Title: "quark: what each backend sees, against ground truth",
+		Notes: []string{"Processes of the scenarios recorded themselves what they did. All backends of a kernel listened to the same run. " +
+			"A cell is the share of values that were known and right; the rest to 100 % is reported as unknown. Point at a cell for more."},
+		Legend: []report.Cell{
+			heat("all right", 100), heat("half is unknown, as the capability table says", 50),
+			{Text: "unknown without a reason", Class: report.Odd}, {Text: "wrong, missed or made up", Class: report.Bad},
+		},
+	}
+	var columns []column
 	for _, r := range list {
+		note := fmt.Sprintf("Linux %s, %s, %d CPUs, %s UTC", r.Kernel, r.Arch, r.CPUs, r.Time.Format("2006-01-02 15:04"))
+		if r.Version != "" {
+			note += ", quark " + r.Version
+		}
+		for _, a := range r.Absent {
+			note += fmt.Sprintf("; not run: %s: %s", a.Backend, a.Reason)
+		}
+		p.Notes = append(p.Notes, note)
 		for _, b := range r.columns() {
-			p.Columns = append(p.Columns, column{r, b})
+			columns = append(columns, column{r, b})
 		}
 	}
-	p.fields()
-	p.scenarios()
-	p.Delays = delayChart(p.Columns)
-	return pageTemplate.Execute(out, p)
-}
-
-type page struct {
-	Style     template.CSS
-	Reports   []*Report
-	Columns   []column
-	Fields    []row
-	Scenarios []row
-	Delays    template.HTML
+	p.Sections = []report.Section{
+		{Table: fieldTable(columns)},
+		{Title: "Delay", Drawings: delayCharts(columns),
+			Notes: []string{"From the kernel's time stamp to delivery, less the hold time. An event that is delivered sooner, because many are waiting, has no delay."}},
+		{Table: scenarioTable(columns)},
+	}
+	for _, r := range list {
+		p.Sections = append(p.Sections, report.Section{Title: "Defects on " + r.Kernel, Lines: r.Defects()})
+	}
+	for _, c := range columns {
+		p.Sections = append(p.Sections, report.Section{Title: "Capability table of " + c.name(), Lines: c.capabilities(), Folded: true})
+	}
+	return p.Write(out)
 }
 
 // column is one backend on one kernel.
 type column struct {
-	Report  *Report
-	Backend *Backend
+	report  *Report
+	backend *Backend
 }
 
-// Short returns the kernel's release without the distributor's suffix.
-func (c column) Short() string {
-	short, _, _ := strings.Cut(c.Report.Kernel, "-")
+// name returns the kernel's release, without the distributor's suffix, and the name of the backend.
+func (c column) name() string {
+	short, _, _ := strings.Cut(c.report.Kernel, "-")
 	short, _, _ = strings.Cut(short, "+")
-	return short
+	return short + " " + c.backend.Name
 }
 
-type row struct {
-	Name  string
-	Cells []cell
-}
-
-type cell struct {
-	Text, Title string
-	Class       string // bad, odd or empty
-	Shade       int    // percentage of right values
-}
-
-func (c cell) Style() template.CSS {
-	if c.Class != "" {
-		return ""
+func head(columns []column) []string {
+	list := []string{""}
+	for _, c := range columns {
+		list = append(list, strings.Replace(c.name(), " ", "\n", 1))
 	}
-	return template.CSS(fmt.Sprintf("--shade:%d", c.Shade))
+	return list
 }
 
-func verdictCell(v score.Verdicts) cell {
+func heat(text string, shade int) report.Cell {
+	return report.Cell{Text: text, Class: report.Heat, Shade: shade}
+}
+
+func verdictCell(v score.Verdicts) report.Cell {
 	n := v.Total()
 	if n == 0 {
-		return cell{Text: "-", Title: "no verdict"}
+		return report.Cell{Text: "-", Title: "no verdict"}
 	}
 	good := v.Right + v.Carried + v.Truncated
-	c := cell{Shade: 100 * good / n, Text: share(good, n), Title: percent(v)}
+	c := heat(share(good, n), 100*good/n)
+	c.Title = percent(v)
 	switch {
 	case v.Wrong > 0:
-		c.Class, c.Text = "bad", share(v.Wrong, n)+" wrong"
+		c.Class, c.Text = report.Bad, share(v.Wrong, n)+" wrong"
 	case v.Stale > 0:
-		c.Class, c.Text = "bad", share(v.Stale, n)+" stale"
+		c.Class, c.Text = report.Bad, share(v.Stale, n)+" stale"
 	case v.Unexplained > 0:
-		c.Class, c.Text = "odd", share(v.Unexplained, n)+" unexplained"
+		c.Class, c.Text = report.Odd, share(v.Unexplained, n)+" unexplained"
 	}
 	return c
 }
 
-func (p *page) fields() {
-	add := func(name string, of func(*Backend) cell) {
-		r := row{Name: name}
-		for _, c := range p.Columns {
-			r.Cells = append(r.Cells, of(c.Backend))
+func fieldTable(columns []column) *report.Table {
+	t := &report.Table{Title: "Fields, outside storms", Head: head(columns)}
+	add := func(name string, of func(*Backend) report.Cell) {
+		row := report.Cells(name)
+		for _, c := range columns {
+			row = append(row, of(c.backend))
 		}
-		p.Fields = append(p.Fields, r)
+		t.Rows = append(t.Rows, row)
 	}
-	add("events seen", func(b *Backend) cell { return seenCell(&b.Total) })
-	add("stamp", func(b *Backend) cell { return verdictCell(b.Total.Stamp) })
+	add("events seen", func(b *Backend) report.Cell { return seenCell(&b.Total) })
+	add("stamp", func(b *Backend) report.Cell { return verdictCell(b.Total.Stamp) })
 	for f := range engine.Field(engine.NumFields) {
-		add(f.String(), func(b *Backend) cell { return verdictCell(b.Total.Fields[f]) })
+		add(f.String(), func(b *Backend) report.Cell { return verdictCell(b.Total.Fields[f]) })
 	}
+	return t
 }
 
-func seenCell(s *score.Score) cell {
+func seenCell(s *score.Score) report.Cell {
 	if s.Truth == 0 {
-		return cell{Text: "-", Title: "no events"}
+		return report.Cell{Text: "-", Title: "no events"}
 	}
-	c := cell{Text: share(s.Seen, s.Truth), Shade: 100 * s.Seen / s.Truth}
+	c := heat(share(s.Seen, s.Truth), 100*s.Seen/s.Truth)
 	c.Title = fmt.Sprintf("%d of %d events, %d phantoms, %d duplicates, %d out of order, %d not joined",
 		s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined)
 	if s.Seen < s.Truth || s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined > 0 {
-		c.Class = "bad"
+		c.Class = report.Bad
 	}
 	return c
 }
 
-// scenarios adds a row for each scenario of any report.
-func (p *page) scenarios() {
-	at := make(map[string]int)
-	for _, c := range p.Columns {
-		for _, s := range c.Backend.Scenarios {
-			if _, ok := at[s.Scenario]; !ok {
-				at[s.Scenario] = len(p.Scenarios)
-				p.Scenarios = append(p.Scenarios, row{Name: s.Scenario})
+// scenarioTable has a row for each scenario of any report.
+func scenarioTable(columns []column) *report.Table {
+	t := &report.Table{Title: "Scenarios", Head: head(columns)}
+	have := make(map[string]bool)
+	for _, c := range columns {
+		for _, s := range c.backend.Scenarios {
+			if have[s.Scenario] {
+				continue
 			}
+			have[s.Scenario] = true
+			row := report.Cells(s.Scenario)
+			for _, c := range columns {
+				row = append(row, scenarioCell(c.backend.scenario(s.Scenario)))
+			}
+			t.Rows = append(t.Rows, row)
 		}
 	}
-	for name, i := range at {
-		for _, c := range p.Columns {
-			p.Scenarios[i].Cells = append(p.Scenarios[i].Cells, scenarioCell(c.Backend.scenario(name)))
-		}
-	}
+	return t
 }
 
-func scenarioCell(s *Score) cell {
+func scenarioCell(s *Score) report.Cell {
 	switch {
 	case s == nil:
-		return cell{Text: "-", Title: "not run"}
+		return report.Cell{Text: "-", Title: "not run"}
 	case s.Skip != "":
-		return cell{Text: "skipped", Title: s.Skip}
+		return report.Cell{Text: "skipped", Title: s.Skip}
 	}
 	all := s.All()
 	all.Add(s.Stamp)
 	c := verdictCell(all)
-	if events := seenCell(&s.Score); events.Class != "" {
-		c.Class, c.Text = "bad", events.Text+" seen"
+	if events := seenCell(&s.Score); events.Class == report.Bad {
+		c.Class, c.Text = report.Bad, events.Text+" seen"
 		if s.Seen >= s.Truth {
 			c.Text = "see list"
 		}
@@ -157,42 +168,32 @@ func scenarioCell(s *Score) cell {
 	return c
 }
 
-// Rows returns the lines of the backend's capability table.
-func (c column) Rows() (rows []string) {
+// capabilities returns the lines of the backend's capability table.
+func (c column) capabilities() (lines []string) {
 	for f := range engine.Field(engine.NumFields) {
-		k := c.Backend.Fields[f.String()]
-		rows = append(rows, fmt.Sprintf("%s: %s, %s (%s)", f, k.Origin, k.Via, k.At))
+		k := c.backend.Fields[f.String()]
+		lines = append(lines, fmt.Sprintf("%s: %s, %s (%s)", f, k.Origin, k.Via, k.At))
 	}
-	return rows
+	return lines
 }
 
-// delayChart draws a histogram of delivery delays for each backend, in classes of powers of two.
-func delayChart(columns []column) (out template.HTML) {
+// delayCharts draws a histogram of delivery delays for each backend, in classes of powers of two.
+func delayCharts(columns []column) (out template.HTML) {
 	for _, c := range columns {
-		d := c.Backend.Delay
+		d := c.backend.Delay
 		if d.N == 0 {
 			continue
 		}
-		p := chart.New(fmt.Sprintf("%s, %s: median %s, 99 %% within %s", c.Backend.Name, c.Short(), ms(d.P50), ms(d.P99)))
-		p.PercentAxis()
 		// The first class holds delays below 64 us, the last those of 8 s and more.
 		const low, high = 16, 34
-		p.X = chart.Scale(low, high, chart.Left+4, chart.Width-chart.Right)
-		width := p.X(1) - p.X(0)
-		var classes [high - low]int
+		percents, labels := make([]float64, high-low), make([]string, high-low)
 		for bits, n := range d.Buckets {
-			classes[min(max(bits, low), high-1)-low] += n
+			percents[min(max(bits, low), high-1)-low] += 100 * float64(n) / float64(d.N)
 		}
-		for i, n := range classes {
-			v := 100 * float64(n) / float64(d.N)
-			x := p.X(float64(low + i))
-			p.Bar(x, width-2, v, chart.Of(c.Backend.Name), fmt.Sprintf("below %s: %.2f %%", duration(low+i), v))
-			if i%3 == 0 {
-				p.Text(x+width, p.Y(0)+16, "middle", duration(low+i))
-			}
+		for i := range labels {
+			labels[i] = duration(low + i)
 		}
-		p.Base()
-		out += p.End()
+		out += chart.Histogram(fmt.Sprintf("%s: median %s, 99 %% within %s", c.name(), ms(d.P50), ms(d.P99)), percents, labels)
 	}
 	return out
 }

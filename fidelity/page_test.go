@@ -92,7 +92,7 @@ func TestPageHoldsEverything(t *testing.T) {
 	}
 	page := out.String()
 	for _, want := range []string{
-		"6.1.5<br>ebpf", "6.12.3<br>ebpf", `class="bad"`, "80.0 % seen", "10.0 % wrong", "skipped", "no such thing",
+		"6.1.5\nebpf", "6.12.3\nebpf", `class="bad"`, "80.0 % seen", "10.0 % wrong", "skipped", "no such thing",
 		"not run: kprobe: no probes", "&lt;task&gt;", "&lt;b&gt;", "<svg",
 	} {
 		if !strings.Contains(page, want) {

@@ -5,10 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/internal/report"
 )
 
 // figure is a line of the tables.
@@ -43,13 +43,13 @@ func fields() []figure {
 // Print writes the report as tables.
 func (r *Report) Print(out io.Writer) {
 	fmt.Fprintf(out, "Linux %s, %s, %d CPUs\n\n", r.Kernel, r.Arch, r.CPUs)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	t := new(report.Table)
 	row := func(name string, of func(*Backend) string) {
-		fmt.Fprint(w, name)
+		cells := report.Cells(name)
 		for _, b := range r.columns() {
-			fmt.Fprintf(w, "\t%s", of(b))
+			cells = append(cells, report.Cell{Text: of(b)})
 		}
-		fmt.Fprintln(w)
+		t.Rows = append(t.Rows, cells)
 	}
 	total := func(list ...figure) {
 		for _, f := range list {
@@ -68,7 +68,7 @@ func (r *Report) Print(out io.Writer) {
 	}
 	total(fields()...)
 	row("all fields", func(b *Backend) string { return percent(b.Total.All()) })
-	w.Flush()
+	t.WriteText(out)
 	fmt.Fprintln(out)
 	for _, a := range r.Absent {
 		fmt.Fprintf(out, "not run: %s: %s\n", a.Backend, a.Reason)
@@ -128,31 +128,31 @@ func share(part, all int) string {
 // scenarios. Figures that are equal are left out.
 func Compare(out io.Writer, a, b *Report) {
 	fmt.Fprintf(out, "A: Linux %s, %s, %s\nB: Linux %s, %s, %s\n", a.Kernel, a.Arch, a.Version, b.Kernel, b.Arch, b.Version)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	defer w.Flush()
 	for _, x := range a.columns() {
 		y := b.backend(x.Name)
 		if y == nil {
-			fmt.Fprintf(w, "\n%s: not in B\n", x.Name)
+			fmt.Fprintf(out, "\n%s: not in B\n", x.Name)
 			continue
 		}
-		fmt.Fprintf(w, "\n%s\tA\tB\n", x.Name)
-		difference(w, "", &x.Total, &y.Total)
+		t := &report.Table{Head: []string{x.Name, "A", "B"}}
+		addDifferences(t, "", &x.Total, &y.Total)
 		for _, s := range x.Scenarios {
-			t := y.scenario(s.Scenario)
+			other := y.scenario(s.Scenario)
 			switch {
-			case t == nil:
-				fmt.Fprintf(w, "%s\t\tnot run\n", s.Scenario)
-			case s.Skip != t.Skip:
-				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Scenario, ran(s), ran(t))
+			case other == nil:
+				t.Add(s.Scenario, "", "not run")
+			case s.Skip != other.Skip:
+				t.Add(s.Scenario, ran(s), ran(other))
 			default:
-				difference(w, s.Scenario+": ", &s.Score, &t.Score)
+				addDifferences(t, s.Scenario+": ", &s.Score, &other.Score)
 			}
 		}
+		fmt.Fprintln(out)
+		t.WriteText(out)
 	}
 	for _, y := range b.columns() {
 		if a.backend(y.Name) == nil {
-			fmt.Fprintf(w, "\n%s: not in A\n", y.Name)
+			fmt.Fprintf(out, "\n%s: not in A\n", y.Name)
 		}
 	}
 }
@@ -165,22 +165,22 @@ func ran(s *Score) string {
 	return "skipped: " + s.Skip
 }
 
-// difference prints the figures that differ. The numbers of events differ between any two runs:
+// addDifferences adds the figures that differ. The numbers of events differ between any two runs:
 // where nothing is missing they are equal.
-func difference(w io.Writer, prefix string, a, b *score.Score) {
+func addDifferences(t *report.Table, prefix string, a, b *score.Score) {
 	whole := func(s *score.Score) *score.Score {
-		t := *s
-		if t.Seen == t.Truth {
-			t.Seen, t.Truth = 0, 0
+		c := *s
+		if c.Seen == c.Truth {
+			c.Seen, c.Truth = 0, 0
 		}
-		if t.Unjoined == 0 {
-			t.Joined = 0
+		if c.Unjoined == 0 {
+			c.Joined = 0
 		}
-		return &t
+		return &c
 	}
 	for _, f := range append(events[:len(events):len(events)], fields()...) {
 		if f.of(whole(a)) != f.of(whole(b)) {
-			fmt.Fprintf(w, "%s%s\t%s\t%s\n", prefix, f.name, f.of(a), f.of(b))
+			t.Add(prefix+f.name, f.of(a), f.of(b))
 		}
 	}
 }

@@ -351,14 +351,14 @@ func measurePrograms(b *testing.B, s *Source) {
 // exec sets may count as lost, though EXEC reports it.
 func TestPreemptedStorm(t *testing.T) {
 	s := open(t, Options{})
-	storm := scenario.Storm{Processes: 2000, Workers: 24, Mode: scenario.ForkExecExit, Bare: true}
+	storm := scenario.Storm{Processes: 2000, Workers: 24, Bare: true}
 	_, err := os.Stat("/sys/kernel/realtime")
 	if testing.Short() && err != nil && !kernelversion.AtLeast(preemptibleSince) {
 		storm.Processes = 300 // the kernel does not preempt the programs
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := storm.Time(3*time.Minute, nil)
+		_, err := storm.Time(3 * time.Minute)
 		done <- err
 	}()
 	var evs conform.Events

@@ -1,79 +1,52 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 
+	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity/bench"
-	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/monitor"
 )
 
-// Slow machines run fewer processes in the filter experiment than was published, so that it takes
-// at most about exitsLength.
-const (
-	exitsLength = 20 * time.Second
-	patience    = 2 * time.Minute
-)
-
-// benchmark measures quark's backends next to other programs.
+// benchmark measures backends and monitors, or shows the benchmarks in files.
 func benchmark(o *options, out, errw io.Writer) error {
-	monitors, absent := bench.Monitors(o.run.Backends)
-	progress := func(what string) {
-		if o.verbose {
-			fmt.Fprintln(errw, what)
-		}
-	}
-	results, err := bench.Run(bench.Options{
-		Monitors: monitors,
-		Modes:    []scenario.Mode{scenario.ForkExit, scenario.ForkExecExit, scenario.Threads, scenario.Exits},
-		Rates:    []int{1000, 2000, 4000, 8000, 16000}, Length: time.Second, Patience: patience, Progress: progress,
-	})
+	results, err := bench.ReadFiles(o.operands)
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "mode\trate\tmonitor\tdone/s\tCPU each\tworkload\tpeak memory\tlost")
-	for _, r := range results {
-		lost := fmt.Sprint(r.Lost)
-		if r.Silent {
-			lost = "not counted"
+	if len(o.operands) == 0 {
+		r, err := o.measure(errw)
+		if err != nil {
+			return err
 		}
-		rate := fmt.Sprintf("%d/s", r.Rate)
-		if r.Rate == 0 {
-			rate = "all"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.1f us\t%.2f x\t%.0f MiB\t%s\n", r.Mode, rate, r.Monitor, r.Offered, float64(r.CPU)/1e3, r.Slow,
-			float64(r.RSS)/1024, lost)
+		results = []*bench.Result{r}
 	}
-	w.Flush()
-	for _, err := range absent {
-		fmt.Fprintf(out, "not measured: %v\n", err)
+	err = bench.Print(out, results)
+	if o.page != "" {
+		err = errors.Join(err, writeTo(o.page, func(w io.Writer) error { return bench.Page(w, results) }))
 	}
-	return experiment(out, progress)
+	return err
 }
 
-// experiment measures the proc connector's filter.
-func experiment(out io.Writer, progress func(string)) error {
-	dir, err := os.MkdirTemp("", "quark-fidelity-")
-	if err != nil {
-		return err
+// measure runs a benchmark on this machine.
+func (o *options) measure(errw io.Writer) (r *bench.Result, err error) {
+	opts := bench.Options{Backends: o.run.Backends, Monitors: o.run.Monitors, Repeats: o.run.Repeats, For: o.fuzz.For, Quick: o.quick}
+	if opts.Backends == 0 && len(opts.Monitors) == 0 {
+		opts.Backends, opts.Monitors = backends.Every, monitor.All()
 	}
-	defer os.RemoveAll(dir)
-	top, err := bench.Top(scenario.ForkExecExit, patience)
-	if err != nil {
-		return err
+	began := time.Now()
+	opts.Progress = func(step string) { fmt.Fprintf(errw, "%6.1f s  %s\n", time.Since(began).Seconds(), step) }
+	if o.output != "" {
+		f, err := os.OpenFile(o.output, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		opts.Out = f
 	}
-	n := min(bench.Published, int(top*exitsLength.Seconds()))
-	progress("the proc connector's filter")
-	list, err := bench.Experiment(dir, n, func(float64) {})
-	if err != nil {
-		fmt.Fprintf(out, "\nnot measured: %v\n", err)
-		return nil
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	bench.PrintExperiment(w, n, list)
-	return w.Flush()
+	return bench.Measure(opts)
 }

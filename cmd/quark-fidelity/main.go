@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,6 +21,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/command"
+	"github.com/quark-linux/quark/internal/report"
 )
 
 func main() {
@@ -44,15 +44,13 @@ func run(args []string, out, errw io.Writer) error {
 	case "list":
 		return list(out)
 	case "report":
-		return report(o, out)
+		return showReports(o, out)
 	case "compare":
 		return compare(o, out)
 	case "bench":
 		return benchmark(o, out, errw)
 	case "fuzz":
 		return fuzzBackends(o, out, errw)
-	case "league":
-		return compete(o, out, errw)
 	}
 	if len(o.operands) > 0 {
 		return again(o, out)
@@ -61,11 +59,11 @@ func run(args []string, out, errw io.Writer) error {
 }
 
 func list(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := new(report.Table)
 	for _, s := range scenario.All() {
-		fmt.Fprintf(w, "%s\t%s\n", s.Name, s.Doc)
+		t.Add(s.Name, s.Doc)
 	}
-	return w.Flush()
+	return t.WriteText(out)
 }
 
 // perform runs the suite and prints its table.
@@ -105,7 +103,7 @@ func readAll(paths []string) (list []*fidelity.Report, err error) {
 	return list, nil
 }
 
-func report(o *options, out io.Writer) error {
+func showReports(o *options, out io.Writer) error {
 	list, err := readAll(o.operands)
 	if err != nil {
 		return err
@@ -160,7 +158,7 @@ type options struct {
 	monitors, commands   []string
 	formats              []string
 	fuzz                 fuzz.Options
-	league               leagueOptions
+	quick                bool
 	output, page         string
 	verbose              bool
 	run                  fidelity.Options
@@ -175,11 +173,10 @@ const usage = `usage: quark-fidelity run [-bckv] [--backend NAME]... [-S SCENARI
        quark-fidelity report [-p PAGE] FILE...
        quark-fidelity compare FILE FILE
        quark-fidelity list
-       quark-fidelity bench [-bckv] [--backend NAME]...
-       quark-fidelity league [-bck] [--backend NAME]... [--monitor NAME]...
+       quark-fidelity bench [-bck] [--backend NAME]... [--monitor NAME]...
                           [--command COMMAND --format FILE]... [-n N] [--for D]
-                          [--quick] [-o FILE] [--csv FILE] [--markdown FILE] [-p PAGE]
-       quark-fidelity league [--csv FILE] [--markdown FILE] [-p PAGE] FILE...
+                          [--quick] [-o FILE] [-p PAGE]
+       quark-fidelity bench [-p PAGE] FILE...
        quark-fidelity completion bash|zsh|fish
 
 run performs scenarios that record their own truth while all backends listen, and
@@ -189,11 +186,9 @@ says. fuzz generates workloads from a seed and
 searches for wrong values and uncounted loss: it shrinks the first defect and writes a
 script, which run SCRIPT performs again; with a defect their exit status is 1, also if
 a monitor leaks that stays open all the time. report shows runs again, compare
-what differs between two, list the scenarios. bench measures throughput and cost of
-the backends next to other programs that are installed; it takes some minutes.
-league runs all of both in turns, under the same loads and the same judge, and says
-what each sees, knows, misses, admits and costs; with files it shows what was
-measured before.
+what differs between two, list the scenarios. bench compares
+backends and other monitors under the same loads: what they cost, see and report as
+lost; with files it shows earlier benchmarks.
 
 `
 
@@ -209,12 +204,10 @@ func newFlags(o *options) *pflag.FlagSet {
 			return err
 		})
 	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
-	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario; league: to run each load (default 6)")
-	f.BoolVar(&o.league.quick, "quick", false, "league: one repeat of few loads")
-	f.StringVar(&o.league.markdown, "markdown", "", "league: write the tables that say most as Markdown into this `file`")
-	f.StringVar(&o.league.csv, "csv", "", "league: write all rows as comma-separated values into this `file`")
+	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario; bench: of turns of each participant (default 6)")
+	f.BoolVar(&o.quick, "quick", false, "bench: run few and short loads, once if -n is not given")
 	f.Uint64Var(&o.fuzz.Seed, "seed", 0, "fuzz: the seed of the workloads (default a random number)")
-	f.DurationVar(&o.fuzz.For, "for", 0, "fuzz: end after this time (default: never); league: take no longer (default 15m)")
+	f.DurationVar(&o.fuzz.For, "for", 0, "fuzz: end after this time (default: never); bench: take no longer (default 15m)")
 	f.BoolVar(&o.fuzz.Faults, "faults", false, "fuzz: let the monitor stand still, lack room, begin late, end early; load the CPUs")
 	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
 	f.StringArrayVar(&o.monitors, "monitor", nil, "also score this program of others: NAME, or all")
@@ -227,7 +220,7 @@ func newFlags(o *options) *pflag.FlagSet {
 }
 
 // operandsOf is the number of operands of each command: -1 is one or more, -2 any number.
-var operandsOf = map[string]int{"run": -2, "fuzz": 0, "report": -1, "compare": 2, "list": 0, "bench": 0, "league": -2}
+var operandsOf = map[string]int{"run": -2, "fuzz": 0, "report": -1, "compare": 2, "list": 0, "bench": -2}
 
 // syntax returns what the options do not tell of the arguments.
 func syntax() command.Syntax {
@@ -244,7 +237,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, err
 	}
 	if f.NArg() == 0 {
-		return nil, fmt.Errorf("no command: run, fuzz, report, compare, list, bench or league (see quark-fidelity -h)")
+		return nil, fmt.Errorf("no command: run, fuzz, report, compare, list or bench (see quark-fidelity -h)")
 	}
 	o.command, o.operands = f.Arg(0), f.Args()[1:]
 	want, ok := operandsOf[o.command]
@@ -257,14 +250,14 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("%s: %d operands, not %d (see quark-fidelity -h)", o.command, n, want)
 	case o.command == "run" && n > 0 && (len(o.run.Scenarios) > 0 || o.output+o.page != ""):
 		return nil, fmt.Errorf("run: scripts are performed without -S, -o and -p")
-	case len(o.monitors)+len(o.commands)+len(o.formats) > 0 && (o.command != "run" && o.command != "league" || n > 0):
-		return nil, fmt.Errorf("--monitor, --command and --format are for run, without scripts, and for league, without files")
-	case (o.league.quick || o.league.csv+o.league.markdown != "") && o.command != "league":
-		return nil, fmt.Errorf("--quick, --csv and --markdown are for league")
+	case len(o.monitors)+len(o.commands)+len(o.formats) > 0 && (o.command != "run" && o.command != "bench" || n > 0):
+		return nil, fmt.Errorf("--monitor, --command and --format are for run, without scripts, and for bench, without files")
+	case o.quick && o.command != "bench":
+		return nil, fmt.Errorf("--quick is for bench")
 	case o.fuzz.For < 0:
 		return nil, fmt.Errorf("--for %v: must be more than 0", o.fuzz.For)
-	case o.command == "league" && n > 0 && (o.output != "" || o.league.quick || f.Changed("repeats") || o.ebpf || o.kprobe || o.cnproc || o.run.Backends != 0):
-		return nil, fmt.Errorf("league: with files nothing is measured: only --csv, --markdown and -p go with them")
+	case o.command == "bench" && n > 0 && (o.output != "" || o.quick || f.Changed("repeats") || o.ebpf || o.kprobe || o.cnproc || o.run.Backends != 0):
+		return nil, fmt.Errorf("bench: with files nothing is measured: only -p goes with them")
 	case len(o.commands) != len(o.formats):
 		return nil, fmt.Errorf("each --command has a --format: here are %d and %d", len(o.commands), len(o.formats))
 	case o.run.Repeats < 1:
@@ -278,7 +271,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if err := o.addMonitors(); err != nil {
 		return nil, err
 	}
-	if o.command == "league" && !f.Changed("repeats") {
+	if o.command == "bench" && !f.Changed("repeats") {
 		o.run.Repeats = 0 // its own default
 	}
 	if !f.Changed("seed") {

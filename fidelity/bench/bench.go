@@ -1,146 +1,297 @@
-// Package bench compares throughput and cost of quark's backends with those of other monitors,
-// under the same load and in one run.
+// Package bench compares quark's backends and other monitors under the same loads: what they cost,
+// how many events they see, and what they report as lost.
+//
+// [Measure] gives each participant a turn in each repeat. A turn starts the monitor, runs all loads
+// under it and makes a [Row] of each. Rows are written as lines of JSON, and [Read] reads them.
+// [Print] and [Page] show the medians of the repeats. docs/benchmark.md describes the method.
 package bench
 
 import (
+	"bufio"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/fidelity/meter"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity"
 	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/kernelversion"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// Result is the measurement of one monitor under one load.
-type Result struct {
-	Monitor string        `json:"monitor"`
-	Mode    scenario.Mode `json:"mode"`
-	// Rate is the wanted number of lives per second, 0 for full speed; Offered is the
-	// number that ran.
-	Rate    int           `json:"rate"`
-	Offered float64       `json:"offered"`
-	CPU     time.Duration `json:"cpu_ns"`   // the monitor's CPU time per life
-	Slow    float64       `json:"slowdown"` // duration with the monitor / duration without
-	Lost    uint64        `json:"lost"`     // reported as lost; 0 if Silent
-	Silent  bool          `json:"silent"`   // the monitor does not count what it loses
-	RSS     int64         `json:"peak_rss_kib"`
-}
-
-// Options say what is measured.
+// Options are the options of a benchmark. The zero value measures all backends.
 type Options struct {
-	Monitors []string // see Monitors
-	Modes    []scenario.Mode
-	Rates    []int         // lives per second; rates beyond the machine's capacity are left out
-	Length   time.Duration // approximate duration of each load
-	Patience time.Duration
+	// Backends are the backends of quark that take part: all if 0, unless there are Monitors.
+	Backends backends.Set
+	// Monitors are other programs that take part.
+	Monitors []*monitor.Monitor
+	// Repeats is how many turns each participant has, 6 if 0, or 1 with Quick.
+	Repeats int
+	// For limits the duration: no repeat begins that would end later, by the duration of those
+	// before. 15 min if 0. The first repeat always runs.
+	For time.Duration
+	// Quick runs few and short loads, for a first impression and for tests.
+	Quick bool
+	// Out, if not nil, receives each row as a line of JSON as soon as it is measured.
+	Out io.Writer
+	// Progress, if not nil, is called with the name of each step.
 	Progress func(string)
 }
 
-// foreign are the monitors of other projects.
-var foreign = []string{"forkstat", "execsnoop", "bpftrace"}
-
-// Monitors returns the monitors that run on this machine, and for each other one the reason. own
-// are the backends of quark that are measured; 0 is backends.All.
-func Monitors(own backends.Set) (list []string, absent []error) {
-	own = cmp.Or(own, backends.All)
-	names := own.Names()
-	if own&backends.CNProc != 0 {
-		names = append(names, "cnproc+count")
+func (o *Options) setDefaults() {
+	if o.Backends == 0 && len(o.Monitors) == 0 {
+		o.Backends = backends.Every
 	}
-	for _, name := range append(names, foreign...) {
-		stop, err := start(name)
-		if err == nil {
-			_, err = stop()
-		}
-		if err != nil {
-			absent = append(absent, fmt.Errorf("%s: %w", name, err))
-			continue
-		}
-		list = append(list, name)
+	if o.Quick {
+		o.Repeats = cmp.Or(o.Repeats, 1)
 	}
-	return list, absent
+	o.Repeats = cmp.Or(o.Repeats, 6)
+	o.For = cmp.Or(o.For, 15*time.Minute)
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
 }
 
-// Run measures every monitor under every load, at each rate and at full speed.
-func Run(o Options) (list []Result, err error) {
-	for _, mode := range o.Modes {
-		top, err := Top(mode, o.Patience)
-		if err != nil {
-			return list, err
-		}
-		for _, rate := range append(slices.Clone(o.Rates), 0) {
-			if float64(rate) > 0.9*top {
-				continue
-			}
-			n := int(o.Length.Seconds() * cmp.Or(float64(rate), top))
-			if mode == scenario.Exits {
-				n = min(n, maxWaiting)
-			}
-			row, err := o.row(scenario.Storm{Processes: max(n, 50), Workers: workers, Rate: rate, Mode: mode, Bare: true})
-			list = append(list, row...)
-			if err != nil {
-				return list, err
-			}
-		}
-	}
-	return list, nil
+// benchmark is a benchmark in progress.
+type benchmark struct {
+	Options
+	result       *Result
+	out          *json.Encoder // nil without Options.Out
+	participants []*participant
+	loads        []load
 }
 
-const (
-	workers = 2
-	// maxWaiting limits the processes of a load of exits, which all exist at its start.
-	maxWaiting = 4000
-	// trial is the number of lives with which Top measures.
-	trial = 300
-)
-
-// Top measures about how many lives per second the machine can run without a monitor.
-func Top(mode scenario.Mode, patience time.Duration) (float64, error) {
-	return scenario.Storm{Processes: trial, Workers: workers, Mode: mode, Bare: true}.Speed(patience)
+// participant is a backend or a monitor that takes part.
+type participant struct {
+	*monitor.Monitor
+	own    bool
+	failed bool // it has no further turns
 }
 
-// row measures every monitor under one load. The load also runs without a monitor before and
-// after each. The faster of these two runs is compared, because other work of the machine only
-// makes runs slower.
-func (o *Options) row(load scenario.Storm) (list []Result, err error) {
-	alone := make([]time.Duration, len(o.Monitors)+1)
-	took := make([]time.Duration, len(o.Monitors))
-	for i, name := range o.Monitors {
-		o.Progress(fmt.Sprintf("%s, %s at %d/s", name, load.Mode, load.Rate))
-		if alone[i], err = load.Time(o.Patience, nil); err != nil {
-			return list, err
-		}
-		var u meter.Usage
-		took[i], u, err = meter.Under(load, o.Patience, func() (func() (meter.Usage, error), error) { return start(name) })
-		if err != nil {
-			return list, fmt.Errorf("%s: %w", name, err)
-		}
-		list = append(list, Result{
-			Monitor: name, Mode: load.Mode, Rate: load.Rate, Offered: float64(load.Processes) / took[i].Seconds(),
-			CPU: u.CPU / time.Duration(load.Processes), Lost: u.Lost, Silent: u.Silent, RSS: u.RSS,
-		})
+// Measure runs a benchmark. A participant that fails is named in the result with the reason, and
+// the rows of the others stand. The error says why there is no result.
+func Measure(o Options) (*Result, error) {
+	o.setDefaults()
+	b := &benchmark{Options: o, result: new(Result)}
+	if o.Out != nil {
+		b.out = json.NewEncoder(o.Out)
 	}
-	if alone[len(o.Monitors)], err = load.Time(o.Patience, nil); err != nil {
-		return list, err
-	}
-	for i := range list {
-		list[i].Slow = took[i].Seconds() / min(alone[i], alone[i+1]).Seconds()
-	}
-	return list, nil
-}
-
-// start starts a monitor, quark's or another project's, and returns what ends it.
-func start(name string) (stop func() (meter.Usage, error), err error) {
-	if !slices.Contains(foreign, name) {
-		return meter.Start(name)
-	}
-	m, err := monitor.Find(name)
-	if err != nil {
+	o.Progress("the speed of this machine")
+	if err := b.describe(); err != nil {
 		return nil, err
 	}
-	stop, _, err = m.Measure()
-	return stop, err
+	absent := b.invite()
+	if err := b.put(line{Machine: &b.result.Machine}); err != nil {
+		return nil, err
+	}
+	for _, note := range absent {
+		if err := b.put(line{Note: note}); err != nil {
+			return nil, err
+		}
+	}
+	if len(b.participants) == 0 {
+		return nil, fmt.Errorf("no monitor can be run: %s", strings.Join(absent, "; "))
+	}
+	b.loads = loads(b.result.Top, b.result.CPUs, o.Quick)
+	began := time.Now()
+	for repeat := range o.Repeats {
+		if spent := time.Since(began); repeat > 0 && spent+spent/time.Duration(repeat) > o.For {
+			o.Progress(fmt.Sprintf("%d of %d repeats fit into %v", repeat, o.Repeats, o.For))
+			break
+		}
+		if err := b.repeat(repeat); err != nil {
+			return nil, err
+		}
+	}
+	return b.result, nil
+}
+
+// repeat gives each participant a turn. Each repeat begins with another one, so that none always
+// follows the same neighbour.
+func (b *benchmark) repeat(n int) error {
+	for i := range b.participants {
+		p := b.participants[(i+n)%len(b.participants)]
+		if p.failed {
+			continue
+		}
+		b.Progress(fmt.Sprintf("%s, repeat %d", p.Name, n+1))
+		alone, err := b.alone()
+		if err != nil {
+			return err
+		}
+		t := &turn{benchmark: b, participant: p, n: n, alone: alone}
+		if err := t.run(); err != nil {
+			p.failed = true
+			if err := b.put(line{Note: fmt.Sprintf("%s: no further turns after repeat %d: %s", p.Name, n+1, oneLine(err))}); err != nil {
+				return err
+			}
+		}
+	}
+	if slices.ContainsFunc(b.participants, func(p *participant) bool { return p.own && p.Name == "cnproc" }) {
+		return b.published(n)
+	}
+	return nil
+}
+
+// published repeats the measurement that was published with the proc connector's filter.
+func (b *benchmark) published(repeat int) error {
+	dir, err := os.MkdirTemp("", "quark-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "crowd")
+	if err := tinyelf.Write(program, 0); err != nil {
+		return err
+	}
+	// A slow machine runs fewer processes, so that each way takes some seconds at most.
+	n := min(publishedProcesses, max(groupSize, int(3*b.result.Top)))
+	if b.Quick {
+		n = min(n, 1000)
+	}
+	for _, w := range ways {
+		b.Progress(fmt.Sprintf("proc connector: %s, repeat %d", w.name, repeat+1))
+		row := Row{Participant: w.name, Repeat: repeat, Load: Published, Processes: n}
+		if row.CPU, row.Seen, err = w.measure(program, n); err != nil {
+			return b.put(line{Note: fmt.Sprintf("proc connector: %s: %s", w.name, oneLine(err))})
+		}
+		if err := b.put(line{Row: &row}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put adds a line to the result and writes it.
+func (b *benchmark) put(l line) error {
+	l.Type, l.Run = lineType, b.result.id()
+	b.result.add(l)
+	if b.out == nil {
+		return nil
+	}
+	return b.out.Encode(l)
+}
+
+// describe measures and describes the machine.
+func (b *benchmark) describe() (err error) {
+	m := &b.result.Machine
+	*m = Machine{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: fidelity.Version(), Time: time.Now().UTC().Round(time.Millisecond), Repeats: b.Repeats}
+	m.Kernel, _ = kernelversion.Running()
+	m.Model = procValue("/proc/cpuinfo", "model name")
+	idle, all := cpuTicks()
+	time.Sleep(time.Second)
+	idle2, all2 := cpuTicks()
+	m.Busy = 1 - float64(idle2-idle)/float64(max(1, all2-all))
+	trial := scenario.Storm{Processes: endless, Workers: m.CPUs, Length: 400 * time.Millisecond}
+	if _, m.Top, err = perform(trial, nil); err != nil {
+		return fmt.Errorf("run processes without a monitor: %w", err)
+	}
+	return nil
+}
+
+// procValue returns the value of a "name: value" line in a file of /proc.
+func procValue(file, name string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// cpuTicks returns the ticks for which all CPUs have been idle, and all ticks.
+func cpuTicks() (idle, all uint64) {
+	b, _ := os.ReadFile("/proc/stat")
+	first, _, _ := strings.Cut(string(b), "\n")
+	for i, word := range strings.Fields(first) {
+		var n uint64
+		if i == 0 || i > 8 { // the name; guest time is part of user time
+			continue
+		}
+		fmt.Sscan(word, &n)
+		all += n
+		if i == 4 || i == 5 { // idle, iowait
+			idle += n
+		}
+	}
+	return idle, all
+}
+
+// invite chooses the participants, and returns why others do not take part.
+func (b *benchmark) invite() (absent []string) {
+	add := func(name string, m *monitor.Monitor, own bool, err error) {
+		if err != nil {
+			absent = append(absent, fmt.Sprintf("%s: not run: %s", name, oneLine(err)))
+			return
+		}
+		// Rows have the name alone, which two commands can share, or a backend and a
+		// monitor.
+		taken := func(name string) bool {
+			return slices.ContainsFunc(b.participants, func(o *participant) bool { return o.Name == name })
+		}
+		for n := 2; taken(m.Name); n++ {
+			m.Name = fmt.Sprintf("%s %d", name, n)
+		}
+		b.participants = append(b.participants, &participant{Monitor: m, own: own})
+		one := Participant{Name: m.Name, Own: own, Version: m.VersionText(), Silent: m.Silent}
+		for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
+			if m.Table.Kinds[k].Origin != engine.OriginNone {
+				one.Kinds = append(one.Kinds, strings.ToLower(k.String()))
+			}
+		}
+		b.result.Participants = append(b.result.Participants, one)
+	}
+	for _, name := range b.Backends.Names() {
+		m, err := monitor.Backend(name)
+		add(name, m, true, err)
+	}
+	for _, m := range b.Monitors {
+		add(m.Name, m, false, m.Available())
+	}
+	return absent
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// alone returns how many processes a second the full load makes without a monitor.
+func (b *benchmark) alone() (float64, error) {
+	i := slices.IndexFunc(b.loads, func(l load) bool { return l.kind == Full })
+	_, rate, err := perform(b.loads[i].storm, nil)
+	if err != nil {
+		return 0, fmt.Errorf("run processes without a monitor: %w", err)
+	}
+	return rate, nil
+}
+
+// perform runs a storm and returns its outcome, and how many processes it made a second. begin, if
+// not nil, is called when the storm is ready to begin.
+func perform(s scenario.Storm, begin func() error) (*scenario.Outcome, float64, error) {
+	run, err := scenario.Start(s.Scenario())
+	if err != nil {
+		return nil, 0, err
+	}
+	if begin != nil {
+		err = begin()
+	}
+	outcomes, err2 := run.Wait(patience)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, 0, err
+	}
+	_, rate := scenario.ShortLives(outcomes[0].Lives)
+	return outcomes[0], rate, nil
 }

@@ -28,7 +28,7 @@ func Backend(name string) (*Monitor, error) {
 		return nil, err
 	}
 	m.Name, m.Threads = name, score.Threads(name)
-	m.Programs, m.Environment = []string{self}, []string{meter.Variable(name + "+print")}
+	m.Programs, m.Environment = []string{self}, []string{meter.Printer(name)}
 	if clock := score.Clock(name); clock != nil {
 		m.Foreign.Early, m.Foreign.Late, m.Foreign.Unchanged = clock.Early, clock.Late, clock.Unchanged
 	}

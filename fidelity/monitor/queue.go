@@ -19,7 +19,6 @@ type Queue struct {
 	decoder Decoder
 	split   bufio.SplitFunc
 	rest    []byte // of an incomplete line
-	count   bool   // events are not kept
 
 	mu       sync.Mutex
 	events   []arrived
@@ -83,11 +82,7 @@ func (q *Queue) read(b []byte, at uint64) {
 		if !ev.Thread {
 			q.seen[ev.Process.PID] |= ev.Events
 		}
-	}
-	if !q.count {
-		for _, ev := range out.Events {
-			q.events = append(q.events, arrived{ev, at})
-		}
+		q.events = append(q.events, arrived{ev, at})
 	}
 	if len(out.Events) > 0 {
 		q.Wake()

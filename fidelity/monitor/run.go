@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -34,8 +33,6 @@ type Options struct {
 	Patience time.Duration
 	// Grace is how long it may take to end, 5 s if 0.
 	Grace time.Duration
-	// Count lets events be counted only, when its cost is measured.
-	Count bool
 	// Company is that of the monitors that run at the same time, nil if it runs alone.
 	Company *Company
 }
@@ -58,8 +55,6 @@ type Run struct {
 	stopping  chan struct{}
 	errs      complaints
 	base      time.Duration // CPU time when it was ready
-	judge     atomic.Int64  // CPU time in ns that reading and translating its output took here
-	judgeBase int64         // of that, until it was ready
 }
 
 // Start starts a monitor and waits until it reports processes.
@@ -79,7 +74,6 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(maxInbox), stopping: make(chan struct{})}
 	r.opts.Company.arrive(r)
 	r.errs.lost = r.lostMore
-	r.count = o.Count
 	began := time.Now()
 	if err = r.start(); err == nil {
 		err = r.awaitReady()
@@ -99,23 +93,8 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	r.Ready = time.Since(began)
 	if r.keeper != nil {
 		r.base, _ = keeper.Usage(r.keeper.PID)
-		r.judgeBase = r.judge.Load()
 	}
 	return r, nil
-}
-
-// Measure starts a monitor whose events are only counted, and returns what ends it when all has
-// come.
-func (m *Monitor) Measure() (stop func() (meter.Usage, error), ready time.Duration, err error) {
-	r, err := m.Start(Options{Count: true})
-	if err != nil {
-		return nil, 0, err
-	}
-	return func() (meter.Usage, error) {
-		err := r.Settle()
-		u, _ := r.Stop()
-		return u, err
-	}, r.Ready, nil
 }
 
 func (r *Run) start() (err error) {
@@ -216,7 +195,7 @@ func (r *Run) decode() {
 			if i > 0 && r.inbox.dropping() {
 				break
 			}
-			r.judge.Add(int64(meter.Spent(func() { r.read(c.text, c.at) })))
+			r.read(c.text, c.at)
 		}
 	}
 	r.over(errors.New("it ended, or closed its output"))
@@ -367,11 +346,10 @@ func (r *Run) Usage() (u meter.Usage) {
 }
 
 // Programs returns the eBPF programs that the monitor has open.
-func (r *Run) Programs() meter.Programs {
-	own := make(meter.Programs)
+func (r *Run) Programs() (own []ebpf.ProgramID) {
 	if r.keeper != nil {
 		for _, id := range keeper.Programs(r.keeper.PID) {
-			own[ebpf.ProgramID(id)] = true
+			own = append(own, ebpf.ProgramID(id))
 		}
 	}
 	return own
@@ -409,7 +387,6 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 	os.RemoveAll(r.dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	u.Judge = time.Duration(r.judge.Load() - r.judgeBase)
 	u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent
 	if r.rubbish > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines make no sense, the first: %s", r.rubbish, r.nonsense))

@@ -13,6 +13,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor/keeper"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 func TestMain(m *testing.M) {
@@ -207,10 +208,13 @@ func TestBackend(t *testing.T) {
 			if err != nil {
 				t.Skip(err)
 			}
-			r, err := m.Start(Options{Count: true})
+			r, err := m.Start(Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
+			l := witness.Listen(r, 0, false)
+			l.Start()
+			defer l.Pause()
 			if err := r.Settle(); err != nil {
 				t.Error(err)
 			}

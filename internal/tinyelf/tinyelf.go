@@ -1,6 +1,6 @@
 // Package tinyelf writes the smallest possible programs, of a few system calls. One ends at once
 // with a given code: its process lives for some ten microseconds, much shorter than that of a
-// program with a runtime or a loader. Others wait, read or sleep before they end.
+// program with a runtime or a loader. Others wait or read before they end.
 package tinyelf
 
 import (
@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"time"
 )
 
 const (
@@ -27,10 +26,6 @@ func WriteWaiter(path string, code uint8) error { return write(path, waits, code
 
 func write(path string, first int, code uint8) error {
 	b, err := program(runtime.GOARCH, first, code)
-	return writeFile(path, b, err)
-}
-
-func writeFile(path string, b []byte, err error) error {
 	if err == nil {
 		err = os.WriteFile(path, b, 0o755)
 	}
@@ -38,25 +33,6 @@ func writeFile(path string, b []byte, err error) error {
 		return fmt.Errorf("write a program: %w", err)
 	}
 	return nil
-}
-
-// WriteSleeper writes an executable file, a program that sleeps and then ends with the code, 0 to
-// 255. It can sleep for up to 12 hours.
-func WriteSleeper(path string, sleep time.Duration, code uint8) error {
-	b, err := sleeper(runtime.GOARCH, sleep, code)
-	return writeFile(path, b, err)
-}
-
-// sleeper returns a program that sleeps and then ends with the code.
-func sleeper(arch string, sleep time.Duration, code uint8) ([]byte, error) {
-	m, err := machineOf(arch)
-	if err != nil {
-		return nil, err
-	}
-	if sleep < 0 || sleep > 12*time.Hour {
-		return nil, fmt.Errorf("a program that sleeps for %v: it can be up to 12h", sleep)
-	}
-	return image(m.number, slices.Concat(m.sleep(uint32(sleep/time.Second), uint32(sleep%time.Second)), m.exit(code))), nil
 }
 
 // Waiter returns a program that writes one byte to descriptor 1, waits until descriptor 0 has a
@@ -95,8 +71,7 @@ const (
 type machine struct {
 	number elf.Machine
 	first  [3][]byte
-	sleep  func(s, ns uint32) []byte // nanosleep(2)
-	exit   func(code uint8) []byte   // exit_group(code)
+	exit   func(code uint8) []byte // exit_group(code)
 }
 
 func machineOf(arch string) (m machine, err error) {
@@ -129,14 +104,6 @@ var machines = map[string]machine{
 			0x85, 0xc0, // test eax, eax
 			0x7f, 0xe9, // jg again
 		},
-	}, func(s, ns uint32) []byte {
-		push := func(v uint32) []byte { return binary.LittleEndian.AppendUint32([]byte{0x68}, v) }
-		return slices.Concat(push(ns), push(s), []byte{
-			0x48, 0x89, 0xe7, // mov rdi, rsp
-			0x31, 0xf6, // xor esi, esi
-			0xb8, 35, 0, 0, 0, // mov eax, SYS_nanosleep
-			0x0f, 0x05, // syscall
-		})
 	}, func(code uint8) []byte {
 		return []byte{
 			0xbf, code, 0, 0, 0, // mov edi, code
@@ -166,18 +133,6 @@ var machines = map[string]machine{
 			0xf100001f, // cmp x0, 0
 			0x54ffff4c, // b.gt again
 		),
-	}, func(s, ns uint32) []byte {
-		return words(
-			0xd10043ff,              // sub sp, sp, 16
-			0xd2800000|s&0xffff<<5,  // mov x0, s
-			0xd2800001|ns&0xffff<<5, // mov x1, ns & 0xffff
-			0xf2a00001|ns>>16<<5,    // movk x1, ns >> 16, lsl 16
-			0xa90007e0,              // stp x0, x1, [sp]
-			0x910003e0,              // mov x0, sp
-			0xd2800001,              // mov x1, 0
-			0xd2800008|101<<5,       // mov x8, SYS_nanosleep
-			0xd4000001,              // svc 0
-		)
 	}, func(code uint8) []byte {
 		return words(
 			0xd2800000|uint32(code)<<5, // mov x0, code

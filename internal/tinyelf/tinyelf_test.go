@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestProgramEndsWithItsCode(t *testing.T) {
@@ -25,22 +24,6 @@ func TestProgramEndsWithItsCode(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != int(code) {
 			t.Errorf("exit code %d, want %d (%v)", got, code, cmd.ProcessState)
 		}
-	}
-}
-
-func TestSleeperSleeps(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "tiny")
-	const sleep = 30*time.Millisecond + 1
-	if err := WriteSleeper(path, sleep, 7); err != nil {
-		t.Fatal(err)
-	}
-	cmd, began := exec.Command(path), time.Now()
-	cmd.Run()
-	if took := time.Since(began); took < sleep || cmd.ProcessState.ExitCode() != 7 {
-		t.Errorf("%v after %v", cmd.ProcessState, took)
-	}
-	if err := WriteSleeper(path, 13*time.Hour, 7); err == nil {
-		t.Error("it sleeps for 13 hours")
 	}
 }
 

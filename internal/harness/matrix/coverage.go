@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/quark-linux/quark/internal/report"
 )
 
 // Coverage is what several runs reached of the code.
@@ -101,16 +102,16 @@ func (c *Coverage) Table(w io.Writer) error {
 			}
 		}
 	}
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	columns := append([]string{all}, c.runs...)
-	fmt.Fprintf(tw, "%s\t  package\n", strings.Join(columns, "\t"))
+	t := &report.Table{Head: append([]string{"package"}, columns...)}
 	for _, pkg := range slices.Sorted(maps.Keys(sums)) {
+		row := []string{pkg}
 		for _, r := range columns {
-			fmt.Fprintf(tw, "%.1f %%\t", 100*float64(sums[pkg][r])/float64(max(1, sums[pkg][total])))
+			row = append(row, fmt.Sprintf("%.1f %%", 100*float64(sums[pkg][r])/float64(max(1, sums[pkg][total]))))
 		}
-		fmt.Fprintf(tw, "  %s\n", pkg)
+		t.Add(row...)
 	}
-	return tw.Flush()
+	return t.WriteText(w)
 }
 
 // OnlySome prints the lines that some of the runs reached and others did not, and which runs.
@@ -140,9 +141,9 @@ func (c *Coverage) OnlySome(w io.Writer, wanted func(run string) bool) error {
 		lines = append(lines, line{file, first, to, text})
 	}
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.first, b.first)) })
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	t := new(report.Table)
 	for _, l := range lines {
-		fmt.Fprintf(tw, "%s:%d-%s\t%s\n", l.file, l.first, l.last, l.text)
+		t.Add(fmt.Sprintf("%s:%d-%s", l.file, l.first, l.last), l.text)
 	}
-	return tw.Flush()
+	return t.WriteText(w)
 }

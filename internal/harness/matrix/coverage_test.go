@@ -33,7 +33,7 @@ func TestCoverage(t *testing.T) {
 	for line := range strings.Lines(b.String()) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
-	want := "all runs host k1 k2 package|75.0 % 50.0 % 25.0 % 0.0 % all|100.0 % 66.7 % 33.3 % 0.0 % m/a|0.0 % 0.0 % 0.0 % 0.0 % m/b"
+	want := "package all runs host k1 k2|all 75.0 % 50.0 % 25.0 % 0.0 %|m/a 100.0 % 66.7 % 33.3 % 0.0 %|m/b 0.0 % 0.0 % 0.0 % 0.0 %"
 	if strings.Join(got, "|") != want {
 		t.Errorf("table\n%s\nwant\n%s", strings.Join(got, "|"), want)
 	}

@@ -2,9 +2,7 @@ package matrix
 
 import (
 	"bytes"
-	_ "embed"
 	"fmt"
-	"html/template"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,62 +10,24 @@ import (
 	"strings"
 
 	"github.com/quark-linux/quark/internal/harness/record"
+	"github.com/quark-linux/quark/internal/report"
 )
-
-//go:embed report.html
-var reportHTML string
-
-var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"seconds": seconds, "mark": func(s record.State) string { return marks[s] },
-}).Parse(reportHTML))
 
 var marks = map[record.State]string{
 	record.Pass: "✓", record.Skip: "s", record.Fail: "✗", record.Crash: "crash", record.Hang: "hang",
 	record.BootFail: "boot", record.Lost: "lost",
 }
 
-// page is what the template shows.
-type page struct {
-	Results
-	Passed, Failed, Skipped int
-	Changes                 []Change
-	Columns                 []column // one for each guest
-	Tests, Features         []string // of any guest
-}
-
-// column is a guest, with a column for each of its backends.
-type column struct {
-	Outcome
-	ID       string // of its log; with the index of a cell, of the cell's log
-	Release  string
-	Backends []string
-	Text     string // of its console
-}
-
-// Cell returns the cell of a test on a backend with the ID of its log, or nil.
-func (c column) Cell(test, backend string) any {
-	i := slices.IndexFunc(c.Cells, func(c Cell) bool { return c.Test == test && c.Backend == backend })
-	if i < 0 {
-		return nil
+// stateCell returns a cell that is marked if the state is not good.
+func stateCell(s record.State, text string) report.Cell {
+	c := report.Cell{Text: text}
+	switch {
+	case !s.Good():
+		c.Class = report.Bad
+	case s == record.Skip:
+		c.Class = report.Odd
 	}
-	return struct {
-		Cell
-		ID string
-	}{c.Cells[i], fmt.Sprintf("%s-%d", c.ID, i)}
-}
-
-// Has says whether the kernel has a feature: "yes", "no", or "" where that is not known.
-func (c column) Has(feature string) string {
-	if c.Hello == nil {
-		return ""
-	}
-	switch has, known := c.Hello.Features[feature]; {
-	case has:
-		return "yes"
-	case known:
-		return "no"
-	}
-	return ""
+	return c
 }
 
 // maxConsole bounds how many bytes of a console a page holds, from its end.
@@ -76,33 +36,147 @@ const maxConsole = 64 << 10
 // HTML returns a page that needs no other file: kernels x backends x tests, each cell with a link
 // to its log. dir has the consoles.
 func (r Results) HTML(dir string, changes []Change) ([]byte, error) {
-	p := page{Results: r, Changes: changes}
-	p.Passed, p.Failed, p.Skipped = r.Count()
-	features := make(map[string]bool)
+	passed, failed, skipped := r.Count()
+	p := report.Page{
+		Title: fmt.Sprintf("quark matrix: %d passed, %d failed", passed, failed),
+		Notes: []string{fmt.Sprintf("%d passed, %d failed, %d skipped in %d guests; %s s, %s UTC, %s. A cell has the test's seconds and leads to its log.",
+			passed, failed, skipped, len(r.Guests), seconds(r.TookMS), r.Time.UTC().Format("2006-01-02 15:04"), r.Machine)},
+	}
+	if t := changeTable(changes); len(t.Rows) > 0 {
+		p.Sections = append(p.Sections, report.Section{Table: t})
+	}
+	p.Sections = append(p.Sections, report.Section{Table: r.guestTable()}, report.Section{Table: r.testTable()})
+	if t := r.featureTable(); len(t.Rows) > 0 {
+		p.Sections = append(p.Sections, report.Section{Table: t})
+	}
 	for i, g := range r.Guests {
-		c := column{Outcome: g, ID: fmt.Sprintf("g%d", i), Release: g.release(), Text: consoleText(filepath.Join(dir, filepath.FromSlash(g.Log)))}
-		if g.Hello != nil {
-			maps.Copy(features, g.Hello.Features)
+		p.Logs = append(p.Logs, report.Log{ID: guestID(i), Title: g.Guest, Notes: logNotes(g.State, g.Reason, g.Repro),
+			Text: consoleText(filepath.Join(dir, filepath.FromSlash(g.Log)))})
+		for k, c := range g.Cells {
+			text := c.Log
+			if text == "" {
+				text = "(no log)"
+			}
+			p.Logs = append(p.Logs, report.Log{ID: cellID(i, k), Title: fmt.Sprintf("%s: %s", g.Guest, c.Job()), Notes: logNotes(c.State, c.Reason, c.Repro), Text: text})
 		}
+	}
+	var b bytes.Buffer
+	err := p.Write(&b)
+	return b.Bytes(), err
+}
+
+// guestID and cellID return the ids of the logs of a guest, and of one of its cells.
+func guestID(guest int) string      { return fmt.Sprintf("g%d", guest) }
+func cellID(guest, cell int) string { return fmt.Sprintf("g%d-%d", guest, cell) }
+
+func logNotes(state record.State, reason, repro string) []string {
+	notes := []string{strings.TrimSpace(string(state) + " " + reason)}
+	if repro != "" {
+		notes = append(notes, "repro: "+repro)
+	}
+	return notes
+}
+
+func changeTable(changes []Change) *report.Table {
+	t := &report.Table{Title: "Changes since the run before", Head: []string{"guest", "test", "backend", "before", "now"}}
+	for _, c := range changes {
+		t.Rows = append(t.Rows, append(report.Cells(c.Guest, c.Test, c.Backend), stateCell(c.Before, string(c.Before)), stateCell(c.Now, string(c.Now))))
+	}
+	return t
+}
+
+func (r Results) guestTable() *report.Table {
+	t := &report.Table{Title: "Guests", Head: []string{"kernel", "release", "BTF", "tests", "state", "seconds", "to hello", "overhead", "reason"}}
+	for i, g := range r.Guests {
+		took := seconds(g.TotalMS)
+		if g.Cached {
+			took += " (cached)"
+		}
+		row := report.Cells(g.Kernel.Name, g.release(), string(g.BTF), string(g.Part), "", took, seconds(g.BootMS), seconds(g.OverheadMS()), g.Reason)
+		row[0].Link, row[4] = guestID(i), stateCell(g.State, string(g.State))
+		t.Rows = append(t.Rows, row)
+	}
+	for _, name := range r.Missing {
+		row := report.Cells(name, "", "", "", "", "", "", "", "this guest has not run")
+		row[4] = stateCell(record.Lost, string(record.Lost))
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// testTable has a row for each test of any guest, and a column for each backend of each guest.
+func (r Results) testTable() *report.Table {
+	t := &report.Table{Title: "Tests", Head: []string{"test"}}
+	type column struct {
+		guest   int
+		backend string
+	}
+	var columns []column
+	var tests []string
+	for i, g := range r.Guests {
+		before := len(columns)
 		for _, b := range r.columns() {
 			if len(g.Count(b)) > 0 {
-				c.Backends = append(c.Backends, b)
+				columns = append(columns, column{i, b})
 			}
 		}
-		if len(c.Backends) == 0 {
-			c.Backends = []string{NoBackend}
+		if len(columns) == before {
+			columns = append(columns, column{i, NoBackend})
 		}
-		p.Columns = append(p.Columns, c)
+		for _, c := range columns[before:] {
+			t.Head = append(t.Head, fmt.Sprintf("%s\n%s", g.Guest, c.backend))
+		}
 		for _, c := range g.Cells {
-			if !slices.Contains(p.Tests, c.Test) {
-				p.Tests = append(p.Tests, c.Test)
+			if !slices.Contains(tests, c.Test) {
+				tests = append(tests, c.Test)
 			}
 		}
 	}
-	p.Features = slices.Sorted(maps.Keys(features))
-	var b bytes.Buffer
-	err := reportTemplate.Execute(&b, p)
-	return b.Bytes(), err
+	for _, test := range tests {
+		row := report.Cells(test)
+		for _, column := range columns {
+			g := r.Guests[column.guest]
+			k := slices.IndexFunc(g.Cells, func(c Cell) bool { return c.Test == test && c.Backend == column.backend })
+			if k < 0 {
+				row = append(row, report.Cell{})
+				continue
+			}
+			c := g.Cells[k]
+			cell := stateCell(c.State, marks[c.State]+" "+seconds(c.DurationMS))
+			cell.Title, cell.Link = strings.TrimSuffix(fmt.Sprintf("%s: %s: %s: %s", g.Guest, c.Job(), c.State, c.Reason), ": "), cellID(column.guest, k)
+			row = append(row, cell)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// featureTable shows which features each kernel has: yes, no, or nothing where that is not known.
+func (r Results) featureTable() *report.Table {
+	t := &report.Table{Title: "Features, as the guest's init finds them", Head: []string{"feature"}}
+	features := make(map[string]bool)
+	for _, g := range r.Guests {
+		t.Head = append(t.Head, g.Guest)
+		if g.Hello != nil {
+			maps.Copy(features, g.Hello.Features)
+		}
+	}
+	for _, f := range slices.Sorted(maps.Keys(features)) {
+		row := report.Cells(f)
+		for _, g := range r.Guests {
+			text := ""
+			if g.Hello != nil {
+				if has, known := g.Hello.Features[f]; has {
+					text = "yes"
+				} else if known {
+					text = "no"
+				}
+			}
+			row = append(row, report.Cell{Text: text})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // consoleText returns the end of a console log.

@@ -4,33 +4,30 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/quark-linux/quark/internal/harness/record"
+	"github.com/quark-linux/quark/internal/report"
 	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // Markdown returns the table for the README.
 func (r Results) Markdown() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| kernel | release | types | tests | %s |\n", strings.Join(r.columns(), " | "))
-	b.WriteString("|---|---|---|---|" + strings.Repeat("---|", len(r.columns())) + "\n")
+	t := &report.Table{Head: append([]string{"kernel", "release", "types", "tests"}, r.columns()...)}
 	for _, g := range r.Guests {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |", g.Kernel.Name, g.release(), g.BTF, g.Part)
+		row := []string{g.Kernel.Name, g.release(), string(g.BTF), string(g.Part)}
 		for _, c := range r.columns() {
 			n := g.Count(c)
-			fmt.Fprintf(&b, " %s%s |", score(n), worst(n))
+			row = append(row, score(n)+worst(n))
 		}
 		if !g.State.Good() && !g.explained() {
-			fmt.Fprintf(&b, " **%s**", g.State)
+			row[3] += " **" + string(g.State) + "**"
 		}
-		b.WriteString("\n")
+		t.Add(row...)
 	}
 	passed, failed, skipped := r.Count()
-	fmt.Fprintf(&b, "\n%d passed, %d failed, %d skipped in %d guests, %s. "+
+	return t.Markdown() + fmt.Sprintf("\n%d passed, %d failed, %d skipped in %d guests, %s. "+
 		"\"30+2s\" is 30 passed and 2 skipped with a reason; \"28/30\" is 2 of 30 not\npassed, the worst state beside it.\n",
 		passed, failed, skipped, len(r.Guests), r.Time.UTC().Format("2006-01-02"))
-	return b.String()
 }
 
 // worst returns the worst state that is not good, in bold, or "".

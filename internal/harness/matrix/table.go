@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/quark-linux/quark/internal/harness/record"
+	"github.com/quark-linux/quark/internal/report"
 )
 
 // columns returns the columns of the tables: the backends that run by default or that tests ran on,
@@ -36,20 +36,19 @@ func (o Outcome) release() string {
 // Table prints a line for each guest, and then what is wrong with those that are not good, and
 // which are missing.
 func (r Results) Table(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(tw, "kernel\tBTF\ttests\tstate\t%s\tseconds\toverhead\trelease\n", strings.Join(r.columns(), "\t"))
+	t := &report.Table{Head: slices.Concat([]string{"kernel", "BTF", "tests", "state"}, r.columns(), []string{"seconds", "overhead", "release"})}
 	for _, g := range r.Guests {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t", g.Kernel.Name, g.BTF, g.Part, g.State)
+		row := []string{g.Kernel.Name, string(g.BTF), string(g.Part), string(g.State)}
 		for _, c := range r.columns() {
-			fmt.Fprintf(tw, "%s\t", score(g.Count(c)))
+			row = append(row, score(g.Count(c)))
 		}
 		took := seconds(g.TotalMS)
 		if g.Cached {
 			took = "cached"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", took, seconds(g.OverheadMS()), g.release())
+		t.Add(append(row, took, seconds(g.OverheadMS()), g.release())...)
 	}
-	if err := tw.Flush(); err != nil {
+	if err := t.WriteText(w); err != nil {
 		return err
 	}
 	for _, g := range r.Guests {
@@ -141,18 +140,17 @@ func (r Results) TestTimes(w io.Writer) error {
 	tests := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
 	})
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(tw, "test\t%s\tsum\n", strings.Join(r.columns(), "\t"))
-	for _, t := range tests {
-		fmt.Fprintf(tw, "%s\t", t)
+	t := &report.Table{Head: slices.Concat([]string{"test"}, r.columns(), []string{"sum"})}
+	for _, test := range tests {
+		row := []string{test}
 		for _, c := range r.columns() {
 			text := "-"
-			if ms := slices.Sorted(slices.Values(times[cell{t, c}])); len(ms) > 0 {
+			if ms := slices.Sorted(slices.Values(times[cell{test, c}])); len(ms) > 0 {
 				text = fmt.Sprintf("%s (%s)", seconds(ms[len(ms)/2]), seconds(ms[len(ms)-1]))
 			}
-			fmt.Fprintf(tw, "%s\t", text)
+			row = append(row, text)
 		}
-		fmt.Fprintln(tw, seconds(sums[t]))
+		t.Add(append(row, seconds(sums[test]))...)
 	}
-	return tw.Flush()
+	return t.WriteText(w)
 }
