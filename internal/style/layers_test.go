@@ -34,6 +34,7 @@ var layers = []struct{ tree, imports string }{
 	{"backends/cnproc", "backends/source backends/internal engine internal/..."},
 	{"backends/audit", "backends/source backends/internal engine internal/..."},
 	{"backends", "backends/... backends/internal engine internal/..."},
+	{"exehash", ". engine internal/..."},
 	{"exitsnoop", "btfhub internal/..."},
 	{"btfhub", "internal/..."},
 	{"engine", "engine internal/stock"},
