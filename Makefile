@@ -291,7 +291,7 @@ test-all:
 
 # The guests alone. Each kernel runs as it is with all backends, and with its BTF hidden to show
 # that quark's own types do.
-run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
+run_matrix = $(HOSTBIN)/quark-matrix run -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
 	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(image_of_$(a))))) \
 	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') \
 	$(foreach e,$(KNOBS),-e '$(e)') $(if $(APPEND),--append '$(APPEND)') $(if $(MONITORS),--mem 1024) $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
@@ -338,7 +338,7 @@ coverage: deps-guest kernel-images $(HOSTBIN)/quark-matrix
 	$(Q)GOCOVERDIR=$(abspath $(COVER))/host $(GO) test -short -cover -coverpkg=./... ./... -args \
 		-test.gocoverdir=$(abspath $(COVER))/host >$(COVER)/go-test.log || grep FAIL $(COVER)/go-test.log
 	$(Q)if [ "$$(id -u)" = 0 ]; then GOCOVERDIR=$(COVER)/host $(COVER)/bin/quark-test -j '' || true; fi
-	$(Q)$(HOSTBIN)/quark-matrix -o $(COVER)/matrix --arch $(GOARCH) --initramfs $(GOARCH)=$(COVER)/initramfs.gz \
+	$(Q)$(HOSTBIN)/quark-matrix run -o $(COVER)/matrix --arch $(GOARCH) --initramfs $(GOARCH)=$(COVER)/initramfs.gz \
 		--wrap cover --keep /run/profile.gz --mem 1024 \
 		$(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') $(foreach k,$(KERNELS),'$(k)')
 	$(Q)$(HOSTBIN)/quark-matrix coverage -o $(COVER)/matrix --host $(COVER)/host --profile $(COVER)/profile.txt
@@ -412,7 +412,7 @@ lint: $(TOOLS)/golangci-lint
 race: export QUARK_TRIES ?= 1000
 race:
 	@./.ci/deps gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
-	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon/watch
+	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon
 	$(Q)$(MAKE) --no-print-directory guest-test RACE=1 PKG=. RUN=TestCloseFromAnywhere/kprobe KNOBS=QUARK_TRIES=$(QUARK_TRIES)
 
 # Needs the network, for the list of what is known.

@@ -99,7 +99,7 @@ timeout 0.3 sh -c 'sleep 9; true'
 sh -c 'ulimit -c 0; kill -SEGV $$'
 END
 
-picture quark-mon-top.svg 40 'top -b --failed-execs --tree WORKER' <<'END'
+picture quark-mon-top.svg 40 'top -b --events all --tree WORKER' <<'END'
 cd /usr/share/doc
 PATH=/usr/bin # a search elsewhere would fail
 (while sleep 0.1; do ls | xargs -n 20 -P 2 du -s; done) &

@@ -143,7 +143,7 @@ func TestQuarkMonAsMonitor(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", path, "../cmd/quark-mon").CombinedOutput(); err != nil {
 		t.Skipf("quark-mon cannot be built: %v\n%s", err, out)
 	}
-	m := quarkMon(t, path+" -b -j -g -t -s --failed-execs --hold-time 250ms")
+	m := quarkMon(t, path+" -b -j -g -t -s --events all --hold-time 250ms")
 	r, err := Perform(Options{Backends: backends.EBPF, Monitors: []*monitor.Monitor{m}})
 	if err != nil {
 		t.Skip(err)

@@ -16,7 +16,7 @@ func TestMulticall(t *testing.T) {
 	if out, err := exec.Command("initramfs/multicall.sh", binary, "cmd/quark-mon", "cmd/quark-test").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for name, want := range map[string]string{"quark-mon": "quark-mon ", "quark-test": "quark-test ", "a-copy": "quark-test "} {
+	for name, want := range map[string]string{"quark-mon": "quark-mon version ", "quark-test": "quark-test version ", "a-copy": "quark-test version "} {
 		path := filepath.Join(dir, name)
 		if err := os.Link(binary, path); err != nil {
 			t.Fatal(err)

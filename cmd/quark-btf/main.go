@@ -4,12 +4,15 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/quark-linux/quark/internal/command"
 )
 
 func main() {
@@ -28,20 +31,18 @@ func main() {
 var errUnresolved = errors.New("a target was not found")
 
 func run(args []string, out, errw io.Writer) error {
-	o, err := parse(args, out)
-	if o == nil {
-		return err
-	}
-	w := bufio.NewWriter(out)
-	switch {
-	case o.diff:
-		err = o.printDiff(w)
-	case o.add:
-		err = o.addKernel(w)
-	case o.lookup != "":
-		err = o.printLookup(w)
-	default:
-		err = o.printKernel(w, errw)
-	}
-	return errors.Join(w.Flush(), err)
+	return command.Run(context.Background(), newCommand(func(o *options) (err error) {
+		w := bufio.NewWriter(out)
+		switch {
+		case o.diff:
+			err = o.printDiff(w)
+		case o.add:
+			err = o.addKernel(w)
+		case o.lookup != "":
+			err = o.printLookup(w)
+		default:
+			err = o.printKernel(w, errw)
+		}
+		return errors.Join(w.Flush(), err)
+	}), args, out)
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/quark-linux/quark/internal/command"
 )
 
 func main() {
@@ -33,23 +35,20 @@ const (
 var errUsage = errors.New("see quark-exitsnoop -h")
 
 func run(ctx context.Context, args []string, out io.Writer) (status int, err error) {
-	o, err := parse(args, out)
-	if err == nil && o != nil {
+	begun := false
+	err = command.Run(ctx, newCommand(func(ctx context.Context, v verb, o *options) (err error) {
+		begun = true
 		o.out = &printer{w: out, json: o.json}
-		status, err = verbs[o.verb](ctx, o)
-	}
+		status, err = v(ctx, o)
+		return err
+	}), args, out)
 	switch {
 	case errors.Is(err, syscall.EPIPE):
 		err = nil // the reader of our output has closed it
-	case err != nil && o == nil || errors.Is(err, errUsage):
+	case err != nil && !begun || errors.Is(err, errUsage):
 		status = statusUsage
 	case err != nil && status == 0:
 		status = statusFailed
 	}
 	return status, err
-}
-
-// verbs are the functions of the verbs.
-var verbs = map[string]func(context.Context, *options) (int, error){
-	"run": runCommand, "trace": trace, "list": list, "status": status, "clean": clean,
 }

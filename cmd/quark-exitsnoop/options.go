@@ -1,18 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/quark-linux/quark/internal/command"
 )
 
-// options are the command line.
+// options are the command line of a verb.
 type options struct {
-	verb string
 	args []string
 
 	root   string
@@ -24,79 +23,56 @@ type options struct {
 	out *printer
 }
 
-const usage = `usage: quark-exitsnoop [-j] [-t] run [--] COMMAND [ARGUMENT...]
-       quark-exitsnoop [-j] [-r ROOT] trace [-n] [-t] PID...
-       quark-exitsnoop [-j] [-r ROOT] list
-       quark-exitsnoop [-j] [-r ROOT] status
-       quark-exitsnoop [-r ROOT] clean [--older DURATION]
-       quark-exitsnoop completion bash|zsh|fish
-
-run      runs a command and tells how it and what it left behind ended
-trace    has the ends of processes recorded, and tells them unless -n is given
-         with -t, run and trace do so for all descendants too
-list     shows what is traced and which ends were recorded
-status   shows whether it runs, its version and its counters
-clean    ends it and removes what it has pinned, or only old records
-
-`
-
-var syntax = command.Syntax{Usage: usage, Words: []string{"run", "trace", "list", "status", "clean"}}
-
 // defaultRoot is a tmpfs on all distributions.
 const defaultRoot = "/run"
 
-func newFlags(o *options) *pflag.FlagSet {
-	f := command.NewFlags("quark-exitsnoop")
-	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
-	f.StringVarP(&o.root, "root", "r", defaultRoot, "the directory below which the state is pinned")
-	f.BoolVarP(&o.noWait, "no-wait", "n", false, "trace: do not wait for the ends")
-	f.BoolVarP(&o.tree, "tree", "t", false, "run, trace: all descendants too")
-	f.DurationVar(&o.older, "older", 0, "clean: only delete records older than that")
-	return f
+// verb is what the command does, with its exit status.
+type verb func(context.Context, *options) (int, error)
+
+// newCommand returns the command line, which calls do with a verb.
+func newCommand(do func(context.Context, verb, *options) error) *cobra.Command {
+	root := command.New(&cobra.Command{Use: "quark-exitsnoop COMMAND [options]",
+		Long: "Prints how processes ended, also others' children, and those that ended while it did not run."})
+	add := func(c *cobra.Command, v verb, operand string, define ...func(*options, *cobra.Command)) {
+		o := new(options)
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if o.args = args; operand != "" && len(args) == 0 {
+				return fmt.Errorf("%s: no %s given (%w)", c.Name(), operand, errUsage)
+			}
+			return do(c.Context(), v, o)
+		}
+		if operand != "" {
+			c.Args = cobra.ArbitraryArgs
+		}
+		root.AddCommand(command.New(c))
+		for _, d := range define {
+			d(o, c)
+		}
+	}
+	run := &cobra.Command{Use: "run [-jt] [--] COMMAND [ARGUMENT...]", Short: "run a command and print how it and what it left behind ended"}
+	add(run, runCommand, "command", asJSON, wholeTree)
+	run.Flags().SetInterspersed(false) // what follows are the command's options
+	add(&cobra.Command{Use: "trace [-jnt] [-r ROOT] PID...", Short: "record the ends of processes and, without -n, print them"}, trace, "pid", asJSON, pinnedBelow, wholeTree,
+		func(o *options, c *cobra.Command) {
+			c.Flags().BoolVarP(&o.noWait, "no-wait", "n", false, "do not wait for the ends")
+		})
+	add(&cobra.Command{Use: "list [-j] [-r ROOT]", Short: "print what is traced and which ends were recorded"}, list, "", asJSON, pinnedBelow)
+	add(&cobra.Command{Use: "status [-j] [-r ROOT]", Short: "print whether it runs, its version and its counters"}, status, "", asJSON, pinnedBelow)
+	add(&cobra.Command{Use: "clean [-r ROOT] [--older TIME]", Short: "end it and remove what it has pinned, or only old records"}, clean, "", pinnedBelow,
+		func(o *options, c *cobra.Command) {
+			c.Flags().Var((*command.Span)(&o.older), "older", "only delete records older than this `time`")
+		})
+	return root
 }
 
-// parse returns the options of a command line, or nil if help or the version was printed instead.
-func parse(args []string, out io.Writer) (*options, error) {
-	o := new(options)
-	f := newFlags(o)
-	f.SetInterspersed(false) // what follows run are the command's options, see below
-	shown, err := command.Parse(f, syntax, args, out)
-	if !shown && err == nil && f.Arg(0) != "run" {
-		o = new(options)
-		f = newFlags(o)
-		shown, err = command.Parse(f, syntax, args, out)
-	}
-	if shown || err != nil {
-		return nil, err
-	}
-	if f.NArg() == 0 {
-		return nil, fmt.Errorf("nothing to do given: run, trace, list, status or clean (%w)", errUsage)
-	}
-	o.verb, o.args = f.Arg(0), f.Args()[1:]
-	if o.verb == "run" && len(o.args) > 0 && o.args[0] == "--" {
-		o.args = o.args[1:]
-	}
-	return o, o.check(f)
+func asJSON(o *options, c *cobra.Command) {
+	c.Flags().BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
 }
 
-func (o *options) check(f *pflag.FlagSet) error {
-	switch {
-	case verbs[o.verb] == nil:
-		return fmt.Errorf("cannot %q: run, trace, list, status or clean (%w)", o.verb, errUsage)
-	case o.noWait && o.verb != "trace":
-		return fmt.Errorf("-n is for trace (%w)", errUsage)
-	case o.tree && o.verb != "trace" && o.verb != "run":
-		return fmt.Errorf("-t is for run and trace (%w)", errUsage)
-	case f.Changed("older") && o.verb != "clean":
-		return fmt.Errorf("--older is for clean (%w)", errUsage)
-	case f.Changed("older") && o.older <= 0:
-		return fmt.Errorf("--older %v: must be more than 0 (%w)", o.older, errUsage)
-	case o.verb == "run" && len(o.args) == 0:
-		return fmt.Errorf("run: no command given (%w)", errUsage)
-	case o.verb == "trace" && len(o.args) == 0:
-		return fmt.Errorf("trace: no pid given (%w)", errUsage)
-	case o.verb != "run" && o.verb != "trace" && len(o.args) > 0:
-		return fmt.Errorf("unexpected operand %q (%w)", o.args[0], errUsage)
-	}
-	return nil
+func pinnedBelow(o *options, c *cobra.Command) {
+	c.Flags().StringVarP(&o.root, "root", "r", defaultRoot, "the `directory` below which the state is pinned")
+}
+
+func wholeTree(o *options, c *cobra.Command) {
+	c.Flags().BoolVarP(&o.tree, "tree", "t", false, "also the ends of all descendants")
 }

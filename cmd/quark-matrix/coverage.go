@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/command"
+	"github.com/spf13/cobra"
+
 	"github.com/quark-linux/quark/internal/harness/matrix"
 	"github.com/quark-linux/quark/internal/wholefile"
 )
@@ -18,42 +19,42 @@ import (
 // hostRun is the name of the host among the runs.
 const hostRun = "host"
 
-// coverage sums up what the tests covered.
-func coverage(ctx context.Context, args []string, stdout io.Writer) (int, error) {
-	f := command.NewFlags("quark-matrix")
+// coverageVerb sums up what the tests covered.
+func coverageVerb() (*cobra.Command, verb) {
+	c := &cobra.Command{Use: "coverage [-o DIR] [--host DIR]... [--profile FILE]", Short: "sum up what tests covered, on the host and in guests with --wrap cover"}
+	f := c.Flags()
 	dir := f.StringP("output", "o", "build/matrix", "directory of the results of the guests")
 	host := f.StringArray("host", nil, "GOCOVERDIR of tests on this host; may be repeated")
 	profile := f.String("profile", "", "write all together to this file, for go tool cover")
-	if err := parse(f, "coverage", args, stdout); err != nil {
-		return unusable, err
-	}
-	r, err := load(*dir)
-	if err != nil {
-		return unusable, err
-	}
-	var c matrix.Coverage
-	for _, d := range *host {
-		if err := addDirectory(ctx, &c, d); err != nil {
+	return c, func(ctx context.Context, _ []string, stdout io.Writer) (int, error) {
+		r, err := load(*dir)
+		if err != nil {
 			return unusable, err
 		}
-	}
-	for _, g := range r.Guests {
-		path := filepath.Join(*dir, filepath.Dir(filepath.FromSlash(g.Log)), matrix.FilesDir, "profile.gz")
-		if err := addPacked(&c, g.Guest, path); err != nil {
-			return unusable, fmt.Errorf("coverage of %s: %w ('make coverage' runs guests that hand it out)", g.Guest, err)
+		var c matrix.Coverage
+		for _, d := range *host {
+			if err := addDirectory(ctx, &c, d); err != nil {
+				return unusable, err
+			}
 		}
+		for _, g := range r.Guests {
+			path := filepath.Join(*dir, filepath.Dir(filepath.FromSlash(g.Log)), matrix.FilesDir, "profile.gz")
+			if err := addPacked(&c, g.Guest, path); err != nil {
+				return unusable, fmt.Errorf("coverage of %s: %w ('make coverage' runs guests that hand it out)", g.Guest, err)
+			}
+		}
+		if err := c.Table(stdout); err != nil {
+			return unusable, err
+		}
+		fmt.Fprintln(stdout, "\nlines that only some of the guests reach:")
+		if err := c.OnlySome(stdout, func(run string) bool { return run != hostRun }); err != nil {
+			return unusable, err
+		}
+		if *profile == "" {
+			return allGood, nil
+		}
+		return allGood, wholefile.Create(*profile, c.WriteProfile)
 	}
-	if err := c.Table(stdout); err != nil {
-		return unusable, err
-	}
-	fmt.Fprintln(stdout, "\nlines that only some of the guests reach:")
-	if err := c.OnlySome(stdout, func(run string) bool { return run != hostRun }); err != nil {
-		return unusable, err
-	}
-	if *profile == "" {
-		return allGood, nil
-	}
-	return allGood, wholefile.Create(*profile, c.WriteProfile)
 }
 
 // addDirectory adds what is in a GOCOVERDIR of the host.

@@ -13,17 +13,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quark-linux/quark/internal/command"
+	"github.com/spf13/cobra"
+
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/harness/gotest"
 	"github.com/quark-linux/quark/internal/harness/matrix"
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// execTest runs a test binary in a guest. go test -exec calls it in the directory of the package.
+// execVerb runs a test binary in a guest. go test -exec calls it in the directory of the package.
 // It returns the binary's exit status, or noReportStatus when the guest failed.
-func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error) {
-	f := command.NewFlags("quark-matrix")
+func execVerb() (*cobra.Command, verb) {
+	c := &cobra.Command{Use: "exec --kernel KERNEL [options] BINARY [ARGUMENT...]", Short: "run a test binary in a guest, for go test -exec", Args: cobra.ArbitraryArgs}
+	f := c.Flags()
 	f.SetInterspersed(false) // the binary has options of its own
 	kernel := f.String("kernel", "", "kernel to boot, a name of the catalogue")
 	arch := f.String("arch", runtime.GOARCH, "architecture of the kernel")
@@ -33,73 +35,72 @@ func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error)
 	words := f.String("append", "", "further words for the kernel's command line, such as audit=1")
 	hidden := f.Bool("hide-btf", false, "hide the kernel's types")
 	mem := f.Int("mem", 512, "MiB of memory of the guest")
-	if err := parse(f, "exec", args, stdout); err != nil {
-		return unusable, err
-	}
-	if f.NArg() == 0 || *kernel == "" {
-		return unusable, fmt.Errorf("%w: exec wants --kernel NAME and a test binary, which go test -exec adds", errUsage)
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return unusable, err
-	}
-	root, err := moduleRoot(dir)
-	if err != nil {
-		return unusable, err
-	}
-	*images = cmp.Or(*images, filepath.Join(root, "kernel_images"))
-	*initramfs = cmp.Or(*initramfs, filepath.Join(root, defaultInitramfs(*arch)))
-	k, err := oneKernel(*images, *arch, *kernel)
-	if err != nil {
-		return unusable, err
-	}
-	testArgs, timeout, err := guestArgs(f.Args()[1:])
-	if err != nil {
-		return unusable, err
-	}
-	pkg, err := filepath.Rel(root, dir)
-	if err != nil {
-		return unusable, err
-	}
-	temp, err := os.MkdirTemp("", "quark-guest-")
-	if err != nil {
-		return unusable, err
-	}
-	defer os.RemoveAll(temp)
-	image := filepath.Join(temp, "image")
-	if err := writeGoImage(image, *initramfs, gotest.Run{
-		Binaries: []gotest.Binary{{Path: f.Arg(0), Dir: dir, Package: pkg}},
-		Exec:     true, Merge: sameFile(os.Stdout, os.Stderr), Args: testArgs, Env: append(guestEnv(os.Environ()), *env...),
-	}); err != nil {
-		return unusable, err
-	}
-
-	g := matrix.Guest{Kernel: k, BTF: matrix.BTFPresent, Part: matrix.PartCommand, Packages: []string{"./" + pkg}, Append: strings.Fields(*words), Command: []string{gotest.Command}, Image: image}
-	switch {
-	case *hidden:
-		g.BTF = matrix.BTFHidden
-	case k.BTFFile != "":
-		g.BTF = matrix.BTFFile
-	}
-	m := matrix.Machine{Mem: *mem, Test: timeout, All: timeout, Output: func(o record.Output) {
-		if o.FD == 2 {
-			os.Stderr.Write(o.Data)
-		} else {
-			stdout.Write(o.Data)
+	return c, func(ctx context.Context, operands []string, stdout io.Writer) (int, error) {
+		if len(operands) == 0 || *kernel == "" {
+			return unusable, fmt.Errorf("%w: exec wants --kernel NAME and a test binary, which go test -exec adds", errUsage)
 		}
-	}}
-	o, err := m.Run(ctx, g, temp, nil)
-	if err != nil {
-		return unusable, err
+		dir, err := os.Getwd()
+		if err != nil {
+			return unusable, err
+		}
+		root, err := moduleRoot(dir)
+		if err != nil {
+			return unusable, err
+		}
+		*images = cmp.Or(*images, filepath.Join(root, "kernel_images"))
+		*initramfs = cmp.Or(*initramfs, filepath.Join(root, defaultInitramfs(*arch)))
+		k, err := oneKernel(*images, *arch, *kernel)
+		if err != nil {
+			return unusable, err
+		}
+		testArgs, timeout, err := guestArgs(operands[1:])
+		if err != nil {
+			return unusable, err
+		}
+		pkg, err := filepath.Rel(root, dir)
+		if err != nil {
+			return unusable, err
+		}
+		temp, err := os.MkdirTemp("", "quark-guest-")
+		if err != nil {
+			return unusable, err
+		}
+		defer os.RemoveAll(temp)
+		image := filepath.Join(temp, "image")
+		if err := writeGoImage(image, *initramfs, gotest.Run{
+			Binaries: []gotest.Binary{{Path: operands[0], Dir: dir, Package: pkg}},
+			Exec:     true, Merge: sameFile(os.Stdout, os.Stderr), Args: testArgs, Env: append(guestEnv(os.Environ()), *env...),
+		}); err != nil {
+			return unusable, err
+		}
+
+		g := matrix.Guest{Kernel: k, BTF: matrix.BTFPresent, Part: matrix.PartCommand, Packages: []string{"./" + pkg}, Append: strings.Fields(*words), Command: []string{gotest.Command}, Image: image}
+		switch {
+		case *hidden:
+			g.BTF = matrix.BTFHidden
+		case k.BTFFile != "":
+			g.BTF = matrix.BTFFile
+		}
+		m := matrix.Machine{Mem: *mem, Test: timeout, All: timeout, Output: func(o record.Output) {
+			if o.FD == 2 {
+				os.Stderr.Write(o.Data)
+			} else {
+				stdout.Write(o.Data)
+			}
+		}}
+		o, err := m.Run(ctx, g, temp, nil)
+		if err != nil {
+			return unusable, err
+		}
+		if o.State == record.Pass || o.State == record.Fail && o.End != nil && o.End.Error == "" {
+			return o.End.Status, nil
+		}
+		fmt.Fprintf(os.Stderr, "quark-matrix: guest %s: %s: %s; the end of its console:\n", o.Guest, o.State, o.Reason)
+		for _, line := range lastLines(filepath.Join(temp, matrix.ConsoleFile), 40) {
+			fmt.Fprintln(os.Stderr, "|", line)
+		}
+		return noReportStatus, nil
 	}
-	if o.State == record.Pass || o.State == record.Fail && o.End != nil && o.End.Error == "" {
-		return o.End.Status, nil
-	}
-	fmt.Fprintf(os.Stderr, "quark-matrix: guest %s: %s: %s; the end of its console:\n", o.Guest, o.State, o.Reason)
-	for _, line := range lastLines(filepath.Join(temp, matrix.ConsoleFile), 40) {
-		fmt.Fprintln(os.Stderr, "|", line)
-	}
-	return noReportStatus, nil
 }
 
 // moduleRoot returns the directory of the module's go.mod.

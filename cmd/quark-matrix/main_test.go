@@ -17,19 +17,21 @@ func TestCommandLine(t *testing.T) {
 		status int
 		want   string // on standard output or error
 	}{
-		{[]string{"-h"}, 0, "usage: quark-matrix [run]"},
-		{[]string{"merge", "-h"}, 0, "Options of merge"},
-		{[]string{"-V"}, 0, "quark-matrix "},
-		{[]string{"--nonsense"}, 2, "unknown flag: --nonsense (see quark-matrix -h)"},
-		{[]string{"-j", "0"}, 2, "1 or more is wanted"},
-		{[]string{"--deadline-test", "0s"}, 2, "more than 0"},
-		{[]string{"-e", "A"}, 2, "NAME=VALUE"},
+		{[]string{"-h"}, 0, "  quark-matrix COMMAND [options]"},
+		{[]string{"merge", "-h"}, 0, "  quark-matrix merge -o DIR DIR..."},
+		{nil, 2, "name a command: add, boot, "},
+		{[]string{"fly"}, 2, `unknown command "fly"`},
+		{[]string{"-V"}, 0, "quark-matrix version "},
+		{[]string{"run", "--nonsense"}, 2, "unknown flag: --nonsense (see quark-matrix run -h)"},
+		{[]string{"run", "-j", "0"}, 2, "1 or more is wanted"},
+		{[]string{"run", "--deadline-test", "0s"}, 2, "more than 0"},
+		{[]string{"run", "-e", "A"}, 2, "NAME=VALUE"},
 		{[]string{"list", "--images", "/nonexistent", "no-such"}, 2, `no kernel "no-such"`},
 		{[]string{"list", "--images", "/nonexistent", "--arch", "amd64", "6.1-cloud"}, 2, "make kernel-images"},
 		{[]string{"report", "-o", "/nonexistent"}, 2, "make test-kernel"},
-		{[]string{"report", "x"}, 2, "no operand"},
+		{[]string{"report", "x"}, 2, `unexpected operand "x"`},
 		{[]string{"merge", "x"}, 2, "merge wants -o"},
-		{[]string{"add", "-h"}, 0, "Options of add"},
+		{[]string{"add", "-h"}, 0, "  quark-matrix add "},
 		{[]string{"add"}, 2, "add wants an image"},
 		{[]string{"add", "main.go"}, 2, "main.go: no kernel image"},
 	} {
@@ -117,9 +119,9 @@ func TestRunAndMerge(t *testing.T) {
 	common := []string{"--images", filepath.Join(dir, "images"), "--qemu", filepath.Join(dir, "qemu"), "--arch", "amd64",
 		"--initramfs", "amd64=" + filepath.Join(dir, "initramfs"), "local/*"}
 	one, two, all := filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "all")
-	run(2, append([]string{"--shard", "3/2", "-o", one}, common...)...)
-	run(1, append([]string{"--shard", "1/2", "-o", one}, common...)...)
-	run(1, append([]string{"--shard", "2/2", "-o", two}, common...)...)
+	run(2, append([]string{"run", "--shard", "3/2", "-o", one}, common...)...)
+	run(1, append([]string{"run", "--shard", "1/2", "-o", one}, common...)...)
+	run(1, append([]string{"run", "--shard", "2/2", "-o", two}, common...)...)
 	out := run(1, "merge", "-o", all, one, two)
 	for _, want := range []string{"local/one  present  quark-test  crash", "local/one  hidden   quark-test  crash", "Kernel panic - not syncing: no way", "0 passed, 2 failed, 0 skipped\n"} {
 		if !strings.Contains(out, want) {

@@ -9,91 +9,90 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/quark-linux/quark/internal/command"
+	"github.com/spf13/cobra"
+
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
-// report prints the last run again, or puts its table into a README.
-func report(_ context.Context, args []string, stdout io.Writer) (int, error) {
-	f := command.NewFlags("quark-matrix")
+// reportVerb prints the last run again, or puts its table into a README.
+func reportVerb() (*cobra.Command, verb) {
+	c := &cobra.Command{Use: "report [-o DIR] [--readme FILE] [--times]", Short: "show the last run again"}
+	f := c.Flags()
 	dir := f.StringP("output", "o", "build/matrix", "directory of the results")
 	readme := f.String("readme", "", "put the table into this Markdown file, between its marks")
 	times := f.Bool("times", false, "print how long each test took")
-	if err := parse(f, "report", args, stdout); err != nil {
-		return unusable, err
-	}
-	if f.NArg() > 0 {
-		return unusable, fmt.Errorf("%w: report takes no operand", errUsage)
-	}
-	r, err := load(*dir)
-	if err != nil {
-		return unusable, err
-	}
-	if *readme != "" {
-		return allGood, matrix.UpdateMarkdown(*readme, r.Markdown())
-	}
-	return allGood, show(stdout, r, *dir, *times)
-}
-
-// merge merges the results of several runs and copies the guests' files.
-func merge(_ context.Context, args []string, stdout io.Writer) (int, error) {
-	f := command.NewFlags("quark-matrix")
-	out := f.StringP("output", "o", "", "directory for the results")
-	if err := parse(f, "merge", args, stdout); err != nil {
-		return unusable, err
-	}
-	if *out == "" || f.NArg() == 0 {
-		return unusable, fmt.Errorf("%w: merge wants -o DIR and the directories of the runs", errUsage)
-	}
-	var runs []matrix.Results
-	var without error // names directories without results, as of a shard that was killed
-	for _, dir := range f.Args() {
-		r, err := load(dir)
-		if errors.Is(err, errNoResults) {
-			without = errors.Join(without, err)
-			continue
-		}
+	return c, func(_ context.Context, _ []string, stdout io.Writer) (int, error) {
+		r, err := load(*dir)
 		if err != nil {
 			return unusable, err
 		}
-		for _, g := range r.Guests {
-			sub := filepath.Dir(filepath.FromSlash(g.Log))
-			if !filepath.IsLocal(sub) {
-				return unusable, fmt.Errorf("%s: the log %q of %s is outside of it", dir, g.Log, g.Guest)
+		if *readme != "" {
+			return allGood, matrix.UpdateMarkdown(*readme, r.Markdown())
+		}
+		return allGood, show(stdout, r, *dir, *times)
+	}
+}
+
+// mergeVerb merges the results of several runs and copies the guests' files.
+func mergeVerb() (*cobra.Command, verb) {
+	c := &cobra.Command{Use: "merge -o DIR DIR...", Short: "merge the results of several runs", Args: cobra.ArbitraryArgs}
+	f := c.Flags()
+	out := f.StringP("output", "o", "", "directory for the results")
+	return c, func(_ context.Context, operands []string, stdout io.Writer) (int, error) {
+		if *out == "" || len(operands) == 0 {
+			return unusable, fmt.Errorf("%w: merge wants -o DIR and the directories of the runs", errUsage)
+		}
+		var runs []matrix.Results
+		// names directories without results, as of a shard that was killed
+		var without error
+		for _, dir := range operands {
+			r, err := load(dir)
+			if errors.Is(err, errNoResults) {
+				without = errors.Join(without, err)
+				continue
 			}
-			to := filepath.Join(*out, sub)
-			if err := os.RemoveAll(to); err != nil {
+			if err != nil {
 				return unusable, err
 			}
-			if err := os.CopyFS(to, os.DirFS(filepath.Join(dir, sub))); err != nil {
-				return unusable, fmt.Errorf("copy the files of %s: %w", g.Guest, err)
+			for _, g := range r.Guests {
+				sub := filepath.Dir(filepath.FromSlash(g.Log))
+				if !filepath.IsLocal(sub) {
+					return unusable, fmt.Errorf("%s: the log %q of %s is outside of it", dir, g.Log, g.Guest)
+				}
+				to := filepath.Join(*out, sub)
+				if err := os.RemoveAll(to); err != nil {
+					return unusable, err
+				}
+				if err := os.CopyFS(to, os.DirFS(filepath.Join(dir, sub))); err != nil {
+					return unusable, fmt.Errorf("copy the files of %s: %w", g.Guest, err)
+				}
 			}
+			runs = append(runs, r)
 		}
-		runs = append(runs, r)
+		if len(runs) == 0 {
+			return unusable, without
+		}
+		if err := os.MkdirAll(*out, 0o755); err != nil {
+			return unusable, err
+		}
+		if err := matrix.Keep(*out); err != nil {
+			return unusable, err
+		}
+		all := matrix.Merge(runs)
+		if err := all.Write(*out); err != nil {
+			return unusable, err
+		}
+		if err := show(stdout, all, *out, false); err != nil {
+			return unusable, err
+		}
+		if without != nil {
+			return unusable, without
+		}
+		if !all.Good() {
+			return someFailed, nil
+		}
+		return allGood, nil
 	}
-	if len(runs) == 0 {
-		return unusable, without
-	}
-	if err := os.MkdirAll(*out, 0o755); err != nil {
-		return unusable, err
-	}
-	if err := matrix.Keep(*out); err != nil {
-		return unusable, err
-	}
-	all := matrix.Merge(runs)
-	if err := all.Write(*out); err != nil {
-		return unusable, err
-	}
-	if err := show(stdout, all, *out, false); err != nil {
-		return unusable, err
-	}
-	if without != nil {
-		return unusable, without
-	}
-	if !all.Good() {
-		return someFailed, nil
-	}
-	return allGood, nil
 }
 
 // errNoResults is the error of a directory without results.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/harness/machine"
 	"github.com/quark-linux/quark/internal/harness/matrix"
@@ -39,9 +39,10 @@ type options struct {
 	kernels              []string
 }
 
-func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
-	o := new(options)
-	f := command.NewFlags("quark-matrix")
+// define adds the options of run and list to c.
+func (o *options) define(c *cobra.Command) {
+	c.Args = cobra.ArbitraryArgs
+	f := c.Flags()
 	f.StringVarP(&o.out, "output", "o", "build/matrix", "directory for the results")
 	f.StringSliceVar(&o.arches, "arch", []string{runtime.GOARCH}, "architectures of the kernels")
 	f.StringToStringVar(&o.initramfs, "initramfs", map[string]string{runtime.GOARCH: "initramfs.gz"}, "initramfs of each architecture")
@@ -66,24 +67,24 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	f.DurationVar(&o.all, "deadline-all", 15*time.Minute, "how long a guest may take for all")
 	f.StringVar(&o.images, "images", "kernel_images", "directory of the kernels' images")
 	f.StringVar(&o.qemu, "qemu", "", "the emulator, instead of qemu-system-ARCH")
-	if err := parse(f, name, args, stdout); err != nil {
-		return nil, err
-	}
-	o.kernels = f.Args()
+}
+
+// check returns why the options can't be used.
+func (o *options) check() error {
 	for _, e := range o.env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" || strings.ContainsAny(e, " \t\n\"") {
-			return nil, fmt.Errorf("%w: --env %q: NAME=VALUE without spaces and quotes is wanted", errUsage, e)
+			return fmt.Errorf("%w: --env %q: NAME=VALUE without spaces and quotes is wanted", errUsage, e)
 		}
 	}
 	if o.jobs < 1 {
-		return nil, fmt.Errorf("%w: --jobs %d: 1 or more is wanted", errUsage, o.jobs)
+		return fmt.Errorf("%w: --jobs %d: 1 or more is wanted", errUsage, o.jobs)
 	}
 	for _, d := range []time.Duration{o.boot, o.test, o.all} {
 		if d <= 0 {
-			return nil, fmt.Errorf("%w: a deadline of %v: more than 0 is wanted", errUsage, d)
+			return fmt.Errorf("%w: a deadline of %v: more than 0 is wanted", errUsage, d)
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // guests returns the guests that the options select, and of them those of this shard.
@@ -115,9 +116,16 @@ func (o *options) guests() (whole, here []matrix.Guest, err error) {
 	return whole, matrix.Shard(whole, part, parts), nil
 }
 
-func list(_ context.Context, args []string, stdout io.Writer) (int, error) {
-	o, err := parseRun("list", args, stdout)
-	if err != nil {
+func listVerb() (*cobra.Command, verb) {
+	o := new(options)
+	c := &cobra.Command{Use: "list [options] [KERNEL...]", Short: "list what run boots"}
+	o.define(c)
+	return c, o.list
+}
+
+func (o *options) list(_ context.Context, kernels []string, stdout io.Writer) (int, error) {
+	o.kernels = kernels
+	if err := o.check(); err != nil {
 		return unusable, err
 	}
 	_, guests, err := o.guests()
@@ -134,9 +142,20 @@ func list(_ context.Context, args []string, stdout io.Writer) (int, error) {
 	return allGood, nil
 }
 
-func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error) {
-	o, err := parseRun("run", args, stdout)
-	if err != nil {
+func runVerb() (*cobra.Command, verb) {
+	o := new(options)
+	c := &cobra.Command{Use: "run [options] [KERNEL...]", Short: "run quark-test, or something else, on many kernels",
+		Long: `Boots kernels and runs quark-test in them on every backend, once more, with the kernels'
+types hidden, those tests that show that it works then (-t '*': all), and the Go tests
+of --packages. It writes its reports to a directory. KERNEL is a name or a pattern such
+as '6.*-cloud'; without one the default rows of the catalogue run.`}
+	o.define(c)
+	return c, o.run
+}
+
+func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (int, error) {
+	o.kernels = kernels
+	if err := o.check(); err != nil {
 		return unusable, err
 	}
 	whole, guests, err := o.guests()

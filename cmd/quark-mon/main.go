@@ -1,5 +1,377 @@
 package main
 
-import "github.com/quark-linux/quark/cmd/quark-mon/watch"
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
 
-func main() { watch.Main() }
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/internal/command"
+)
+
+func main() {
+	// Without SIGPIPE a write to a closed standard output is an error, after which quark-mon
+	// detaches from the kernel.
+	signal.Ignore(syscall.SIGPIPE)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if err := run(signals, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(signals chan os.Signal, args []string, out, errw io.Writer) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	undo := make(chan func(), 4)
+	go end(signals, stop, undo, errw)
+	return command.Run(ctx, newCommand(out, func(ctx context.Context, o *options) error {
+		if o.output == "" && !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does
+			signal.Notify(signals, syscall.SIGHUP)
+		}
+		m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
+		return m.run(ctx, stop, undo, out, errw)
+	}), args, out)
+}
+
+// run opens the queue and prints its events until ctx ends, or stop is called. It sends to undo
+// what detaches from the kernel.
+func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out, errw io.Writer) (err error) {
+	opening, cancel := ctx, func() {}
+	if m.duration > 0 {
+		opening, cancel = context.WithTimeout(ctx, m.duration)
+	}
+	err = m.open(opening)
+	cancel()
+	if err != nil {
+		return err
+	}
+	q := m.q
+	if out, err = m.openOutput(out, errw); err != nil {
+		return errors.Join(err, m.close())
+	}
+	// A write to a recording that nobody reads, or a read, holds the queue up.
+	undo <- func() { m.closeFiles() }
+	undo <- func() { q.Close() }
+	m.chooseForm(out, errw)
+	if m.top {
+		m.announce(errw)
+		if m.live, err = newLive(m, out.(*os.File), stop); err != nil {
+			return errors.Join(err, m.close())
+		}
+		defer m.live.close()
+		undo <- m.live.close
+	}
+	if !m.quiet && m.output == "" && closed(out) {
+		fmt.Fprintln(errw, "quark-mon: standard output is closed, or /dev/null: what is printed there is lost (-q prints nothing)")
+	}
+	if m.drop {
+		if err := dropPrivileges(); err != nil {
+			return errors.Join(err, m.close())
+		}
+	}
+	if !m.top {
+		m.announce(errw)
+	}
+	if m.duration > 0 {
+		defer time.AfterFunc(m.duration, stop).Stop()
+	}
+	err = m.watch(ctx)
+	if m.live != nil {
+		m.live.close()
+	}
+	if err == nil || m.failure != nil {
+		err = m.finish(errw)
+	}
+	if errors.Is(err, os.ErrClosed) {
+		select {} // by a second signal, which ends the program
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil // the reader of our output has closed it
+	}
+	return errors.Join(err, m.close())
+}
+
+// chooseForm sets how an event is printed.
+func (m *monitor) chooseForm(out, errw io.Writer) {
+	q := m.q
+	if m.columns != nil {
+		m.screen = newScreen(m, out)
+	}
+	switch {
+	case m.count:
+		m.stats = m.out
+	case m.verbose > 2:
+		m.stats = errw
+	}
+	switch {
+	case m.top, m.count, m.quiet:
+	case m.tree:
+		m.form = (&lives{screen: m.screen, q: q}).Append
+	case m.columns != nil:
+		m.form = m.screen.Append
+	case m.json:
+		m.form = func(b []byte, ev *quark.Event) []byte {
+			if m.lineage {
+				return append(q.AppendJSON(b, ev), '\n')
+			}
+			return append(ev.AppendJSON(b, q.Clock(), q.Backend()), '\n')
+		}
+		if m.names {
+			names, plain := quark.NewNames(), m.form
+			m.form = func(b []byte, ev *quark.Event) []byte { return appendNames(plain(b, ev), names, ev.Process) }
+		}
+	case m.lineage:
+		m.form = q.AppendDump
+	default:
+		m.form = func(b []byte, ev *quark.Event) []byte { return ev.AppendDump(b) }
+	}
+}
+
+// end calls stop at the first signal, and ends the program at the second, whatever stands still:
+// the reader of the output or of standard error may have stalled, and run with it, or a FIFO that
+// is opened have no other end. It first does what undo has, which detaches from the kernel.
+func end(signals <-chan os.Signal, stop func(), undo <-chan func(), errw io.Writer) {
+	<-signals
+	stop()
+	// timeout(1) and others send a signal to the process and to its group: that is one.
+	for same := time.After(50 * time.Millisecond); same != nil; {
+		select {
+		case <-signals:
+		case <-same:
+			same = nil
+		}
+	}
+	<-signals
+	within(3*time.Second, func() {
+		for len(undo) > 0 {
+			(<-undo)()
+		}
+	})
+	within(100*time.Millisecond, func() {
+		fmt.Fprintln(errw, "quark-mon: ended by a second signal: not all was printed")
+	})
+	os.Exit(1)
+}
+
+// within waits for f, but not longer than limit.
+func within(limit time.Duration, f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+	}
+}
+
+// monitor prints the events of a queue.
+type monitor struct {
+	*options
+	q *quark.Queue
+	files
+	out    *bufio.Writer
+	line   []byte
+	form   func([]byte, *quark.Event) []byte // appends an event; nil if none is printed
+	screen *screen                           // nil unless events are printed as lines
+	live   *live                             // of top
+	stats  io.Writer                         // gets statistics once a second, if not nil
+	tick   time.Time                         // of the next
+	rows   int
+
+	failure error // of the source, which has ended with that
+}
+
+// announce prints which backend runs, and why no better one does.
+func (m *monitor) announce(errw io.Writer) {
+	var why []string
+	for _, a := range m.q.Attempts() {
+		why = append(why, a.String())
+	}
+	fmt.Fprintf(errw, "quark-mon: backend %s", m.q.Backend())
+	if types := m.q.Capabilities().Types; types != "" {
+		fmt.Fprintf(errw, ", types from %s", types)
+	}
+	if len(why) > 0 {
+		fmt.Fprintf(errw, " (not %s)", strings.Join(why, "; not "))
+	}
+	if m.replayed != nil {
+		fmt.Fprintf(errw, ", recorded on Linux %s", m.replayed.Kernel())
+	}
+	fmt.Fprintln(errw)
+	if m.verbose > 0 {
+		m.describe(errw)
+	}
+	if m.verbose > 1 {
+		fmt.Fprintf(errw, "quark-mon: events of a process join as follows\n%s\n", m.q.Matrix())
+	}
+}
+
+// describe prints the capability table.
+func (m *monitor) describe(w io.Writer) {
+	table := m.q.Capabilities()
+	for k := range quark.Kind(quark.NumKinds) {
+		fmt.Fprintf(w, "quark-mon: event %-14s %-8s %s\n", k, table.Kinds[k].Origin, table.Kinds[k].Via)
+	}
+	for f := range quark.Field(quark.NumFields) {
+		c := table.Fields[f]
+		fmt.Fprintf(w, "quark-mon: field %-14s %-8s %s (%s)\n", f, c.Origin, c.Via, c.At)
+	}
+	for _, n := range table.Notes {
+		fmt.Fprintf(w, "quark-mon: %s\n", n)
+	}
+}
+
+// watch prints until ctx is done, an error occurs, a recording ends or one can't be written.
+func (m *monitor) watch(ctx context.Context) error {
+	defer context.AfterFunc(ctx, m.q.Wake)()
+	if m.recording != nil {
+		defer context.AfterFunc(ctx, m.stopReading)()
+	}
+	m.tick = time.Now().Add(time.Second)
+	if m.host {
+		m.line = append(m.q.Clock().Host.AppendJSON(append(m.line[:0], `{"host":`...)), "}\n"...)
+		if err := m.write(); err != nil {
+			return err
+		}
+	}
+	if err := m.snapshot(); err != nil {
+		return err
+	}
+	for !m.q.Drained() && !m.failed() {
+		if err := m.step(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil // finish does not wait for more, rest would
+		}
+		if err := m.rest(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step prints the events that are ready, which is without end where the reader of the output is
+// slower than they come, until ctx is done.
+func (m *monitor) step(ctx context.Context) error {
+	for ctx.Err() == nil {
+		ev, err := m.q.Get()
+		switch {
+		case err == nil:
+			if err := m.print(ev); err != nil {
+				return err
+			}
+		case errors.Is(err, quark.ErrNothing):
+			return nil
+		default:
+			if !errors.Is(err, os.ErrClosed) {
+				m.failure = err
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// rest flushes and waits for more, or for the next line of statistics.
+func (m *monitor) rest() error {
+	timeout := time.Duration(-1)
+	if m.stats != nil || m.live != nil {
+		if timeout = time.Until(m.tick); timeout <= 0 {
+			m.tick = m.tick.Add(time.Second)
+			each := m.printStats
+			if m.live != nil {
+				each = m.live.tick
+			}
+			if err := each(); err != nil {
+				return err
+			}
+			timeout = max(0, time.Until(m.tick))
+		}
+	}
+	if err := m.out.Flush(); err != nil {
+		return err
+	}
+	if m.screen != nil {
+		m.screen.fit()
+	}
+	return m.q.Block(timeout)
+}
+
+// snapshot prints the existing processes, as events without a kind.
+func (m *monitor) snapshot() error {
+	if m.noSnapshot || m.tree || m.form == nil {
+		return nil
+	}
+	var ev quark.Event
+	for p := range m.q.Processes() {
+		ev.Process, ev.TID = p, p.PID
+		ev.Time, ev.Wall = p.AsOf(), m.q.Clock().At(p.AsOf())
+		if !m.q.Passes(&ev) {
+			continue
+		}
+		if err := m.print(&ev); err != nil {
+			return err
+		}
+	}
+	return m.out.Flush()
+}
+
+func (m *monitor) print(ev *quark.Event) error {
+	if m.live != nil {
+		m.live.count(ev)
+	}
+	if m.form == nil {
+		return nil
+	}
+	m.line = m.form(m.line[:0], ev)
+	return m.write()
+}
+
+// write prints m.line.
+func (m *monitor) write() error {
+	_, err := m.out.Write(m.line)
+	return err
+}
+
+// finish prints what is still held, then the statistics.
+func (m *monitor) finish(errw io.Writer) error {
+	if err := m.q.Drain(); err != nil {
+		return err
+	}
+	for m.failure == nil {
+		if err := m.step(context.Background()); err != nil && m.failure == nil {
+			return err
+		}
+		if m.q.Drained() {
+			break
+		}
+		if err := m.q.Block(-1); err != nil {
+			return err
+		}
+	}
+	if m.count && m.json {
+		if err := m.printStats(); err != nil {
+			return err
+		}
+	}
+	if err := m.out.Flush(); err != nil {
+		return err
+	}
+	s, err := m.q.Stats()
+	if err == nil {
+		fmt.Fprint(errw, statsHeader, statsRow(&s), lossLine(&s), m.filterLine(&s))
+	}
+	return errors.Join(m.failure, err)
+}

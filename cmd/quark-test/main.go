@@ -19,14 +19,9 @@ import (
 	"github.com/quark-linux/quark/internal/refuse"
 )
 
-const usage = `usage: quark-test [-1bcklthvV] [--backend NAME]... [-x TEST] [-j FILE] [--types] [TEST...]
-       quark-test completion bash|zsh|fish
-
-Runs the tests named, or all, on the backends chosen, or eBPF and the proc
+const about = `Runs the tests named, or all, on the backends chosen, or eBPF and the proc
 connector. Names may be patterns as in t_exit*. The exit status is the number of
-tests that failed, at most 100; 101 is wrong usage.
-
-`
+tests that failed, at most 100; 101 is wrong usage.`
 
 func main() {
 	// Children die with the thread that has started them.
@@ -37,7 +32,7 @@ func main() {
 		os.Exit(101)
 	}
 	suite := &testrun.Suite{
-		Program: "quark-test", Usage: usage, Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
+		Program: "quark-test", Long: about, Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
 		Backends: []testrun.Backend{
 			{Name: "ebpf", Letter: "b", Default: true},
 			{Name: "kprobe", Letter: "k"},

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -38,11 +39,11 @@ func exitsnoopCommand(t *test) {
 	traced := fmt.Sprintf(`^%s traced as ([0-9]+)\n$`, pid)
 	id := c.run(0, traced, "trace", "-n", pid)
 	c.run(0, `^`+pid+` traced as `+id+`\n$`, "list")
-	c.run(0, `^{"running":true,"version":1,"tracing":1,.*}\n$`, "-j", "status")
+	c.run(0, `^{"running":true,"version":1,"tracing":1,.*}\n$`, "status", "-j")
 	end.open()
 	t.reapBlind(p)
 	c.run(0, `^`+pid+` exited with 7( [0-9]+s ago)?\n$`, "list")
-	c.run(0, fmt.Sprintf(`^{"event":"exited","trace_id":"%s","pid":%s,"code":7,"wait_status":%d,.*}\n$`, id, pid, p.status), "-j", "list")
+	c.run(0, fmt.Sprintf(`^{"event":"exited","trace_id":"%s","pid":%s,"code":7,"wait_status":%d,.*}\n$`, id, pid, p.status), "list", "-j")
 	c.run(1, `no such process`, "trace", pid)
 	c.run(0, `^1 deleted\n$`, "clean", "--older", "1ns")
 
@@ -68,7 +69,7 @@ func exitsnoopCommand(t *test) {
 	if err := wait.Wait(); err != nil {
 		t.Errorf("trace: %v", err)
 	}
-	c.run(0, `"tracing":0,.*"recorded":2,"lost":0,`, "-j", "status")
+	c.run(0, `"tracing":0,.*"recorded":2,"lost":0,`, "status", "-j")
 	c.run(0, `^$`, "clean")
 	c.run(1, `exitsnoop does not run here`, "list")
 
@@ -77,7 +78,7 @@ func exitsnoopCommand(t *test) {
 	if err := tinyelf.Write(tiny, 5); err != nil {
 		t.Fatalf("%v", err)
 	}
-	c.run(5, `^{"event":"exited",.*"code":5,"wait_status":1280,.*}\n$`, "-j", "run", "--", tiny)
+	c.run(5, `^{"event":"exited",.*"code":5,"wait_status":1280,.*}\n$`, "run", "-j", "--", tiny)
 }
 
 // snoopCommand is quark-exitsnoop with its state directory.
@@ -88,7 +89,10 @@ type snoopCommand struct {
 
 func (c *snoopCommand) command(args ...string) *exec.Cmd {
 	c.t.Waiting(fmt.Sprintf("quark-exitsnoop %q", args))
-	return exec.Command(c.path, append([]string{"-r", c.root}, args...)...)
+	if args[0] != "run" { // which pins nothing
+		args = slices.Insert(slices.Clone(args), 1, "-r", c.root)
+	}
+	return exec.Command(c.path, args...)
 }
 
 // run runs the command, and checks its exit status and its output. It returns what the first group

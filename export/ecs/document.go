@@ -47,6 +47,7 @@ type process struct {
 	EntityID         string   `json:"entity_id,omitempty"`
 	Name             *string  `json:"name,omitempty"` // a text that is known may be empty
 	Executable       *string  `json:"executable,omitempty"`
+	Hash             *hash    `json:"hash,omitempty"`
 	Args             []string `json:"args,omitempty"`
 	ArgsCount        *int     `json:"args_count,omitempty"`
 	CommandLine      *string  `json:"command_line,omitempty"`
@@ -72,6 +73,10 @@ type process struct {
 	EntryLeader   *process   `json:"entry_leader,omitempty"`
 	EntryMeta     *entryMeta `json:"entry_meta,omitempty"`
 	Same          *bool      `json:"same_as_process,omitempty"`
+}
+
+type hash struct {
+	SHA256 string `json:"sha256"`
 }
 
 // user is a user or a group.

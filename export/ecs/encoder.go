@@ -1,6 +1,7 @@
 package ecs
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/exehash"
 )
 
 // Version is that of the schema.
@@ -17,6 +19,8 @@ const Version = "8.17.0"
 type Encoder struct {
 	// Names, if it is not nil, has the names of the host's users and groups.
 	Names *quark.Names
+	// Hashes, if it is not nil, gives the documents of an EXEC the SHA-256 of the executable.
+	Hashes *exehash.Cache
 
 	q    *quark.Queue
 	host *host
@@ -194,6 +198,14 @@ func (e *Encoder) process(d *document, ev *quark.Event) {
 		}
 	}
 	d.Quark.Inferred, d.Quark.Carried, d.Quark.Truncated = p.Inferred, fields(p.Carried), fields(p.Truncated)
+	if e.Hashes != nil && ev.Events.Has(quark.EventExec) {
+		if sum, err := e.Hashes.Sum(p); err == nil { // else it is unknown
+			out.Hash = &hash{hex.EncodeToString(sum.SHA256[:])}
+			if sum.Cached {
+				d.Quark.Carried = append(d.Quark.Carried, "hash")
+			}
+		}
+	}
 	e.relatives(out, ev)
 	if p.Known.Has(quark.FieldPPID) && out.Parent.PID != p.PPID {
 		d.Quark.PPID = &p.PPID

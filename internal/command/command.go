@@ -1,94 +1,172 @@
-// Package command has what quark's commands share: the parsing of their options, help and version.
+// Package command sets up what quark's commands share: help with titles above groups of options,
+// the version, completion of values, and types of values. Each command is a [cobra.Command].
+//
+//	root := command.New(&cobra.Command{Use: "quark-x [options]", Long: "...", RunE: run},
+//		command.Group{"Where events come from", o.Backend})
+//	root.AddCommand(command.New(&cobra.Command{Use: "list", Short: "...", RunE: list}))
+//	err := command.Run(ctx, root, os.Args[1:], os.Stdout)
 package command
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
-// NewFlags returns an empty set of options, whose help is in the order of their definition.
-func NewFlags(name string) *pflag.FlagSet {
-	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
-	f.SortFlags = false
-	f.SetOutput(io.Discard)
-	f.Usage = func() {}
-	return f
+// Group is a title in the help and what adds the options below it.
+type Group struct {
+	Title  string
+	Define func(*cobra.Command)
 }
 
-// group is the annotation of an option with the title of its group.
-const group = "group"
-
-// Group adds the options that define defines, with a title above them in the help.
-func Group(f *pflag.FlagSet, title string, define func(*pflag.FlagSet)) {
-	g := NewFlags(title)
-	define(g)
-	g.VisitAll(func(o *pflag.Flag) { o.Annotations = map[string][]string{group: {title}} })
-	f.AddFlagSet(g)
-}
-
-// options returns the help of the options: those of a group below its title.
-func options(f *pflag.FlagSet) string {
-	var titles []string
-	sets := make(map[string]*pflag.FlagSet)
-	f.VisitAll(func(o *pflag.Flag) {
-		title := "Other"
-		if g := o.Annotations[group]; g != nil {
-			title = g[0]
+// New adds the options of all groups to c, and returns it. Without groups the help lists the
+// options that c has. The caller prints errors. Unless c.Args is set, c takes no operands.
+func New(c *cobra.Command, groups ...Group) *cobra.Command {
+	c.SilenceErrors, c.SilenceUsage, c.DisableFlagsInUseLine = true, true, true
+	if c.Args == nil {
+		c.Args = noOperands
+	}
+	c.Flags().SortFlags = false
+	sets := make([]*cobra.Command, len(groups))
+	for i, g := range groups {
+		sets[i] = new(cobra.Command)
+		sets[i].Flags().SortFlags = false
+		g.Define(sets[i])
+		c.Flags().AddFlagSet(sets[i].Flags())
+	}
+	c.SetFlagErrorFunc(seeHelp)
+	c.SetUsageFunc(func(of *cobra.Command) error {
+		var b strings.Builder
+		b.WriteString("Usage:\n")
+		for line := range strings.Lines(of.Use) {
+			b.WriteString("  " + strings.TrimSuffix(of.CommandPath(), of.Name()) + line)
 		}
-		if sets[title] == nil {
-			titles, sets[title] = append(titles, title), NewFlags(title)
+		b.WriteByte('\n')
+		if of.Example != "" {
+			b.WriteString("\nExamples:\n" + of.Example + "\n")
 		}
-		sets[title].AddFlag(o)
+		if of.HasAvailableSubCommands() {
+			b.WriteString("\nCommands:\n")
+			for _, sub := range of.Commands() {
+				if sub.IsAvailableCommand() {
+					fmt.Fprintf(&b, "  %-11s %s\n", sub.Name(), sub.Short)
+				}
+			}
+		}
+		// of may be a command that cobra adds, such as completion.
+		if of == c && len(groups) > 0 {
+			for i, g := range groups {
+				b.WriteString("\n" + g.Title + ":\n" + sets[i].Flags().FlagUsagesWrapped(helpWidth))
+			}
+			rest := new(cobra.Command)
+			for _, name := range []string{"version", "help"} {
+				if f := of.Flags().Lookup(name); f != nil {
+					rest.Flags().AddFlag(f)
+				}
+			}
+			b.WriteString("\nOther:\n" + rest.Flags().FlagUsages())
+		} else {
+			b.WriteString("\nOptions:\n" + of.LocalFlags().FlagUsagesWrapped(helpWidth))
+		}
+		_, err := io.WriteString(of.OutOrStderr(), b.String())
+		return err
 	})
-	if len(titles) == 1 {
-		return f.FlagUsages()
-	}
-	var b strings.Builder
-	for i, title := range titles {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(title + ":\n" + sets[title].FlagUsagesWrapped(helpWidth))
-	}
-	return b.String()
+	return c
 }
 
-// helpWidth is the width of help in groups.
+// helpWidth is the width of help.
 const helpWidth = 100
 
-// Syntax is what a command's options do not tell of its arguments.
-type Syntax struct {
-	Usage  string            // printed above the options
-	Words  []string          // that the first operand may be; completions have them
-	Values map[string]Values // of the options that take one of a few
+// noOperands is the Args of a command without operands.
+func noOperands(c *cobra.Command, operands []string) error {
+	if len(operands) == 0 {
+		return nil
+	}
+	return seeHelp(c, fmt.Errorf("unexpected operand %q", operands[0]))
 }
 
-// Parse adds -V and -h to the options and parses the arguments. If one of the two is given, Parse
-// prints the version, or usage and the options, and shown is true. So it is with the operands
-// "completion SHELL", for which Parse prints what makes that shell complete the options.
-func Parse(f *pflag.FlagSet, s Syntax, args []string, out io.Writer) (shown bool, err error) {
-	version := f.BoolP("version", "V", false, "print the version")
-	help := f.BoolP("help", "h", false, "print this help")
-	if err := f.Parse(args); err != nil {
-		return false, fmt.Errorf("%w (see %s -h)", err, f.Name())
-	}
-	switch {
-	case *help:
-		_, err = fmt.Fprintf(out, "%s%s", s.Usage, options(f))
-	case *version:
-		_, err = fmt.Fprintf(out, "%s %s\n", f.Name(), Version())
-	case f.Arg(0) == completion:
-		return true, printCompletion(f, s, f.Args()[1:], out)
-	}
-	return *help || *version, err
+func seeHelp(c *cobra.Command, err error) error {
+	return fmt.Errorf("%w (see %s -h)", err, c.CommandPath())
 }
 
-// version is that of a release: the linker sets it, as the build of a release does not depend on
-// where the source was (-X in packaging/build.mk).
+// Run runs the command that the arguments name, with ctx. Help and the version go to out.
+func Run(ctx context.Context, root *cobra.Command, args []string, out io.Writer) error {
+	root.Version = Version()
+	if !root.Runnable() {
+		root.RunE = func(_ *cobra.Command, operands []string) error {
+			var names []string
+			for _, c := range root.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, c.Name())
+				}
+			}
+			list := strings.Join(names, ", ")
+			if len(operands) > 0 {
+				return seeHelp(root, fmt.Errorf("unknown command %q: it is one of %s", operands[0], list))
+			}
+			return seeHelp(root, fmt.Errorf("name a command: %s", list))
+		}
+		root.Args = cobra.ArbitraryArgs
+	}
+	root.Flags().BoolP("version", "V", false, "print the version")
+	root.SetOut(out)
+	root.InitDefaultCompletionCmd(args...)
+	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
+		c.Short, c.Args = "print what makes a shell complete the options", cobra.ArbitraryArgs
+		c.RunE = func(*cobra.Command, []string) error {
+			return errors.New("completion: name one shell: bash, zsh, fish or powershell")
+		}
+	}
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// Complete makes shells complete the value of an option: it is one of a list.
+func Complete(c *cobra.Command, option string, list ...string) {
+	err := c.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // c has no such option
+	}
+}
+
+// CompleteList is Complete for an option whose value is a list with commas.
+func CompleteList(c *cobra.Command, option string, list ...string) {
+	err := c.RegisterFlagCompletionFunc(option, func(_ *cobra.Command, _ []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndexByte(typed, ',')+1]
+		for _, one := range list {
+			all = append(all, before+one)
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+	if err != nil {
+		panic(err) // c has no such option
+	}
+}
+
+// Exclude returns an error if two options of a set are given.
+func Exclude(c *cobra.Command, sets ...[]string) error {
+	for _, set := range sets {
+		first := ""
+		for _, name := range set {
+			switch {
+			case !c.Flags().Changed(name):
+			case first != "":
+				return fmt.Errorf("--%s and --%s exclude each other: leave one out", first, name)
+			default:
+				first = name
+			}
+		}
+	}
+	return nil
+}
+
+// version is the version of a release. The linker sets it, as the build of a release does not
+// depend on where the source was (-X in packaging/build.mk).
 var version string
 
 // Version returns the version of a release, or that of the main module, "(devel)" if the binary has

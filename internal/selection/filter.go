@@ -10,9 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/internal/command"
 )
 
 // filterOptions are the options that say which events are shown: those that all of them let pass.
@@ -32,8 +33,8 @@ type comparison struct {
 	id func(name string) (string, error)
 }
 
-func (o *filterOptions) flags(f *pflag.FlagSet) {
-	o.terms = nil
+func (o *filterOptions) flags(c *cobra.Command) {
+	f := c.Flags()
 	add := func(flag, short, field, op, help string) *comparison {
 		t := &comparison{flag: flag, field: field, op: op}
 		o.terms = append(o.terms, t)
@@ -56,8 +57,22 @@ func (o *filterOptions) flags(f *pflag.FlagSet) {
 	add("cgroup", "", "cgroup", "~", "only in a cgroup like this `pattern`, in which ** stands for slashes too")
 	f.BoolVar(&o.failed, "failed", false, "only the ends with a code other than 0 or by a signal")
 	f.StringArrayVar(&o.expressions, "filter", nil, "only what this `expression` is true of, such as 'exec and uid != 0 and exe ~ \"/tmp/**\"'")
-	f.StringVar(&o.rules, "rules", "", "only what the rules in this `file` let pass; - is the standard input")
+	f.Var((*rulesFile)(&o.rules), "rules", "only what the rules in this `file` let pass; - is the standard input")
 }
+
+// rulesFile is a command.File, or "-".
+type rulesFile string
+
+func (r *rulesFile) Set(name string) error {
+	if name == "-" {
+		*r = "-"
+		return nil
+	}
+	return (*command.File)(r).Set(name)
+}
+
+func (r *rulesFile) String() string { return string(*r) }
+func (r *rulesFile) Type() string   { return "file" }
 
 // compile returns the filter of the options, nil if there is none.
 func (o *filterOptions) compile(ctx context.Context) (*quark.Filter, error) {

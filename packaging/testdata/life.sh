@@ -46,7 +46,7 @@ files >/run/before
 check install apt-get install -y /quark.deb
 check 'not started by itself' not systemctl is-active quark-mon
 check 'not enabled by itself' not systemctl is-enabled quark-mon
-check version sh -c 'quark-mon -V | grep -Fx "quark-mon $(cat /version)"'
+check version sh -c 'quark-mon -V | grep -Fx "quark-mon version $(cat /version)"'
 check page test -s /usr/share/man/man8/quark-mon.8
 check 'types without a kernel' sh -c 'quark-btf | grep -q task_struct.pid'
 

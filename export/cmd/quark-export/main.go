@@ -15,6 +15,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine/trace"
+	"github.com/quark-linux/quark/internal/command"
 )
 
 func main() {
@@ -34,16 +35,16 @@ func main() {
 // that panics has 2.
 const statusDropped = 3
 
-func run(args []string, out, errw io.Writer) (err error) {
-	o, err := parse(args, out)
-	if o == nil {
-		return err
-	}
+func run(args []string, out, errw io.Writer) error {
+	return command.Run(context.Background(), newCommand(func(ctx context.Context, o *options) error { return o.run(ctx, out, errw) }), args, out)
+}
+
+func (o *options) run(ctx context.Context, out, errw io.Writer) error {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if o.output == "" && !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does
 		signals = append(signals, syscall.SIGHUP)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	ctx, stop := signal.NotifyContext(ctx, signals...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	if o.duration > 0 {
@@ -79,7 +80,7 @@ func run(args []string, out, errw io.Writer) (err error) {
 
 // open opens the queue: of the kernel or of a recording.
 func (o *options) open() (*quark.Queue, error) {
-	if o.replay == "" {
+	if !o.recorded {
 		return quark.Open(o.Queue)
 	}
 	f, err := os.Open(o.replay)

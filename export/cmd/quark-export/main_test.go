@@ -4,7 +4,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,13 +14,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 )
 
 // The test's binary is also the command.
@@ -162,10 +166,10 @@ func TestRefused(t *testing.T) {
 		{"--otlp localhost:4318", `--otlp localhost:4318: "localhost:4318" is no URL of a receiver`},
 		{"--otlp http://localhost:4317", "port 4317 is for OTLP by gRPC"},
 		{"", "nothing to export to: give --metrics ADDRESS, --otlp URL or --ecs"},
-		{"--ecs --names", "--names has a meaning only"},
-		{"--metrics 127.0.0.1:0 -o file", "--output has a meaning only with --ecs"},
+		{"--ecs --names", "unknown flag: --names (see quark-export replay -h)"},
+		{"--metrics 127.0.0.1:0 -o file", "--output and --hash have a meaning only with --ecs"},
 		{"--ecs -o no/directory", "--output: open no/directory: no such file"},
-		{"--ecs --events exec", "--events has no meaning with -R"},
+		{"--ecs --events exec", "unknown flag: --events"},
 		{"--ecs extra", `unexpected operand "extra"`},
 		{"--metrics 192.0.2.1:1", "assign requested address"},
 		{"--metrics 127.0.0.1:99999", "invalid port"},
@@ -173,7 +177,7 @@ func TestRefused(t *testing.T) {
 		{"OTEL_EXPORTER_OTLP_HEADERS=a,b=secret --otlp http://localhost:1", "OTEL_EXPORTER_OTLP_HEADERS is no list of NAME=VALUE"},
 		{"OTEL_EXPORTER_OTLP_COMPRESSION=zip --otlp http://localhost:1", "unknown compression: zip"},
 	} {
-		cmd := exporter(t, append(strings.Fields(c.args), "-R", recording)...)
+		cmd := exporter(t, append(strings.Fields(c.args), "replay", recording)...)
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
@@ -185,13 +189,13 @@ func TestRefused(t *testing.T) {
 
 // Documents of a recording are those of package ecs, on standard output or appended to a file.
 func TestECS(t *testing.T) {
-	printed, err := exporter(t, "--ecs", "-R", recording).Output()
+	printed, err := exporter(t, "replay", "--ecs", recording).Output()
 	if err != nil || !regexp.MustCompile(`(?m)^{"@timestamp":".*"action":"process-forked-executed-exited","outcome":"failure",.*"exit_signal":"SIGKILL"`).Match(printed) {
 		t.Fatalf("%v: %s", err, printed)
 	}
 	file := filepath.Join(t.TempDir(), "documents")
 	for range 2 {
-		if out, err := exporter(t, "--ecs", "-o", file, "-R", recording).CombinedOutput(); err != nil {
+		if out, err := exporter(t, "replay", "--ecs", "-o", file, recording).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
@@ -199,7 +203,7 @@ func TestECS(t *testing.T) {
 	if err != nil || string(written) != string(printed)+string(printed) {
 		t.Errorf("%d bytes are written, %d printed: %v", len(written), len(printed), err)
 	}
-	filtered, err := exporter(t, "--ecs", "-s", "--filter", "exit and signal == SIGKILL", "-R", recording).Output()
+	filtered, err := exporter(t, "replay", "--ecs", "-s", "--filter", "exit and signal == SIGKILL", recording).Output()
 	if err != nil || strings.Count(string(filtered), "\n") != 1 {
 		t.Errorf("filtered: %v: %s", err, filtered)
 	}
@@ -213,7 +217,7 @@ func TestStatusOfDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	cmd := exporter(t, "-R", recording, "--otlp", "http://"+l.Addr().String())
+	cmd := exporter(t, "replay", recording, "--otlp", "http://"+l.Addr().String())
 	out, err := cmd.CombinedOutput()
 	line := regexp.MustCompile(`(?m)^quark-export: ([1-9]\d*) of (\d+) events were not delivered to their targets: the lines above say why$`)
 	if m := line.FindSubmatch(out); m == nil || string(m[1]) != string(m[2]) || cmd.ProcessState.ExitCode() != 3 {
@@ -221,30 +225,33 @@ func TestStatusOfDropped(t *testing.T) {
 	}
 }
 
-// The manual has each option of the help, and no other.
+// The manual has each option of the help, and no other, but for those that quark-mon(8) has.
 func TestManual(t *testing.T) {
 	manual, err := os.ReadFile("../../../docs/quark-export.8")
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := make(map[string]bool)
-	for _, m := range regexp.MustCompile(`(?m)^\.It Fl (?:(\w) , )?-([a-z-]+)`).FindAllStringSubmatch(string(manual), -1) {
-		documented[m[2]] = true
+	documented := map[string]bool{"help": true, "version": true}
+	for _, m := range regexp.MustCompile(`(?m)^\.It Fl (?:\w , )?-([a-z-]+)`).FindAllStringSubmatch(string(manual), -1) {
+		documented[m[1]] = true
 	}
-	var o, of options
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	of.Backend(set)
-	of.Events(set)
-	of.Filter(set)
-	of.Joining(set)
-	newFlags(&o).VisitAll(func(f *pflag.Flag) {
-		// quark-mon(8) has those that the two commands share.
-		if shared := set.Lookup(f.Name) != nil; documented[f.Name] == shared {
-			t.Errorf("quark-export(8): --%s is shared %t, and documented %t", f.Name, shared, documented[f.Name])
+	shared, o := new(cobra.Command), new(options)
+	for _, define := range []func(*cobra.Command){o.Backend, o.Events, o.Filter, o.Joining} {
+		define(shared)
+	}
+	shown := make(map[string]bool)
+	for _, verb := range [][]string{{"-h"}, {"replay", "-h"}} {
+		var help bytes.Buffer
+		if err := run(verb, &help, io.Discard); err != nil {
+			t.Fatal(err)
 		}
-		delete(documented, f.Name)
-	})
-	for name := range documented {
-		t.Errorf("there is no option --%s", name)
+		for _, m := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`).FindAllStringSubmatch(help.String(), -1) {
+			if shared.Flags().Lookup(m[1]) == nil {
+				shown[m[1]] = true
+			}
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(shown)), slices.Sorted(maps.Keys(documented))); diff != "" {
+		t.Errorf("the options of quark-export -h, not of quark-export(8) (-), and the reverse (+):\n%s", diff)
 	}
 }

@@ -3,80 +3,87 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/selection"
 )
 
-// options are the command line.
+// options are the options of quark-export, or of its verb replay.
 type options struct {
 	selection.Options
+	recorded      bool
+	replay        string // the recording
 	metrics, otlp string
 	ecs           bool
 	output        string
-	names         bool
+	hash, names   bool
 	noSnapshot    bool
-	replay        string
 	duration      time.Duration
 }
 
-func newFlags(o *options) *pflag.FlagSet {
-	all := command.NewFlags("quark-export")
-	command.Group(all, "Where events go", func(f *pflag.FlagSet) {
-		f.StringVar(&o.metrics, "metrics", "", "serve counters to Prometheus at this `address`, HOST:PORT, below /metrics")
-		f.StringVar(&o.otlp, "otlp", "", "send events as log records to the OpenTelemetry collector at this `URL`, such as http://localhost:4318")
-		f.BoolVar(&o.ecs, "ecs", false, "print events as documents of the Elastic Common Schema, one a line")
-		f.StringVarP(&o.output, "output", "o", "", "with --ecs: append to this `file` in place of standard output, and open it again on SIGHUP")
-		f.BoolVar(&o.names, "names", false, "with --otlp or --ecs: also the names that this host has for users and groups")
-	})
-	command.Group(all, "Where events come from", func(f *pflag.FlagSet) {
-		o.Backend(f)
-		f.StringVarP(&o.replay, "replay", "R", "", "export what quark-mon has recorded in this `file`")
-	})
-	command.Group(all, "Which events", func(f *pflag.FlagSet) {
-		o.Events(f)
-		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "leave out the processes that exist at the start")
-		o.Filter(f)
-	})
-	command.Group(all, "How events are joined", o.Joining)
-	all.DurationVarP(&o.duration, "duration", "d", 0, "end after this time")
+// newCommand returns the command line, which calls run with its options.
+func newCommand(run func(context.Context, *options) error) *cobra.Command {
+	verb := func(o *options, c *cobra.Command) *cobra.Command {
+		if o.recorded {
+			selection.TakeRecording(c, &o.replay)
+		}
+		c.RunE = func(c *cobra.Command, _ []string) error {
+			if err := o.finish(c); err != nil {
+				return err
+			}
+			return run(c.Context(), o)
+		}
+		return command.New(c, o.groups()...)
+	}
+	root := verb(&options{}, &cobra.Command{Use: "quark-export [--metrics ADDRESS] [--otlp URL] [--ecs [-o FILE]] [options]\nquark-export COMMAND [options]",
+		Long: "Exports what processes do until it is interrupted. The options that choose the backend and the\nevents are those of quark-mon."})
+	root.AddCommand(verb(&options{recorded: true}, &cobra.Command{Use: "replay [options] FILE", Short: "export what quark-mon -w recorded",
+		Long: "Exports what quark-mon -w recorded, as fast as it can be read: that is faster than a target takes it."}))
+	return root
+}
+
+// groups returns the options of the verb.
+func (o *options) groups() []command.Group {
+	all := []command.Group{{Title: "Where events go", Define: o.targetOptions}}
+	if !o.recorded {
+		all = append(all, command.Group{Title: "Where events come from", Define: o.Backend}, command.Group{Title: "Which events", Define: o.Events})
+	}
+	all = append(all, command.Group{Title: "Which of them are exported", Define: func(c *cobra.Command) {
+		c.Flags().BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "leave out the processes that exist at the start")
+		o.Filter(c)
+	}}, command.Group{Title: "How events are joined", Define: o.Joining})
+	if !o.recorded {
+		all = append(all, command.Group{Title: "How it runs", Define: func(c *cobra.Command) {
+			c.Flags().VarP((*command.Span)(&o.duration), "duration", "d", "end after this `time`, in seconds or with a unit such as 5m")
+		}})
+	}
 	return all
 }
 
-const usage = `usage: quark-export [--metrics ADDRESS] [--otlp URL] [--ecs [-o FILE]] [options]
-       quark-export completion bash|zsh|fish
-
-Exports what processes do until it is interrupted. The options that choose the
-backend and the events are those of quark-mon.
-
-`
-
-// parse returns the options of a command line, or nil if help or the version was printed instead.
-func parse(args []string, out io.Writer) (*options, error) {
-	o := new(options)
-	f := newFlags(o)
-	if shown, err := command.Parse(f, command.Syntax{Usage: usage}, args, out); shown || err != nil {
-		return nil, err
+func (o *options) targetOptions(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.metrics, "metrics", "", "serve counters to Prometheus at this `address`, HOST:PORT, below /metrics")
+	f.StringVar(&o.otlp, "otlp", "", "send events as log records to the OpenTelemetry collector at this `URL`, such as http://localhost:4318")
+	f.BoolVar(&o.ecs, "ecs", false, "print events as documents of the Elastic Common Schema, one a line")
+	f.VarP((*command.File)(&o.output), "output", "o", "with --ecs: append to this `file` in place of standard output, and open it again on SIGHUP")
+	if !o.recorded {
+		f.BoolVar(&o.hash, "hash", false, "with --ecs: also the SHA-256 of executables")
+		f.BoolVar(&o.names, "names", false, "with --otlp or --ecs: also the names that this host has for users and groups")
 	}
+}
+
+// finish checks the options and completes those of the queue.
+func (o *options) finish(c *cobra.Command) error {
 	switch {
-	case f.NArg() > 0:
-		return nil, fmt.Errorf("unexpected operand %q (see quark-export -h)", f.Arg(0))
 	case o.metrics == "" && o.otlp == "" && !o.ecs:
-		return nil, errors.New("nothing to export to: give --metrics ADDRESS, --otlp URL or --ecs")
-	case o.output != "" && !o.ecs:
-		return nil, errors.New("--output has a meaning only with --ecs: leave it out")
-	case o.names && (o.otlp == "" && !o.ecs || o.replay != ""):
-		return nil, errors.New("--names has a meaning only with --otlp or --ecs, and for events of this host: leave it out")
-	case f.Changed("duration") && o.duration <= 0:
-		return nil, fmt.Errorf("-d %v: must be above 0", o.duration)
+		return errors.New("nothing to export to: give --metrics ADDRESS, --otlp URL or --ecs")
+	case (o.output != "" || o.hash) && !o.ecs:
+		return errors.New("--output and --hash have a meaning only with --ecs: add it, or leave them out")
+	case o.names && o.otlp == "" && !o.ecs:
+		return errors.New("--names has a meaning only with --otlp or --ecs: leave it out")
 	}
-	if err := o.Finish(context.Background(), f, o.replay != ""); err != nil {
-		return nil, err
-	}
-	return o, nil
+	return o.Finish(c)
 }

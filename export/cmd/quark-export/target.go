@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/exehash"
 	counting "github.com/quark-linux/quark/export"
 	"github.com/quark-linux/quark/export/ecs"
 	"github.com/quark-linux/quark/export/otlp"
@@ -41,7 +42,7 @@ func (o *options) targets(q *quark.Queue, out, errw io.Writer) (all []target, er
 		}
 	}
 	if o.ecs {
-		t, err := documents(q, names, o.output, out, report("--output"))
+		t, err := o.documents(q, names, out, report("--output"))
 		if err != nil {
 			return all, fmt.Errorf("--output: %w", err)
 		}
@@ -65,10 +66,10 @@ func (o *options) targets(q *quark.Queue, out, errw io.Writer) (all []target, er
 }
 
 // documents writes documents of the Elastic Common Schema to a file, or to out without one.
-func documents(q *quark.Queue, names *quark.Names, file string, out io.Writer, failed func(error)) (target, error) {
+func (o *options) documents(q *quark.Queue, names *quark.Names, out io.Writer, failed func(error)) (target, error) {
 	t := target{name: "documents of the Elastic Common Schema", close: func() error { return nil }}
-	if file != "" {
-		f, err := reopen.Open(file, failed)
+	if o.output != "" {
+		f, err := reopen.Open(o.output, failed)
 		if err != nil {
 			return t, err
 		}
@@ -76,6 +77,9 @@ func documents(q *quark.Queue, names *quark.Names, file string, out io.Writer, f
 	}
 	encoder, line := ecs.NewEncoder(q), []byte(nil)
 	encoder.Names = names
+	if o.hash {
+		encoder.Hashes = new(exehash.Cache)
+	}
 	t.export = func(ev *quark.Event) (err error) {
 		if line, err = encoder.Append(line[:0], ev); err == nil {
 			_, err = out.Write(append(line, '\n'))

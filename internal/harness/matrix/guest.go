@@ -78,7 +78,7 @@ var Backends = []Backend{
 	{Name: "ebpf", Option: "-b", Types: true, Default: true},
 	{Name: "kprobe", Option: "-k", Types: true, Default: true},
 	{Name: "cnproc", Option: "-c", Default: true},
-	{Name: "audit", Option: "--backend=audit"},
+	{Name: "audit", Option: "--audit"},
 }
 
 // NoBackend stands for the backend in tests that need none.

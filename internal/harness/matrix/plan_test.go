@@ -93,7 +93,7 @@ func TestFindKernels(t *testing.T) {
 func TestPlan(t *testing.T) {
 	known := Backends
 	defer func() { Backends = known }()
-	Backends = append(slices.Clone(known[:3]), Backend{Name: "further", Option: "--backend=further"})
+	Backends = append(slices.Clone(known[:3]), Backend{Name: "further", Option: "--further"})
 	kernels := []Kernel{{Name: "a", Arch: "amd64", Path: "k/a", GoTests: true}, {Name: "local/n", Arch: "amd64", Path: "k/n", BTFFile: "n.btf"}}
 	image := map[string]string{"amd64": "i.gz"}
 	for _, tt := range []struct {
@@ -143,7 +143,7 @@ func TestPlan(t *testing.T) {
 		{"none", Selection{Backends: []string{"c"}, BTF: []BTF{BTFHidden}}, nil, "nothing to run"},
 		{"unknown", Selection{Backends: []string{"x"}}, nil, `unknown backend "x": it is one of ebpf (b), kprobe (k), cnproc (c), further`},
 		{"one by name alone", Selection{Backends: []string{"further", "c"}, BTF: []BTF{BTFPresent}}, []string{
-			"./krun.sh i.gz k/a quark-test -c --backend=further",
+			"./krun.sh i.gz k/a quark-test -c --further",
 		}, ""},
 	} {
 		guests, err := Plan(kernels, tt.s, image)

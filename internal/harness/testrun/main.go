@@ -7,8 +7,9 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/harness/record"
@@ -33,10 +34,15 @@ func (s *Suite) Main(ctx context.Context, args []string, out, errw io.Writer) in
 }
 
 func (s *Suite) main(ctx context.Context, args []string, out, errw io.Writer) (failed int, err error) {
-	o, shown, err := s.parse(args, out)
-	if shown || err != nil {
-		return 0, err
-	}
+	err = command.Run(ctx, s.command(func(o *options) (err error) {
+		failed, err = s.test(ctx, o, out, errw)
+		return err
+	}), args, out)
+	return failed, err
+}
+
+// test runs the tests that the options choose, and returns how many failed.
+func (s *Suite) test(ctx context.Context, o *options, out, errw io.Writer) (failed int, err error) {
 	tests, err := choose(s.Tests, o.names, o.exclude)
 	if err != nil {
 		return 0, err
@@ -67,14 +73,6 @@ func (s *Suite) main(ctx context.Context, args []string, out, errw io.Writer) (f
 	return r.count[Fail], err
 }
 
-// testNames returns the names of all tests.
-func (s *Suite) testNames() (names []string) {
-	for _, t := range s.Tests {
-		names = append(names, t.Name)
-	}
-	return names
-}
-
 // options are the command line.
 type options struct {
 	inProcess bool
@@ -89,21 +87,42 @@ type options struct {
 	names     []string
 }
 
-// parse reads the command line. shown is true if help or the version was asked for and printed.
-func (s *Suite) parse(args []string, out io.Writer) (o *options, shown bool, err error) {
-	o = new(options)
-	f := command.NewFlags(s.Program)
+// command returns the command line, which calls test with its options.
+func (s *Suite) command(test func(*options) error) *cobra.Command {
+	o := new(options)
+	c := command.New(&cobra.Command{Use: s.Program + " [options] [TEST...]", Long: s.Long, Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, names []string) error {
+			if o.inProcess && o.trace {
+				return fmt.Errorf("-1 and -t exclude each other (see %s -h)", s.Program)
+			}
+			var defaults []string
+			for _, b := range s.Backends {
+				if c.Flags().Changed(b.Name) {
+					o.backends = append(o.backends, b.Name)
+				}
+				if b.Default {
+					defaults = append(defaults, b.Name)
+				}
+			}
+			if o.backends == nil {
+				o.backends = defaults
+			}
+			o.names = names
+			return test(o)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+			for _, t := range s.Tests {
+				names = append(names, t.Name)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		}})
+	f := c.Flags()
 	f.BoolVarP(&o.inProcess, "one-process", "1", false, "run the tests in this process, for a debugger")
-	var known []string
 	for _, b := range s.Backends {
-		known = append(known, b.Name)
-		if b.Letter != "" {
-			f.BoolP(b.Name, b.Letter, false, "run on "+b.Name)
-		}
+		f.BoolP(b.Name, b.Letter, false, "run on "+b.Name)
 	}
-	var named []string
-	f.StringArrayVar(&named, "backend", nil, "run on the backend of this `name`, one of "+strings.Join(known, ", ")+"; may be repeated")
-	f.DurationVar(&o.deadline, "deadline", 60*time.Second, "how long a test may take")
+	o.deadline = 60 * time.Second
+	f.Var((*command.Span)(&o.deadline), "deadline", "how long a test may take")
 	f.StringVarP(&o.records, "json", "j", os.Getenv("QUARK_RESULTS"),
 		"append a JSON record a line to this `file` or serial line (default $QUARK_RESULTS)")
 	f.BoolVarP(&o.list, "list", "l", false, "list the tests")
@@ -112,33 +131,5 @@ func (s *Suite) parse(args []string, out io.Writer) (o *options, shown bool, err
 	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "leave out the tests that match this pattern; may be repeated")
 	f.BoolVar(&o.types, "types", false, "only the tests to run again where the kernel's types come from elsewhere")
 	f.Lookup("json").DefValue = "" // as it is not a constant
-	shown, err = command.Parse(f, command.Syntax{Usage: s.Usage, Words: s.testNames(), Values: map[string]command.Values{"backend": {List: known}}}, args, out)
-	if shown || err != nil {
-		return nil, shown, err
-	}
-	switch {
-	case o.deadline <= 0:
-		return nil, false, fmt.Errorf("--deadline %v: must be more than 0 (see %s -h)", o.deadline, s.Program)
-	case o.inProcess && o.trace:
-		return nil, false, fmt.Errorf("-1 and -t exclude each other (see %s -h)", s.Program)
-	}
-	for _, name := range named {
-		if !slices.Contains(known, name) {
-			return nil, false, fmt.Errorf("unknown backend %q: it is one of %s (see %s -h)", name, strings.Join(known, ", "), s.Program)
-		}
-	}
-	var defaults []string
-	for _, b := range s.Backends {
-		if f.Changed(b.Name) || slices.Contains(named, b.Name) {
-			o.backends = append(o.backends, b.Name)
-		}
-		if b.Default {
-			defaults = append(defaults, b.Name)
-		}
-	}
-	if o.backends == nil {
-		o.backends = defaults
-	}
-	o.names = f.Args()
-	return o, false, nil
+	return c
 }

@@ -14,10 +14,10 @@ import (
 // Suite is a program's tests.
 type Suite struct {
 	Program string
-	Usage   string // printed by -h before the options
+	Long    string // what the program does, for its help
 	Tests   []Test
 
-	// Backends are what option --backend takes, and have options of their own.
+	// Backends have an option each.
 	Backends []Backend
 
 	// Share opens the fixture of a name, once for each process that runs tests with this
@@ -37,7 +37,7 @@ type Suite struct {
 // Backend is what each test runs on.
 type Backend struct {
 	Name    string
-	Letter  string // of an option that chooses it, as --NAME does; "" for neither
+	Letter  string // the short option, as --NAME; "" for none
 	Default bool   // run without any such option
 }
 

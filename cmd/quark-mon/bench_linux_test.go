@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+// benchProcesses is the load of one run: this many processes fork, exec and exit.
+const benchProcesses = 20000
+
+// BenchmarkMonitor compares the CPU time of quark-mon with that of forkstat,
+// each alone under the same load, one right after the other: all of it, and
+// what it takes once it is ready. Load times are relative to that of the load
+// alone. It needs root, forkstat, about half a minute a run, and a machine on which
+// nothing else forks: raw/process is 3 then.
+//
+//	go test -run - -bench Monitor -benchtime 1x ./cmd/quark-mon
+func BenchmarkMonitor(b *testing.B) {
+	self, programs := benchmarked(b, 0)
+	forkstat, err := exec.LookPath("forkstat")
+	if err != nil {
+		b.Skip("needs forkstat: apt-get install forkstat")
+	}
+	for _, args := range []string{"-b -M -j", "-c -M -j", "-c -M --comm * -j"} {
+		b.Run("quark-mon "+strings.TrimSuffix(args, " -j"), func(b *testing.B) {
+			for range b.N {
+				alone := load(b, benchProcesses, programs...)
+				base := measure(b, exec.Command(forkstat), benchProcesses, programs...)
+				r := measure(b, quarkMon(self, args), benchProcesses, programs...)
+				alone = min(alone, load(b, benchProcesses, programs...))
+				b.ReportMetric(r.cpu.Seconds()/base.cpu.Seconds(), "x-forkstat-cpu")
+				b.ReportMetric(r.ready.Seconds()/base.ready.Seconds(), "x-forkstat-cpu-when-ready")
+				b.ReportMetric(float64(r.ready.Microseconds())/benchProcesses, "us-cpu/process")
+				b.ReportMetric(float64(r.rss)/1024, "MiB-peak-rss")
+				b.ReportMetric(float64(r.lost), "lost")
+				b.ReportMetric(float64(r.raw)/benchProcesses, "raw/process")
+				b.ReportMetric(r.load.Seconds()/alone.Seconds(), "x-load-time")
+				b.ReportMetric(base.load.Seconds()/alone.Seconds(), "x-load-time-forkstat")
+			}
+		})
+	}
+}
+
+// BenchmarkExits measures the CPU time of quark-mon, once it is ready, for 1,000 processes that
+// fail and 10,000 that do not: with all events, with only the failing EXITs, and with nothing else
+// than these.
+func BenchmarkExits(b *testing.B) {
+	self, programs := benchmarked(b, append(make([]uint8, 10), 1)...)
+	for _, backend := range []string{"-b", "-c", "-c -p"} {
+		for _, kinds := range []string{"", " --exits nonzero", " --events exit --exits nonzero"} {
+			b.Run(backend+kinds, func(b *testing.B) {
+				for range b.N {
+					r := measure(b, quarkMon(self, backend+" -M -j"+kinds), 11000, programs...)
+					b.ReportMetric(float64(r.ready.Milliseconds()), "ms-cpu")
+					b.ReportMetric(float64(r.raw), "raw")
+					b.ReportMetric(float64(r.lost), "lost")
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkTop compares the CPU time of quark-mon top, once it is ready, with that of counting
+// only, for as many processes.
+//
+//	go test -run - -bench Top -benchtime 3x ./cmd/quark-mon
+func BenchmarkTop(b *testing.B) {
+	self, programs := benchmarked(b, 0)
+	onTerminal := func(args, ready string) time.Duration {
+		e, slave := newEmulator(b)
+		cmd := quarkMon(self, args)
+		cmd.Env = append(cmd.Env, "TERM=xterm")
+		cmd.Stdout, cmd.Stderr = slave, slave
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		defer cmd.Wait()
+		defer cmd.Process.Signal(syscall.SIGINT)
+		e.await(b, ready)
+		opening := cpuTime(b, cmd.Process.Pid)
+		load(b, benchProcesses, programs...)
+		time.Sleep(2 * time.Second) // they are held, and drawn
+		return cpuTime(b, cmd.Process.Pid) - opening
+	}
+	for _, backend := range []string{"-b", "-c"} {
+		b.Run(backend, func(b *testing.B) {
+			var top, count time.Duration
+			for range b.N {
+				count += onTerminal(backend+" -M --comm *", "insertions")
+				top += onTerminal(backend+" top", "c clear")
+			}
+			b.ReportMetric(float64(top.Microseconds())/float64(b.N)/benchProcesses, "us-cpu/process")
+			b.ReportMetric(top.Seconds()/count.Seconds(), "x-count-cpu")
+		})
+	}
+}
+
+// benchmarked returns this program, for quarkMon, and programs for a load that any user can execute
+// and that end with the statuses.
+func benchmarked(b *testing.B, statuses ...uint8) (self string, programs []string) {
+	b.Helper()
+	if os.Getuid() != 0 {
+		b.Skip("needs root")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	for i, status := range statuses {
+		programs = append(programs, filepath.Join(dir, strconv.Itoa(i)))
+		if err := tinyelf.Write(programs[i], status); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return self, programs
+}
+
+// quarkMon returns the command with options.
+func quarkMon(self, args string) *exec.Cmd {
+	cmd := exec.Command(self, strings.Fields(args)...)
+	cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+	return cmd
+}
+
+type measured struct {
+	cpu       time.Duration
+	ready     time.Duration // of it, since the monitor was ready
+	load      time.Duration
+	rss       int64 // KiB
+	lost, raw uint64
+}
+
+// measure runs the load under a monitor and returns what the monitor used.
+func measure(b *testing.B, cmd *exec.Cmd, processes int, programs ...string) (r measured) {
+	b.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	// The monitor is ready when it has printed something: quark-mon its first
+	// statistics, forkstat a process.
+	lines := bufio.NewReaderSize(out, 1<<20)
+	first := make(chan error, 1)
+	last := make(chan []byte, 1)
+	go func() {
+		_, err := lines.ReadBytes('\n')
+		first <- err
+		var tail []byte
+		for {
+			line, err := lines.ReadSlice('\n')
+			if len(line) > 0 {
+				tail = append(tail[:0], line...)
+			}
+			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+				last <- tail
+				io.Copy(io.Discard, out)
+				return
+			}
+		}
+	}()
+	for ready := false; !ready; {
+		select {
+		case err := <-first:
+			if err != nil {
+				b.Fatalf("%v ended before it was ready: %v", cmd.Args, err)
+			}
+			ready = true
+		case <-time.After(50 * time.Millisecond):
+			exec.Command("true").Run()
+		}
+	}
+	opening := cpuTime(b, cmd.Process.Pid)
+	r.load = load(b, processes, programs...)
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		b.Fatal(err)
+	}
+	tail := <-last
+	cmd.Wait()
+	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	r.ready = r.cpu - opening
+	r.rss = int64(usage.Maxrss)
+	if bytes.HasPrefix(tail, []byte("{")) {
+		var s statsRecord
+		if err := json.Unmarshal(tail, &s); err != nil {
+			b.Fatal(err)
+		}
+		r.lost, r.raw = s.Lost, s.Insertions
+	}
+	return r
+}
+
+// cpuTime is the user and system time of all threads of a process so far.
+func cpuTime(b *testing.B, pid int) time.Duration {
+	const scheduler = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|scheduler), &ts); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// load has processes fork, execute each of the programs in turn and exit, one after the other.
+func load(b *testing.B, processes int, programs ...string) time.Duration {
+	begin := time.Now()
+	for i := range processes {
+		p, err := os.StartProcess(programs[i%len(programs)], []string{"tiny"}, &os.ProcAttr{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := p.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(begin)
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// endless is a source with more events than anybody reads.
+type endless struct {
+	enginetest.Source
+	now *enginetest.Clock
+}
+
+func (s *endless) Clock() *engine.Clock { return s.now.Engine() }
+
+func (s *endless) Populate(to engine.Sink) error {
+	s.now.Advance(10 * time.Second)
+	s.Push(enginetest.Raw{Kind: engine.KindExec, PID: 7, Time: s.now.Now() - uint64(5*time.Second)})
+	return s.Source.Populate(to)
+}
+
+// stopping calls stop with the first write, and counts them.
+type stopping struct {
+	stop   func()
+	writes int
+}
+
+func (s *stopping) Write(b []byte) (int, error) {
+	if s.writes++; s.writes > 1000 {
+		panic("it goes on after the end")
+	}
+	s.stop()
+	return len(b), nil
+}
+
+// The end comes with the next event, also where the reader of the output never catches up.
+func TestEndWithASlowReader(t *testing.T) {
+	q, err := quark.New(&endless{now: enginetest.NewClock()}, quark.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	out := &stopping{stop: stop}
+	m := &monitor{options: &options{noSnapshot: true}, q: q, out: bufio.NewWriterSize(out, 16)}
+	m.chooseForm(out, io.Discard)
+	if err := m.watch(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
+	"github.com/quark-linux/quark/internal/command"
+	"github.com/quark-linux/quark/internal/selection"
+)
+
+// options are the options of one verb.
+type options struct {
+	selection.Options
+	tree, top, recorded   bool   // the verb
+	replay                string // the recording
+	text, json, lineage   bool
+	names, host           bool
+	columns               columns // nil unless events are printed as lines
+	count, quiet          bool
+	noSnapshot            bool
+	verbose               int
+	record, output, graph string
+	duration              time.Duration
+	drop                  bool
+}
+
+// columns is the value of --columns.
+type columns []line.Column
+
+// Set implements pflag.Value.
+func (s *columns) Set(list string) (err error) {
+	*s, err = line.Parse(list)
+	return err
+}
+
+func (*columns) String() string { return "" }
+
+// Type implements pflag.Value.
+func (*columns) Type() string { return "columns" }
+
+// treeColumns are the columns of tree, which shows the parent by itself.
+const treeColumns = "time,dur,user,pid,event,status,argv"
+
+const about = `quark-mon prints what processes do until it is interrupted, then its statistics to
+standard error. Without -b, -k, -c and --audit it uses the first backend of ebpf,
+kprobe and cnproc that works.`
+
+// newCommand returns the command line of the program. Each verb has options of its own, with
+// which it calls run.
+func newCommand(out io.Writer, run func(context.Context, *options) error) *cobra.Command {
+	verb := func(o *options, c *cobra.Command) *cobra.Command {
+		c.RunE = func(c *cobra.Command, _ []string) error {
+			if err := o.finish(c, out); err != nil {
+				return err
+			}
+			return run(c.Context(), o)
+		}
+		if o.recorded {
+			selection.TakeRecording(c, &o.replay)
+		}
+		return command.New(c, o.groups()...)
+	}
+	root := verb(&options{}, &cobra.Command{Use: "quark-mon [options]\nquark-mon COMMAND [options]", Long: about})
+	replay := verb(&options{recorded: true}, &cobra.Command{Use: "replay [options] FILE", Short: "print a recording",
+		Long: "Prints what -w recorded as quark-mon prints what happens. It asks nothing of the\nkernel and works on every system."})
+	replay.AddCommand(verb(&options{recorded: true, tree: true}, &cobra.Command{Use: "tree [options] FILE", Short: "print a recording as a tree",
+		Long: "Prints a recording, each process below its parent."}))
+	root.AddCommand(replay,
+		verb(&options{tree: true}, &cobra.Command{Use: "tree [options]", Short: "print events as a tree",
+			Long: "Prints what processes do, each process below its parent."}),
+		verb(&options{top: true}, &cobra.Command{Use: "top [options]", Short: "show rates, the busiest trees and what fails",
+			Long: "Shows on a terminal how much happens, below which processes, and what fails."}))
+	return root
+}
+
+// groups returns the options of the verb.
+func (o *options) groups() (all []command.Group) {
+	if !o.recorded {
+		all = append(all, command.Group{Title: "Where events come from", Define: o.Backend}, command.Group{Title: "Which events", Define: o.Events})
+	}
+	all = append(all, command.Group{Title: "Which of them are shown", Define: o.Filter})
+	if !o.top {
+		all = append(all, command.Group{Title: "What is printed", Define: o.printing})
+	}
+	all = append(all, command.Group{Title: "How events are joined", Define: o.Joining}, command.Group{Title: "What is written", Define: o.files})
+	if !o.recorded {
+		all = append(all, command.Group{Title: "How it runs", Define: o.running})
+	}
+	return all
+}
+
+func (o *options) printing(c *cobra.Command) {
+	f := c.Flags()
+	byDefault := treeColumns
+	if !o.tree {
+		byDefault = line.Default
+		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "no processes that exist at the start")
+		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
+		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
+		if !o.recorded {
+			f.BoolVar(&o.names, "names", false, "with -j: also the names that this host has for users and groups")
+		}
+		f.BoolVar(&o.host, "host", false, "with -j: first a line with the host that the events are of")
+		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
+		f.BoolVarP(&o.count, "count", "M", false, "no events but statistics once a second")
+		f.BoolVarP(&o.quiet, "quiet", "q", false, "no events, for when they are recorded")
+	}
+	f.Var(&o.columns, "columns", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+byDefault+")")
+	f.CountVarP(&o.verbose, "verbose", "v", "what the backend can report; -vv also the rules of joining; -vvv also statistics once a second")
+	command.CompleteList(c, "columns", line.Names()...)
+}
+
+func (o *options) files(c *cobra.Command) {
+	f := c.Flags()
+	if !o.top {
+		f.VarP((*command.File)(&o.output), "output", "o", "append to this `file` in place of standard output, and open it again on SIGHUP")
+	}
+	f.VarP((*command.File)(&o.record), "record", "w", "also record all raw events in this `file`")
+	f.VarP((*command.File)(&o.graph), "graph", "C", "at the end write the tree of processes to this `file`, for dot(1)")
+}
+
+func (o *options) running(c *cobra.Command) {
+	f := c.Flags()
+	f.VarP((*command.Span)(&o.duration), "duration", "d", "end after this `time`, in seconds or with a unit such as 5m")
+	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
+}
+
+// finish checks the options, and chooses how events are printed: as lines on a terminal, else as
+// text.
+func (o *options) finish(c *cobra.Command, out io.Writer) error {
+	err := command.Exclude(c, []string{"columns", "text", "json", "quiet"}, []string{"columns", "quiet", "count", "lineage"},
+		[]string{"text", "count"}, []string{"names", "count"}, []string{"host", "count"}, []string{"output", "quiet"})
+	switch {
+	case err != nil:
+		return err
+	case o.names && !o.json, o.host && !o.json:
+		return errors.New("--names and --host have a meaning only with -j: add it, or leave them out")
+	case o.output != "" && o.drop:
+		return errors.New("--output and --drop-privileges exclude each other, as the file could not be opened again: leave one out")
+	}
+	if o.top {
+		err = checkTerminal(out)
+	} else if o.tree && o.columns == nil {
+		err = o.columns.Set(treeColumns)
+	} else if o.columns == nil && !o.text && !o.json && !o.lineage && !o.count && !o.quiet && o.output == "" && terminal(out) >= 0 {
+		err = o.columns.Set(line.Default)
+	}
+	if err != nil {
+		return err
+	}
+	if err := o.Finish(c); err != nil {
+		return err
+	}
+	if o.count && o.Queue.Where == nil {
+		o.Queue.CNProc.Enrich = quark.EnrichNone // nobody sees what /proc says
+	}
+	return nil
+}

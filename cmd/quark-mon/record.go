@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/trace"
+	"github.com/quark-linux/quark/internal/reopen"
+	"github.com/quark-linux/quark/internal/selection"
+)
+
+// files are those that are written and read, as far as there are any.
+type files struct {
+	recorder   *trace.Writer
+	recording  *os.File // that is replayed
+	replayed   *trace.Reader
+	treeFile   *target
+	outputFile *reopen.File // nil without --output
+	opened     []*os.File
+	made       []string // of opened, those that were not there
+}
+
+// target is a file that is written. What it had before is kept until something takes its place.
+type target struct {
+	*os.File
+	begun bool
+}
+
+func (t *target) Write(b []byte) (int, error) {
+	if !t.begun {
+		if st, err := t.Stat(); err != nil {
+			return 0, err
+		} else if st.Mode().IsRegular() {
+			if err := t.Truncate(0); err != nil {
+				return 0, err
+			}
+		}
+		t.begun = true
+	}
+	return t.File.Write(b)
+}
+
+// create makes a file that only its owner can read: it shows the arguments of all processes.
+func (f *files) create(ctx context.Context, name string) (*target, error) {
+	if err := f.unused(name); err != nil {
+		return nil, err
+	}
+	file, err := f.open(ctx, name, os.O_CREATE|os.O_EXCL|os.O_WRONLY)
+	switch {
+	case err == nil:
+		f.made = append(f.made, name)
+	case errors.Is(err, os.ErrExist):
+		file, err = f.open(ctx, name, os.O_CREATE|os.O_WRONLY)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := onlyForOwner(file); err != nil {
+		file.Close()
+		f.opened = f.opened[:len(f.opened)-1]
+		return nil, err
+	}
+	return &target{File: file}, nil
+}
+
+// unused returns an error if a file is open already.
+func (f *files) unused(name string) error {
+	there, err := os.Stat(name)
+	if err != nil {
+		return nil
+	}
+	for _, o := range f.opened {
+		if used, err := o.Stat(); err == nil && os.SameFile(used, there) {
+			return fmt.Errorf("%s is named twice: name another file", name)
+		}
+	}
+	return nil
+}
+
+// open opens a file. A FIFO waits for its other end, but not longer than ctx.
+func (f *files) open(ctx context.Context, name string, flag int) (*os.File, error) {
+	file, err := selection.Await(ctx, func() (*os.File, error) { return os.OpenFile(name, flag, 0o600) })
+	switch {
+	case err == nil:
+		f.opened = append(f.opened, file)
+	case ctx.Err() != nil:
+		err = fmt.Errorf("open %s: ended before its other end was opened", name)
+	}
+	return file, err
+}
+
+// onlyForOwner makes a regular file that may have been there one that only its owner can read.
+func onlyForOwner(f *os.File) error {
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return err
+	}
+	const others = 0o077
+	if st.Mode()&others != 0 && runtime.GOOS != "windows" { // which has no such modes
+		err := f.Chmod(0o600)
+		if err == nil {
+			st, err = f.Stat() // some file systems ignore it
+		}
+		if err == nil && st.Mode()&others != 0 {
+			err = errors.ErrUnsupported
+		}
+		if err != nil {
+			return fmt.Errorf("others can read %s, name another file: %w", f.Name(), err)
+		}
+	}
+	return nil
+}
+
+// open makes the Queue: of the kernel or of a recording.
+func (m *monitor) open(ctx context.Context) error {
+	err := m.openQueue(ctx)
+	if err != nil {
+		err = errors.Join(err, m.closeFiles())
+		for _, name := range m.made {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}
+	return err
+}
+
+func (m *monitor) openQueue(ctx context.Context) (err error) {
+	if m.recorded {
+		if m.recording, err = m.files.open(ctx, m.replay, os.O_RDONLY); err != nil {
+			return err
+		}
+		defer context.AfterFunc(ctx, m.stopReading)()
+	}
+	if m.record != "" {
+		f, err := m.create(ctx, m.record)
+		if err != nil {
+			return err
+		}
+		if m.recorder, err = trace.NewWriter(f); err != nil {
+			return err
+		}
+		m.Queue.Record = m.recorder
+	}
+	if m.graph != "" {
+		if m.treeFile, err = m.create(ctx, m.graph); err != nil {
+			return err
+		}
+	}
+	if !m.recorded {
+		m.q, err = quark.Open(m.Queue)
+		return err
+	}
+	m.replayed, err = selection.Await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording) })
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: ended before its beginning was read", m.replay)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.replay, err)
+	}
+	m.q, err = quark.New(m.replayed, m.Queue)
+	return err
+}
+
+// stopReading ends the wait for more of a recording, where that is a FIFO.
+func (m *monitor) stopReading() { m.recording.SetReadDeadline(time.Now()) }
+
+// failed reports whether a recording can't be written. close returns why.
+func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }
+
+// openOutput returns the file of --output, or standard output without one.
+func (m *monitor) openOutput(stdout, errw io.Writer) (io.Writer, error) {
+	if m.output == "" {
+		return stdout, nil
+	}
+	err := m.unused(m.output)
+	if err == nil {
+		m.outputFile, err = reopen.Open(m.output, func(err error) { fmt.Fprintf(errw, "quark-mon: --output: %v\n", err) })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--output: %w", err)
+	}
+	m.out.Reset(m.outputFile)
+	return m.outputFile, nil
+}
+
+// close writes the tree, ends the recording and the queue, and closes all files. It returns why
+// what was replayed is not complete.
+func (m *monitor) close() error {
+	var errs []error
+	if m.treeFile != nil {
+		errs = append(errs, writeTree(m.treeFile, m.q))
+	}
+	if m.recorder != nil {
+		errs = append(errs, m.recorder.Close())
+	}
+	if m.replayed != nil && m.replayed.Torn() != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", m.replay, m.replayed.Torn()))
+	}
+	return errors.Join(append(errs, m.q.Close(), m.closeFiles())...)
+}
+
+func (m *monitor) closeFiles() error {
+	var errs []error
+	for _, f := range m.opened {
+		errs = append(errs, f.Close())
+	}
+	if m.outputFile != nil {
+		errs = append(errs, m.outputFile.Close())
+	}
+	return errors.Join(errs...)
+}

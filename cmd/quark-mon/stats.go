@@ -1,0 +1,104 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark"
+)
+
+const statsHeader = "  insertions    removals        aggs    non-aggs        lost     gc-cols    buffered   processes\n"
+
+func statsRow(s *quark.Stats) string {
+	return fmt.Sprintf("%12d%12d%12d%12d%12d%12d%12d%12d\n", s.Insertions, s.Removals, s.Aggregations, s.NonAggregations,
+		s.Lost(), s.GarbageCollections, s.Buffered, s.Processes)
+}
+
+// lossLine returns the numbers of lost events by cause, or "" if there are none.
+func lossLine(s *quark.Stats) string {
+	var causes []string
+	for l := range quark.Loss(quark.NumLosses) {
+		if n := s.Source.Lost[l]; n > 0 {
+			causes = append(causes, fmt.Sprintf("%s %d", l, n))
+		}
+	}
+	if s.Source.Bound {
+		causes = append(causes, "and more whose number is not known")
+	}
+	var b strings.Builder
+	if len(causes) > 0 {
+		fmt.Fprintf(&b, "lost: %s\n", strings.Join(causes, ", "))
+	}
+	if n := s.Source.Unread; n > 0 {
+		fmt.Fprintf(&b, "not read from /proc: %d events, which could not wait\n", n)
+	}
+	return b.String()
+}
+
+// filterLine returns what a filter did, or "" if there is none.
+func (m *monitor) filterLine(s *quark.Stats) string {
+	if m.Queue.Where == nil {
+		return ""
+	}
+	return fmt.Sprintf("filtered: %d left out, %d shown although it is not known whether they match\n", s.Filtered, s.Unsure)
+}
+
+// printStats prints one line of -M or -vvv, and the heading before every 20th.
+func (m *monitor) printStats() error {
+	s, err := m.q.Stats()
+	if err != nil {
+		return err
+	}
+	if m.count && m.json {
+		line, err := json.Marshal(newStatsRecord(&s))
+		if err != nil {
+			return err
+		}
+		_, err = m.stats.Write(append(line, '\n'))
+		return err
+	}
+	if m.rows%20 == 0 {
+		io.WriteString(m.stats, statsHeader)
+	}
+	m.rows++
+	_, err = io.WriteString(m.stats, statsRow(&s))
+	return err
+}
+
+// statsRecord is a line of -M -j.
+type statsRecord struct {
+	Time               time.Time         `json:"time"`
+	Backend            string            `json:"backend"`
+	Types              string            `json:"types,omitempty"`
+	Insertions         uint64            `json:"insertions"`
+	Removals           uint64            `json:"removals"`
+	Aggregations       uint64            `json:"aggregations"`
+	NonAggregations    uint64            `json:"non_aggregations"`
+	GarbageCollections uint64            `json:"garbage_collections"`
+	Late               uint64            `json:"late"`
+	Filtered           uint64            `json:"filtered"`
+	Unsure             uint64            `json:"unsure"`
+	Buffered           int               `json:"buffered"`
+	Processes          int               `json:"processes"`
+	Produced           uint64            `json:"produced"`
+	Lost               uint64            `json:"lost"`
+	LostBy             map[string]uint64 `json:"lost_by"`
+	LostIsLowerBound   bool              `json:"lost_is_lower_bound"`
+	Unread             uint64            `json:"unread"`
+}
+
+func newStatsRecord(s *quark.Stats) *statsRecord {
+	r := &statsRecord{
+		Time: time.Now().UTC(), Backend: s.Backend, Types: s.Types, Insertions: s.Insertions, Removals: s.Removals,
+		Aggregations: s.Aggregations, NonAggregations: s.NonAggregations, GarbageCollections: s.GarbageCollections,
+		Late: s.Late, Filtered: s.Filtered, Unsure: s.Unsure, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
+		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound, Unread: s.Source.Unread,
+	}
+	for l := range quark.Loss(quark.NumLosses) {
+		r.LostBy[l.String()] = s.Source.Lost[l]
+	}
+	return r
+}

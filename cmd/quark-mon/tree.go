@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/quark-linux/quark"
+)
+
+// tree is the process table as a graph, whose nodes have numbers.
+type tree struct {
+	w       *bufio.Writer
+	q       *quark.Queue
+	nodes   int
+	known   map[*quark.Process]int
+	missing map[quark.Identity]int // parents that q does not know
+}
+
+// writeTree writes the processes that q knows in the DOT language. A process that has ended is
+// dashed. An edge comes from the parent at birth; it is dashed if the birth was not seen, and the
+// parent is a later one. A parent that q does not know is dotted.
+func writeTree(out io.Writer, q *quark.Queue) error {
+	t := &tree{w: bufio.NewWriter(out), q: q, known: make(map[*quark.Process]int), missing: make(map[quark.Identity]int)}
+	fmt.Fprint(t.w, "digraph processes {\n\trankdir=LR\n\tnode [shape=box]\n")
+	for p := range q.Processes() {
+		t.known[p] = t.process(p)
+	}
+	for p := range q.Processes() {
+		t.edge(p)
+	}
+	fmt.Fprint(t.w, "}\n")
+	return t.w.Flush()
+}
+
+// process writes the node of p, and returns its number.
+func (t *tree) process(p *quark.Process) int {
+	comm, style, end := "?", "solid", ""
+	if p.Known.Has(quark.FieldComm) {
+		comm = quote(p.Comm)
+	}
+	if p.Exited {
+		style = "dashed"
+		switch x := p.Task.Exit; {
+		case !p.Known.Has(quark.FieldExit):
+			end = `\nended`
+		case x.Signal() != 0:
+			end = fmt.Sprintf(`\nsignal %d`, x.Signal())
+		default:
+			end = fmt.Sprintf(`\nexit code %d`, x.Code())
+		}
+	}
+	var args []string
+	for arg := range p.Args() {
+		args = append(args, quote(string(arg)))
+	}
+	return t.node(p.PID, comm, end, style, strings.Join(args, " "))
+}
+
+func (t *tree) node(pid uint32, comm, end, style, tooltip string) int {
+	t.nodes++
+	fmt.Fprintf(t.w, "\tn%d [label=\"%s\\n%d%s\", style=%s, tooltip=\"%s\"]\n", t.nodes, comm, pid, end, style, tooltip)
+	return t.nodes
+}
+
+// edge writes the edge to p, if it has a parent.
+func (t *tree) edge(p *quark.Process) {
+	id, style := p.Birth.Parent, "solid"
+	if p.Birth.Known == 0 {
+		if !p.Known.Has(quark.FieldPPID) {
+			return
+		}
+		id, style = quark.Identity{PID: p.PPID}, "dashed"
+	}
+	if id.PID == 0 {
+		return // the kernel's
+	}
+	from, ok := t.missing[id]
+	if ancestors, _ := t.q.Ancestors(p); len(ancestors) > 0 {
+		from = t.known[ancestors[0]]
+	} else if !ok {
+		from = t.node(id.PID, "?", "", "dotted", "")
+		t.missing[id] = from
+	}
+	fmt.Fprintf(t.w, "\tn%d -> n%d [style=%s]\n", from, t.known[p], style)
+}
+
+// quote returns s for a string in DOT: what does not print is escaped as in Go strings.
+func quote(s string) string {
+	s = strconv.Quote(s)
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `&`, "&amp;").Replace(s[1 : len(s)-1])
+}
