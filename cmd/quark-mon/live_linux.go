@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
-	"github.com/gdamore/tcell/v2"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/quark-linux/quark"
@@ -27,17 +30,16 @@ type live struct {
 	q      *quark.Queue
 	model  *top.Model
 	view   *top.View // the goroutine's
-	screen tcell.Screen
+	out    *os.File  // the terminal
+	keys   *os.File  // the terminal, for reading
 	colour bool
 	stop   func()
 	frames chan frame
-	clear  atomic.Bool // asked for by a key
+	clear  atomic.Bool // a key asked for it
 	closed sync.Once
-	// drawing is held while something is drawn. What Fini writes is lost if something is drawn
-	// meanwhile, and the terminal stays with the other screen.
+	// drawing is held while something is drawn, which must not follow the end of the screen.
 	drawing sync.Mutex
-	ended   bool // Fini has been called
-	fd      int  // of the terminal, and how it was
+	ended   bool
 	saved   *term.State
 	cost    cost
 	lost    uint64 // up to the last frame
@@ -48,32 +50,34 @@ type frame struct {
 	state top.State
 }
 
-// newLive opens the screen on the terminal that out is. stop is called when the user is through, or
-// the terminal is closed.
+// Sequences of xterm(1), which other terminals know or ignore: the other screen without a cursor,
+// and back.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[2J"
+	leaveScreen = "\x1b[m\x1b[?25h\x1b[?1049l"
+)
+
+// newLive opens the screen on the terminal that out is. stop is called when the user quits, or the
+// terminal is closed.
 func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 	names := quark.NewNames()
 	l = &live{
 		q: m.q, model: top.New(clock.Monotonic(), cmp.Or(m.Queue.HoldTime, time.Second)), view: top.NewView(line.Options{User: names.User}),
-		colour: colourful(), stop: stop, frames: make(chan frame, 1), fd: int(out.Fd()),
+		out: out, colour: colourful(), stop: stop, frames: make(chan frame, 1),
 	}
 	_, _ = time.Now().Zone()                             // reads the time zone
 	if l.cost.meter, err = selfcost.Open(); err != nil { // before -D changes the root directory
 		return nil, err
 	}
-	if l.saved, err = term.GetState(l.fd); err != nil {
+	// A read of a file that is opened here ends when it is closed.
+	if l.keys, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", out.Fd()), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, err
 	}
-	tty, err := tcell.NewDevTtyFromDev(fmt.Sprintf("/proc/self/fd/%d", l.fd))
-	if err != nil {
+	if l.saved, err = term.MakeRaw(int(out.Fd())); err != nil {
 		return nil, err
 	}
-	if l.screen, err = tcell.NewTerminfoScreenFromTty(tty); err != nil {
-		return nil, err
-	}
-	if err := l.screen.Init(); err != nil {
-		return nil, err
-	}
-	l.view.ASCII = l.screen.CharacterSet() != "UTF-8"
+	locale := strings.ToUpper(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
+	l.view.ASCII = !strings.Contains(locale, "UTF-8") && !strings.Contains(locale, "UTF8")
 	if err := l.tick(); err != nil {
 		l.close()
 		return nil, err
@@ -89,8 +93,6 @@ func checkTerminal(out io.Writer) error {
 	}
 	if t := os.Getenv("TERM"); t == "" || t == "dumb" {
 		return fmt.Errorf("top needs a terminal whose cursor moves: TERM is %q", t)
-	} else if _, err := tcell.LookupTerminfo(t); err != nil {
-		return fmt.Errorf("top finds no description of a terminal that is called %q: set TERM to another, such as xterm", t)
 	}
 	return nil
 }
@@ -142,17 +144,23 @@ func (c *cost) measure() (percent float64, rss uint64) {
 
 // run draws frames and does what keys are for until the screen is closed.
 func (l *live) run() {
-	defer l.screen.Fini() // after a panic
-	events := make(chan tcell.Event)
-	go l.screen.ChannelEvents(events, nil)
+	defer l.close() // after a panic
+	l.onScreen(func() { io.WriteString(l.out, enterScreen) })
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, unix.SIGWINCH)
+	defer signal.Stop(resized)
+	pressed := make(chan []byte)
+	go l.read(pressed)
 	var shown frame
 	for {
 		select {
-		case ev, ok := <-events:
+		case keys, ok := <-pressed:
 			if !ok {
 				return
 			}
-			l.handle(ev)
+			l.handle(keys)
+		case <-resized:
+			l.onScreen(func() { io.WriteString(l.out, "\x1b[2J") })
 		case f := <-l.frames:
 			if l.view.Paused {
 				continue
@@ -165,20 +173,35 @@ func (l *live) run() {
 	}
 }
 
-func (l *live) handle(ev tcell.Event) {
-	switch ev := ev.(type) {
-	case *tcell.EventError: // the terminal is closed
-		l.stop()
-	case *tcell.EventKey:
-		switch key := ev.Key(); {
-		case key == tcell.KeyCtrlC, key == tcell.KeyRune && ev.Rune() == 'q':
+// read sends what is typed until the terminal or the screen is closed.
+func (l *live) read(pressed chan<- []byte) {
+	defer close(pressed)
+	for {
+		b := make([]byte, 32)
+		n, err := l.keys.Read(b)
+		if err != nil || n == 0 {
 			l.stop()
-		case key == tcell.KeyCtrlL:
-			l.onScreen(l.screen.Sync)
-		case key == tcell.KeyRune && ev.Rune() == 'c':
+			return
+		}
+		pressed <- b[:n]
+	}
+}
+
+// handle does what keys are for. Those that send a sequence are for nothing.
+func (l *live) handle(keys []byte) {
+	if keys[0] == '\x1b' {
+		return
+	}
+	for _, key := range keys {
+		switch key {
+		case 'q', 'C' - '@':
+			l.stop()
+		case 'L' - '@':
+			l.onScreen(func() { io.WriteString(l.out, "\x1b[2J") })
+		case 'c':
 			l.clear.Store(true)
-		case key == tcell.KeyRune:
-			l.view.Key(ev.Rune())
+		default:
+			l.view.Key(rune(key))
 		}
 	}
 }
@@ -192,32 +215,43 @@ func (l *live) onScreen(f func()) {
 	}
 }
 
+// draw writes a frame at once, so that it does not flicker.
 func (l *live) draw(f *frame) {
-	width, height := l.screen.Size()
-	l.screen.Clear()
-	for y, spans := range l.view.Lines(f.Frame, &f.state, width, height) {
-		for _, s := range spans {
-			l.screen.PutStrStyled(s.X, y, s.Text, l.style(s.Style))
-		}
+	width, height, err := term.GetSize(int(l.out.Fd()))
+	if err != nil {
+		return
 	}
-	l.screen.Show()
-}
-
-// style returns the style that the numbers of an escape sequence set.
-func (l *live) style(numbers string) (s tcell.Style) {
-	for n := range strings.SplitSeq(numbers, ";") {
-		switch n {
-		case "1":
-			s = s.Bold(true)
-		case "2":
-			s = s.Dim(true)
-		case "31":
-			if l.colour {
-				s = s.Foreground(tcell.PaletteColor(1))
+	var b bytes.Buffer
+	lines := l.view.Lines(f.Frame, &f.state, width, height)
+	for y := range height {
+		fmt.Fprintf(&b, "\x1b[%d;1H\x1b[K", y+1)
+		if y >= len(lines) {
+			continue
+		}
+		for _, s := range lines[y] {
+			style := s.Style
+			if !l.colour {
+				style = strings.TrimSuffix(strings.TrimSuffix(style, "31"), ";")
+			}
+			fmt.Fprintf(&b, "\x1b[%d;%dH", y+1, s.X+1)
+			if style != "" {
+				fmt.Fprintf(&b, "\x1b[%sm", style)
+			}
+			b.WriteString(strings.Map(printable, s.Text))
+			if style != "" {
+				b.WriteString("\x1b[m")
 			}
 		}
 	}
-	return s
+	l.out.Write(b.Bytes())
+}
+
+// printable lets no command to the terminal through.
+func printable(r rune) rune {
+	if unicode.IsControl(r) {
+		return '?'
+	}
+	return r
 }
 
 // close leaves the terminal as it was. It may be called again, and from any goroutine.
@@ -228,14 +262,15 @@ func (l *live) close() {
 			defer close(done)
 			l.onScreen(func() {
 				l.ended = true
-				l.screen.Fini()
+				io.WriteString(l.out, leaveScreen)
 			})
 		}()
 		select {
 		case <-done:
 		case <-time.After(time.Second): // it takes nothing
-			_ = term.Restore(l.fd, l.saved)
 		}
+		_ = term.Restore(int(l.out.Fd()), l.saved)
+		l.keys.Close()
 		l.cost.meter.Close()
 	})
 }
