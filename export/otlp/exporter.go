@@ -88,7 +88,7 @@ func New(q *quark.Queue, o Options) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Length = cmp.Or(o.Length, 16384)
+	o.Length = max(cmp.Or(o.Length, 16384), 2) // an event and the record of those that were dropped
 	o.Bytes = cmp.Or(o.Bytes, 16<<20)
 	o.Grace = cmp.Or(o.Grace, 5*time.Second)
 	e := &Exporter{target: u.String(), o: o, records: newRecorder(q, o.Names)}

@@ -210,6 +210,7 @@ func (r *reporter) answered(problem error) {
 		r.report(nil)
 	}
 	if problem != nil && r.due() {
-		r.report(problem)
+		const most = 400 // bytes: it has the target's answer
+		r.report(fmt.Errorf("%.*v", most, problem))
 	}
 }

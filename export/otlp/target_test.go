@@ -105,6 +105,10 @@ func TestBadTargets(t *testing.T) {
 		{"refuses", status(400), map[string]uint64{"rejected": events}, "50 events are dropped: failed to send logs"},
 		{"wants credentials", status(401), map[string]uint64{"rejected": events}, "401 Unauthorized"},
 		{"is elsewhere", status(404), map[string]uint64{"rejected": events}, "404 Not Found"},
+		{"writes a book", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
+			protobuf(w, 400, strings.Repeat("no ", 10000))
+			return true
+		}, map[string]uint64{"rejected": events}, "400 Bad Request"},
 		{"finds it too large", status(413), map[string]uint64{"rejected": events}, "413 "},
 		{"is another page", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
 			io.WriteString(w, "<html>Welcome")
@@ -161,6 +165,7 @@ func TestBadTargets(t *testing.T) {
 			var requests atomic.Int32
 			r.behave = func(w http.ResponseWriter, q *http.Request) bool { return c.behave(w, q, requests.Add(1)) }
 			o := quick(r.url())
+			o.Delay = time.Hour // each batch is full
 			if c.name == "is slow" {
 				o.Timeout = 300 * time.Millisecond
 			}
@@ -193,7 +198,7 @@ func TestBadTargets(t *testing.T) {
 			}
 			select {
 			case err := <-reports:
-				if err == nil || !strings.Contains(err.Error(), c.report) {
+				if err == nil || !strings.Contains(err.Error(), c.report) || len(err.Error()) > 500 {
 					t.Errorf("reported %v, want %q", err, c.report)
 				}
 			default:
