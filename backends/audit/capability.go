@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// describe fills the capability table. always is set if audit was enabled at the boot, and hidden
-// says what rules of others do.
+// describe fills the capability table. always is set if audit was enabled at the boot. hidden is a
+// note about rules of others.
 func (s *Source) describe(always bool, hidden string) {
 	const fork, exec, exit, ids = engine.EventFork, engine.EventExec, engine.EventExit, engine.EventIDChange
 	c := &s.caps
@@ -23,9 +23,9 @@ func (s *Source) describe(always bool, hidden string) {
 	kind(engine.KindFork, fork, "SYSCALL of fork, vfork, clone and clone3; not where /proc shows neither the caller nor the child, nor of callers in pid namespaces of their own, nor where the child did something else long before the call returned, as after vfork")
 	kind(engine.KindExec, exec, "SYSCALL and EXECVE of execve and execveat; not of programs that the kernel itself starts")
 	kind(engine.KindExit, exit, "SYSCALL of exit_group; not of ends by exit(2) or a signal")
-	kind(engine.KindIDChange, ids, "SYSCALL of setsid; not of set*uid and set*gid, which change those of a thread, and its record does not say which")
+	kind(engine.KindIDChange, ids, "SYSCALL of setsid; not of set*uid and set*gid, whose records do not show which thread they changed")
 	kind(engine.KindExecFailed, 0, "SYSCALL and PATH; the path is unknown where the kernel refused it before it had a copy; not with EINTR, nor by seccomp(2); one that ends its process may be reported")
-	kind(engine.KindGap, 0, "numbers that miss among those of the events, and the kernel's count of records that it had no room for")
+	kind(engine.KindGap, 0, "missing serial numbers, and the kernel's count of records that it had no room for")
 
 	var reported engine.Events
 	for _, k := range []engine.Events{fork, exec, exit, ids} {
@@ -44,7 +44,7 @@ func (s *Source) describe(always bool, hidden string) {
 		case (s.proc.Readable() & atExec).Has(f):
 			*row = engine.Capability{Origin: engine.OriginProc, Via: "/proc/PID; as of right after the event, if it lives so long", At: at & reported, Partial: at & reported}
 		case atExec.Has(f):
-			row.Via = "/proc does not show it, or not what is true for the host"
+			row.Via = "/proc does not show it, or shows another value than the host's"
 		default:
 			row.Via = "no record has it"
 		}

@@ -15,7 +15,7 @@ func (s *Source) conclude(force bool) {
 	from, lost := s.last, uint64(0)
 	for len(s.queue.events) > 0 && s.to.Room() > 0 && (force || s.socket.empty >= s.queue.events[0].at+s.hold) {
 		missing := s.queue.hole()
-		e := s.queue.first(s.told)
+		e := s.queue.first(s.latest)
 		s.loss.pending = s.loss.pending && e.received <= s.loss.dropped
 		if missing > 0 {
 			s.loss.at = s.now()
@@ -79,12 +79,12 @@ func (s *Source) insert(e *event) {
 	e.ev = nil
 	ev.Time = min(e.stamp+s.wall.slack, e.received)
 	if ev.Kind == engine.KindFork {
-		ev.Time = max(ev.Time, s.told[e.pid].time, s.told[ev.PID].time)
+		ev.Time = max(ev.Time, s.latest[e.pid].time, s.latest[ev.PID].time)
 	} else {
 		ev.Time = max(ev.Time, s.last)
 	}
 	s.last = max(s.last, ev.Time)
-	s.setTold(ev.PID, latest{e.stamp, ev.Time, ev.Kind == engine.KindExit})
+	s.setLatest(ev.PID, latest{e.stamp, ev.Time, ev.Kind == engine.KindExit})
 	if ev.Kind == engine.KindExit {
 		ev.Task.Exit.Time = ev.Time
 		s.handed += uint64(s.shared.InsertExit(s.to, ev))
@@ -94,11 +94,11 @@ func (s *Source) insert(e *event) {
 	s.handed++
 }
 
-func (s *Source) setTold(pid uint32, l latest) {
-	if len(s.told) >= 1<<16 {
-		clear(s.told)
+func (s *Source) setLatest(pid uint32, l latest) {
+	if len(s.latest) >= 1<<16 {
+		clear(s.latest)
 	}
-	s.told[pid] = l
+	s.latest[pid] = l
 }
 
 // setCaller sets what SYSCALL reports of the caller, and its parent.
@@ -113,10 +113,10 @@ func (e *event) setCaller(parent uint32) {
 // child of vfork(2) does if its creator waits long: that began a process without it.
 func (s *Source) reportBirth(e *event) {
 	child, parent := e.child(), e.pid
-	if s.told[child].stamp >= e.stamp {
+	if s.latest[child].stamp >= e.stamp {
 		return
 	}
-	s.setTold(child, latest{stamp: e.stamp, time: s.told[child].time})
+	s.setLatest(child, latest{stamp: e.stamp, time: s.latest[child].time})
 	if e.ev == nil || !e.born {
 		return
 	}
@@ -147,8 +147,8 @@ func (s *Source) reportExec(e *event) {
 	if e.hasPath {
 		ev.Set(engine.FieldExecPath, e.path)
 	}
-	// The path of the file begins at the root of the process, if it can be reached from there,
-	// which the record does not say. It was if the exec was asked for that very path.
+	// exe is a path from the root of the process if it can be reached from there, which the
+	// record does not show. It is if the exec was asked for that very path.
 	if bytes.HasPrefix(e.path, []byte("/")) && bytes.Equal(e.path, e.exe) && !bytes.HasSuffix(e.exe, []byte(" (deleted)")) {
 		ev.Set(engine.FieldFilename, e.exe)
 		t.Carried &^= engine.FieldFilename.Set()

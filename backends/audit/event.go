@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// state says which records of an event have arrived.
+// state is which records of an event have arrived.
 type state uint8
 
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/auditrule"
 )
 
-// loss is what is known of lost events.
+// loss counts lost events.
 type loss struct {
 	lost    [engine.NumLosses]uint64
 	bound   bool   // something may be lost that is not counted
@@ -33,7 +33,7 @@ func (s *Source) gap(cause engine.Loss, from, count uint64) {
 	s.to.Insert(ev)
 }
 
-// checkDrops looks whether the socket has dropped messages. Their numbers are missing before the
+// checkDrops checks whether the socket has dropped messages. Their numbers are missing before the
 // next one that is received.
 func (s *Source) checkDrops() {
 	if n, l := nlsocket.Drops(s.socket.fd), &s.loss; n != l.drops {
@@ -47,9 +47,9 @@ func (s *Source) doubtful(e *event) bool { return s.loss.at >= e.stamp || s.queu
 
 // backlog follows the kernel's count of records that it had no room for: those take no number. The
 // count also has those that it did not keep for an auditd that is not there, if it was booted with
-// audit=1, or that a running one did not take. Then it says nothing, and Stats are a lower bound.
+// audit=1, or that a running one did not read. Then it is not used, and Stats are a lower bound.
 type backlog struct {
-	control *auditrule.Control // asked without waiting, nil if it says nothing
+	control *auditrule.Control // asked without waiting, nil if the count is not used
 	count   uint32
 	since   uint64 // when it was that
 	due     uint64 // when to ask, 0 if no record has come since it was asked
@@ -92,7 +92,7 @@ func (s *Source) checkBacklog() {
 	}
 }
 
-// changes are what others have done to the source since the last look.
+// changes are what others have done to the source since the last Populate.
 type changes struct {
 	disabled bool // audit itself
 	removed  bool // rules of this source
@@ -114,7 +114,7 @@ func (c *changes) add(r *auditrecord.Record, key string) {
 	}
 }
 
-// react does what the changes of others make necessary. An error says that no more comes.
+// react handles the changes of others. After an error no more records come.
 func (s *Source) react() error {
 	c := s.changed
 	s.changed = changes{}

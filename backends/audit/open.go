@@ -19,7 +19,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// Options are those of this source alone.
+// Options are the options of this source.
 type Options = source.AuditOptions
 
 const (
@@ -56,7 +56,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 func newSource(shared source.Options, o Options) *Source {
 	s := &Source{
 		shared: shared, opts: o, now: clock.Monotonic, hold: defaultHold, wall: newWallClock(), boot: procfs.NewBootClock(),
-		socket: socket{fd: -1, batch: nlsocket.NewBatch(batchSize, maxMessage)}, told: make(map[uint32]latest),
+		socket: socket{fd: -1, batch: nlsocket.NewBatch(batchSize, maxMessage)}, latest: make(map[uint32]latest),
 	}
 	if shared.HoldTime > 0 { // an event is to come in time to be put in order
 		s.hold = max(leastHold, min(s.hold, uint64(shared.HoldTime)/4))

@@ -34,7 +34,7 @@ func (q *queue) get(serial uint32) (e *event, isNew bool) {
 	return e, true
 }
 
-// hole returns how many numbers are missing before the first event, and takes them as gone.
+// hole returns how many numbers are missing before the first event, and skips them.
 func (q *queue) hole() (n uint64) {
 	if head := q.events[0].serial; q.begun {
 		n = uint64(head - q.next)
@@ -61,10 +61,10 @@ func (q *queue) trim() {
 // first returns the event to conclude first: the front one, with two exceptions. Threads can finish
 // their calls after another one has called exit_group: the end comes last. A child can act before
 // its parent's call returns: the birth comes first.
-func (q *queue) first(told map[uint32]latest) *event {
+func (q *queue) first(latest map[uint32]latest) *event {
 	e := q.events[slices.IndexFunc(q.events, func(e *event) bool { return e.state != concluded && !q.goesOn(e) })]
 	for range q.events { // the parent's birth, and so on
-		b := q.birth(e, told[e.pid])
+		b := q.birth(e, latest[e.pid])
 		if b == nil {
 			break
 		}
@@ -83,12 +83,12 @@ func (q *queue) goesOn(end *event) bool {
 }
 
 // birth returns the pending birth of the process that made a call, which began no later, or nil. If
-// the latest event of the pid was no end and not long ago, the birth is that of the next process.
-func (q *queue) birth(call *event, told latest) *event {
+// the latest event of the pid was no end and not long ago, the birth is of the next process.
+func (q *queue) birth(call *event, l latest) *event {
 	const long = 1_000_000_000 // ns
 	for _, o := range q.events {
 		if o != call && o.pending() && o.bears(call.pid) && o.stamp <= call.stamp &&
-			(told.stamp == 0 || told.end || told.stamp+long < o.stamp && !call.isEnd()) && call.ev != nil {
+			(l.stamp == 0 || l.end || l.stamp+long < o.stamp && !call.isEnd()) && call.ev != nil {
 			return o
 		}
 	}

@@ -76,8 +76,8 @@ func (s *Source) isInitial(pid uint32, at uint64) bool {
 	return err == nil && t.Known.Has(engine.FieldPIDNS) && t.NS.PID == proctext.InitialPIDNamespace && s.boot.StartedBefore(t.Start, at)
 }
 
-// verify takes away what was read, unless it is certain to be of the process of the event: that was
-// there before the call, or no other birth of its pid can have gone before the reading.
+// verify drops what was read, unless it is certain to be of the process of the event: that process
+// was there before the call, or no birth of another one with its pid can precede the reading.
 func (s *Source) verify(e *event) {
 	settled := s.socket.empty >= e.at+inFlight
 	if e.got == 0 || s.boot.StartedBefore(e.ev.Task.Start, e.stamp) || settled && !s.doubtful(e) && !s.queue.reborn(e, e.ev.PID) {
@@ -89,7 +89,7 @@ func (s *Source) verify(e *event) {
 	e.forget(engine.AllFields)
 }
 
-// forget takes away some of what was read.
+// forget drops some of what was read.
 func (e *event) forget(fields engine.Fields) {
 	fields &= e.got
 	t := &e.ev.Task

@@ -26,9 +26,9 @@ type rules struct {
 // queues numbers the sources of this process.
 var queues atomic.Uint32
 
-// noteKey is the key of the note: a rule about no system call, which says that a source has enabled
-// audit. It is there from before that until audit is disabled again or left to others, whoever is
-// killed meanwhile, and is no source's own: the last one to end removes it.
+// noteKey is the key of the note: a rule about no system call, which records that a source has
+// enabled audit. It stays from before that until audit is disabled again or left to others, whoever
+// is killed meanwhile. It belongs to no source: the last one to end removes it.
 const noteKey = "quark_has_enabled_audit"
 
 func note() []byte {
@@ -150,7 +150,7 @@ func (r *rules) close() error {
 	}
 	list, err := r.sweep()
 	st, err2 := r.control.Status()
-	if err != nil || err2 != nil { // the privilege was dropped, as removing the rules says
+	if err != nil || err2 != nil { // the privilege was dropped, which errs has
 		return errors.Join(errs...)
 	}
 	noted, others := r.enabled, st.PID != 0

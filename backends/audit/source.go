@@ -35,7 +35,7 @@ type Source struct {
 
 	queue   queue
 	toRead  []*event          // of which /proc is to be read
-	told    map[uint32]latest // by pid
+	latest  map[uint32]latest // by pid
 	hold    uint64            // ns that an event waits in the queue
 	last    uint64            // time of the latest event
 	loss    loss
@@ -105,7 +105,7 @@ func (s *Source) Arm(idle bool) bool {
 	return true
 }
 
-// Held returns a time no later than that of the oldest event in the queue.
+// Held returns a lower bound of the times of the events in the queue.
 func (s *Source) Held() (oldest uint64, ok bool) { return s.last, len(s.queue.events) > 0 }
 
 // Finish makes Populate hold nothing back: events whose process is not certain yet lack what /proc
@@ -236,7 +236,7 @@ func newWallClock() (w wallClock) {
 	return w
 }
 
-// update looks whether the wall clock was set. What is less is the error of the readings.
+// update follows the wall clock. A small difference is the error of the readings.
 func (w *wallClock) update() {
 	offset, error := clock.WallOffset()
 	if d := offset - w.offset; error <= wallError/2 && (d > wallError || d < -wallError) {

@@ -74,7 +74,7 @@ func (a *Arguments) add(name, value []byte) bool {
 	return ok && whole
 }
 
-// Some reports whether a record has come that says how many there are.
+// Some reports whether the record with their number has come.
 func (a *Arguments) Some() bool { return a.known }
 
 // Complete reports whether all arguments have come.

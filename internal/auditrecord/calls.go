@@ -45,7 +45,7 @@ var numbers = map[ABI]map[uint32]Call{
 	ABIARM:   {11: Exec, 387: ExecAt, 2: Fork, 190: Fork, 120: Clone, 435: Clone3, 248: ExitGroup, 66: SetSID},
 }
 
-// Call returns what a number stands for.
+// Call returns the call of a number.
 func (a ABI) Call(number uint32) Call { return numbers[a][number] }
 
 // Calls returns the calls by number.

@@ -8,10 +8,10 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// Type is what a record tells, of linux/audit.h.
+// Type is the type of a record, of linux/audit.h.
 type Type uint16
 
-// The types that are told apart; others have the kernel's number.
+// The types that are used; others have the kernel's number.
 const (
 	Syscall      Type = 1300 // a system call, at its end, and who made it
 	Path         Type = 1302 // a path that it was given, or that it resolved
@@ -68,7 +68,7 @@ func (r *Record) Parse(t Type, text []byte) error {
 // Members reads the members of a record's body one after the other.
 type Members struct{ rest []byte }
 
-// Members returns those of a record.
+// Members returns the members of a record.
 func (r *Record) Members() Members { return Members{r.Body} }
 
 // Next returns the next member; ok is false after the last. What is no member is left out.

@@ -75,7 +75,7 @@ func (c *Control) Status() (st Status, err error) {
 // Ask asks for the status, and does not wait for the answer, which Answer returns.
 func (c *Control) Ask() error { return c.send(messageGet, 0, nil) }
 
-// Answer returns the answer to Ask, if it has come. The error says that there will be none.
+// Answer returns the answer to Ask, if it has come. After an error there will be none.
 func (c *Control) Answer() (st Status, ok bool, err error) {
 	kind, data, err := c.receive(0)
 	if err == unix.EAGAIN {
@@ -149,8 +149,8 @@ func (c *Control) send(kind, flags uint16, data []byte) error {
 	return err
 }
 
-// receive waits for a message, whose data are valid until the next call. One that says that
-// something failed is an error.
+// receive waits for a message, whose data are valid until the next call. It returns the error of a
+// message that has one.
 func (c *Control) receive(wait time.Duration) (kind uint16, data []byte, err error) {
 	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, int(wait.Milliseconds())); err != nil && err != unix.EINTR {
 		return 0, nil, err
