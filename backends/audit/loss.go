@@ -84,12 +84,17 @@ func (s *Source) checkBacklog() {
 	if err != nil || ok && st.PID != 0 {
 		s.loss.bound, s.loss.at = true, now
 		b.close()
-	} else if n := st.Lost - b.count; ok {
-		if n > 0 {
-			s.gap(engine.LossScratch, b.since, uint64(n))
-		}
-		b.count, b.since = st.Lost, now
+	} else if ok {
+		s.countBacklog(st.Lost, now)
 	}
+}
+
+func (s *Source) countBacklog(count uint32, now uint64) {
+	b := &s.loss.backlog
+	if n := count - b.count; n > 0 {
+		s.gap(engine.LossScratch, b.since, uint64(n))
+	}
+	b.count, b.since = count, now
 }
 
 // changes are what others have done to the source since the last Populate.

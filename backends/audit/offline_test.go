@@ -530,6 +530,19 @@ func TestPartOfEvent(t *testing.T) {
 	}
 }
 
+// What the kernel had no room for is counted once.
+func TestBacklog(t *testing.T) {
+	s, evs := offline(t)
+	s.loss.backlog.count = 1<<32 - 5
+	for range 2 {
+		s.countBacklog(2, s.now())
+	}
+	st, _ := s.Stats()
+	if gaps := evs.Of(0, engine.KindGap); st.Lost[engine.LossScratch] != 7 || len(gaps) != 1 || gaps[0].Gap.Count != 7 {
+		t.Errorf("%v lost, %d gaps", st.Lost, len(gaps))
+	}
+}
+
 // The rules are as the options want them, and each has the key.
 func TestWanted(t *testing.T) {
 	const none, always, succeeded = "", "always", "succeeded"
