@@ -63,13 +63,13 @@ func (j *judge) sort(events []Seen) assigned {
 }
 
 // assignLoose finds the life of each event by pid, time and order, where times are not exact: the
-// first life whose end was not seen and that had begun. Where ends are not reported it is the first
-// one of which not all events of the kind were seen, or else the last one.
+// first life whose end was not seen and that had begun. Where its end need not be reported it is
+// the first one of which not all events of the kind were seen, or else the last one.
 func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
 	over := make(map[*truth.Life]bool) // its end was seen
 	foreign := make(map[uint32]uint64) // when others have taken a pid
-	find := func(pid uint32, t uint64, what engine.Events) (now, last *truth.Life) {
+	find := func(pid uint32, t uint64, s *Seen) (now, last *truth.Life) {
 		full := true
 
 		for _, l := range lives[pid] {
@@ -78,8 +78,8 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 			case from > t:
 			case over[l], to < t:
 				last = l
-			case now == nil || full && !w.reported(engine.KindExit):
-				now, full = l, allSeen(l, a.of[l], what)
+			case now == nil || full && w.endsUnseen(now):
+				now, full = l, allSeen(l, a.of[l], s.Events) || w.differs(l, s)
 			}
 		}
 		return now, last
@@ -90,7 +90,7 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 			continue
 		}
 		pid := s.Process.PID
-		at, last := find(pid, s.Time, s.Events)
+		at, last := find(pid, s.Time, s)
 		if taken := foreign[pid]; taken != 0 && (at == nil || at.Born() < taken) {
 			at, last = nil, nil // until the next life begins
 		}
@@ -107,7 +107,7 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 			a.of[last] = append(a.of[last], s) // after its end
 		case fork:
 			foreign[pid] = s.Time
-			if parent, _ := find(s.Process.PPID, s.Time, 0); parent != nil && s.Process.Known.Has(engine.FieldPPID) {
+			if parent, _ := find(s.Process.PPID, s.Time, new(Seen)); parent != nil && s.Process.Known.Has(engine.FieldPPID) {
 				a.stray = append(a.stray, stray{s, parent})
 			}
 		case last == nil || !w.reported(engine.KindFork): // the pid may be another's
@@ -118,6 +118,18 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 		}
 	}
 	return a
+}
+
+// endsUnseen reports whether the end of a life need not be reported.
+func (w *Witness) endsUnseen(l *truth.Life) bool {
+	return !w.reported(engine.KindExit) || w.optional(l.Events[len(l.Events)-1])
+}
+
+// differs reports whether an event has another start time than a life, or another status.
+func (w *Witness) differs(l *truth.Life, s *Seen) bool {
+	p := s.Process
+	return p != nil && (p.Known.Has(engine.FieldStart) && l.Events[0].Kind == engine.KindFork && !w.startedAt(l, p.Start, max(p.StartUnit, 1)) ||
+		s.Events.Has(engine.EventExit) && p.Known.Has(engine.FieldExit) && p.Task.Exit.WaitStatus != l.Events[len(l.Events)-1].Status)
 }
 
 // until returns when an event of a life may come at the latest.

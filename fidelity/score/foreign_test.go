@@ -179,6 +179,32 @@ func TestClock(t *testing.T) {
 	if s := Lives(delayed(20), lives(t, r...)); s.All().Wrong != 0 || s.Truth-s.Seen != 1 {
 		t.Errorf("of two execs one is told: %s %q", s, s.Findings)
 	}
+	// The first of three is lost, and the last one is like it.
+	r = slices.Insert(r, 4, truth.Record{Op: truth.Exec, PID: 9, Earliest: 152, Latest: 154, Own: true})
+	r[4].State = r[6].State
+	w = delayed(5)
+	i := slices.IndexFunc(w.Single, func(s Seen) bool { return s.Events.Has(engine.EventExec) })
+	first := w.Single[i]
+	first.Process = first.Process.Clone()
+	first.Process.Comm, first.Time = "first", first.Time-8
+	w.Single = slices.Insert(w.Single, i, first)
+	if s := Lives(w, lives(t, r...)); s.Inversions != 0 || s.Truth-s.Seen != 1 {
+		t.Errorf("of three execs two are told: %s %q", s, s.Findings)
+	}
+	// The end of the process before with the pid, by a signal, need not be told.
+	w = delayed(15)
+	for _, k := range []engine.Kind{engine.KindFork, engine.KindExit} {
+		w.Table.Kinds[k].Partial = k.Events()
+	}
+	w.Clock.Late, w.Single = 100, w.Single[1:] // nor the birth
+	r = []truth.Record{{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110, Parent: 3}, {Op: truth.Exit, PID: 9, Earliest: 111, Latest: 113, Status: 9}}
+	for _, next := range records() {
+		next.Earliest, next.Latest = next.Earliest+15, next.Latest+15
+		r = append(r, next)
+	}
+	if s := Lives(w, lives(t, r...)); s.Phantoms != 0 || s.Truth != s.Seen || s.Fields[engine.FieldExit].Wrong != 0 {
+		t.Errorf("a pid that is used again: %s %q", s, s.Findings)
+	}
 	if Clock("ebpf") != nil || Clock("audit") == nil {
 		t.Error("another backend has the clock")
 	}

@@ -132,11 +132,15 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 	}
 	left := seen
 	if j.w.Clock != nil {
+		// Some can be missing, and the others are in order.
+		next := func(e *truth.Event) bool {
+			return !slices.ContainsFunc(l.Events[slices.Index(l.Events, e)+1:], func(o *truth.Event) bool { return o.Kind == k && found[o] })
+		}
 		switch k {
-		case engine.KindIDChange: // of which some are left out
-			left = match(left, func(s *Seen, e *truth.Event) bool { return j.tells(s, e, changed(s.ID)) })
-		case engine.KindExec: // of which some can be lost
-			left = match(left, func(s *Seen, e *truth.Event) bool { return j.tells(s, e, ofImage) })
+		case engine.KindIDChange:
+			left = match(left, func(s *Seen, e *truth.Event) bool { return next(e) && j.tells(s, e, changed(s.ID)) })
+		case engine.KindExec:
+			left = match(left, func(s *Seen, e *truth.Event) bool { return next(e) && j.tells(s, e, ofImage) })
 		}
 	}
 	left = match(left, func(*Seen, *truth.Event) bool { return true })
