@@ -15,15 +15,17 @@ func (s *Source) conclude(force bool) {
 	from, lost := s.last, uint64(0)
 	for len(s.queue.events) > 0 && s.to.Room() > 0 && (force || s.socket.empty >= s.queue.events[0].at+s.hold) {
 		missing := s.queue.hole()
-		e := s.queue.first(s.latest)
-		s.loss.pending = s.loss.pending && e.received <= s.loss.dropped
 		if missing > 0 {
 			s.loss.at = s.now()
 		}
-		if e.state == partial || e.pending() && !s.report(e) {
-			missing++
+		if s.queue.events[0].state != concluded {
+			e := s.queue.first(s.latest)
+			s.loss.pending = s.loss.pending && e.received <= s.loss.dropped
+			if e.state == partial || e.pending() && !s.report(e) {
+				missing++
+			}
+			s.drop(e)
 		}
-		s.drop(e)
 		s.queue.trim()
 		lost += missing
 	}

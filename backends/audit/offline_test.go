@@ -495,6 +495,20 @@ func TestHoles(t *testing.T) {
 	}
 }
 
+// A number that is missing is counted also where a birth has been reported before it.
+func TestHoleBeforeBirth(t *testing.T) {
+	s, evs := offline(t)
+	d, at := feed{s: s}, s.now()
+	child := sleeper(t)
+	d.call(at, auditrecord.SetSID, child, os.Getpid(), int64(child), 0)
+	d.serial++
+	d.call(at, auditrecord.Clone, os.Getpid(), 1, int64(child), uint64(unix.SIGCHLD))
+	d.end()
+	if st, _ := s.Stats(); st.LostTotal() != 1 || len(evs.Of(child, engine.KindFork)) != 1 || len(*evs) != 3 || len(s.queue.events) != 0 {
+		t.Errorf("%d lost, %d events", st.LostTotal(), len(*evs))
+	}
+}
+
 // What has come is held until what comes before it can have come.
 func TestHold(t *testing.T) {
 	s, evs := offline(t)

@@ -7,7 +7,7 @@ import "slices"
 type queue struct {
 	events []*event
 	free   []*event
-	next   uint32 // the number after the latest event that left; valid if begun
+	next   uint32 // the number of the next event to leave; valid if begun
 	begun  bool
 }
 
@@ -34,12 +34,13 @@ func (q *queue) get(serial uint32) (e *event, isNew bool) {
 	return e, true
 }
 
-// hole returns how many numbers are missing before the first event, and skips them.
+// hole returns how many numbers are missing before the front event, and skips them.
 func (q *queue) hole() (n uint64) {
-	if head := q.events[0].serial; q.begun {
-		n = uint64(head - q.next)
-		q.next = head
+	front := q.events[0].serial
+	if q.begun {
+		n = uint64(front - q.next)
 	}
+	q.begun, q.next = true, front
 	return n
 }
 
@@ -49,12 +50,11 @@ func (q *queue) hasHoles() bool {
 	return n > 0 && int(q.events[n-1].serial-q.events[0].serial) != n-1
 }
 
-// trim lets the concluded events at the front leave.
+// trim lets the concluded events at the front leave, up to a hole.
 func (q *queue) trim() {
-	for len(q.events) > 0 && q.events[0].state == concluded {
-		e := q.events[0]
-		q.begun, q.next = true, e.serial+1
-		q.events, q.free = q.events[1:], append(q.free, e)
+	for len(q.events) > 0 && q.events[0].state == concluded && q.events[0].serial == q.next {
+		q.next++
+		q.events, q.free = q.events[1:], append(q.free, q.events[0])
 	}
 }
 
