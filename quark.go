@@ -550,7 +550,11 @@ func (q *Queue) Stats() (Stats, error) {
 	if q.closed {
 		return Stats{}, os.ErrClosed
 	}
-	return q.engine.Stats()
+	s, err := q.engine.Stats()
+	if err == nil && q.proc != nil {
+		s.Source.Blocked += q.proc.Blocked()
+	}
+	return s, err
 }
 
 // Clock converts the times of events and processes to wall time. It follows suspends and changes of

@@ -84,6 +84,9 @@ type Proc interface {
 	// Cgroups returns the paths of a process in all cgroup hierarchies.
 	Cgroups(pid uint32, start uint64) (map[string]string, error)
 
+	// Blocked returns how many processes could not be read in time, see [engine.SourceStats].
+	Blocked() uint64
+
 	// Close closes /proc.
 	Close() error
 }

@@ -113,6 +113,9 @@ func (r *RawEvent) enlarge(n int) {
 // Set copies b into field f and marks f as known.
 func (r *RawEvent) Set(f Field, b []byte) { copy(r.Grow(f, len(b)), b) }
 
+// Detach gives r storage of its own, which a copy of r does not share.
+func (r *RawEvent) Detach() { r.data = append(make([]byte, 0, max(minData, len(r.data))), r.data...) }
+
 // Bytes returns the value of field f, which is nil when f is unknown. It is not to be written to.
 func (r *RawEvent) Bytes(f Field) []byte {
 	s := r.vars[varOf(f)]

@@ -65,6 +65,9 @@ type SourceStats struct {
 	// Unread is how many events lack what /proc has because they could not wait until it was
 	// read, as they filled half of the sink. Those of an orderly end are not counted.
 	Unread uint64
+	// Blocked is how many processes could not be read from /proc in time, as their address
+	// space was locked: their arguments and environment are unknown.
+	Blocked uint64
 }
 
 // LostTotal is the sum over all causes.

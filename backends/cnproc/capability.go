@@ -169,6 +169,9 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	st.Lost[engine.LossSocketFull] = s.loss.total()
 	st.Lost[engine.LossDecode] = s.decode
 	st.Unread = s.unread
+	if s.proc != nil {
+		st.Blocked = s.proc.Blocked()
+	}
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
 }

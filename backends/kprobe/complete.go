@@ -34,6 +34,14 @@ func (c *completer) close() error {
 	return c.reader.Close()
 }
 
+// blocked returns how many processes could not be read in time.
+func (c *completer) blocked() uint64 {
+	if c == nil {
+		return 0
+	}
+	return c.reader.Blocked()
+}
+
 // complete replaces the cut fields of ev. They are carried then, as the process may have changed
 // them before they were read. size is the length of the arguments in the process.
 func (c *completer) complete(ev *engine.RawEvent, size uint64) {

@@ -35,6 +35,9 @@ func lossLine(s *quark.Stats) string {
 	if n := s.Source.Unread; n > 0 {
 		fmt.Fprintf(&b, "not read from /proc: %d events, which could not wait\n", n)
 	}
+	if n := s.Source.Blocked; n > 0 {
+		fmt.Fprintf(&b, "blocked: %d processes, whose address space was locked: their arguments are unknown\n", n)
+	}
 	return b.String()
 }
 
@@ -88,6 +91,7 @@ type statsRecord struct {
 	LostBy             map[string]uint64 `json:"lost_by"`
 	LostIsLowerBound   bool              `json:"lost_is_lower_bound"`
 	Unread             uint64            `json:"unread"`
+	Blocked            uint64            `json:"blocked"`
 }
 
 func newStatsRecord(s *quark.Stats) *statsRecord {
@@ -95,7 +99,7 @@ func newStatsRecord(s *quark.Stats) *statsRecord {
 		Time: time.Now().UTC(), Backend: s.Backend, Types: s.Types, Insertions: s.Insertions, Removals: s.Removals,
 		Aggregations: s.Aggregations, NonAggregations: s.NonAggregations, GarbageCollections: s.GarbageCollections,
 		Late: s.Late, Filtered: s.Filtered, Unsure: s.Unsure, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
-		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound, Unread: s.Source.Unread,
+		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound, Unread: s.Source.Unread, Blocked: s.Source.Blocked,
 	}
 	for l := range quark.Loss(quark.NumLosses) {
 		r.LostBy[l.String()] = s.Source.Lost[l]

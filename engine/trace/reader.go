@@ -162,7 +162,7 @@ func (t *Reader) readStats() error {
 	}
 	s.Bound = t.cursor.uint() != 0
 	if len(t.cursor.b) > 0 { // else it is 0
-		s.Unread = t.cursor.uint()
+		s.Unread, s.Blocked = t.cursor.uint(), t.cursor.uint()
 	}
 	t.stats = s
 	return t.cursor.err()

@@ -181,8 +181,8 @@ func (w *Writer) flush() {
 		bound = 1
 	}
 	b = binary.AppendUvarint(b, bound)
-	if stats.Unread != 0 {
-		b = binary.AppendUvarint(b, stats.Unread)
+	if stats.Unread|stats.Blocked != 0 {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, stats.Unread), stats.Blocked)
 	}
 	w.writeBlock(b)
 	w.block, w.inBlock = b[:0], 0

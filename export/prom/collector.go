@@ -93,6 +93,8 @@ var figures = []struct {
 		}},
 	{desc("quark_unread_events_total", "Events that could not wait until /proc was read."), prometheus.CounterValue,
 		func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.Unread) }},
+	{desc("quark_blocked_processes_total", "Processes that could not be read from /proc in time, as their address space was locked."),
+		prometheus.CounterValue, func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.Blocked) }},
 	{desc("quark_buffered_events", "Raw events that wait in the buffer."), prometheus.GaugeValue,
 		func(s *quark.Stats, _ *Options) float64 { return float64(s.Buffered) }},
 	{desc("quark_buffer_capacity_events", "Raw events that the buffer takes."), prometheus.GaugeValue,

@@ -13,7 +13,7 @@ const suffixDeleted = " (deleted)"
 func deleted(path []byte) bool { return bytes.HasSuffix(path, []byte(suffixDeleted)) }
 
 // readExe reads the link exe of dir and what stat(2) says of its file, as far as they are wanted.
-func (r *Reader) readExe(dir int, want engine.Fields, ev *engine.RawEvent) {
+func (r *reader) readExe(dir int, want engine.Fields, ev *engine.RawEvent) {
 	n := 0
 	if want.Has(engine.FieldFilename) {
 		n = r.readLink(dir, pathExe)
@@ -33,7 +33,7 @@ func (r *Reader) readExe(dir int, want engine.Fields, ev *engine.RawEvent) {
 }
 
 // readCwd reads the link cwd of dir.
-func (r *Reader) readCwd(dir int, ev *engine.RawEvent) {
+func (r *reader) readCwd(dir int, ev *engine.RawEvent) {
 	n := r.readLink(dir, pathCwd)
 	if n == 0 {
 		return
@@ -44,7 +44,7 @@ func (r *Reader) readCwd(dir int, ev *engine.RawEvent) {
 }
 
 // readLink reads a link into r.buf and returns its length, 0 if it can't be read.
-func (r *Reader) readLink(dir int, linkNUL []byte) int {
+func (r *reader) readLink(dir int, linkNUL []byte) int {
 	// The kernel assembles the path in one page, and refuses a longer one with ENAMETOOLONG: a
 	// path is never cut.
 	n, errno := readlinkat(dir, linkNUL, r.buf[:maxLink])
@@ -56,7 +56,7 @@ func (r *Reader) readLink(dir int, linkNUL []byte) int {
 
 // setPath sets field f of ev to the path of n bytes in r.buf, which a link of dir that leads to at
 // had a moment ago.
-func (r *Reader) setPath(dir, n int, at place, f engine.Field, ev *engine.RawEvent) {
+func (r *reader) setPath(dir, n int, at place, f engine.Field, ev *engine.RawEvent) {
 	if n == 0 {
 		return
 	}
@@ -90,7 +90,7 @@ func (r *Reader) setPath(dir, n int, at place, f engine.Field, ev *engine.RawEve
 }
 
 // readRoot reads where the root directory of the process of dir is.
-func (r *Reader) readRoot(dir int) {
+func (r *reader) readRoot(dir int) {
 	r.root = r.rootBuf[:0]
 	at, errno := placeOf(dir, pathRoot)
 	own := r.ownRoot
@@ -115,7 +115,7 @@ func (r *Reader) readRoot(dir int) {
 // of reach from there: a path of it can begin at either of the two. In another mount namespace all
 // paths begin at its own. A process that has given up its root reads those of its first one, into
 // which its new one should not be put.
-func (r *Reader) outside(dir int, own place) bool {
+func (r *reader) outside(dir int, own place) bool {
 	if r.rootAt == own || r.rootAt == r.firstRoot {
 		return false
 	}
@@ -126,7 +126,7 @@ func (r *Reader) outside(dir int, own place) bool {
 
 // rootIsSame reports whether the process of dir still has the root directory that readRoot found. A
 // path read meanwhile is of that root only then: a process can change its root and its directory.
-func (r *Reader) rootIsSame(dir int) bool {
+func (r *reader) rootIsSame(dir int) bool {
 	at, errno := placeOf(dir, pathRoot)
 	return errno == 0 && at == r.rootAt
 }
@@ -134,7 +134,7 @@ func (r *Reader) rootIsSame(dir int) bool {
 // fromRoot makes the path of n bytes in r.buf, which begins at this process's root directory, begin
 // at that of the process being read, as the kernel's events have it. It returns the length of the
 // path, 0 if it does not go through that root.
-func (r *Reader) fromRoot(n int) int {
+func (r *reader) fromRoot(n int) int {
 	switch string(r.root) {
 	case "":
 		return 0
@@ -168,7 +168,7 @@ const (
 
 // judge says what the end of the path of n bytes in r.buf means. The kernel appends the
 // same words to the path of a file that has been removed.
-func (r *Reader) judge(dir int, link place, f engine.Field, n int) ending {
+func (r *reader) judge(dir int, link place, f engine.Field, n int) ending {
 	if bytes.HasPrefix(r.buf[:n], []byte(prefixMemfd)) && r.memfds != 0 && link.device == r.memfds {
 		return inMemory
 	}

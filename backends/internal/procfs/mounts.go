@@ -69,13 +69,13 @@ func placeIn(st *unix.Statx_t) place {
 // A process that leaves its mount namespace keeps its executable, whose path is of the EXEC: if the
 // process has no root of its own, the link exe may also lead to a mount of the first process's
 // namespace.
-func (r *Reader) attached(dir int, id uint64, f engine.Field) bool {
+func (r *reader) attached(dir int, id uint64, f engine.Field) bool {
 	return id == r.rootAt.mount || r.own.has(id, r.dirs) && r.own.has(r.rootAt.mount, r.dirs) || r.mounted(dir, pathMountinfo, id) ||
 		f == engine.FieldFilename && string(r.root) == "/" && r.mounted(r.proc, pathFirstMountinfo, id)
 }
 
 // mounted reports whether a mountinfo file has a mount.
-func (r *Reader) mounted(dir int, pathNUL []byte, id uint64) (found bool) {
+func (r *reader) mounted(dir int, pathNUL []byte, id uint64) (found bool) {
 	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
 		return false

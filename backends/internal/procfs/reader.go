@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 )
@@ -82,8 +81,9 @@ func (s Status) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 // thread keeps.
 func (s Status) Over() bool { return s.Zombie() && s.Threads <= 1 }
 
-// Reader reads processes from /proc. It is not safe for concurrent use.
-type Reader struct {
+// reader reads processes from /proc. Each read of a process can wait for as long as that process
+// likes, see [Reader].
+type reader struct {
 	// Sparing is set if Read leaves out what costs much and rarely differs. It reads the login
 	// of session leaders only, as a login makes a session too; and the user, cgroup and time
 	// namespace where one of the others is not that of the first process. Scan reads all.
@@ -103,6 +103,9 @@ type Reader struct {
 	firstRoot place
 	firstNS   engine.Namespaces // without those that are read sparingly
 	own       mounts
+
+	// withoutMemory is set if the memory of the process is not to be read.
+	withoutMemory bool
 
 	// environ sets the environment, of which the end may be cut off; nil if it is not read.
 	environ func(ev *engine.RawEvent, all []byte, cut bool)
@@ -124,7 +127,8 @@ func Open() (*Reader, error) {
 		return nil, errors.New("open /proc: it is no proc file system, mount one there")
 	}
 	first, _ := placeOf(fd, pathOwnRoot)
-	r := (&Reader{proc: fd, memfds: memfdDevice(), firstRoot: first}).another()
+	base := (&reader{proc: fd, memfds: memfdDevice(), firstRoot: first}).another()
+	r := &Reader{reader: base, blocked: &blocked{extents: make(map[uint32]extent)}, deadline: readDeadline}
 	if n, errno := readlinkat(fd, []byte("self\x00"), r.buf); errno != 0 || string(r.buf[:n]) != strconv.Itoa(os.Getpid()) {
 		r.Close()
 		return nil, errors.New("open /proc: it is mounted for another pid namespace, mount this one's there")
@@ -150,28 +154,9 @@ func Open() (*Reader, error) {
 	return r, nil
 }
 
-// OpenFor returns what Open does, which reads the variables that are asked for.
-func OpenFor(environ *source.Environ) (*Reader, error) {
-	variables, err := environ.Compile()
-	if err != nil {
-		return nil, err
-	}
-	r, err := Open()
-	if err == nil && variables != nil {
-		r.ReadEnviron(variables.Set)
-	}
-	return r, err
-}
-
-// ReadEnviron makes Read read the environment, too: set sets it. The end of all may be cut off.
-func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)) {
-	r.environ = set
-	r.hidden &^= engine.FieldEnviron.Set()
-}
-
 // another returns a Reader of the same /proc, with buffers and a descriptor r.own.fd of its own.
-func (r *Reader) another() *Reader {
-	another := &Reader{proc: r.proc, memfds: r.memfds, hidden: r.hidden, firstRoot: r.firstRoot, environ: r.environ,
+func (r *reader) another() *reader {
+	another := &reader{proc: r.proc, memfds: r.memfds, hidden: r.hidden, firstRoot: r.firstRoot, ownRoot: r.ownRoot, environ: r.environ,
 		buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10), rootBuf: make([]byte, maxLink)}
 	fd, errno := openat(r.proc, pathOwnMountinfo, unix.O_RDONLY)
 	if errno != 0 {
@@ -183,39 +168,17 @@ func (r *Reader) another() *Reader {
 
 // Readable returns the fields that r can fill in: [Readable] without those of which /proc
 // shows something else to this process than the kernel reports.
-func (r *Reader) Readable() engine.Fields { return Readable &^ r.hidden }
-
-// Close closes the descriptor of /proc.
-func (r *Reader) Close() error {
-	if r.proc < 0 {
-		return os.ErrClosed
-	}
-	fd := r.proc
-	r.proc = -1
-	unix.Close(r.own.fd)
-	return unix.Close(fd)
-}
+func (r *reader) Readable() engine.Fields { return Readable &^ r.hidden }
 
 // name returns a pid in decimal and suffix, with a final NUL.
-func (r *Reader) name(pid uint32, suffix string) []byte {
+func (r *reader) name(pid uint32, suffix string) []byte {
 	b := strconv.AppendUint(r.path[:0], uint64(pid), 10)
 	b = append(b, suffix...)
 	return append(b, 0)
 }
 
-// Read fills in the fields want of process pid that can be read, and returns what else it saw.
-// Other fields of ev stay as they are. The error is ErrVanished if nothing could be read.
-//
-// The fields of [Replaced] must be of one image. An execve first replaces the memory, and with it
-// the link to the executable, then sets comm and credentials, and then the arguments; until then
-// the command line is empty and Status.Memory is 0. So stat, which has the comm, is read first and
-// again last. If the memory is the same, no execve was under way and none was completed in between,
-// and who has no command line hides it; else the fields are unknown. The kernel writes comm into
-// stat before it looks at the memory, so that it can be of before an execve, and the memory of
-// after: then comm is another one at the end, and is unknown. If the memory is not shown, only the
-// command line tells; if the process has ended, see Status.Ended. The image may still be that of an
-// execve which is about to be reported. State, ForkNoExec and Memory are as of the end of the read.
-func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+// readProcess reads a process, see [Reader.Read].
+func (r *reader) readProcess(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	want &^= r.hidden
 	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
 	if errno != 0 {
@@ -263,7 +226,7 @@ var namespaces = [...]struct {
 	{engine.FieldTimeNS, []byte("ns/time\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.Time }},
 }
 
-func (r *Reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	// Its text is made anew by each read, so that it need not be opened again.
 	stat, errno := openat(dir, pathStat, unix.O_RDONLY)
 	if errno != 0 {
@@ -275,27 +238,39 @@ func (r *Reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 		return Status{}, err
 	}
 	t := &ev.Task
+	// The task that has the image: the leader, or a thread if the leader has ended before it.
+	image, imageStat, first := dir, stat, st
 	switch {
 	case st.Kthread:
 		// It has no image: its executable and its command line read as empty.
 		want &^= 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable | 1<<engine.FieldEnviron
 	case st.Zombie():
-		want &^= gone // comm outlives the image
+		thread := -1
+		if st.Threads > 1 && want&Image != 0 {
+			thread, imageStat, first = r.openThread(pid)
+		}
+		if thread < 0 {
+			want, imageStat, first = want&^gone, stat, st // comm outlives the image
+			break
+		}
+		defer closeFD(thread)
+		defer closeFD(imageStat)
+		image, want = thread, want&^(gone&^Image)
 	}
 	if want&paths != 0 {
-		r.readRoot(dir)
+		r.readRoot(image)
 	}
 	if want.Has(engine.FieldFilename) || want.Has(engine.FieldExecutable) {
-		r.readExe(dir, want, ev)
+		r.readExe(image, want, ev)
 	}
-	noCmdline := want.Has(engine.FieldCmdline) && !r.readCmdline(dir, pathCmdline, ev)
-	if want.Has(engine.FieldEnviron) {
-		r.readEnviron(dir, pathEnviron, st.Memory != 0, ev)
+	noCmdline := r.withoutMemory || want.Has(engine.FieldCmdline) && !r.readCmdline(image, pathCmdline, ev)
+	if want.Has(engine.FieldEnviron) && !r.withoutMemory {
+		r.readEnviron(image, pathEnviron, first.Memory != 0, ev)
 	}
 	if want.Has(engine.FieldCwd) {
 		r.readCwd(dir, ev)
 	}
-	if want&t.Known&paths != 0 && !r.rootIsSame(dir) {
+	if want&t.Known&paths != 0 && !r.rootIsSame(image) {
 		t.Known &^= want & paths
 	}
 	if want&engine.FieldsNS != 0 {
@@ -321,29 +296,53 @@ func (r *Reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 		}
 	}
 	if want&Replaced != 0 && !st.Kthread {
-		again, err := r.readStat(dir, stat, 0, ev)
-		// A thread can execute in the place of a leader that has ended.
-		st.Ended = err != nil || again.Zombie() && (!st.Zombie() || st.Threads > 1)
-		if err == nil && !again.Zombie() && again.Memory != st.Memory {
+		again, err := r.readStat(image, imageStat, 0, ev)
+		// A thread can execute in the place of a leader that has ended: then the thread that
+		// was read is gone.
+		st.Ended = err != nil || again.Zombie() && (!first.Zombie() || st.Threads > 1)
+		if err == nil && !again.Zombie() && again.Memory != first.Memory {
 			t.Known &^= want & Replaced
 		}
-		if err == nil && again.comm != st.comm {
+		if err == nil && again.comm != first.comm {
 			t.Known &^= want & (1 << engine.FieldComm)
 		}
-		if noCmdline && (st.Memory == 0 || again.Memory != st.Memory) {
+		if noCmdline && (first.Memory == 0 || again.Memory != first.Memory) {
 			t.Known &^= want & Image
 		}
-		st.ForkNoExec, st.Memory = err == nil && again.ForkNoExec, again.Memory
-		if err == nil {
-			st.State = again.State
+		st.Memory = again.Memory
+		if image == dir {
+			st.ForkNoExec = err == nil && again.ForkNoExec
+			if err == nil {
+				st.State = again.State
+			}
 		}
 	}
 	return st, nil
 }
 
-// Cgroups returns the paths of process pid, which started at that time, in all cgroup hierarchies,
-// as [proctext.ParseCgroups] returns them.
-func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
+// openThread opens a thread of process pid that has not ended, and its stat. The descriptors are -1 if
+// there is none.
+func (r *reader) openThread(pid uint32) (dir, stat int, st Status) {
+	for _, tid := range r.Tasks(pid) {
+		b := r.name(pid, "/task/")
+		b = append(strconv.AppendUint(b[:len(b)-1], uint64(tid), 10), 0)
+		dir, errno := openat(r.proc, b, unix.O_PATH|unix.O_DIRECTORY)
+		if errno != 0 {
+			continue
+		}
+		stat, errno := openat(dir, pathStat, unix.O_RDONLY)
+		if errno == 0 {
+			if st, err := r.readStat(dir, stat, 0, new(engine.RawEvent)); err == nil && !st.Zombie() {
+				return dir, stat, st
+			}
+			closeFD(stat)
+		}
+		closeFD(dir)
+	}
+	return -1, -1, Status{}
+}
+
+func (r *reader) cgroups(pid uint32, start uint64) (map[string]string, error) {
 	if r.hidden.Has(engine.FieldCgroup) {
 		return nil, fmt.Errorf("%w: this process is in a cgroup namespace of its own, in which /proc shows other paths than the host's",
 			errors.ErrUnsupported)
@@ -367,7 +366,7 @@ func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
 }
 
 // readStat reads the file stat of dir and sets the fields of want that it has in ev.
-func (r *Reader) readStat(dir, stat int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+func (r *reader) readStat(dir, stat int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	n, errno := pread(stat, r.buf, 0)
 	if errno != 0 || n == 0 {
 		return Status{}, ErrVanished
@@ -388,8 +387,11 @@ func (r *Reader) readStat(dir, stat int, want engine.Fields, ev *engine.RawEvent
 }
 
 // random returns a random number that an execve puts on the stack of each image.
-func (r *Reader) random(dir int) (n uint64, ok bool) {
+func (r *reader) random(dir int) (n uint64, ok bool) {
 	const atRandom = 25 // linux/auxvec.h
+	if r.withoutMemory {
+		return 0, false
+	}
 	auxv, _ := r.readFile(dir, pathAuxv)
 	for ; len(auxv) >= 16; auxv = auxv[16:] {
 		if binary.NativeEndian.Uint64(auxv) != atRandom {
@@ -426,7 +428,7 @@ func status(s *proctext.Stat) Status {
 }
 
 // setStat sets the fields of want that stat has in ev.
-func (r *Reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEvent) {
+func (r *reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEvent) {
 	t := &ev.Task
 	if want.Has(engine.FieldStart) {
 		t.Start, t.StartUnit = s.Start, engine.ProcStartUnit
@@ -457,16 +459,16 @@ func (r *Reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 
 // readFile reads a whole file of dir, for which the kernel does not wait. The bytes are valid until
 // the next read.
-func (r *Reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
+func (r *reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
 	return r.readWhole(dir, pathNUL, pread)
 }
 
 // readCgroup reads the cgroups, for which the kernel can wait for a change of cgroups.
-func (r *Reader) readCgroup(dir int) ([]byte, bool) {
+func (r *reader) readCgroup(dir int) ([]byte, bool) {
 	return r.readWhole(dir, pathCgroup, func(fd int, buf []byte, _ int) (int, unix.Errno) { return read(fd, buf) })
 }
 
-func (r *Reader) readWhole(dir int, pathNUL []byte, get func(fd int, buf []byte, offset int) (int, unix.Errno)) ([]byte, bool) {
+func (r *reader) readWhole(dir int, pathNUL []byte, get func(fd int, buf []byte, offset int) (int, unix.Errno)) ([]byte, bool) {
 	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
 		return nil, false
@@ -497,7 +499,7 @@ const maxFile = 4 << 20
 // readCmdline reports whether there was a command line. There is none while the image is being
 // replaced (execve replaces the memory before it fills in the arguments), or if the process has
 // hidden it.
-func (r *Reader) readCmdline(dir int, pathNUL []byte, ev *engine.RawEvent) bool {
+func (r *reader) readCmdline(dir int, pathNUL []byte, ev *engine.RawEvent) bool {
 	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
 		return false
@@ -517,7 +519,7 @@ func (r *Reader) readCmdline(dir int, pathNUL []byte, ev *engine.RawEvent) bool 
 
 // readEnviron reads the environment. An empty one is known only of a process that has its image:
 // there is none before.
-func (r *Reader) readEnviron(dir int, pathNUL []byte, complete bool, ev *engine.RawEvent) {
+func (r *reader) readEnviron(dir int, pathNUL []byte, complete bool, ev *engine.RawEvent) {
 	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
 		return
@@ -529,7 +531,7 @@ func (r *Reader) readEnviron(dir int, pathNUL []byte, complete bool, ev *engine.
 	}
 }
 
-func (r *Reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
+func (r *reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
 	for i := range namespaces {
 		ns := &namespaces[i]
 		if want.Has(ns.field) && !(r.Sparing && sparingly.Has(ns.field) && r.inFirst(t)) {
@@ -542,12 +544,12 @@ func (r *Reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
 const sparingly = engine.Fields(1<<engine.FieldUserNS | 1<<engine.FieldCgroupNS | 1<<engine.FieldTimeNS)
 
 // inFirst reports whether the namespaces that have been read are those of the first process.
-func (r *Reader) inFirst(t *engine.Task) bool {
+func (r *reader) inFirst(t *engine.Task) bool {
 	ns := engine.Namespaces{UTS: t.NS.UTS, IPC: t.NS.IPC, Mnt: t.NS.Mnt, Net: t.NS.Net}
 	return ns == r.firstNS || t.Known&engine.FieldsNS == 0
 }
 
-func (r *Reader) readNamespace(dir int, path []byte, f engine.Field, to *uint32, t *engine.Task) {
+func (r *reader) readNamespace(dir int, path []byte, f engine.Field, to *uint32, t *engine.Task) {
 	n, errno := readlinkat(dir, path, r.buf)
 	if errno != 0 {
 		return
@@ -560,7 +562,7 @@ func (r *Reader) readNamespace(dir int, path []byte, f engine.Field, to *uint32,
 
 // readLogin reads the login. A process sets its uid and its session together, and both are unset or
 // neither is: so the session is read only if the uid is set, and the uid again after it.
-func (r *Reader) readLogin(dir int, t *engine.Task) {
+func (r *reader) readLogin(dir int, t *engine.Task) {
 	fd, errno := openat(dir, pathLoginUID, unix.O_RDONLY)
 	if errno != 0 {
 		return
@@ -586,7 +588,7 @@ func (r *Reader) readLogin(dir int, t *engine.Task) {
 }
 
 // number reads the number that a file has now.
-func (r *Reader) number(fd int) (uint32, bool) {
+func (r *reader) number(fd int) (uint32, bool) {
 	n, errno := pread(fd, r.buf, 0)
 	if errno != 0 {
 		return 0, false

@@ -516,7 +516,7 @@ func TestEndedWhileRead(t *testing.T) {
 		t.Skip(err)
 	}
 	unix.Close(r.proc)
-	r.proc = procOf(t, string(text))
+	r.proc, r.deadline = procOf(t, string(text)), time.Minute
 	dir := fmt.Sprintf("/proc/self/fd/%d/1", r.proc)
 	for file, next := range map[string]string{"vanished": "", "zombie": "1 (y) Z 0" + strings.Repeat(" 0", 60)} {
 		for name, b := range map[string][]byte{"stat": text, "next": []byte(next)} {
@@ -551,6 +551,7 @@ func TestEndedWhileRead(t *testing.T) {
 func TestKindOfZombie(t *testing.T) {
 	r := open(t)
 	for threads, want := range map[string]engine.Kind{"1": engine.KindExit, "2": 0} {
+		r.end()
 		unix.Close(r.proc)
 		r.proc = procOf(t, "1 (y) Z 0"+strings.Repeat(" 0", 15)+" "+threads+strings.Repeat(" 0", 40))
 		var ev engine.RawEvent

@@ -7,12 +7,11 @@ import (
 )
 
 // The wrappers of package unix copy every path into a new string with a final NUL. These take paths
-// that have one, and allocate nothing. Those that never wait for a process or a file system do not
-// tell Go's scheduler, whose monitor thread would wake up for it, and then every 20 microseconds.
+// that have one, and allocate nothing.
 
 func openat(dir int, pathNUL []byte, flags int) (int, unix.Errno) {
 	for {
-		fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
 			uintptr(flags|unix.O_CLOEXEC), 0, 0, 0)
 		if errno != unix.EINTR {
 			return int(fd), errno
@@ -21,12 +20,11 @@ func openat(dir int, pathNUL []byte, flags int) (int, unix.Errno) {
 }
 
 func readlinkat(dir int, pathNUL, buf []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
+	n, _, errno := unix.Syscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
 	return int(n), errno
 }
 
-// read may wait: for the memory of a process, or a lock.
 func read(fd int, buf []byte) (int, unix.Errno) {
 	for {
 		n, _, errno := unix.Syscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)))
@@ -39,7 +37,7 @@ func read(fd int, buf []byte) (int, unix.Errno) {
 // pread reads from an offset of a file whose text the kernel has at hand.
 func pread(fd int, buf []byte, offset int) (int, unix.Errno) {
 	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(offset), 0, 0)
+		n, _, errno := unix.Syscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(offset), 0, 0)
 		if errno != unix.EINTR {
 			return int(n), errno
 		}

@@ -1,0 +1,406 @@
+package procfs
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
+)
+
+// ErrBlocked is the error of a process that cannot be read in time.
+var ErrBlocked = errors.New("read /proc: the process keeps its memory locked")
+
+const (
+	// readDeadline is for reads that take microseconds, on a machine that is busy.
+	readDeadline = 100 * time.Millisecond
+
+	// maxBlocked bounds the threads that wait for processes. Beyond it no memory is read.
+	maxBlocked = 64
+)
+
+// Reader reads processes from /proc. It is not safe for concurrent use.
+//
+// The kernel lets who reads the memory of a process wait for its address space, which a thread of it
+// can keep locked for as long as it likes, for example with a page of a file system that hangs. From
+// Linux 6.18 on all files of a process that is about to execute such an image wait too. So a
+// goroutine reads, and the Reader waits for it for 100 ms. What was not read then is unknown, and is
+// not asked for again before the read has returned.
+type Reader struct {
+	*reader // of this goroutine: for what never waits, and to make workers of
+	*blocked
+	worker *worker // nil before the first read, and after one that missed the deadline
+	timer  *time.Timer
+
+	deadline time.Duration // of a read
+}
+
+// extent is how much of a process can be read.
+type extent int
+
+const (
+	everything    extent = iota
+	withoutMemory        // not the arguments and the environment
+	nothing
+)
+
+// blocked has the processes with reads that missed the deadline and wait still. All readers of one
+// /proc share it.
+type blocked struct {
+	total   atomic.Uint64
+	waiting atomic.Int64 // reads that have not returned
+	mu      sync.Mutex
+	extents map[uint32]extent // what can be read of a process meanwhile
+}
+
+func (b *blocked) extent(pid uint32) extent {
+	n := b.waiting.Load()
+	if n == 0 {
+		return everything
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.extents[pid]
+	switch {
+	case n >= 2*maxBlocked:
+		return nothing
+	case n >= maxBlocked:
+		return max(e, withoutMemory)
+	}
+	return e
+}
+
+// add notes that a read of a process waits, which was to get so much of it.
+func (b *blocked) add(pid uint32, e extent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.extents[pid] == everything {
+		b.total.Add(1)
+	}
+	b.waiting.Add(1)
+	b.extents[pid] = e + 1
+}
+
+// remove notes that a read of a process has returned.
+func (b *blocked) remove(pid uint32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting.Add(-1)
+	delete(b.extents, pid) // also if another waits: the next one finds out
+}
+
+// Blocked returns how many processes could not be read in time since Open.
+func (b *blocked) Blocked() uint64 { return b.total.Load() }
+
+// operation is what a worker does for a Reader.
+type operation int
+
+const (
+	opRead operation = iota
+	opCmdline
+	opStatus
+	opThreadStatus
+	opExitStatus
+	opCgroups
+)
+
+// question is what a worker is asked. Its answer is in the same worker.
+type question struct {
+	operation
+	pid, tid uint32
+	start    uint64
+	want     engine.Fields
+	sparing  bool
+	extent   extent
+}
+
+type answer struct {
+	st         Status
+	start      uint64
+	waitStatus int32
+	ok         bool
+	paths      map[string]string
+	err        error
+}
+
+// worker is a goroutine that reads. The Reader uses its members only between answer and question.
+type worker struct {
+	*reader
+	questions chan struct{}
+	answers   chan struct{}
+	late      chan struct{} // closed when the Reader does not wait any more
+	q         question
+	a         answer
+	ev        engine.RawEvent // being filled
+}
+
+func (w *worker) run(b *blocked) {
+	for range w.questions {
+		w.answer()
+		w.answers <- struct{}{}
+	}
+	select {
+	case <-w.late:
+		b.remove(w.q.pid)
+	default:
+	}
+	unix.Close(w.own.fd)
+	close(w.answers)
+}
+
+func (w *worker) answer() {
+	q, a := &w.q, &w.a
+	w.Sparing, w.withoutMemory = q.sparing, q.extent == withoutMemory
+	*a = answer{}
+	switch q.operation {
+	case opRead:
+		a.st, a.err = w.readProcess(q.pid, q.want, &w.ev)
+	case opCmdline:
+		a.ok = w.readArguments(&w.ev)
+	case opStatus:
+		a.st, a.start, a.err = w.readStatus(q.pid)
+	case opThreadStatus:
+		a.st, a.start, a.err = w.readThreadStatus(q.pid, q.tid)
+	case opExitStatus:
+		a.waitStatus, a.start, a.ok = w.readExitStatus(q.pid)
+	case opCgroups:
+		a.paths, a.err = w.cgroups(q.pid, q.start)
+	}
+}
+
+// ask lets a worker answer, with ev if there is one. It asks again without the memory of the process
+// if that cannot be read in time. The answer is valid until the next call.
+func (r *Reader) ask(q question, ev *engine.RawEvent) *answer {
+	for q.extent = r.blocked.extent(q.pid); q.extent < nothing; q.extent++ {
+		if a := r.askOnce(q, ev); a != nil {
+			return a
+		}
+	}
+	return &answer{err: ErrBlocked}
+}
+
+// askOnce returns nil if there is no answer in time. ev is as before then.
+func (r *Reader) askOnce(q question, ev *engine.RawEvent) *answer {
+	w := r.worker
+	if w == nil {
+		w = &worker{reader: r.another(), questions: make(chan struct{}), answers: make(chan struct{}, 1), late: make(chan struct{})}
+		r.worker = w
+		go w.run(r.blocked)
+	}
+	q.sparing = r.Sparing
+	w.q = q
+	if ev != nil {
+		w.ev = *ev
+	}
+	w.questions <- struct{}{}
+	if r.timer == nil {
+		r.timer = time.NewTimer(r.deadline)
+	} else {
+		r.timer.Reset(r.deadline)
+	}
+	select {
+	case <-w.answers:
+		r.timer.Stop()
+		if ev != nil {
+			*ev = w.ev
+		}
+		return &w.a
+	case <-r.timer.C:
+		r.add(q.pid, q.extent)
+		close(w.late)
+		close(w.questions)
+		r.worker = nil
+		if ev != nil {
+			ev.Detach() // the worker may still write behind its texts
+		}
+		return nil
+	}
+}
+
+// end ends the worker, which waits for a question.
+func (r *Reader) end() {
+	if w := r.worker; w != nil {
+		close(w.questions)
+		<-w.answers
+		r.worker = nil
+	}
+}
+
+// fork returns a Reader for another goroutine, to be ended by release.
+func (r *Reader) fork() *Reader {
+	return &Reader{reader: r.another(), blocked: r.blocked, deadline: r.deadline}
+}
+
+func (r *Reader) release() {
+	r.end()
+	unix.Close(r.own.fd)
+}
+
+// Close closes the descriptor of /proc.
+func (r *Reader) Close() error {
+	if r.proc < 0 {
+		return os.ErrClosed
+	}
+	r.release()
+	fd := r.proc
+	r.proc = -1
+	return unix.Close(fd)
+}
+
+// OpenFor returns what Open does, which reads the variables that are asked for.
+func OpenFor(environ *source.Environ) (*Reader, error) {
+	variables, err := environ.Compile()
+	if err != nil {
+		return nil, err
+	}
+	r, err := Open()
+	if err == nil && variables != nil {
+		r.ReadEnviron(variables.Set)
+	}
+	return r, err
+}
+
+// ReadEnviron makes Read read the environment, too: set sets it. The end of all may be cut off. It
+// is to be called before any read.
+func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)) {
+	var mu sync.Mutex // against a worker that is late
+	r.environ = func(ev *engine.RawEvent, all []byte, cut bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		set(ev, all, cut)
+	}
+	r.hidden &^= engine.FieldEnviron.Set()
+}
+
+// Read fills in the fields want of process pid that can be read, and returns what else it saw.
+// Other fields of ev stay as they are. The error is ErrVanished if nothing could be read.
+//
+// The fields of [Replaced] must be of one image. An execve first replaces the memory, and with it
+// the link to the executable, then sets comm and credentials, and then the arguments; until then
+// the command line is empty and Status.Memory is 0. So stat, which has the comm, is read first and
+// again last. If the memory is the same, no execve was under way and none was completed in between,
+// and who has no command line hides it; else the fields are unknown. The kernel writes comm into
+// stat before it looks at the memory, so that it can be of before an execve, and the memory of
+// after: then comm is another one at the end, and is unknown. If the memory is not shown, only the
+// command line tells; if the process has ended, see Status.Ended. The image may still be that of an
+// execve which is about to be reported. State, ForkNoExec and Memory are as of the end of the read.
+//
+// ErrBlocked is the error if the process does not let itself be read. Without its memory its
+// arguments and environment are unknown, and there is no error.
+func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+	a := r.ask(question{operation: opRead, pid: pid, want: want}, ev)
+	return a.st, a.err
+}
+
+// Cmdline reads the arguments of process ev.PID and reports whether it has any. It reads the
+// environment too, if Read does, and leaves an empty one unknown.
+func (r *Reader) Cmdline(ev *engine.RawEvent) bool {
+	return r.ask(question{operation: opCmdline, pid: ev.PID}, ev).ok
+}
+
+// Status returns the status that Read would, and the start time, from stat alone.
+func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
+	a := r.ask(question{operation: opStatus, pid: pid}, nil)
+	return a.st, a.start, a.err
+}
+
+// ThreadStatus returns the status and the start time of a thread of process pid.
+func (r *Reader) ThreadStatus(pid, tid uint32) (st Status, start uint64, err error) {
+	a := r.ask(question{operation: opThreadStatus, pid: pid, tid: tid}, nil)
+	return a.st, a.start, a.err
+}
+
+// ExitStatus returns the wait status of process pid, which has ended and was not waited
+// for yet, and its start time. It is that of the process, as its parent will get it, from
+// Linux 6.1 on; before, the kernel shows that of the leader.
+func (r *Reader) ExitStatus(pid uint32) (status int32, start uint64, ok bool) {
+	a := r.ask(question{operation: opExitStatus, pid: pid}, nil)
+	return a.waitStatus, a.start, a.ok
+}
+
+// Cgroups returns the paths of process pid, which started at that time, in all cgroup hierarchies,
+// as [proctext.ParseCgroups] returns them.
+func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
+	a := r.ask(question{operation: opCgroups, pid: pid, start: start}, nil)
+	return a.paths, a.err
+}
+
+// Scan calls f for every process, in the order of pids, with all that can be read of it. ev is
+// valid during the call. A process that vanishes is left out. An error of f ends the scan and is
+// returned. f must not use r.
+//
+// Goroutines read some batches of processes each, as most of the time is the kernel's. None is left
+// when Scan returns.
+func (r *Reader) Scan(f func(ev *engine.RawEvent) error) error {
+	pids, err := r.PIDs()
+	if err != nil {
+		return err
+	}
+	batches := slices.Collect(slices.Chunk(pids, scanBatch))
+	read := make([]chan []engine.RawEvent, min(len(batches), maxReaders, runtime.GOMAXPROCS(0)))
+	var running sync.WaitGroup
+	for i := range read {
+		read[i] = make(chan []engine.RawEvent)
+		running.Go(func() {
+			r := r.fork()
+			defer r.release()
+			r.ownRoot, _ = placeOf(r.proc, pathOwnRoot)
+			// f has one while the other is filled.
+			var events [2][scanBatch]engine.RawEvent
+			for n := i; n < len(batches); n += len(read) {
+				to := &events[n/len(read)%2]
+				read[i] <- to[:r.readBatch(batches[n], to)]
+			}
+		})
+	}
+	for n := range batches {
+		events := <-read[n%len(read)]
+		for i := range events {
+			if err == nil {
+				err = f(&events[i])
+			}
+		}
+	}
+	running.Wait()
+	return err
+}
+
+const (
+	maxReaders = 4
+	scanBatch  = 32
+)
+
+// readBatch reads processes into to and returns how many were there.
+func (r *Reader) readBatch(pids []uint32, to *[scanBatch]engine.RawEvent) (n int) {
+	for _, pid := range pids {
+		if r.Describe(pid, &to[n]) {
+			n++
+		}
+	}
+	return n
+}
+
+// Describe reads all that can be read of a process, and reports whether there is one. The time of
+// ev is that of the end of the reading. The kind of a zombie is EXIT, as [engine.Engine.Learn]
+// wants it.
+func (r *Reader) Describe(pid uint32, ev *engine.RawEvent) bool {
+	ev.Reset()
+	ev.PID, ev.TID = pid, pid
+	st, err := r.Read(pid, Readable, ev)
+	if st.Ended {
+		ev.Task.Known &^= Replaced
+	}
+	if st.Over() {
+		ev.Kind = engine.KindExit
+	}
+	ev.Time = clock.Monotonic()
+	return err == nil || errors.Is(err, ErrBlocked)
+}

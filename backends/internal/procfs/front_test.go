@@ -1,0 +1,200 @@
+package procfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// blockingReader returns a Reader of a directory in which the cmdline of process 1 can be opened only
+// when release is called: a FIFO without a writer waits as a locked address space does.
+func blockingReader(t *testing.T) (r *Reader, release func() bool) {
+	t.Helper()
+	r = open(t)
+	unix.Close(r.proc)
+	root := t.TempDir()
+	add := func(pid, name, text string) {
+		dir := filepath.Join(root, pid)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pid := range []string{"1", "2"} {
+		add(pid, "stat", pid+" (x) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 0 0 0 0 2 2 3"+" 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 4 0 0 0 0")
+	}
+	add("2", "cmdline", "two\x00")
+	fifo := filepath.Join(root, "1", "cmdline")
+	if err := unix.Mkfifo(fifo, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.proc = fd
+	return r, func() bool {
+		fd, err := unix.Open(fifo, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return false // nobody waits
+		}
+		unix.Write(fd, []byte("one\x00"))
+		unix.Close(fd)
+		return true
+	}
+}
+
+// A process whose memory cannot be read has unknown arguments. It costs one deadline, others are
+// read meanwhile, and it is read again once its address space is free.
+func TestBlockedMemory(t *testing.T) {
+	r, release := blockingReader(t)
+	cmdline := func(pid uint32) (string, bool) {
+		var ev engine.RawEvent
+		ev.PID = pid
+		if _, err := r.Read(pid, engine.FieldCmdline.Set(), &ev); err != nil {
+			t.Fatal(err)
+		}
+		return string(ev.Bytes(engine.FieldCmdline)), ev.Task.Known.Has(engine.FieldCmdline)
+	}
+	for range 100 { // with a deadline each this would take 10 s
+		if text, known := cmdline(1); known {
+			t.Fatalf("the arguments are %q", text)
+		}
+		if text, _ := cmdline(2); text != "two\x00" {
+			t.Fatalf("arguments of another process: %q", text)
+		}
+	}
+	if n := r.Blocked(); n != 1 {
+		t.Errorf("%d processes counted, want 1", n)
+	}
+	other := r.fork() // readers share what is blocked
+	defer other.release()
+	if other.extent(1) != withoutMemory {
+		t.Error("another reader would wait, too")
+	}
+	release()
+	if !eventually(func() bool { return r.extent(1) == everything }) {
+		t.Fatal("the process is still refused after its read returned")
+	}
+	go eventually(release)
+	if text, _ := cmdline(1); text != "one\x00" {
+		t.Errorf("arguments after the release: %q", text)
+	}
+}
+
+// A process that does not let any of its files be read is known to exist.
+func TestBlockedProcess(t *testing.T) {
+	r, release := blockingReader(t)
+	before := runtime.NumGoroutine()
+	r.add(2, everything)
+	r.add(2, withoutMemory)
+	var ev engine.RawEvent
+	if !r.Describe(2, &ev) || ev.PID != 2 || ev.Task.Known != 0 {
+		t.Errorf("pid %d is known by %s", ev.PID, ev.Task.Known)
+	}
+	if _, _, err := r.Status(2); !errors.Is(err, ErrBlocked) {
+		t.Errorf("status: %v", err)
+	}
+	r.remove(2)
+	r.remove(2)
+	if !r.Describe(2, &ev) || string(ev.Bytes(engine.FieldCmdline)) != "two\x00" {
+		t.Errorf("after that it is known by %s", ev.Task.Known)
+	}
+	release()
+	r.end()
+	if !eventually(func() bool { return runtime.NumGoroutine() <= before }) {
+		t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+	}
+}
+
+// Many processes that block do not take all threads, and leave nothing behind.
+func TestManyBlocked(t *testing.T) {
+	r, release := blockingReader(t)
+	r.deadline = 5 * time.Millisecond
+	before := runtime.NumGoroutine()
+	for range maxBlocked {
+		var ev engine.RawEvent
+		if r.Read(1, Readable, &ev); ev.Task.Known.Has(engine.FieldCmdline) || !ev.Task.Known.Has(engine.FieldPPID) {
+			t.Fatalf("known: %s", ev.Task.Known)
+		}
+		r.mu.Lock()
+		clear(r.extents) // as if the next one were another process
+		r.mu.Unlock()
+	}
+	if e := r.extent(2); e != withoutMemory {
+		t.Errorf("extent of others is %d with %d waiting", e, r.waiting.Load())
+	}
+	if n := r.Blocked(); n != maxBlocked {
+		t.Errorf("%d processes counted, want %d", n, maxBlocked)
+	}
+	r.end()
+	if !eventually(func() bool { release(); return r.waiting.Load() == 0 && runtime.NumGoroutine() <= before }) {
+		t.Errorf("%d goroutines, %d before; %d reads wait", runtime.NumGoroutine(), before, r.waiting.Load())
+	}
+}
+
+// eventually waits for a condition.
+func eventually(holds func() bool) bool {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if holds() {
+			return true
+		}
+	}
+	return holds()
+}
+
+// The image of a process whose main thread has ended is that of its other threads.
+func TestEndedLeader(t *testing.T) {
+	r := open(t)
+	cmd := start(t, os.Args[0], endedLeaderArgument)
+	pid := uint32(cmd.Process.Pid)
+	if !eventually(func() bool {
+		st, _, err := r.Status(pid)
+		return err != nil || st.Zombie()
+	}) {
+		t.Fatal("the main thread does not end")
+	}
+	var ev engine.RawEvent
+	if !r.Describe(pid, &ev) || ev.Kind != 0 {
+		t.Fatalf("the process is described as %v", ev.Kind)
+	}
+	exe, err := filepath.EvalSymlinks(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, want := range map[engine.Field]string{
+		engine.FieldComm:     filepath.Base(exe),
+		engine.FieldFilename: exe,
+		engine.FieldCmdline:  os.Args[0] + "\x00" + endedLeaderArgument + "\x00",
+	} {
+		if f == engine.FieldComm {
+			want = want[:min(len(want), maxComm)]
+		}
+		if got := string(ev.Bytes(f)); got != want || !ev.Task.Known.Has(f) {
+			t.Errorf("%s is %q, want %q", f, got, want)
+		}
+	}
+	if !ev.Task.Known.Has(engine.FieldExecutable) || !ev.Task.Known.Has(engine.FieldEnviron) || ev.Task.Known.Has(engine.FieldCwd) {
+		t.Errorf("known: %s", ev.Task.Known)
+	}
+}
+
+const endedLeaderArgument = "ended-leader"
+
+// The main goroutine is on the main thread in an init function: it ends that, and others live.
+func init() {
+	if len(os.Args) == 2 && os.Args[1] == endedLeaderArgument {
+		runtime.LockOSThread()
+		go func() { select {} }()
+		unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
+	}
+}
