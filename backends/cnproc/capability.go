@@ -91,7 +91,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			if f == engine.FieldSUID || f == engine.FieldSGID {
 				row.At |= engine.EventIDChange & reported
 			}
-			if s.track.failures && ofZombie.Has(f) {
+			if s.failuresOnly() && ofZombie.Has(f) {
 				row.At |= engine.EventExit
 			}
 			row.Origin = engine.OriginProc

@@ -34,9 +34,6 @@ func onThread(f func()) int {
 	return <-tid
 }
 
-// noUring is the status of the program "uring" on a kernel that refuses io_uring.
-const noUring = 99
-
 func setName(name string) {
 	b, err := unix.BytePtrFromString(name)
 	conform.Try("name", err)
@@ -70,35 +67,6 @@ var programs = map[string]func(){
 				}
 			}
 		}
-	},
-	// a thread of io_uring, which ends with status 0 whatever ends its process
-	"uring": func() {
-		params := [120]byte{8: 2} // IORING_SETUP_SQPOLL
-		fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 8, uintptr(unsafe.Pointer(&params)), 0)
-		if errno != 0 {
-			os.Exit(noUring)
-		}
-		time.Sleep(2 * time.Millisecond)
-		unix.Syscall6(unix.SYS_IO_URING_ENTER, fd, 0, 0, 2, 0, 0) // IORING_ENTER_SQ_WAKEUP
-		time.Sleep(3 * time.Millisecond)
-		os.Exit(17)
-	},
-	// The leader, or another thread, ends with status 3, and its process 50 ms later with 0.
-	"leader-fails": func() {
-		onThread(func() {
-			time.Sleep(50 * time.Millisecond)
-			os.Exit(0)
-		})
-		unix.Syscall(unix.SYS_EXIT, 3, 0, 0)
-	},
-	"thread-fails": func() {
-		onThread(func() { unix.Syscall(unix.SYS_EXIT, 3, 0, 0) })
-		time.Sleep(50 * time.Millisecond)
-	},
-	"thread-fails-first": func() {
-		onThread(func() { unix.Syscall(unix.SYS_EXIT, 3, 0, 0) })
-		time.Sleep(2 * time.Millisecond)
-		os.Exit(7)
 	},
 	"wait": func() {
 		fmt.Println("ready")

@@ -5,9 +5,10 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// failuresOnly reports whether nothing but failing exits is wanted.
-func failuresOnly(o *source.Options) bool {
-	return o.Kinds == engine.EventExit && o.Exits == source.ExitsNonzero
+// failuresOnly reports whether nothing but failing exits is wanted: /proc is then read for these,
+// as no event of before has what it shows.
+func (s *Source) failuresOnly() bool {
+	return s.shared.Kinds == engine.EventExit && s.shared.Exits == source.ExitsNonzero
 }
 
 // kernelFilter returns the set of messages that the source needs for what is wanted.
@@ -18,10 +19,7 @@ func (s *Source) kernelFilter() (need What) {
 			need |= row.what
 		}
 	}
-	switch {
-	case failuresOnly(o):
-		return NonzeroExit
-	case need&(Exit|CoreDump) != 0:
+	if need&(Exit|CoreDump) != 0 {
 		// A process has ended when its last thread has; exec leaves one thread. Its status
 		// says whether it dumped core.
 		need |= Fork | Exec | Exit

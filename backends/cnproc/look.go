@@ -158,9 +158,8 @@ func (p *probe) later(now uint64) uint64 {
 // look looks at the groups of which threads have ended and returns when to look again, 0
 // for not at all.
 func (t *tracker) look() (next uint64) {
-	next = t.lookForEnds()
 	if len(t.doubts) > 0 {
-		next = soonest(next, t.doubts[0].now+doubtWait+1)
+		next = t.doubts[0].now + doubtWait + 1
 	}
 	if len(t.probes) == 0 {
 		return next

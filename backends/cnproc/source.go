@@ -141,7 +141,6 @@ func (s *Source) open() (err error) {
 		need = s.kernelFilter()
 	}
 	s.loss.filtered = s.filtered
-	s.track.failures = need == NonzeroExit
 	s.track.lives = need&Fork != 0 && need&Exit != 0
 	s.enrich.births, s.enrich.passes = need&Fork != 0, s.shared.Passes
 	s.loss.noted = clock.Monotonic()
@@ -256,9 +255,6 @@ func (s *Source) Populate(to engine.Sink) error {
 				s.track.tellDoubts(math.MaxUint64)
 			}
 			s.nextLook = s.track.look()
-			if s.finishing {
-				s.track.tellEnds(0)
-			}
 			s.release(!hold)
 			return nil
 		}
@@ -463,7 +459,7 @@ func (s *Source) wanted(f *fact) (want engine.Fields) {
 		return procfs.Readable &^ engine.FieldLogin.Set() // it has that of who forked it
 	case f.kind == engine.KindExec:
 		return procfs.Readable
-	case f.kind == engine.KindExit && s.track.failures:
+	case f.kind == engine.KindExit && s.failuresOnly():
 		return ofZombie
 	case f.kind == engine.KindExit && !f.known && s.showStatus:
 		want = engine.FieldExit.Set()

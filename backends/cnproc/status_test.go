@@ -3,7 +3,6 @@ package cnproc
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -560,47 +559,6 @@ func TestRunningIsNoProofOfLife(t *testing.T) {
 		tr.take(&message{what: Exit, pid: 10, tid: 11, status: 1 << 8, time: clock.Monotonic()})
 		if end.thread || end.kind != engine.KindExit || end.known != known {
 			t.Errorf("state %c: %+v, want a status that is known: %v", state, end, known)
-		}
-	}
-}
-
-// anew is a view of processes with one thread that runs, which started at a time.
-type anew struct {
-	oneThread
-	start uint64
-}
-
-func (v anew) Status(uint32) (procfs.Status, uint64, error) {
-	return procfs.Status{State: 'R', Threads: 1}, v.start, nil
-}
-
-// Where only failures come: the end of a process whose number another has had since, which started
-// in the same tick of the clock, is told, or counted as lost where it may be no end.
-func TestFailureOfReusedNumber(t *testing.T) {
-	const at = 1000*engine.ProcStartUnit + engine.ProcStartUnit/2
-	for _, c := range []struct {
-		status uint32
-		start  uint64 // in ticks
-		want   string
-	}{
-		{7 << 8, 1000, "EXIT"},
-		{9, 1000, "GAP thread EXIT"},
-		{9, 1001, "EXIT"},
-		{9, 999, "thread EXIT"},
-	} {
-		var got []string
-		tr := newTracker(anew{start: c.start * engine.ProcStartUnit}, new(bootClock), new(loss), true, func(f *fact) {
-			kind := f.kind.String()
-			if f.thread {
-				kind = "thread " + kind
-			}
-			got = append(got, kind)
-		})
-		tr.failures = true
-		tr.take(&message{what: Exit, pid: 10, tid: 10, status: c.status, time: at})
-		tr.look()
-		if s := strings.Join(got, " "); s != c.want {
-			t.Errorf("status %d, another since tick %d: %s, want %s", c.status, c.start, s, c.want)
 		}
 	}
 }

@@ -20,7 +20,6 @@ type fact struct {
 
 	status   int32  // KindExit: the wait status
 	known    bool   // status is certain
-	carried  bool   // status is of the last thread that failed: others may have ended after it
 	doubtful bool   // a loss may have hidden that the pid is another process's now
 	unsure   bool   // KindExit: it is not if an exec or another end follows
 	lost     span   // unsure: what is lost if another end follows
@@ -37,8 +36,7 @@ type tracker struct {
 	view  view // nil without /proc
 	clock *bootClock
 	// lives is set if all forks and exits come.
-	lives    bool
-	failures bool // only the exits of threads that failed come
+	lives bool
 	// spreads is set if a core dump sets the wait status of all that share the memory, also
 	// of one that ends with another: before Linux 5.16.
 	spreads bool
@@ -47,15 +45,10 @@ type tracker struct {
 	loss    *loss
 	groups  groups
 	living  living
-	dumping stock.Map[uint32, dump]   // processes whose core may be dumped
-	failed  stock.Map[uint32, failed] // of ending, and those whose end was stated
+	dumping stock.Map[uint32, dump] // processes whose core may be dumped
 	probes  []probe
 	doubts  []doubt
-	untold  []untold     // failures: processes that may end without a message
-	ending  []waitingEnd // failures: processes whose end is to be stated
-	current fact         // of the message that is handled, which a variable would allocate
-	told    waitingEnd   // that of toldEnd
-	toldEnd fact
+	current fact // of the message that is handled, which a variable would allocate
 }
 
 // doubt is that the end of a process may be lost: see doubtEnd.
@@ -63,6 +56,9 @@ type doubt struct {
 	m   message
 	now uint64 // when nothing was left of the process
 }
+
+// maxStraggle is how long after a process ended the messages of its threads come, in ns.
+const maxStraggle = 1_000_000_000
 
 // doubtWait is how long an end that may be lost is waited for, in ns.
 const doubtWait = maxStraggle / 2
@@ -96,9 +92,7 @@ func (t *tracker) trim() {
 	t.groups.trim()
 	t.living.numbers.Trim()
 	t.dumping.Trim()
-	t.failed.Trim()
-	t.probes, t.doubts, t.untold = stock.Fit(t.probes), stock.Fit(t.doubts), stock.Fit(t.untold)
-	t.ending = stock.Fit(t.ending)
+	t.probes, t.doubts = stock.Fit(t.probes), stock.Fit(t.doubts)
 }
 
 // take handles one message.
@@ -128,11 +122,8 @@ func (t *tracker) take(m *message) {
 		}
 		delete(t.dumping.In, m.pid)
 	case Exit:
-		if f.kind = engine.KindExit; t.failures {
-			t.failure(f)
-		} else {
-			t.exit(f)
-		}
+		f.kind = engine.KindExit
+		t.exit(f)
 		return
 	case CoreDump:
 		// Sent when a signal of that action arrives, whether or not a core is dumped:
@@ -156,7 +147,6 @@ func (t *tracker) take(m *message) {
 func (t *tracker) lose(g engine.Gap, early bool) {
 	from := g.From
 	t.tellDoubts(math.MaxUint64) // what would dispel them may be what is missing
-	t.tellEnds(0)
 	if mixed := t.living.forget(t.clock.now()); mixed != 0 {
 		g.From = min(g.From, mixed)
 	}
@@ -451,9 +441,6 @@ func (f *fact) fill(ev *engine.RawEvent) {
 		if f.known {
 			t.Exit = engine.Exit{WaitStatus: f.status, Time: m.time}
 			t.Known |= engine.FieldExit.Set()
-			if f.carried {
-				t.Carried |= engine.FieldExit.Set()
-			}
 		}
 	case engine.KindCoreDump:
 		setParent(t, m)

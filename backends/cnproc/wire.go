@@ -31,16 +31,15 @@ type What uint32
 const (
 	whatAck What = 0 // PROC_EVENT_NONE
 
-	Fork        What = 0x00000001
-	Exec        What = 0x00000002
-	UID         What = 0x00000004
-	GID         What = 0x00000040
-	SID         What = 0x00000080
-	Ptrace      What = 0x00000100
-	Comm        What = 0x00000200
-	NonzeroExit What = 0x20000000 // only in a filter: exits with a status other than 0
-	CoreDump    What = 0x40000000
-	Exit        What = 0x80000000
+	Fork     What = 0x00000001
+	Exec     What = 0x00000002
+	UID      What = 0x00000004
+	GID      What = 0x00000040
+	SID      What = 0x00000080
+	Ptrace   What = 0x00000100
+	Comm     What = 0x00000200
+	CoreDump What = 0x40000000
+	Exit     What = 0x80000000
 
 	allKinds = Fork | Exec | UID | GID | SID | Ptrace | Comm | CoreDump | Exit
 )
