@@ -127,10 +127,10 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		t.Fields[f].Partial = t.Fields[f].At
 	}
 	if s.opts.Enrich == EnrichFull {
-		t.Notes = append(t.Notes, "what is read of image and ids at a fork, an exec or a change of ids is carried unless it is seen that no other was under way")
+		t.Notes = append(t.Notes, "what is read from /proc is carried, but for start and pid namespace, which never change")
 	}
 	if reported&engine.EventIDChange != 0 {
-		t.Notes = append(t.Notes, "a change of user ids carries the group ids unless it is seen that none of those comes next: an exec changes both in two messages")
+		t.Notes = append(t.Notes, "a change of user ids carries the group ids: an exec changes both in two messages")
 	}
 	if s.proc == nil {
 		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")

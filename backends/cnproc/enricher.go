@@ -1,8 +1,6 @@
 package cnproc
 
 import (
-	"bytes"
-
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
@@ -12,8 +10,8 @@ import (
 // enricher queues events in the order of their facts. It reads the process of a fork and
 // of an exec once from /proc, and releases an event when it and all before it are certain.
 //
-// What /proc says is of the moment of reading. It is given to an event only as far as
-// nothing shows that it is of another time:
+// What /proc says is of the moment of reading, so it is carried, except for what never changes. It
+// is given to an event only as far as it can be of its process at another time:
 //
 //   - all is read through one descriptor, so it is of one process, and that one started
 //     no later than the event;
@@ -22,24 +20,13 @@ import (
 //     is half way, see [procfs.Reader.Read];
 //   - a fork's cgroup is not the root while the child may not have run yet;
 //   - a fork's session is not one that the process leads itself;
-//   - a message of before the reading takes away what it says has changed;
-//   - so does a message of after the reading if the reading shows what the message
-//     reports: a change is in /proc some instructions before its message is made, and a
-//     busy machine can let a process wait right there. The event waits for that as long
-//     as the doubt time;
-//   - image and ids at an exec or a change of ids, and comm and ids at a fork, are carried unless
-//     something shows that no other exec or change was under way: see [entry.doubt];
-//   - a comm that was read right before a signal ended the process is carried: it may be of an
-//     exec that failed when it was too late to go back;
-//   - a change of user and group ids at once, which an exec can make, is two messages, that of the
-//     user ids first: an event of those carries the group ids unless another message comes next, or
-//     the reading shows that it was none of an exec;
+//   - a message that was sent before the reading takes away what it says has changed, and the birth
+//     of another process with the number takes away all: /proc shows a change, or a birth, some
+//     instructions before its message is made, and a busy machine can let a process wait right
+//     there. The event waits for that as long as the doubt time;
 //   - a loss takes away all that was read of events before it;
 //   - so does a sink that takes an event before the doubt time is over, for lack of room or at
 //     the end.
-//
-// What changes without a message (capabilities, namespaces, process group, terminal,
-// working directory, cgroup) is marked as carried: it is of right after the event.
 type enricher struct {
 	proc  reader // nil: nothing is read
 	clock *bootClock
@@ -55,63 +42,37 @@ type enricher struct {
 	loss  *loss
 	reads uint64 // processes read
 
-	carried engine.Fields // those that are true at the reading and perhaps not at the event
-	births  bool          // the kernel tells of each fork
-	passes  func(status int32) bool
+	births bool // the kernel tells of each fork
+	passes func(status int32) bool
 }
 
 // reader is what the enricher reads processes with: a [procfs.Reader].
 type reader interface {
 	Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error)
-	Status(pid uint32) (procfs.Status, uint64, error)
 	ExitStatus(pid uint32) (status int32, start uint64, ok bool)
 }
 
 // entry is an event in the queue.
 type entry struct {
-	ev     *engine.RawEvent
-	want   engine.Fields // to be read
-	read   engine.Fields // were read
-	old    engine.Fields // if not read, an earlier value is carried
-	group  groupIDs      // of a change of user ids: whether it left the group ids
-	time   uint64        // of the reading, 0 while there is none
-	memory uint64        // address space that was read in, 0 for unknown
-	// Fields that may be those of the next exec or change, which is still to be told: it sets
-	// them before it makes its message, and a thread can lose its CPU in between for any time.
-	// An exec loads the program there, and can wait for its file.
-	doubt engine.Fields
-	// Of an exec: another one followed, whose image may be the one that was read, unless that
-	// was read in another memory.
-	next  bool
-	again uint64 // time of the second look at the process, 0 for none
+	ev   *engine.RawEvent
+	want engine.Fields // to be read
+	read engine.Fields // were read
+	old  engine.Fields // if not read, an earlier value is carried
+	time uint64        // of the reading, 0 while there is none
 	// 1 + position of the event of the process before it in byPID, 0 for none
-	older  uint64
-	before uint64 // 1 + position of the exec before it that was read, 0 for none
-	wait   bool   // until delay is over: an exec may make the reading needless
-	// a fork: at the end of the reading it still ran the image of its birth
-	own  bool
-	same bool // an exit: /proc shows the status of the message
+	older uint64
+	wait  bool // until delay is over: an exec may make the reading needless
 	// an end of a process, or none if an exec or another end of it follows
 	unsure, none bool
 	reaped       bool   // an end of a process that may have been reaped before its stamp
 	lost         span   // unsure: when what is lost was sent if it is none
 	seen         uint64 // an end: how is not known if another process is born before
-	killed       bool   // a signal ended the process
 }
-
-// groupIDs says whether a change of user ids has left the group ids.
-type groupIDs uint8
-
-const (
-	groupUnsure groupIDs = iota
-	groupOpen            // the next message of the process tells
-	groupSame
-)
 
 func newEnricher(p reader, c *bootClock, l *loss, doubt uint64) *enricher {
 	return &enricher{
 		proc: p, clock: c, loss: l, doubt: doubt, queue: make([]entry, minQueue),
-		carried: carried, births: true, passes: new(source.Options).Passes,
+		births: true, passes: new(source.Options).Passes,
 	}
 }
 
@@ -171,27 +132,9 @@ const (
 	// ofEnd are the fields of an end that are another's if its message is.
 	ofEnd = engine.FieldsUsage | engine.Fields(1<<engine.FieldExit|1<<engine.FieldExitSignal|1<<engine.FieldPPID)
 
-	// carried are the fields that are true at the reading and perhaps not at the event
-	// in any case: those that change without a message, and the arguments, which are in
-	// memory that the process can write.
-	carried = engine.ChangeUnseen | 1<<engine.FieldCmdline | 1<<engine.FieldEnviron
+	// fixed are the fields that never change.
+	fixed = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)
 )
-
-// showsIn reports whether ev has what m says, or nothing that tells.
-func (m *message) showsIn(ev *engine.RawEvent) bool {
-	t := &ev.Task
-	switch m.what {
-	case UID:
-		return !t.Known.Has(engine.FieldUIDs) || t.Cred.UID == m.real && t.Cred.EUID == m.eff
-	case GID:
-		return !t.Known.Has(engine.FieldGIDs) || t.Cred.GID == m.real && t.Cred.EGID == m.eff
-	case SID:
-		return !t.Known.Has(engine.FieldSID) || t.SID == m.pid
-	case Comm:
-		return !t.Known.Has(engine.FieldComm) || bytes.Equal(ev.Bytes(engine.FieldComm), m.newComm())
-	}
-	return true
-}
 
 // note makes m take away what it changes from what was read, or is to be, of its process:
 // for its events since the latest fork or exec, and for those before that were read after it.
@@ -228,15 +171,6 @@ func (e *enricher) note(m *message) {
 }
 
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
-	if m.tells(h.time) || m.what == Exec && h.own { // which was read before the exec began
-		h.doubt = 0
-	}
-	h.killed = h.killed || m.tid == m.pid && (m.what == CoreDump || m.what == Exit && m.status&0x7f != 0)
-	if h.group == groupOpen && m.what != Ptrace { // which the tracer sends
-		if h.group = groupSame; m.what == GID {
-			h.group = groupUnsure
-		}
-	}
 	switch {
 	case m.what == Fork && m.tid == m.pid:
 		h.overtaken(m.time)
@@ -248,22 +182,14 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	}
 	switch {
 	case lost == 0:
-	case m.what == Exec && h.own:
-		// The image was read before the exec began, the ids perhaps of the thread that
-		// executes.
-		h.drop(lost & engine.FieldsIDs)
-	case m.what == Fork && h.time != 0 && e.clock.StartedBefore(h.ev.Task.Start, m.time):
-		// It was read of the process that had the number before.
 	case h.time == 0:
 		h.want &^= lost
 		if m.what == Exec {
 			h.want, h.wait = 0, false // the exec's own reading follows, one is enough
 		}
-	case m.what == Exec && m.time > h.time && h.ev.Kind == engine.KindExec:
-		// What is read of the next image decides, see compare.
-		h.drop(lost & engine.FieldsIDs)
-		h.next = true
-	case m.time <= h.time || m.showsIn(h.ev):
+	case m.what == Fork && e.clock.StartedBefore(h.ev.Task.Start, m.time):
+		// It was read of the process that had the number before.
+	case m.time <= h.time || m.what == Fork || !e.births:
 		h.drop(lost)
 	}
 }
@@ -279,42 +205,6 @@ func (h *entry) overtaken(time uint64) {
 		t.Known &^= ofEnd
 		h.read &= t.Known
 		h.unsure, h.seen = false, 0
-	}
-}
-
-// tells reports whether m shows that the leader of a process has told of all that it had done at a
-// time: it has sent m of its own since, and not within an exec or a change of ids, or has ended.
-func (m *message) tells(time uint64) bool {
-	switch m.what {
-	case Exit:
-		return m.tid == m.pid && !m.former
-	case CoreDump:
-		return m.tid == m.pid
-	case SID, Comm:
-		return m.tid == m.pid && m.time > time
-	}
-	return false
-}
-
-// settle takes away doubt by a look at the process. If that sleeps or has ended, it has told of the
-// ids that were read; also of the image, if it is still in that. That it has run since the reading
-// shows nothing: to a guest, time in which the host runs others is time of its process.
-func (h *entry) settle(st *procfs.Status) {
-	if st.State != 'S' && !st.Zombie() {
-		return
-	}
-	if h.doubt &= procfs.Image; st.Memory != 0 && st.Memory == h.memory {
-		h.doubt = 0
-	}
-}
-
-// lookAgain takes a second look at a process of which something is in doubt. The messages that it
-// has sent by now are to be noted before the event is certain.
-func (e *enricher) lookAgain(h *entry) {
-	st, _, err := e.proc.Status(h.ev.PID)
-	h.again = e.clock.now()
-	if err == nil {
-		h.settle(&st)
 	}
 }
 
@@ -334,7 +224,7 @@ func (h *entry) drop(lost engine.Fields) {
 func (e *enricher) distrust(g *engine.Gap) {
 	for pos := e.head; pos < e.end; pos++ {
 		h := e.at(pos)
-		h.want, h.wait, h.group = 0, false, groupUnsure
+		h.want, h.wait = 0, false
 		h.drop(h.read)
 		if h.unsure {
 			h.unsure, h.none = false, true
@@ -379,9 +269,6 @@ func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
 	if want != 0 {
 		h.wait = e.delay > 0 && ev.Kind == engine.KindFork
 		e.enter(h)
-		if ev.Kind == engine.KindExec {
-			h.before = e.execBefore(h.older)
-		}
 	}
 	e.end++
 }
@@ -409,41 +296,6 @@ func (e *enricher) addEnd(ev *engine.RawEvent, want engine.Fields, f *fact) {
 		h.time = e.clock.now()
 	}
 	e.end++
-}
-
-// addUID adds a change of user ids, which carries the group ids unless something shows that they
-// did not change with it. Only an exec changes both at once: the process sends the message of the
-// group ids before any other then.
-func (e *enricher) addUID(ev *engine.RawEvent, want engine.Fields) {
-	ev.Task.Carried |= ofGroup
-	e.add(ev, want)
-	if ev.Time <= e.loss.gapTo {
-		return
-	}
-	e.end--
-	h := e.at(e.end)
-	if h.group = groupOpen; h.want == 0 {
-		e.enter(h)
-		h.time = e.clock.now()
-	}
-	e.end++
-}
-
-// execBefore returns 1 + the position of the exec of a process that was read last.
-func (e *enricher) execBefore(next uint64) uint64 {
-	for next > e.head {
-		h := e.at(next - 1)
-		switch {
-		case h.ev.Kind == engine.KindExec && h.time != 0:
-			return next
-		case h.ev.Kind == engine.KindExec:
-			return h.before // it was not read, as another exec followed
-		case h.ev.Kind == engine.KindFork:
-			return 0
-		}
-		next = h.older
-	}
-	return 0
 }
 
 // resize gives the queue another length, in which its events have room.
@@ -511,9 +363,6 @@ func (e *enricher) read(h *entry) {
 		e.readProcess(h)
 	}
 	h.time = e.clock.now()
-	if h.before > e.head {
-		e.compare(e.at(h.before-1), h)
-	}
 }
 
 // readExit asks the process, if its parent has not yet, how it ended.
@@ -521,7 +370,6 @@ func (e *enricher) readExit(h *entry) {
 	t := &h.ev.Task
 	status, start, ok := e.proc.ExitStatus(h.ev.PID)
 	if ok && e.mayBe(h, start) {
-		h.same = t.Known.Has(engine.FieldExit) && status == t.Exit.WaitStatus
 		t.Exit = engine.Exit{WaitStatus: status, Time: h.ev.Time}
 		t.Known |= engine.FieldExit.Set()
 		t.Carried &^= engine.FieldExit.Set()
@@ -531,67 +379,45 @@ func (e *enricher) readExit(h *entry) {
 
 func (e *enricher) readProcess(h *entry) {
 	ev, t := h.ev, &h.ev.Task
-	known, truncated, cred := t.Known, t.Truncated, t.Cred
-	want, told := h.want&^engine.FieldExit.Set(), engine.Fields(0)
-	if ev.Kind == engine.KindIDChange {
-		told = known & (1<<engine.FieldUIDs | 1<<engine.FieldGIDs)
-	}
-	st, err := e.proc.Read(ev.PID, want|told|engine.FieldStart.Set(), ev)
-	later := keepIDs(t, told, cred)
+	known, truncated, told := t.Known, t.Truncated, t.Cred
+	st, err := e.proc.Read(ev.PID, h.want&^engine.FieldExit.Set()|engine.FieldStart.Set(), ev)
 	if err != nil || !e.mayBe(h, t.Start) || !e.births && !e.proven(h, &st) {
 		// Gone, or another process with the same number.
 		t.Known, t.Truncated = known, truncated
 		return
 	}
-	h.own = ev.Kind == engine.KindFork && st.ForkNoExec && !st.Kthread
-	t.Known &^= want & later
-	if st.Zombie() {
-		// Its parent may have ended since, and its children are another's then.
-		t.Known &^= want & engine.FieldPPID.Set()
+	// The ids that the message told are those of the event.
+	if known.Has(engine.FieldUIDs) {
+		t.Cred.UID, t.Cred.EUID = told.UID, told.EUID
 	}
-	if ev.Kind == engine.KindFork && t.SID == ev.PID {
-		// No child is born as the leader of a session: it is about to send the message of
-		// its setsid(2), or has.
-		t.Known &^= want & ofSession
+	if known.Has(engine.FieldGIDs) {
+		t.Cred.GID, t.Cred.EGID = told.GID, told.EGID
 	}
-	if ev.Kind == engine.KindFork && !st.Ran && string(ev.Bytes(engine.FieldCgroup)) == "/" {
-		// The kernel sends the message, puts the child into its cgroup and lets it run, in
-		// that order.
-		t.Known &^= want & engine.FieldCgroup.Set()
-	}
-	switch {
-	case ev.Kind == engine.KindFork && !st.ForkNoExec && !st.Kthread:
-		// It is executing, or has executed; the event of that follows. It may have got
-		// other ids and capabilities with the image.
-		t.Known &^= want & procfs.Replaced
-	case ev.Kind == engine.KindExec && st.State == 't':
-		// A tracer can hold it between the next image and its message.
-		t.Known &^= want & procfs.Image
+	if ev.Kind == engine.KindFork {
+		t.Known &^= h.want & notOfBirth(ev, &st)
 	}
 	h.read |= t.Known &^ known
-	t.Carried |= h.read & e.carried
-	h.memory = st.Memory
-	switch {
-	case ev.Kind == engine.KindExec || ev.Kind == engine.KindIDChange:
-		h.doubt = h.read & procfs.Replaced
-	case h.own:
-		h.doubt = h.read & (engine.FieldsIDs | 1<<engine.FieldCaps | 1<<engine.FieldComm)
-	}
-	h.settle(&st)
+	t.Carried |= h.read &^ fixed
 }
 
-// keepIDs gives an event the ids back that its message told. Where others were read the process has
-// changed them since, and that message is to come: it returns what else that may have changed.
-func keepIDs(t *engine.Task, told engine.Fields, was engine.Credentials) (later engine.Fields) {
-	now := &t.Cred
-	if told.Has(engine.FieldUIDs) && (now.UID != was.UID || now.EUID != was.EUID) {
-		now.UID, now.EUID, later = was.UID, was.EUID, later|ofUser
+// notOfBirth returns the fields of which a child that was read shows other values than it had at
+// its birth: it then has those that it inherits.
+func notOfBirth(ev *engine.RawEvent, st *procfs.Status) (later engine.Fields) {
+	if !st.ForkNoExec && !st.Kthread {
+		// It is executing, or has executed; the event of that follows.
+		later |= procfs.Replaced
 	}
-	if told.Has(engine.FieldGIDs) && (now.GID != was.GID || now.EGID != was.EGID) {
-		now.GID, now.EGID, later = was.GID, was.EGID, later|ofGroup
+	if ev.Task.SID == ev.PID {
+		// No child is born as the leader of a session: it is about to send the message of
+		// its setsid(2), or has.
+		later |= ofSession
 	}
-	t.Known |= told
-	return later &^ told
+	if !st.Ran && string(ev.Bytes(engine.FieldCgroup)) == "/" {
+		// The kernel sends the message, puts the child into its cgroup and lets it run, in
+		// that order.
+		later |= engine.FieldCgroup.Set()
+	}
+	return later
 }
 
 // mayBe reports whether a process that started at a time can be that of the event. When the message
@@ -604,28 +430,10 @@ func (e *enricher) mayBe(h *entry, start uint64) bool {
 }
 
 // proven reports whether the process that was read is that of the event, where the kernel does not
-// tell of forks: it is older, or has executed or ended as the event says. Another process that does
-// the same sends a message of its own.
+// tell of forks: it is older, or has executed as the event says. Another process that does the same
+// sends a message of its own.
 func (e *enricher) proven(h *entry, st *procfs.Status) bool {
-	return e.clock.StartedBefore(h.ev.Task.Start, h.ev.Time) || h.ev.Kind == engine.KindExec && !st.ForkNoExec || h.same && st.Zombie()
-}
-
-// compare takes the image away from an exec that was read, if it may be that of the next
-// exec: if both were read in the same memory, or the next could not be read and its
-// message came soon after the reading.
-func (e *enricher) compare(h, next *entry) {
-	switch {
-	case h.memory == next.memory && h.memory != 0:
-	case h.memory != 0 && next.memory != 0:
-		h.next = false
-		return
-	case next.ev.Time > h.time+e.doubt:
-		return
-	}
-	if !e.births {
-		h.drop(engine.AllFields)
-	}
-	h.drop(ofExec)
+	return e.clock.StartedBefore(h.ev.Task.Start, h.ev.Time) || h.ev.Kind == engine.KindExec && !st.ForkNoExec
 }
 
 // release gives the events to the sink that are certain: all that was sent before a time
@@ -640,25 +448,8 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread 
 		if h.want != 0 && (h.time == 0 || noted < h.time+e.doubt) {
 			unread++
 		}
-		switch {
-		case noted < h.time+e.doubt:
+		if noted < h.time+e.doubt {
 			h.drop(h.read)
-		case h.doubt != 0 && h.again == 0 && !force:
-			e.lookAgain(h)
-		}
-		if noted < h.again {
-			if !force {
-				break
-			}
-			h.doubt = procfs.Replaced
-		}
-		if h.next {
-			h.doubt |= ofExec
-		}
-		h.ev.Task.Carried |= h.read & h.doubt
-		// Between the two messages of an exec its memory is not complete.
-		if h.group == groupSame || h.group == groupOpen && h.memory != 0 && noted >= h.time {
-			h.old &^= ofGroup
 		}
 		if pos, ok := e.byPID.In[h.ev.PID]; ok && pos == e.head {
 			delete(e.byPID.In, h.ev.PID)
@@ -667,9 +458,6 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread 
 		h.ev = nil
 		ev.Read = h.time
 		ev.Task.Carried |= h.old &^ ev.Task.Known
-		if h.killed {
-			ev.Task.Carried |= h.read & engine.FieldComm.Set()
-		}
 		switch t := &ev.Task; {
 		case h.none, ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
 			to.Release(ev) // its status, or what followed, was not known before
@@ -690,10 +478,7 @@ func (e *enricher) due() uint64 {
 		return 0
 	}
 	h := e.at(e.head)
-	switch {
-	case h.again != 0:
-		return h.again
-	case h.time == 0:
+	if h.time == 0 {
 		return h.ev.Time + e.delay
 	}
 	return h.time + e.doubt

@@ -147,7 +147,6 @@ func (s *Source) open() (err error) {
 	s.silence = silence{counts: countsRequests(), sound: s.loss.noted, next: s.loss.noted + silenceCheck}
 	s.track.learn()
 	s.caps = s.capabilities()
-	s.enrich.carried |= s.caps.ChangedUnseen()
 	return s.shared.LeaveOut(&s.caps)
 }
 
@@ -441,9 +440,6 @@ func (s *Source) take(f *fact) {
 	case f.unsure || f.seen != 0 || f.reaped():
 		f.fill(ev)
 		s.enrich.addEnd(ev, s.wanted(f), f)
-	case f.m.what == UID && !f.thread && !f.m.threads:
-		f.fill(ev)
-		s.enrich.addUID(ev, s.wanted(f))
 	default:
 		f.fill(ev)
 		s.enrich.add(ev, s.wanted(f))

@@ -454,6 +454,9 @@ func (f *fact) fill(ev *engine.RawEvent) {
 		if m.what != SID && !f.thread { // an exec, which can fail yet, sets comm as well
 			t.Carried |= engine.FieldComm.Set()
 		}
+		if m.what == UID && !f.thread { // and tells of the group ids in a second message
+			t.Carried |= ofGroup
+		}
 	}
 }
 

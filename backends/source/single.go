@@ -38,7 +38,7 @@ type CNProcOptions struct {
 	Enrich Enrich
 
 	// DoubtTime is how long after the reading of a process an event waits for messages
-	// that show what was read to be of another time: 0 means 50 ms, or a quarter of the
+	// that show what was read to be of after a change: 0 means 50 ms, or a quarter of the
 	// engine's HoldTime if that is shorter. Do not set it.
 	DoubtTime time.Duration
 }
