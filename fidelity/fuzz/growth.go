@@ -37,7 +37,7 @@ const (
 
 const (
 	memoryLimit = 8 << 20 // bytes; the Go heap keeps some pages after a burst
-	tableLimit  = 64      // processes that ended just before the sample
+	tableLimit  = 256     // processes of a busy machine that ended just before the sample
 )
 
 // fewest is the number of samples that Grown needs, two for each quarter.

@@ -58,7 +58,7 @@ func TestGrown(t *testing.T) {
 		{"memory over the limit", memory, hour(func(i int64) int64 { return 100*mib + i*mib/2 }), "anonymous memory: 112721920, then 128450560"},
 		{"peaks of memory", memory, hour(func(i int64) int64 { return 50*mib + i%7/6*40*mib }), ""},
 		{"table within the limit", tableOf + "ebpf", hour(func(i int64) int64 { return i }), ""},
-		{"table over the limit", tableOf + "ebpf", hour(func(i int64) int64 { return 3 * i }), "ended processes in the table of ebpf: 45, then 135"},
+		{"table over the limit", tableOf + "ebpf", hour(func(i int64) int64 { return 10 * i }), "ended processes in the table of ebpf: 150, then 450"},
 	} {
 		var samples []Sample
 		for i, v := range tt.values {
