@@ -63,6 +63,15 @@ var names = [...]struct {
 	{Audit, "audit"},
 }
 
+// withThreads are the backends that can report single threads.
+const withThreads = EBPF | KProbe | CNProc
+
+// ReportsThreads reports whether the backend with that name can report single threads.
+func ReportsThreads(name string) bool {
+	set, err := Parse(name)
+	return err == nil && set&withThreads != 0
+}
+
 // backend is a backend of this system.
 type backend struct {
 	options string // the member of Options for this backend

@@ -247,4 +247,9 @@ func (t *CapabilityTable) addEntry() {
 		return
 	}
 	*row = Capability{Origin: OriginDerived, Via: "inherited; at EXEC from sid, tty, ppid, filename and cgroup", At: EventFork | EventExec}
+	for _, f := range []Field{FieldSID, FieldTTY, FieldPPID, FieldFilename, FieldCgroup} {
+		if t.SplitRecords || !t.Fields[f].Brings(EventExec) {
+			row.Partial = row.At
+		}
+	}
 }

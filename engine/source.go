@@ -120,6 +120,9 @@ type Capability struct {
 	// Partial is, for a field, the part of At that can leave it unknown, and for a kind not 0
 	// if some of its events are not reported: Via says which.
 	Partial Events
+	// Omits is, for a kind, which of its events are not reported, beside those of 32-bit
+	// programs where Partial is set.
+	Omits Omission
 	// Whole is, for a text, how much of it is known in any case: one that goes beyond
 	// may be cut, but not to less than that. The zero value stands for all of it.
 	Whole Extent
@@ -128,6 +131,24 @@ type Capability struct {
 // Brings reports whether every event of a kind brings the field from the kernel.
 func (c *Capability) Brings(k Events) bool {
 	return c.Origin == OriginKernel && c.At&^c.Partial&k != 0
+}
+
+// Omission is a set of classes of events that a source neither reports nor counts as lost.
+type Omission uint8
+
+// The classes.
+const (
+	OmitEnds Omission = 1 << iota // EXIT by a signal or exit(2), or of a process that has had threads
+	OmitIDs                       // ID_CHANGE but for setsid(2)
+	OmitAny                       // any event of the kind
+)
+
+// StampError bounds how far the stamp of an event is from the event, in ns. The zero value is an
+// exact stamp.
+type StampError struct {
+	Early, Late uint64
+	// Ends is how much later an EXIT can be stamped than the end is visible to the parent.
+	Ends uint64
 }
 
 // Extent is the length of a text, or of a path: it ends with the first of its bounds
@@ -144,6 +165,13 @@ type CapabilityTable struct {
 	// Types is where the offsets in the kernel's types come from: a file, an
 	// archive's kernel; "" if the source needs none.
 	Types string
+	// Stamps is the error of the events' stamps.
+	Stamps StampError
+	// SameIDs is set if ID_CHANGE also reports calls that set ids to what they were.
+	SameIDs bool
+	// SplitRecords is set if the texts of an event are in records of their own: a loss can
+	// leave them unknown in an event that is delivered.
+	SplitRecords bool
 	// Notes are facts that belong to no row, such as why a faster way is not used.
 	Notes []string
 }

@@ -82,7 +82,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 		return nil, err
 	}
 	// Threads are included because their events can be lost too.
-	opts := quark.Options{HoldTime: 100 * time.Millisecond, MinAgg: true, Threads: score.Threads(name)}
+	opts := quark.Options{HoldTime: 100 * time.Millisecond, MinAgg: true, Threads: backends.ReportsThreads(name)}
 	all, err := OpenQueue(name, opts, false)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 	if name == "cnproc" {
 		l.most += mayDump(all.Seen())
 	}
-	s := score.Lives(&score.Witness{Table: tiny.Queue.Capabilities(), Opened: from, Single: tiny.Seen(), Clock: score.Clock(name)}, lives)
+	s := score.Lives(&score.Witness{Table: tiny.Queue.Capabilities(), Opened: from, Single: tiny.Seen(), Clock: score.Stamps(tiny.Queue.Capabilities())}, lives)
 	l.missing = s.Truth - s.Seen
 	return l, nil
 }

@@ -107,7 +107,7 @@ func compareJSON(t *testing.T, own *score.Witness, queue *tee, outcomes []*scena
 		}
 	}
 	printed.Single, printed.Table, printed.Foreign = nil, &table, &m.Foreign
-	m.Foreign.Unchanged = queue.Backend() == "cnproc" || m.Foreign.Unchanged
+	m.Foreign.Unchanged = queue.Capabilities().SameIDs || m.Foreign.Unchanged
 	d := m.Decoder()
 	for i, line := range queue.lines {
 		var out monitor.Output

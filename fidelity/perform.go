@@ -250,7 +250,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 // openBackends opens the queues of all backends that work here.
 func openBackends(o *Options) (open []*witness.Witness, absent []Absence, err error) {
 	for _, name := range o.Backends.Names() {
-		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: score.Threads(name)}, true)
+		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: backends.ReportsThreads(name)}, true)
 		if err != nil {
 			absent = append(absent, Absence{name, err.Error()})
 			continue
@@ -261,7 +261,7 @@ func openBackends(o *Options) (open []*witness.Witness, absent []Absence, err er
 			_, err2 := single.Close()
 			return open, nil, fmt.Errorf("open %s again: %w", name, errors.Join(err, err2))
 		}
-		open = append(open, witness.New(single, joined, score.Threads(name)))
+		open = append(open, witness.New(single, joined, backends.ReportsThreads(name)))
 	}
 	return open, absent, nil
 }

@@ -9,6 +9,10 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
+// lateTick is more than how late a timer interrupt was seen to come, in ns: by some 300 ms in an
+// emulated guest on a machine that has much else to do.
+const lateTick = 1_000_000_000
+
 // describe fills the capability table. always is set if audit was enabled at the boot. hidden is a
 // note about rules of others.
 func (s *Source) describe(always bool, hidden string) {
@@ -17,15 +21,15 @@ func (s *Source) describe(always bool, hidden string) {
 	for k := range c.Kinds {
 		c.Kinds[k].Via = "no system call that is recorded reports it"
 	}
-	kind := func(k engine.Kind, partial engine.Events, via string) {
-		c.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: via, Partial: partial}
+	kind := func(k engine.Kind, partial engine.Events, omits engine.Omission, via string) {
+		c.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: via, Partial: partial, Omits: omits}
 	}
-	kind(engine.KindFork, fork, "SYSCALL of fork, vfork, clone and clone3; not where /proc shows neither the caller nor the child, nor of callers in pid namespaces of their own, nor where the child did something else long before the call returned, as after vfork")
-	kind(engine.KindExec, exec, "SYSCALL and EXECVE of execve and execveat; not of programs that the kernel itself starts")
-	kind(engine.KindExit, exit, "SYSCALL of exit_group; not of ends by exit(2) or a signal")
-	kind(engine.KindIDChange, ids, "SYSCALL of setsid; not of set*uid and set*gid, whose records do not show which thread they changed")
-	kind(engine.KindExecFailed, 0, "SYSCALL and PATH; the path is unknown where the kernel refused it before it had a copy; not with EINTR, nor by seccomp(2); one that ends its process may be reported")
-	kind(engine.KindGap, 0, "missing serial numbers, and the kernel's count of records that it had no room for")
+	kind(engine.KindFork, fork, engine.OmitAny, "SYSCALL of fork, vfork, clone and clone3; not where /proc shows neither the caller nor the child, nor of callers in pid namespaces of their own, nor where the child did something else long before the call returned, as after vfork")
+	kind(engine.KindExec, exec, 0, "SYSCALL and EXECVE of execve and execveat; not of programs that the kernel itself starts")
+	kind(engine.KindExit, exit, engine.OmitEnds, "SYSCALL of exit_group; not of ends by exit(2) or a signal")
+	kind(engine.KindIDChange, ids, engine.OmitIDs, "SYSCALL of setsid; not of set*uid and set*gid, whose records do not show which thread they changed")
+	kind(engine.KindExecFailed, 0, 0, "SYSCALL and PATH; the path is unknown where the kernel refused it before it had a copy; not with EINTR, nor by seccomp(2); one that ends its process may be reported")
+	kind(engine.KindGap, 0, 0, "missing serial numbers, and the kernel's count of records that it had no room for")
 
 	var reported engine.Events
 	for _, k := range []engine.Events{fork, exec, exit, ids} {
@@ -70,6 +74,7 @@ func (s *Source) describe(always bool, hidden string) {
 	for _, f := range []engine.Field{engine.FieldCmdline, engine.FieldEnviron} {
 		c.Fields[f].Whole.Bytes = procfs.MaxCmdline
 	}
+	c.Stamps = engine.StampError{Early: lateTick, Late: s.wall.slack + wallError}
 	c.Notes = append(c.Notes,
 		fmt.Sprintf("an event is stamped by the wall clock of the latest timer interrupt: at most %v later than it happened, and earlier only by as much as such interrupts come late", time.Duration(s.wall.slack)),
 		"no record has a CPU")

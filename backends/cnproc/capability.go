@@ -68,6 +68,9 @@ var fieldRows = [engine.NumFields]struct {
 	engine.FieldLogin:      {"{loginuid,sessionid} of session leaders, else of who forked the process", 0},
 }
 
+// endDelay is how late, in ns, the message of an end was seen at most on a machine with much load.
+const endDelay = 2_000_000_000
+
 func (s *Source) capabilities() (t engine.CapabilityTable) {
 	var reported engine.Events
 	for k, row := range kindRows {
@@ -114,6 +117,10 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.Via = "the kernel's message has no such field, and /proc is not read"
 		}
 	}
+	// The last thread reports the end to the parent, then removes its entries from the cache of
+	// /proc, where it can be preempted, and then sends its message. UID and GID messages come for
+	// setfsuid(2) and setfsgid(2), too.
+	t.Stamps.Ends, t.SameIDs = endDelay, true
 	t.Fields[engine.FieldCmdline].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldExit].Via = "exit_code of the threads, or /proc/PID/stat of a process not waited for yet (Linux 6.1); " +

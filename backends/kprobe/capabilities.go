@@ -42,6 +42,7 @@ func (s *set) room(t *text) (string, engine.Extent) {
 // describe fills the capability table with what was installed.
 func (s *Source) describe(in *installer, failed []error) {
 	c := &s.capabilities
+	c.SplitRecords = true
 	c.Notes = append(c.Notes, in.notes...)
 	s.describeKinds(failed)
 	c.Kinds[engine.KindCoreDump] = source.CoreDumps

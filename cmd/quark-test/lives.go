@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/witness"
@@ -35,7 +36,7 @@ func (t *test) wantWorking() {
 	t.mark()
 	var all []*witness.Witness
 	t.each(func(v *view) {
-		all = append(all, witness.New(witness.Listen(v.q, shortHold, true), nil, score.Threads(v.Backend)))
+		all = append(all, witness.New(witness.Listen(v.q, shortHold, true), nil, backends.ReportsThreads(v.Backend)))
 	})
 	life, _ := scenario.Find("one-by-one")
 	t.judge(all, life)
@@ -187,7 +188,7 @@ func witnessesOf(singles, joineds []*view) (list []*witness.Witness) {
 		for _, j := range joineds {
 			if j.Backend == s.Backend {
 				list = append(list, witness.New(
-					witness.Listen(s.q, shortHold, true), witness.Listen(j.q, joinedHold, true), score.Threads(s.Backend)))
+					witness.Listen(s.q, shortHold, true), witness.Listen(j.q, joinedHold, true), backends.ReportsThreads(s.Backend)))
 			}
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/fidelity/scenario"
-	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/witness"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 )
@@ -65,7 +64,7 @@ func openQueue(c *testrun.Cell, opts quark.Options) (*view, error) {
 		c.Fatalf("%v", err)
 	}
 	opts.Backends, opts.Strict = set, true
-	opts.Threads = opts.Threads && score.Threads(c.Backend)
+	opts.Threads = opts.Threads && backends.ReportsThreads(c.Backend)
 	if opts.HoldTime == 0 {
 		opts.HoldTime = shortHold
 	}

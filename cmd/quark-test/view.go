@@ -83,7 +83,7 @@ func (v *view) exit(p *proc) *event { return v.awaitEvent(p, "EXIT", has(engine.
 
 // stamps returns how exact the times of the queue's events are.
 func (v *view) stamps() score.Foreign {
-	if c := score.Clock(v.Backend); c != nil {
+	if c := score.Stamps(v.q.Capabilities()); c != nil {
 		return *c
 	}
 	return score.Foreign{}

@@ -223,7 +223,7 @@ func judgeOnce(t *testing.T, again bool, begin func() (*witness.Witness, *scenar
 	// The proc connector's message of the end of a thread can come after those of processes
 	// that were started later.
 	var sc *score.Score
-	late := time.Duration(score.AfterEnd(w.Backend))
+	late := time.Duration(w.Single.Queue.Capabilities().Stamps.Ends)
 	for end := time.Now().Add(late); sc == nil || sc.Seen+sc.Lost < sc.Truth && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		witness.Start(all)
 		_, err := witness.Settle(witness.Listeners(all), outcomes, patience)

@@ -141,7 +141,7 @@ func (t *trial) perform(announce func()) (r *result, err error) {
 func (t *trial) open(r *result) (all []*witness.Witness, err error) {
 	for _, name := range t.Backends.Names() {
 		// Lookups at the end have to find every process.
-		opts := quark.Options{HoldTime: t.Hold, MinAgg: true, Threads: score.Threads(name), CacheGraceTime: time.Hour}
+		opts := quark.Options{HoldTime: t.Hold, MinAgg: true, Threads: backends.ReportsThreads(name), CacheGraceTime: time.Hour}
 		t.Faults.apply(&opts)
 		single, err := fidelity.OpenQueue(name, opts, true)
 		if err != nil {
@@ -154,7 +154,7 @@ func (t *trial) open(r *result) (all []*witness.Witness, err error) {
 			_, err2 := single.Close()
 			return all, errors.Join(err, err2)
 		}
-		all = append(all, witness.New(single, joined, score.Threads(name)))
+		all = append(all, witness.New(single, joined, backends.ReportsThreads(name)))
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no backend can be opened: %q", r.Absent)
@@ -223,7 +223,7 @@ func (t *trial) scoreWitness(r *result, w *witness.Witness, outcomes []*scenario
 			return err
 		}
 	}
-	delivered.Cut = w.Backend == "kprobe" && (t.Faults.Ring != 0 || single.Source.Lost[engine.LossRingFull]+joined.Source.Lost[engine.LossRingFull] > 0)
+	delivered.Cut = delivered.Table.SplitRecords && (t.Faults.Ring != 0 || single.Source.Lost[engine.LossRingFull]+joined.Source.Lost[engine.LossRingFull] > 0)
 	if damage != nil {
 		damage(delivered)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/fidelity/score"
 )
 
 // Hold is the hold time of a monitor that prints.
@@ -28,7 +27,7 @@ func Printing(set backends.Set, threads bool) quark.Options {
 func printEvents(name string, set backends.Set) error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	q, err := quark.Open(Printing(set, score.Threads(name)))
+	q, err := quark.Open(Printing(set, backends.ReportsThreads(name)))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/meter"
-	"github.com/quark-linux/quark/fidelity/score"
 )
 
 //go:embed formats/quark-mon.json
@@ -27,11 +26,8 @@ func Backend(name string) (*Monitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Name, m.Threads = name, score.Threads(name)
+	m.Name, m.Threads = name, backends.ReportsThreads(name)
 	m.Programs, m.Environment = []string{self}, []string{meter.Printer(name)}
-	if clock := score.Clock(name); clock != nil {
-		m.Foreign.Early, m.Foreign.Late, m.Foreign.Unchanged = clock.Early, clock.Late, clock.Unchanged
-	}
 	set, err := backends.Parse(name)
 	if err != nil {
 		return nil, err
@@ -44,6 +40,7 @@ func Backend(name string) (*Monitor, error) {
 	}
 	own := *q.Capabilities()
 	m.Table.Kinds, m.Table.Notes = own.Kinds, own.Notes
+	m.Foreign.Early, m.Foreign.Late, m.Foreign.Unchanged = own.Stamps.Early, own.Stamps.Late, m.Foreign.Unchanged || own.SameIDs
 	for f := range m.Table.Fields {
 		if m.Table.Fields[f].Origin != engine.OriginNone {
 			m.Table.Fields[f] = own.Fields[f]

@@ -74,8 +74,8 @@ func (j *judge) verdicts(s *Seen, e *truth.Event) {
 func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	c := &j.w.Table.Fields[f]
 	proc := c.Origin == engine.OriginProc && c.At&^c.Partial&e.Kind.Events() != 0 && readable(e, f) && !j.w.Unread && !j.inGap(e.Earliest, e.Latest+j.w.Hold)
-	// The engine derives what follows from fields that eBPF always brings.
-	derived := c.Origin == engine.OriginDerived && c.Partial == 0 && j.w.Backend == "ebpf"
+	// The engine derives it from fields that the kernel always brings.
+	derived := c.Origin == engine.OriginDerived && c.Partial == 0
 	if c.Brings(s.Events) && !(j.w.Cut && texts.Has(f)) || proc || derived {
 		v.Unexplained++
 		j.find(e.Life, "%s: %s is unknown", s.Events, f)
@@ -130,7 +130,7 @@ func changedLater(e *truth.Event) (fields engine.Fields) {
 	return fields
 }
 
-// texts are the fields that kprobe has further records for.
+// texts are the fields that split records have in records of their own.
 const texts = paths | engine.Fields(1<<engine.FieldCmdline|1<<engine.FieldCgroup)
 
 // ofImage are the fields that each exec sets.
@@ -487,23 +487,22 @@ func (v value) isOfAnotherTime(e *truth.Event) bool {
 	return l.Was != nil && v.isOf(l.Was, new(truth.State))
 }
 
-// reportsAlways reports whether the backend reports a field with e in every life: eBPF all
-// that its table says of FORK and EXEC, and of EXIT what belongs to the end itself. Namespaces
-// are not there for an EXIT if the leader ended before other threads.
+// reportsAlways reports whether the backend reports a field with e in every process: all that its
+// table contains of FORK and EXEC, texts as far as Whole, and of EXIT what belongs to the end
+// itself. Namespaces are missing at EXIT if the leader ended before other threads.
 func (w *Witness) reportsAlways(e *truth.Event, f engine.Field) bool {
-	if w.Backend != "ebpf" {
+	c := &w.Table.Fields[f]
+	switch {
+	case texts.Has(f) && (w.Cut || reaches(e.State.Value[f], c.Whole)): // the rest is from /proc
 		return false
+	case e.Kind == engine.KindFork || e.Kind == engine.KindExec:
+		return c.Brings(e.Kind.Events())
+	case e.Kind != engine.KindExit:
+		return false
+	case engine.FieldsNS.Has(f) && f != engine.FieldUserNS:
+		return c.Origin == engine.OriginKernel && c.At.Has(engine.EventExit) && oneThread(e.Life)
 	}
-	switch e.Kind {
-	case engine.KindFork, engine.KindExec:
-		return w.Table.Fields[f].Brings(e.Kind.Events())
-	case engine.KindExit:
-		if engine.FieldsNS.Has(f) && f != engine.FieldUserNS {
-			return !e.Life.OpenThreads && len(e.Life.Threads) == 0
-		}
-		return engine.FieldsIDs.Has(f) || f == engine.FieldComm
-	}
-	return false
+	return c.Brings(engine.EventExit) && (engine.FieldsIDs.Has(f) || f == engine.FieldComm)
 }
 
 // part reports whether got is what may be left of a command line or a path that is cut:

@@ -141,8 +141,8 @@ func TestForeignPIDAgain(t *testing.T) {
 func TestClock(t *testing.T) {
 	delayed := func(by uint64) *Witness {
 		w := perfect()
-		w.Joined, w.Backend, w.Clock = nil, "audit", &Foreign{Late: 30}
-		w.Table.Kinds[engine.KindIDChange].Partial = engine.EventIDChange
+		w.Joined, w.Clock = nil, &Foreign{Late: 30}
+		w.Table.Kinds[engine.KindIDChange].Omits = engine.OmitIDs
 		for i := range w.Single {
 			s := &w.Single[i]
 			if s.Time += by; s.Process.Exited {
@@ -193,9 +193,7 @@ func TestClock(t *testing.T) {
 	}
 	// The end of the process before with the pid, by a signal, need not be told.
 	w = delayed(15)
-	for _, k := range []engine.Kind{engine.KindFork, engine.KindExit} {
-		w.Table.Kinds[k].Partial = k.Events()
-	}
+	w.Table.Kinds[engine.KindFork].Omits, w.Table.Kinds[engine.KindExit].Omits = engine.OmitAny, engine.OmitEnds
 	w.Clock.Late, w.Single = 100, w.Single[1:] // nor the birth
 	r = []truth.Record{{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110, Parent: 3}, {Op: truth.Exit, PID: 9, Earliest: 111, Latest: 113, Status: 9}}
 	for _, next := range records() {
@@ -205,7 +203,7 @@ func TestClock(t *testing.T) {
 	if s := Lives(w, lives(t, r...)); s.Phantoms != 0 || s.Truth != s.Seen || s.Fields[engine.FieldExit].Wrong != 0 {
 		t.Errorf("a pid that is used again: %s %q", s, s.Findings)
 	}
-	if Clock("ebpf") != nil || Clock("audit") == nil {
-		t.Error("another backend has the clock")
+	if f := Stamps(&engine.CapabilityTable{Stamps: engine.StampError{Late: 3}, SameIDs: true}); f == nil || f.Late != 3 || !f.Unchanged || Stamps(w.Table) != nil {
+		t.Errorf("%+v", f)
 	}
 }

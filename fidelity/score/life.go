@@ -12,39 +12,32 @@ import (
 // reported reports whether the table has the kind.
 func (w *Witness) reported(k engine.Kind) bool { return w.Table.Kinds[k].Origin != engine.OriginNone }
 
-// seesUnchanged reports whether the backend cannot tell a call that changes ids from one
-// that does not: the proc connector's message comes for ids of file system access too,
-// and where a call returns nothing shows what the ids were.
+// seesUnchanged reports whether the backend also reports calls that set ids to what they were.
 func (w *Witness) seesUnchanged() bool {
 	if f := w.times(); f != nil {
 		return f.Unchanged
 	}
-	return w.Backend == "cnproc" || strings.Contains(w.Table.Kinds[engine.KindIDChange].Via, "sys_exit_")
+	return w.Table.SameIDs
 }
 
 // optional reports whether e need not be delivered: it is so by its nature, or the table says that
 // some events of its kind are not reported.
 func (w *Witness) optional(e *truth.Event) bool {
 	unchanged := e.Kind == engine.KindIDChange && e.Unchanged && w.times().loose()
-	return e.Optional || unchanged || w.Table.Kinds[e.Kind].Partial != 0 && (e.Compat || w.leavesOut(e))
+	return e.Optional || unchanged || w.Table.Kinds[e.Kind].Partial != 0 && e.Compat || omits(w.Table.Kinds[e.Kind].Omits, e)
 }
 
-// leavesOut reports whether the backend can't tell all events like one, and does not count those
-// that it leaves out. Audit has no record that proves an end by a signal or by exit(2), or who has
-// changed ids, and has to see in /proc whose number a fork has returned.
-func (w *Witness) leavesOut(e *truth.Event) bool {
-	if w.Backend != "audit" {
-		return false
-	}
-	switch e.Kind {
-	case engine.KindExec:
-		return false
-	case engine.KindExit:
+// omits reports whether e is in a class of events that a backend does not report.
+func omits(o engine.Omission, e *truth.Event) bool {
+	switch {
+	case o&engine.OmitAny != 0:
+		return true
+	case o&engine.OmitEnds != 0:
 		return e.Status&0x7f != 0 || len(e.Life.Threads) > 0 || e.Life.OpenThreads || e.Life.ByThread
-	case engine.KindIDChange: // of setsid alone it is known whose it is
+	case o&engine.OmitIDs != 0:
 		return e.ID != engine.ChangedSID
 	}
-	return true
+	return false
 }
 
 // derived reports whether e is a core dump that an EXIT would have told, which is missing itself.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
-	"github.com/quark-linux/quark/internal/clock"
 )
 
 // Seen is one event as it was delivered.
@@ -53,8 +52,7 @@ type Witness struct {
 	WallOffset int64 // CLOCK_REALTIME less CLOCK_MONOTONIC, for Seen.Wall
 	Threads    bool  // Single has events of threads
 	// AfterEnd is how much later than its parent was told the end of a process may be
-	// stamped, in ns. The proc connector's message is sent when the thread runs again
-	// after that. See the function of this name.
+	// stamped, in ns: StampError.Ends of the table, or more where the reader was slow.
 	AfterEnd uint64
 	Single   []Seen // with engine.Options.MinAgg
 	Joined   []Seen // without; empty if there was no such queue
@@ -67,8 +65,8 @@ type Witness struct {
 	// Foreign is nil for quark's own backends.
 	Foreign *Foreign
 	// Clock says how exact the times of one of these are, and with them the order of what
-	// different processes did, nil for those between the readings around an event. See the
-	// function of this name.
+	// different processes did, nil for those between the readings around an event.
+	// It is what [Stamps] returns for Table.
 	Clock *Foreign
 	// JoinedHold is the HoldTime of the queue that Joined is from, Hold if 0.
 	JoinedHold uint64
@@ -170,30 +168,13 @@ func (s *Score) PerfectBut(lost uint64) bool {
 	return uint64(s.Lost) <= lost && rest.Perfect()
 }
 
-// Threads reports whether a backend can report threads.
-func Threads(backend string) bool { return backend != "audit" }
-
-// AfterEnd is what [Witness.AfterEnd] has to be for a backend.
-func AfterEnd(backend string) uint64 {
-	if backend == "cnproc" {
-		return uint64(2 * time.Second)
-	}
-	return 0
-}
-
-// Clock is what [Witness.Clock] has to be for a backend: audit's records have the wall clock in
-// milliseconds, of before a system call, as of the latest timer interrupt. Two ticks are added to
-// it, but that interrupt can come later.
-func Clock(backend string) *Foreign {
-	if backend != "audit" {
+// Stamps returns the error of a backend's stamps, nil if they are exact.
+func Stamps(t *engine.CapabilityTable) *Foreign {
+	if t.Stamps.Early|t.Stamps.Late == 0 {
 		return nil
 	}
-	return &Foreign{Early: lateTick, Late: 2*clock.Tick() + 2_000_000, Unchanged: true}
+	return &Foreign{Early: t.Stamps.Early, Late: t.Stamps.Late, Unchanged: t.SameIDs}
 }
-
-// lateTick is more than how late a timer interrupt was seen to come, in ns: by some 300 ms in an
-// emulated guest on a machine that has much else to do.
-const lateTick = 1_000_000_000
 
 // clockError is by how much the clock of one of quark's own backends can be off, by which what
 // different processes did is put in order, and what is old enough to be delivered.

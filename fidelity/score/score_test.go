@@ -220,21 +220,21 @@ func TestDefects(t *testing.T) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
 			seen(w, 4).Cwd, seen(w, 4).Truncated, seen(w, 4).Carried = "b", engine.FieldCwd.Set(), engine.FieldCwd.Set()
 		}, want: field(engine.FieldCwd, Verdicts{Carried: 1}), fine: true},
-		{name: "of before, carried where the event brings it", damage: func(w *Witness) {
+		{name: "of before, carried where the event may leave it out", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCwd].Partial = engine.EventExec
 			seen(w, 3).Cwd, seen(w, 3).Carried = "/a/b", engine.FieldCwd.Set()
 		}, want: field(engine.FieldCwd, Verdicts{Carried: 1, Missed: 1}), fine: true},
-		{name: "right and carried where the event brings it", damage: func(w *Witness) { seen(w, 3).Carried = engine.FieldCwd.Set() },
-			want: func(s *Score) { s.Fields[engine.FieldCwd].Missed = 1 }, fine: true},
-		{name: "carried where eBPF always reports it", damage: func(w *Witness) {
-			w.Backend = "ebpf"
+		{name: "right and carried where the event may leave it out", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCwd].Partial = engine.EventExec
+			seen(w, 3).Carried = engine.FieldCwd.Set()
+		}, want: func(s *Score) { s.Fields[engine.FieldCwd].Missed = 1 }, fine: true},
+		{name: "carried where the event always brings it", damage: func(w *Witness) {
 			seen(w, 3).Carried = engine.FieldCwd.Set()
 		}, want: field(engine.FieldCwd, Verdicts{Unexplained: 1, Missed: 1})},
-		{name: "an end whose ids are carried where eBPF always reports them", damage: func(w *Witness) {
-			w.Backend = "ebpf"
+		{name: "an end whose ids are carried where it always brings them", damage: func(w *Witness) {
 			seen(w, 4).Carried = engine.FieldUIDs.Set()
 		}, want: field(engine.FieldUIDs, Verdicts{Unexplained: 1, Missed: 1})},
-		{name: "a change of ids whose comm is carried, from eBPF", damage: func(w *Witness) {
-			w.Backend = "ebpf"
+		{name: "a change of ids whose comm is carried", damage: func(w *Witness) {
 			seen(w, 1).Carried = engine.FieldComm.Set()
 		}, want: func(s *Score) { s.Fields[engine.FieldComm].Missed = 1 }, fine: true},
 		{name: "of later, from the kernel", damage: func(w *Witness) { seen(w, 0).Cwd = "/c/d" },
@@ -1355,14 +1355,12 @@ func TestEntryFromProc(t *testing.T) {
 	}
 }
 
-// Audit can't tell an end by exit(2) from that of a thread.
-func TestAuditEndByExit(t *testing.T) {
+// An end by exit(2) need not be reported where the table omits it.
+func TestOmitEnds(t *testing.T) {
 	for byThread, missing := range map[bool]int{true: 0, false: 1} {
 		r := []truth.Record{records()[0], {Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, ByThread: byThread}}
-		w := &Witness{Backend: "audit", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Foreign)}
-		for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
-			w.Table.Kinds[k].Partial = k.Events()
-		}
+		w := &Witness{Backend: "x", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Foreign)}
+		w.Table.Kinds[engine.KindFork].Omits, w.Table.Kinds[engine.KindExit].Omits = engine.OmitAny, engine.OmitEnds
 		if s := Lives(w, lives(t, r...)); s.Truth-s.Seen != missing {
 			t.Errorf("by a thread %v: %d of %d events seen, %q", byThread, s.Seen, s.Truth, s.Findings)
 		}

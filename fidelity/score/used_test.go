@@ -77,7 +77,7 @@ func TestUsedIO(t *testing.T) {
 			if c.unknown {
 				p.Known, want = p.Known&^engine.FieldIO.Set(), c.least == 0
 			}
-			w := &Witness{Backend: "ebpf", Table: new(engine.CapabilityTable)}
+			w := &Witness{Backend: "x", Table: new(engine.CapabilityTable)}
 			w.Table.Fields[engine.FieldIO].At = engine.EventExit
 			var v Verdicts
 			j := &judge{Score: new(Score), w: w, byPID: lives}

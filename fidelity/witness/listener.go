@@ -315,7 +315,7 @@ func (l *Listener) end(pid int) uint64 {
 // /proc, for which it can give its CPU away in any kernel, and then makes its message.
 func (l *Listener) awaits(life *truth.Life) bool {
 	end := life.Events[len(life.Events)-1]
-	latest := end.Latest + score.AfterEnd(l.Queue.Backend())
+	latest := end.Latest + l.Queue.Capabilities().Stamps.Ends
 	if end.Kind != engine.KindExit || truth.Clock() > latest {
 		return false
 	}

@@ -91,7 +91,7 @@ func Perform(run *scenario.Running, all []*Witness, patience time.Duration) ([]*
 func (w *Witness) Testimony() *score.Witness {
 	out := &score.Witness{
 		Backend: w.Backend, Table: w.Single.Queue.Capabilities(), Hold: uint64(w.Single.hold), Opened: w.opened, Closed: w.closed,
-		BootOffset: truth.BootOffset(), WallOffset: truth.WallOffset(), Threads: w.Threads, AfterEnd: score.AfterEnd(w.Backend), Clock: score.Clock(w.Backend),
+		BootOffset: truth.BootOffset(), WallOffset: truth.WallOffset(), Threads: w.Threads, AfterEnd: w.Single.Queue.Capabilities().Stamps.Ends, Clock: score.Stamps(w.Single.Queue.Capabilities()),
 		Single: w.Single.Seen(), Unread: w.Single.unread() > w.Single.unreadBefore,
 	}
 	if w.Joined != nil {
