@@ -61,8 +61,6 @@
 // that the record is in the map then, or never will be. The price is a descriptor for each process,
 // and that Events does not see the traces that other processes begin while it runs. While it waits
 // for a tree it looks at a counter every 50 ms, because no descriptor shows that a process forks.
-// A kernel without pidfds (5.3), as a vendor's may be that has the rest, shows the end in /proc
-// alone: there both look every 10 ms at each process.
 //
 // # Other ways
 //

@@ -14,7 +14,6 @@ import (
 
 	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/kernelversion"
-	"github.com/quark-linux/quark/internal/refuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,10 +32,6 @@ var children = map[string]func(root string, args []string) error{
 }
 
 func TestMain(m *testing.M) {
-	if err := refuse.FromEnv(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
 	child := children[os.Getenv(childMode)]
 	if child == nil {
 		os.Exit(m.Run())

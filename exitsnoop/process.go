@@ -1,8 +1,6 @@
 package exitsnoop
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,13 +13,11 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// process is a process with a descriptor that stays its own: a pidfd, or before Linux 5.3 its
-// directory in /proc. If it has not ended after a read from /proc, the read was of this process and
-// not of a later one with the same pid.
+// process is a process with a pidfd. If it has not ended after a read from /proc, the read was of
+// this process and not of a later one with the same pid.
 type process struct {
-	pid       uint32
-	fd        int
-	directory bool // fd is the directory, which can't be waited for
+	pid uint32
+	fd  int
 }
 
 // openProcess opens a pidfd. The process may have ended already.
@@ -34,30 +30,10 @@ func openProcess(pid uint32) (*process, error) {
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
 		// The last two, depending on the kernel, are of a thread that is no leader.
 		return nil, ErrNoProcess
-	case errors.Is(err, unix.ENOSYS):
-		return openDirectory(pid)
 	case err != nil:
-		return nil, fmt.Errorf("open a pidfd: %w", err)
+		return nil, kernelError("open a pidfd", err)
 	}
 	return &process{pid: pid, fd: fd}, nil
-}
-
-// openDirectory opens the directory of a process.
-func openDirectory(pid uint32) (*process, error) {
-	dir := fmt.Sprintf("/proc/%d", pid)
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH):
-		return nil, ErrNoProcess
-	case err != nil:
-		return nil, fmt.Errorf("open %s: %w", dir, err)
-	}
-	p := &process{pid, fd, true}
-	if leads, err := p.leads(); err != nil || !leads {
-		p.close()
-		return nil, cmp.Or(unlessGone(err), ErrNoProcess)
-	}
-	return p, nil
 }
 
 func (p *process) close() { unix.Close(p.fd) }
@@ -66,42 +42,14 @@ func (p *process) close() { unix.Close(p.fd) }
 func (p *process) ended() bool { return p.endsWithin(0) }
 
 // endsWithin waits until all threads have ended, for at most d, rounded down to ms, and reports
-// whether they have. A pidfd is readable then; of a directory one has to look again and again.
+// whether they have.
 func (p *process) endsWithin(d time.Duration) bool {
-	if p.directory {
-		for end := time.Now().Add(d); !p.endedInProc(); time.Sleep(lookInterval) {
-			if !time.Now().Before(end) {
-				return false
-			}
-		}
-		return true
-	}
 	fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
 	for {
 		if n, err := unix.Poll(fds, int(d.Milliseconds())); err != unix.EINTR {
 			return n == 1
 		}
 	}
-}
-
-// lookInterval is how often one looks whether a process of which there is only the directory has
-// ended.
-const lookInterval = time.Millisecond
-
-// leads reports whether a process is the leader of its group: a thread has a directory, too.
-func (p *process) leads() (bool, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/status", p.fd))
-	return bytes.Contains(status, fmt.Appendf(nil, "\nTgid:\t%d\n", p.pid)), err
-}
-
-// endedInProc reports whether /proc shows that all threads have ended: the leader is a zombie
-// without other threads, or nobody is there any more.
-func (p *process) endedInProc() bool {
-	st, err := proctext.ReadStat(fmt.Sprintf("/proc/self/fd/%d/stat", p.fd))
-	if err != nil {
-		return unlessGone(err) == nil
-	}
-	return (st.State == 'Z' || st.State == 'X') && st.Threads <= 1
 }
 
 // start returns the range [from, to) in which the process started, ns of CLOCK_BOOTTIME.

@@ -2,14 +2,9 @@ package exitsnoop
 
 import (
 	"errors"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/proctext"
-	"github.com/quark-linux/quark/internal/refuse"
 )
 
 func TestClock(t *testing.T) {
@@ -58,49 +53,5 @@ func TestErrorsDiffer(t *testing.T) {
 				t.Errorf("%v is %v: %v", a, b, i != j)
 			}
 		}
-	}
-}
-
-// Without pidfds all is as with them.
-func TestWithoutPidfds(t *testing.T) {
-	if os.Getenv(refuse.Env) != "" {
-		t.Skip("calls are refused")
-	}
-	needKernel(t)
-	c := exec.Command("/proc/self/exe", "-test.run=^Test(Exit|ExecNonleader|BadInput|Reuse|WaitEnds|NewTraceOnce|Events|Directory|TreeOfDaemon|TreeEvents)$")
-	c.Env = append(os.Environ(), refuse.Env+"=pidfd_open")
-	out, err := c.CombinedOutput()
-	if strings.Contains(string(out), "filter system calls") {
-		t.Skip(string(out)) // built without seccomp
-	}
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// The directory in /proc stands for a process, and tells of its end as a pidfd does.
-func TestDirectory(t *testing.T) {
-	stay := pipe(t)
-	p := start(t, new(barefork.Script).Thread(new(barefork.Script).WaitFor(stay.r)).ExitThread(0))
-	d, err := openDirectory(uint32(p.PID))
-	ok(t, err)
-	defer d.close()
-	awaitZombie(t, d.pid)
-	if d.ended() {
-		t.Error("it has ended, with a living thread")
-	}
-	if _, err := openDirectory(uint32(p.Thread(1))); !errors.Is(err, ErrNoProcess) {
-		t.Errorf("a thread is a process: %v", err)
-	}
-	stay.open(t)
-	if !d.endsWithin(soon) {
-		t.Error("it has not ended")
-	}
-	reap(t, d.pid)
-	if !d.ended() {
-		t.Error("it has not ended, and is not there any more")
-	}
-	if _, err := openDirectory(uint32(p.PID)); !errors.Is(err, ErrNoProcess) {
-		t.Errorf("a process that is not there: %v", err)
 	}
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/quark-linux/quark/internal/wait"
 )
 
-// watcher waits for the ends of many processes, with one epoll descriptor of their pidfds. Before
-// Linux 5.3 it looks in their directories again and again. It is used by one goroutine; others wake
-// it and tell it of new traces.
+// watcher waits for the ends of many processes, with one epoll descriptor of their pidfds. It is
+// used by one goroutine; others wake it and tell it of new traces.
 type watcher struct {
 	s    *Store
 	ids  []uint64 // watched, with their trees; nil for all
@@ -26,10 +25,9 @@ type watcher struct {
 
 	traces map[uint64]*watched // by id, those whose end next has returned included
 	pidfds map[int32]*watched
-	looked map[*watched]*process // those without a pidfd
-	ended  []*watched            // for next
-	trees  bool                  // a tree is watched
-	forks  uint64                // the counter of descendants before the last scan
+	ended  []*watched // for next
+	trees  bool       // a tree is watched
+	forks  uint64     // the counter of descendants before the last scan
 
 	begun []watched // new traces, for next; guarded by s.mu
 }
@@ -45,9 +43,6 @@ type watched struct {
 // forkPollInterval is how often a watcher looks for new processes of trees.
 const forkPollInterval = 50 * time.Millisecond
 
-// endPollInterval is how often a watcher looks whether processes without pidfds have ended.
-const endPollInterval = 10 * time.Millisecond
-
 // past is a deadline in the past: it ends a wait at once.
 var past = time.Unix(1, 0)
 
@@ -57,8 +52,7 @@ func (s *Store) newWatcher(ids ...uint64) (*watcher, error) {
 		return nil, err
 	}
 	unix.SetNonblock(fd, true)
-	w := &watcher{s: s, ids: ids, poll: os.NewFile(uintptr(fd), "pidfds"), traces: map[uint64]*watched{}, pidfds: map[int32]*watched{},
-		looked: map[*watched]*process{}}
+	w := &watcher{s: s, ids: ids, poll: os.NewFile(uintptr(fd), "pidfds"), traces: map[uint64]*watched{}, pidfds: map[int32]*watched{}}
 	w.raw, err = w.poll.SyscallConn()
 	if err == nil {
 		err = w.poll.SetDeadline(time.Time{}) // an error if the poller does not take it
@@ -84,9 +78,6 @@ func (w *watcher) close() {
 	w.poll.Close()
 	for fd := range w.pidfds {
 		unix.Close(int(fd))
-	}
-	for _, p := range w.looked {
-		p.close()
 	}
 }
 
@@ -120,8 +111,6 @@ func (w *watcher) add(t watched) error {
 		w.ended = append(w.ended, &t)
 	case err != nil:
 		return err
-	case p.directory:
-		w.looked[&t] = p
 	default:
 		if w.raw.Control(func(fd uintptr) { err = wait.Add(int(fd), p.fd) }) != nil {
 			err = os.ErrClosed
@@ -176,10 +165,7 @@ func (w *watcher) next(ctx context.Context) (id uint64, e *programsExitEvent, er
 	defer context.AfterFunc(ctx, w.wake)()
 	for {
 		var limit time.Time
-		switch {
-		case len(w.looked) > 0:
-			limit = time.Now().Add(endPollInterval)
-		case w.trees && len(w.pidfds) > 0:
+		if w.trees && len(w.pidfds) > 0 {
 			limit = time.Now().Add(forkPollInterval)
 		}
 		// First the deadline: a wake-up after the looks that follow ends the wait.
@@ -260,10 +246,8 @@ func (w *watcher) wait() error {
 	case w.trees && forks != w.forks, len(w.traces) > 2*int(w.s.events.MaxEntries()):
 		// The second: there are more than in the store only if events were deleted.
 		return w.scan()
-	case len(w.pidfds) == 0 && len(w.looked) == 0 && w.ids != nil:
+	case len(w.pidfds) == 0 && w.ids != nil:
 		return io.EOF
-	case w.look():
-		return nil
 	}
 	var events [128]unix.EpollEvent
 	var n int
@@ -285,17 +269,4 @@ func (w *watcher) wait() error {
 		unix.Close(int(ev.Fd)) // which takes it out of the epoll set
 	}
 	return nil
-}
-
-// look moves to ended what has ended of the processes without pidfds, and reports whether any has.
-func (w *watcher) look() (found bool) {
-	for t, p := range w.looked {
-		if p.ended() {
-			p.close()
-			delete(w.looked, t)
-			w.ended = append(w.ended, t)
-			found = true
-		}
-	}
-	return found
 }

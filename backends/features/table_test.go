@@ -54,7 +54,7 @@ var table = []feature{
 	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: program(ebpf.RawTracepoint)},
 	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Without: viaPerf, Probe: mapType(ebpf.RingBuf)},
 	{Backend: "ebpf", Name: "map: perf event array", Since: "4.3", Without: withoutRing, Probe: mapType(ebpf.PerfEventArray)},
-	{Backend: "ebpf", Name: "maps that can be mapped", Since: "5.5", Without: "reading without privileges, and leaving out users",
+	{Backend: "ebpf", Name: "maps that can be mapped", Since: "5.5", Without: "reading without privileges",
 		Probe: unlimited(func() error { return features.HaveMapFlag(features.BPF_F_MMAPABLE) })},
 	{Backend: "ebpf", Name: "map: stack", Since: "4.20", Probe: mapType(ebpf.Stack)},
 	{Backend: "ebpf", Name: "map: program array", Since: "4.2", Probe: mapType(ebpf.ProgramArray)},
@@ -65,7 +65,6 @@ var table = []feature{
 	{Backend: "ebpf", Name: "helper: probe_read_user", Since: "4.17", Probe: helper(ebpf.RawTracepoint, asm.FnProbeReadUser)},
 	{Backend: "ebpf", Name: "helper: probe_read_user_str", Since: "4.11", Without: "failed execs", Probe: helper(ebpf.TracePoint, asm.FnProbeReadUserStr)},
 	{Backend: "ebpf", Name: "helper: get_current_pid_tgid", Since: "4.2", Probe: helper(ebpf.RawTracepoint, asm.FnGetCurrentPidTgid)},
-	{Backend: "ebpf", Name: "helper: get_current_uid_gid", Since: "4.2", Probe: helper(ebpf.RawTracepoint, asm.FnGetCurrentUidGid)},
 	{Backend: "ebpf", Name: "helper: ringbuf_reserve", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufReserve)},
 	{Backend: "ebpf", Name: "helper: ringbuf_output", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufOutput)},
 	{Backend: "ebpf", Name: "helper: ringbuf_query", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufQuery)},
@@ -88,7 +87,7 @@ var table = []feature{
 	{Backend: "kprobe", Name: "fetch: string", Since: "4.1", Probe: probe("a=+0(+8(%ARG)):string"), Built: noKprobes},
 	{Backend: "kprobe", Name: "fetch: array", Since: "4.20", Without: "nothing, but each value is an argument of its own, and arguments take twice the probes",
 		Probe: probe("a=+0(%ARG):x64[8]"), Built: noKprobes},
-	{Backend: "kprobe", Name: "fetch: word of the definition", Since: "5.4", Without: "nothing: another word marks arguments that could not be read",
+	{Backend: "kprobe", Name: "fetch: word of the definition", Since: "5.4", Without: "arguments from 4.20 on; before, those after eight empty ones",
 		Probe: probe(`a=\0x12`), Built: noKprobes},
 
 	{Backend: "cnproc", Name: "events of the proc connector", Since: "2.6", Probe: connector},
@@ -99,7 +98,7 @@ var table = []feature{
 
 	{Backend: "exitsnoop", Name: "map that user space maps", Since: "5.5", Probe: unlimited(mmapable)},
 	{Backend: "exitsnoop", Name: "helper: get_ns_current_pid_tgid", Since: "5.7", Probe: helper(ebpf.RawTracepoint, asm.FnGetNsCurrentPidTgid)},
-	{Backend: "exitsnoop", Name: "pidfd_open", Since: "5.3", Without: "wake-ups: it looks every 10 ms which processes have ended", Probe: pidfd},
+	{Backend: "exitsnoop", Name: "pidfd_open", Since: "5.3", Probe: pidfd},
 }
 
 func program(t ebpf.ProgramType) func() error {

@@ -26,7 +26,6 @@ var refusals = map[string]refusal{
 	"clone3-flags":   {call: unix.SYS_CLONE3, errno: unix.EINVAL},               // see Calls
 	"clone3-set-tid": {call: unix.SYS_CLONE3, above: 8 * 8, errno: unix.E2BIG},  // before 5.5
 	"clone3-cgroup":  {call: unix.SYS_CLONE3, above: 10 * 8, errno: unix.E2BIG}, // before 5.7
-	"pidfd_open":     {call: unix.SYS_PIDFD_OPEN, errno: unix.ENOSYS},           // before 5.3
 	"fsopen":         {call: unix.SYS_FSOPEN, errno: unix.ENOSYS},               // before 5.2
 }
 

@@ -21,9 +21,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// refused returns 0 if pidfd_open is refused, clone3 is known and its second part is too large.
+// refused returns 0 if fsopen is refused, clone3 is known and its second part is too large.
 func refused() int {
-	_, err := unix.PidfdOpen(os.Getpid(), 0)
+	_, err := unix.Fsopen("tracefs", 0)
 	_, _, exists := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)
 	_, _, large := unix.Syscall(unix.SYS_CLONE3, 0, 80, 0)
 	if err != unix.ENOSYS || exists == unix.ENOSYS || large != unix.E2BIG {
@@ -33,7 +33,7 @@ func refused() int {
 }
 
 func TestCalls(t *testing.T) {
-	for names, code := range map[string]int{"pidfd_open,clone3-set-tid": 0, "clone3": 1, "fork": 3} {
+	for names, code := range map[string]int{"fsopen,clone3-set-tid": 0, "clone3": 1, "fork": 3} {
 		c := exec.Command("/proc/self/exe")
 		c.Env = append(os.Environ(), Env+"="+names)
 		out, err := c.CombinedOutput()
