@@ -19,7 +19,7 @@ type control struct {
 	imagesOnly    *uint32
 	// plain is not nil if the kernel can't map the map, as before Linux 5.5: then memory is a
 	// copy.
-	plain *plainMap
+	plain *ebpf.Map
 }
 
 // hideMappable is a variable for a test.
@@ -34,7 +34,7 @@ func openControl(data *ebpf.Map, plain bool, armed, nudged, images uint32) (*con
 	}
 	c := &control{}
 	if plain {
-		c.memory, c.plain = make([]byte, data.ValueSize()), &plainMap{fd: data.FD()}
+		c.memory, c.plain = make([]byte, data.ValueSize()), data
 	} else {
 		var err error
 		if c.memory, err = unix.Mmap(data.FD(), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
@@ -52,7 +52,7 @@ func (c *control) set(variable *uint32, value uint32) {
 	if c.plain != nil {
 		// It fails where the process has dropped its privileges and is not allowed to call
 		// bpf(2): then so does reading the counters, which says so.
-		c.plain.write(0, c.memory)
+		c.plain.Update(uint32(0), c.memory, ebpf.UpdateAny)
 	}
 }
 
@@ -66,7 +66,7 @@ func (c *control) unmap() {
 type counters struct {
 	memory []byte
 	byCPU  []programsTallies
-	plain  *plainMap // see control
+	plain  *ebpf.Map // see control
 	err    error     // why they could not be read
 }
 
@@ -74,7 +74,7 @@ type counters struct {
 func openCounters(m *ebpf.Map, plain bool) (*counters, error) {
 	cpus := int(m.MaxEntries())
 	if plain {
-		return &counters{byCPU: make([]programsTallies, cpus), plain: &plainMap{fd: m.FD()}}, nil
+		return &counters{byCPU: make([]programsTallies, cpus), plain: m}, nil
 	}
 	memory, err := unix.Mmap(m.FD(), 0, cpus*int(unsafe.Sizeof(programsTallies{})), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -95,8 +95,7 @@ func (c *counters) read() {
 		return
 	}
 	for i := range c.byCPU {
-		t := unsafe.Slice((*byte)(unsafe.Pointer(&c.byCPU[i])), unsafe.Sizeof(c.byCPU[i]))
-		if err := c.plain.read(uint32(i), t); err != nil {
+		if err := c.plain.Lookup(uint32(i), &c.byCPU[i]); err != nil {
 			c.err = fmt.Errorf("read counters: %w: this kernel has no maps that can be mapped (Linux 5.5), so that the process has to keep its privileges", err)
 			return
 		}
