@@ -86,7 +86,7 @@ help:
 	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball, image or library one of them'
 	@echo 'make test-dist      the package in a Debian guest, the library'"'"'s with a compiler, the image as a container, and make dist'
 	@echo '                    twice: the same bytes (root)'
-	@echo 'make library        packages of libquark for C and others: .deb and .rpm, archive, SBOM (GOARCH=arm64 with a cross compiler)'
+	@echo 'make library        packages of libquark for C and others: .deb and .rpm, archive (GOARCH=arm64 with a cross compiler)'
 	@echo 'make bindings       libquark for C and others, static and shared, with quark.h and quark.pc: build/$(GOARCH)/libquark'
 	@echo 'make bench-bindings what an event costs in C and in Go'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
@@ -118,7 +118,6 @@ help:
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
 	@echo 'make test-exporters exports to Debian'"'"'s Prometheus, and to a real OpenTelemetry Collector that is killed and started again'
 	@echo '                    (minutes the first time)'
-	@echo 'make test-kubernetes docs/kubernetes.yaml, by the types of its API'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
@@ -276,7 +275,6 @@ test: deps build kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(STEPS)/testsum run $(STEPS) vet-export $(GO) vet -C export ./...
 	$(Q)$(STEPS)/testsum run -gotest $(STEPS) go-test $(GO) test -count=1 -json ./...
 	$(Q)$(STEPS)/testsum run -gotest $(STEPS) go-test-export $(GO) test -C export -count=1 -json ./...
-	$(Q)$(STEPS)/testsum run -gotest $(STEPS) dist $(GO) test -C tools/dist -count=1 -json .
 	$(Q)if [ "$$(id -u)" = 0 ]; then \
 		$(STEPS)/testsum run -records $(STEPS) host $(OUT)/quark-test -j $(STEPS)/host.jsonl; \
 	else \
@@ -381,9 +379,7 @@ svg: $(DOT:.dot=.svg)
 
 # The tools that tools/go.mod pins, in a module of their own: who imports quark does not get what
 # they depend on.
-TOOLS := build/tools
-$(TOOLS)/%: tools/go.mod tools/go.sum
-	$(Q)$(HOSTGO) build -C tools -o $(abspath $(TOOLS))/ tool
+TOOL = $(HOSTGO) tool -modfile=$(abspath tools/go.mod)
 
 # A real OpenTelemetry Collector, which is killed and started again while quark exports to it. It is
 # built from its Go modules, in a module of its own, which takes minutes the first time.
@@ -395,15 +391,9 @@ test-exporters: deps-exporters
 	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
 	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -C export -count=1 -v -run KilledCollector ./otlp
 
-# docs/kubernetes.yaml by the types of Kubernetes' API, in a module of its own. The first time it
-# needs the network.
-.PHONY: test-kubernetes
-test-kubernetes:
-	$(Q)QUARK_KUBERNETES=1 $(HOSTGO) test -count=1 -v -run Kubernetes ./packaging
-
 .PHONY: lint vulncheck
-lint: $(TOOLS)/golangci-lint
-	$(Q)for m in $(MODULES); do (cd $$m && $(abspath $(TOOLS))/golangci-lint run && $(HOSTGO) mod tidy -diff) || exit; done
+lint:
+	$(Q)for m in $(MODULES); do (cd $$m && $(TOOL) golangci-lint run && $(HOSTGO) mod tidy -diff) || exit; done
 	$(Q)$(HOSTGO) test ./internal/style
 
 # Close, Drain and Wake from everywhere, 1,000 times on each backend, as root; kprobe in a guest.
@@ -416,21 +406,21 @@ race:
 	$(Q)$(MAKE) --no-print-directory guest-test RACE=1 PKG=. RUN=TestCloseFromAnywhere/kprobe KNOBS=QUARK_TRIES=$(QUARK_TRIES)
 
 # Needs the network, for the list of what is known.
-vulncheck: $(TOOLS)/govulncheck
-	$(Q)for m in $(MODULES); do $(TOOLS)/govulncheck -C $$m ./... || exit; done
+vulncheck:
+	$(Q)for m in $(MODULES); do $(TOOL) govulncheck -C $$m ./... || exit; done
 
 # What the interface lost or changed since API_BASE, the last release by default.
 API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/otlp ./export/prom
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 .PHONY: apidiff
-apidiff: $(TOOLS)/apidiff
+apidiff:
 	$(Q)[ -n '$(API_BASE)' ] || { echo 'there is no release to compare with: name a commit with API_BASE='; exit 0; }; \
 	old=$$(mktemp -d); trap 'git worktree remove --force "$$old"' EXIT; \
 	git worktree add --quiet --detach "$$old" '$(API_BASE)' || exit; \
 	for p in $(API); do \
 		[ -d "$$old/$$p" ] || continue; \
-		(cd "$$old/$$p" && '$(abspath $(TOOLS))/apidiff' -w "$$old/api" .) && \
-		diff=$$(cd $$p && '$(abspath $(TOOLS))/apidiff' -incompatible "$$old/api" .) || exit; \
+		(cd "$$old/$$p" && $(TOOL) apidiff -w "$$old/api" .) && \
+		diff=$$(cd $$p && $(TOOL) apidiff -incompatible "$$old/api" .) || exit; \
 		[ -z "$$diff" ] || { echo "$$p:"; echo "$$diff"; bad=1; }; \
 	done; [ -z "$$bad" ]
 

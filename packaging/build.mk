@@ -56,11 +56,10 @@ uninstall-library:
 installed-library:
 	$(Q)$(INSTALL_SH) list library $(BINDINGS)
 
-# The parts of a release, into DIST, for DIST_ARCHES. All but checksums, guest images and types are
-# made by tools/dist of what make install installs: by that of the tree below STAGE.
+# The parts of a release, into DIST, for DIST_ARCHES. nfpm, crane and cyclonedx-gomod, which
+# tools/go.mod pins, make them of the trees that make install fills. All files have the commit's time.
 DIST ?= build/dist
 DIST_ARCHES ?= amd64 arm64
-DISTTOOL := build/tools/dist
 STAGE = $(RELEASE)/stage/$(GOARCH)
 NUMBER = $(VERSION:v%=%)
 DIST_NAME = $(DIST)/quark_$(NUMBER)
@@ -69,64 +68,76 @@ LIBRARY_NAME = $(DIST)/libquark_$(NUMBER)
 # Parts for one architecture, by a make of its own.
 PARTS = $(MAKE) --no-print-directory VERSION='$(VERSION)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'
 
-.PHONY: disttool stage deb rpm tarball sbom image dist
-disttool:
-	$(Q)mkdir -p $(DISTTOOL)
-	$(Q)cd tools/dist && CGO_ENABLED=0 GOFLAGS= $(HOSTGO) build -buildvcs=false -trimpath -o $(abspath $(DISTTOOL))/ . tool
-MKDIST = $(DISTTOOL)/dist -version $(VERSION) -time $(SOURCE_DATE_EPOCH) -arch $(GOARCH)
+# nfpm CONFIG TREE FILE VARIABLES
+nfpm = GOARCH= VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) STAGE=$(2) PACKAGE_ARCH=$(GOARCH) $(4) \
+	$(TOOL) nfpm package --config packaging/nfpm/$(1).yaml --packager $(patsubst .%,%,$(suffix $(3))) --target $(3) >/dev/null
+# archive TREE DIRECTORY FILE packs TREE below DIRECTORY, the same bytes for the same files.
+archive = tar -C $(1) --sort=name --format=gnu --mtime=@$(SOURCE_DATE_EPOCH) --owner=root:0 --group=root:0 \
+	--transform='s,^\.,$(2),S' -cf - . | gzip -9n >$(3)
+aged = find $(1) -exec touch -hd @$(SOURCE_DATE_EPOCH) {} +
 
+.PHONY: stage deb rpm tarball image dist
 # What each kind of package begins with: deb and rpm below /usr, the archive below /usr/local.
 stage: release
 	$(Q)rm -rf $(STAGE) && mkdir -p $(DIST)
 	$(Q)PREFIX=/usr DESTDIR=$(STAGE)/rpm packaging/install.sh install files $(RELEASE)/$(GOARCH)
 	$(Q)PREFIX=/usr DESTDIR=$(STAGE)/deb ZSH_COMPLETIONS=share/zsh/vendor-completions packaging/install.sh install files $(RELEASE)/$(GOARCH)
 	$(Q)PREFIX=/usr/local DESTDIR=$(STAGE)/tar packaging/install.sh install files $(RELEASE)/$(GOARCH)
+	$(Q)$(call aged,$(STAGE))
 
 # Of one version only, so that *.deb is one file.
-deb: stage disttool
+deb: stage
 	$(Q)rm -f $(DIST)/quark_*_$(GOARCH).deb
-	$(Q)$(MKDIST) -o $(DIST_NAME)_$(GOARCH).deb deb $(STAGE)/deb
-rpm: stage disttool
+	$(Q)$(call nfpm,quark,$(STAGE)/deb,$(DIST_NAME)_$(GOARCH).deb)
+rpm: stage
 	$(Q)rm -f $(DIST)/quark_*_$(GOARCH).rpm
-	$(Q)$(MKDIST) -o $(DIST_NAME)_$(GOARCH).rpm rpm $(STAGE)/rpm
-tarball: stage disttool
-	$(Q)$(MKDIST) -o $(DIST_NAME)_linux_$(GOARCH).tar.gz tar $(STAGE)/tar
-sbom: stage disttool
-	$(Q)$(MKDIST) -o $(DIST_NAME)_linux_$(GOARCH).cdx.json sbom $(STAGE)/rpm
+	$(Q)$(call nfpm,quark,$(STAGE)/rpm,$(DIST_NAME)_$(GOARCH).rpm)
+tarball: stage
+	$(Q)$(call archive,$(STAGE)/tar/usr/local,quark-$(NUMBER)-linux-$(GOARCH),$(DIST_NAME)_linux_$(GOARCH).tar.gz)
 
 # The C library, in the same kinds of packages: what programs run with, and what compilers want.
 # Debian's names and folders are by its policy. It is linked with the glibc of the compiler.
 MULTIARCH = $(if $(filter arm64,$(GOARCH)),aarch64,x86_64)-linux-gnu
 LIBSTAGE = $(RELEASE)/library/$(GOARCH)
+# The newest version of glibc's symbols that the library needs.
+GLIBC = $$(readelf -VW $(BINDINGS)/lib/libquark.so.0 | sed -n 's/.*Name: GLIBC_\([0-9.]*\) .*/\1/p' | sort -V | tail -n 1)
+lib_deb = NAME=$(1) LIBDIR=/usr/lib/$(MULTIARCH) GLIBC=$(GLIBC) PACKAGE_VERSION=$(subst -,~,$(NUMBER))
+lib_rpm = NAME=$(1) LIBDIR=/usr/lib64 GLIBC=$(GLIBC) PACKAGE_VERSION=$(subst -,~,$(NUMBER))
 .PHONY: library
-library: bindings disttool
+library: bindings
 	$(Q)rm -rf $(LIBSTAGE) && mkdir -p $(DIST)
 	$(Q)rm -f $(DIST)/libquark*_$(GOARCH).deb $(DIST)/libquark*_$(GOARCH).rpm
 	$(Q)PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(LIBSTAGE)/deb packaging/install.sh install library $(BINDINGS)
 	$(Q)PREFIX=/usr LIBDIR=/usr/lib64 DESTDIR=$(LIBSTAGE)/rpm packaging/install.sh install library $(BINDINGS)
 	$(Q)PREFIX=/usr/local LIBDIR=/usr/local/lib PC_PREFIX='$${pcfiledir}/../..' DESTDIR=$(LIBSTAGE)/tar packaging/install.sh install library $(BINDINGS)
-	$(Q)$(MKDIST) -part libquark -o $(DIST)/libquark0_$(NUMBER)_$(GOARCH).deb deb $(LIBSTAGE)/deb
-	$(Q)$(MKDIST) -part libquark-dev -o $(DIST)/libquark-dev_$(NUMBER)_$(GOARCH).deb deb $(LIBSTAGE)/deb
-	$(Q)$(MKDIST) -part libquark -o $(LIBRARY_NAME)_$(GOARCH).rpm rpm $(LIBSTAGE)/rpm
-	$(Q)$(MKDIST) -part libquark-dev -o $(DIST)/libquark-devel_$(NUMBER)_$(GOARCH).rpm rpm $(LIBSTAGE)/rpm
-	$(Q)$(MKDIST) -o $(LIBRARY_NAME)_linux_$(GOARCH).tar.gz tar $(LIBSTAGE)/tar
-	$(Q)$(MKDIST) -o $(LIBRARY_NAME)_linux_$(GOARCH).cdx.json sbom $(LIBSTAGE)/rpm
+	$(Q)$(call aged,$(LIBSTAGE))
+	$(Q)$(call nfpm,libquark,$(LIBSTAGE)/deb,$(DIST)/libquark0_$(NUMBER)_$(GOARCH).deb,$(call lib_deb,libquark0))
+	$(Q)$(call nfpm,libquark-dev,$(LIBSTAGE)/deb,$(DIST)/libquark-dev_$(NUMBER)_$(GOARCH).deb,$(call lib_deb,libquark-dev))
+	$(Q)$(call nfpm,libquark,$(LIBSTAGE)/rpm,$(LIBRARY_NAME)_$(GOARCH).rpm,$(call lib_rpm,libquark))
+	$(Q)$(call nfpm,libquark-dev,$(LIBSTAGE)/rpm,$(DIST)/libquark-devel_$(NUMBER)_$(GOARCH).rpm,$(call lib_rpm,libquark-devel))
+	$(Q)$(call archive,$(LIBSTAGE)/tar/usr/local,libquark-$(NUMBER)-linux-$(GOARCH),$(LIBRARY_NAME)_linux_$(GOARCH).tar.gz)
 
 # An archive of an OCI layout: no daemon makes it, and skopeo, podman and crane take it.
-image: disttool
+image:
 	$(Q)for a in $(DIST_ARCHES); do $(PARTS) stage GOARCH=$$a || exit; done
-	$(Q)$(MKDIST) -o $(DIST_NAME)_oci.tar image $(foreach a,$(DIST_ARCHES),$(a)=$(RELEASE)/stage/$(a)/rpm)
+	$(Q)GOARCH= VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) TOOL='$(TOOL)' \
+		packaging/image.sh $(DIST_NAME)_oci.tar $(foreach a,$(DIST_ARCHES),$(a)=$(RELEASE)/stage/$(a)/rpm)
 
-dist: disttool
+# The lists of parts (SBOM) are those of the modules of the commands. They have the checksum of the
+# tool, which must not depend on its path.
+SBOM = GOFLAGS='-trimpath -buildvcs=false' $(TOOL) cyclonedx-gomod mod -json -std -noserial -notimestamp -type application
+dist:
 	$(Q)rm -rf $(DIST) && mkdir -p $(DIST)
 	$(Q)for a in $(DIST_ARCHES); do \
 		image=initramfs.gz; [ $$a = $(HOSTARCH) ] || image=initramfs-$$a.gz; \
-		$(PARTS) deb rpm tarball sbom library GOARCH=$$a && \
+		$(PARTS) deb rpm tarball library GOARCH=$$a && \
 		$(MAKE) --no-print-directory $$image MONITORS= KERNELS= FILES= && \
 		cp $$image $(DIST_NAME)_guest_$$a.initramfs.gz || exit; done
 	$(Q)$(PARTS) image GOARCH=$(HOSTARCH)
+	$(Q)$(SBOM) -output $(DIST_NAME).cdx.json .
+	$(Q)$(SBOM) -output $(DIST)/quark-export_$(NUMBER).cdx.json export
 	$(Q)cp internal/btfhub/archive.bin $(DIST_NAME)_types.bin
-	$(Q)$(MKDIST) -o $(DIST)/SHA256SUMS sums $$(ls $(DIST)/*_*)
+	$(Q)cd $(DIST) && sha256sum * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 
 # What takes minutes: the package's life in a Debian guest, the image's files as a container, and all
 # parts of a release twice, in other folders, the second time with nothing compiled before.
@@ -141,7 +152,7 @@ test-dist: deps-dist deps-guest deb rpm image library test-dist-bytes
 	$(Q)QUARK_DEB=$(abspath $(DIST_NAME)_$(GOARCH).deb) QUARK_RPM=$(abspath $(DIST_NAME)_$(GOARCH).rpm) QUARK_KERNEL=$(abspath kernel_images/$(GOARCH)/$(GUEST_KERNEL)) \
 		QUARK_LIB_DEB=$(abspath $(DIST)/libquark0_$(NUMBER)_$(GOARCH).deb) QUARK_LIBDEV_DEB=$(abspath $(DIST)/libquark-dev_$(NUMBER)_$(GOARCH).deb) \
 		QUARK_LIB_RPM=$(abspath $(LIBRARY_NAME)_$(GOARCH).rpm) QUARK_LIBDEV_RPM=$(abspath $(DIST)/libquark-devel_$(NUMBER)_$(GOARCH).rpm) \
-		QUARK_IMAGE=$(abspath $(DIST_NAME)_oci.tar) QUARK_DIST=$(abspath $(DISTTOOL))/dist \
+		QUARK_IMAGE=$(abspath $(DIST_NAME)_oci.tar) \
 		$(HOSTGO) test -count=1 -v -timeout 1h ./packaging
 
 test-dist-bytes:

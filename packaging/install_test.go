@@ -1,15 +1,12 @@
 package packaging
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -263,52 +260,5 @@ func TestCompletions(t *testing.T) {
 		if err != nil || !bytes.HasPrefix(out, []byte("--version\t")) {
 			t.Errorf("%s completes --vers with %q, %v", c, out, err)
 		}
-	}
-}
-
-// A command that is built of a copy of the source, in another folder, has the same bytes.
-func TestSameBytesElsewhere(t *testing.T) {
-	dir := installed(t)
-	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".", ":!*/testdata/*")
-	list.Dir = ".."
-	out, err := list.Output()
-	if err != nil {
-		t.Skipf("needs a clone of git's: %v", err)
-	}
-	copied := t.TempDir()
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		info, err := os.Stat(filepath.Join("..", name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted, and not committed yet
-		}
-		data, err2 := os.ReadFile(filepath.Join("..", name))
-		path := filepath.Join(copied, name)
-		if err := errors.Join(err, err2, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, info.Mode())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const name = "quark-btf"
-	makeIt(t, dir, "release", "-C", copied, "INSTALLED="+name, "COMPLETED="+name)
-	same(t, filepath.Join(dir, "usr/bin", name), filepath.Join(copied, "build/test-release", runtime.GOARCH, name))
-	for _, binary := range commands(t, dir) {
-		data, err := os.ReadFile(filepath.Join(dir, "usr/bin", binary))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if here, _ := filepath.Abs(".."); bytes.Contains(data, []byte(here)) {
-			t.Errorf("%s has the path of its source, %s", binary, here)
-		}
-	}
-}
-
-func same(t *testing.T, a, b string) {
-	t.Helper()
-	x, err := os.ReadFile(a)
-	y, err2 := os.ReadFile(b)
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(x, y) {
-		t.Errorf("%s and %s differ", a, b)
 	}
 }
