@@ -79,8 +79,7 @@ run() {
 }
 
 merge() {
-	shift
-	make --no-print-directory test-kernel-merge MATRIX="$RESULTS" FROM="$(echo "$RESULTS"/shards/*/)" "$@"
+	"build/${GOHOSTARCH:-$(go env GOHOSTARCH)}/quark-matrix" merge -o "$RESULTS" "$RESULTS"/shards/*/
 }
 
 # Only in a job are these two words of this script.

@@ -10,10 +10,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/harness/local"
 	"github.com/quark-linux/quark/internal/harness/usercache"
 )
 
@@ -62,7 +64,12 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(arches) == 0 && fs.NArg() == 0 {
 		arches = []string{runtime.GOARCH}
 	}
-	selected, err := catalogue.Select(rows, arches, fs.Args())
+	// Local kernels are there already.
+	names := slices.DeleteFunc(fs.Args(), func(name string) bool { return strings.HasPrefix(name, local.Prefix) })
+	if len(names) == 0 && fs.NArg() > 0 {
+		return 0
+	}
+	selected, err := catalogue.Select(rows, arches, names)
 	if err != nil {
 		return fail(2, err)
 	}

@@ -14,7 +14,7 @@ INSTALLED := $(shell awk '$$1 == "command" {print $$2}' packaging/files)
 RELEASEBUILD = CGO_ENABLED=0 GOOS=linux GOFLAGS= $(GO) build -buildvcs=false -trimpath \
 	-ldflags '-s -w -X github.com/quark-linux/quark/internal/command.version=$(VERSION)'
 
-.PHONY: release install uninstall installed
+.PHONY: release install uninstall
 # The commands of GOARCH, and what they print for shells: that of this machine's own.
 release:
 	$(Q)[ -n '$(VERSION)' ]
@@ -38,12 +38,8 @@ install:
 uninstall:
 	$(Q)$(INSTALL_SH) uninstall files $(RELEASE)/$(GOARCH)
 
-# The places of what make install installs.
-installed:
-	$(Q)$(INSTALL_SH) list files $(RELEASE)/$(GOARCH)
-
 # The C library. packaging/library says what of it is installed. Programs find it after ldconfig(8).
-.PHONY: install-library uninstall-library installed-library
+.PHONY: install-library uninstall-library
 LIBDIR ?= $(PREFIX)/lib
 install-library:
 	$(Q)if command -v $(GO) >/dev/null; then $(PARTS) bindings; fi
@@ -52,9 +48,6 @@ install-library:
 
 uninstall-library:
 	$(Q)$(INSTALL_SH) uninstall library $(BINDINGS)
-
-installed-library:
-	$(Q)$(INSTALL_SH) list library $(BINDINGS)
 
 # The parts of a release, into DIST, for DIST_ARCHES. nfpm, crane and cyclonedx-gomod, which
 # tools/go.mod pins, make them of the trees that make install fills. All files have the commit's time.
@@ -66,7 +59,7 @@ DIST_NAME = $(DIST)/quark_$(NUMBER)
 LIBRARY_NAME = $(DIST)/libquark_$(NUMBER)
 
 # Parts for one architecture, by a make of its own.
-PARTS = $(MAKE) --no-print-directory VERSION='$(VERSION)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'
+PARTS = $(SUBMAKE) VERSION='$(VERSION)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'
 
 # nfpm CONFIG TREE FILE VARIABLES
 nfpm = GOARCH= VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) STAGE=$(2) PACKAGE_ARCH=$(GOARCH) $(4) \
@@ -76,9 +69,9 @@ archive = tar -C $(1) --sort=name --format=gnu --mtime=@$(SOURCE_DATE_EPOCH) --o
 	--transform='s,^\.,$(2),S' -cf - . | gzip -9n >$(3)
 aged = find $(1) -exec touch -hd @$(SOURCE_DATE_EPOCH) {} +
 
-.PHONY: stage deb rpm tarball image dist
+.PHONY: .stage deb rpm .tarball image dist
 # What each kind of package begins with: deb and rpm below /usr, the archive below /usr/local.
-stage: release
+.stage: release
 	$(Q)rm -rf $(STAGE) && mkdir -p $(DIST)
 	$(Q)PREFIX=/usr DESTDIR=$(STAGE)/rpm packaging/install.sh install files $(RELEASE)/$(GOARCH)
 	$(Q)PREFIX=/usr DESTDIR=$(STAGE)/deb ZSH_COMPLETIONS=share/zsh/vendor-completions packaging/install.sh install files $(RELEASE)/$(GOARCH)
@@ -86,13 +79,13 @@ stage: release
 	$(Q)$(call aged,$(STAGE))
 
 # Of one version only, so that *.deb is one file.
-deb: stage
+deb: .stage
 	$(Q)rm -f $(DIST)/quark_*_$(GOARCH).deb
 	$(Q)$(call nfpm,quark,$(STAGE)/deb,$(DIST_NAME)_$(GOARCH).deb)
-rpm: stage
+rpm: .stage
 	$(Q)rm -f $(DIST)/quark_*_$(GOARCH).rpm
 	$(Q)$(call nfpm,quark,$(STAGE)/rpm,$(DIST_NAME)_$(GOARCH).rpm)
-tarball: stage
+.tarball: .stage
 	$(Q)$(call archive,$(STAGE)/tar/usr/local,quark-$(NUMBER)-linux-$(GOARCH),$(DIST_NAME)_linux_$(GOARCH).tar.gz)
 
 # The C library, in the same kinds of packages: what programs run with, and what compilers want.
@@ -119,7 +112,7 @@ library: bindings
 
 # An archive of an OCI layout: no daemon makes it, and skopeo, podman and crane take it.
 image:
-	$(Q)for a in $(DIST_ARCHES); do $(PARTS) stage GOARCH=$$a || exit; done
+	$(Q)for a in $(DIST_ARCHES); do $(PARTS) .stage GOARCH=$$a || exit; done
 	$(Q)GOARCH= VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) TOOL='$(TOOL)' \
 		packaging/image.sh $(DIST_NAME)_oci.tar $(foreach a,$(DIST_ARCHES),$(a)=$(RELEASE)/stage/$(a)/rpm)
 
@@ -130,8 +123,8 @@ dist:
 	$(Q)rm -rf $(DIST) && mkdir -p $(DIST)
 	$(Q)for a in $(DIST_ARCHES); do \
 		image=initramfs.gz; [ $$a = $(HOSTARCH) ] || image=initramfs-$$a.gz; \
-		$(PARTS) deb rpm tarball library GOARCH=$$a && \
-		$(MAKE) --no-print-directory $$image MONITORS= KERNELS= FILES= && \
+		$(PARTS) deb rpm .tarball library GOARCH=$$a && \
+		$(SUBMAKE) $$image FILES= && \
 		cp $$image $(DIST_NAME)_guest_$$a.initramfs.gz || exit; done
 	$(Q)$(PARTS) image GOARCH=$(HOSTARCH)
 	$(Q)$(SBOM) -output $(DIST_NAME).cdx.json .
@@ -142,22 +135,13 @@ dist:
 # What takes minutes: the package's life in a Debian guest, the image's files as a container, and all
 # parts of a release twice, in other folders, the second time with nothing compiled before.
 GUEST_KERNEL := 6.1-cloud
-DEPS_DIST := rpm:/usr/bin/rpm mmdebstrap:/usr/bin/mmdebstrap runc:/usr/sbin/runc|/usr/bin/runc systemd:/usr/bin/systemd-analyze
-.PHONY: deps-dist test-dist test-dist-bytes
-deps-dist:
-	@./.ci/deps $(foreach d,$(DEPS_DIST),'$(d)')
-
-test-dist: deps-dist deps-guest deb rpm image library test-dist-bytes
+.PHONY: test-dist
+test-dist: .deps-guest deb rpm image library
+	$(Q)./.ci/deps dist
+	$(Q)packaging/twice.sh '$(DIST_ARCHES)'
 	$(Q)$(HOSTGO) run ./kernel_images $(GUEST_KERNEL)
 	$(Q)QUARK_DEB=$(abspath $(DIST_NAME)_$(GOARCH).deb) QUARK_RPM=$(abspath $(DIST_NAME)_$(GOARCH).rpm) QUARK_KERNEL=$(abspath kernel_images/$(GOARCH)/$(GUEST_KERNEL)) \
 		QUARK_LIB_DEB=$(abspath $(DIST)/libquark0_$(NUMBER)_$(GOARCH).deb) QUARK_LIBDEV_DEB=$(abspath $(DIST)/libquark-dev_$(NUMBER)_$(GOARCH).deb) \
 		QUARK_LIB_RPM=$(abspath $(LIBRARY_NAME)_$(GOARCH).rpm) QUARK_LIBDEV_RPM=$(abspath $(DIST)/libquark-devel_$(NUMBER)_$(GOARCH).rpm) \
 		QUARK_IMAGE=$(abspath $(DIST_NAME)_oci.tar) \
 		$(HOSTGO) test -count=1 -v -timeout 1h ./packaging
-
-test-dist-bytes:
-	$(Q)dir=$$(mktemp -d) && trap 'chmod -R u+w "$$dir"; rm -rf "$$dir"' EXIT && \
-	git clone -q . "$$dir/here" && git clone -q . "$$dir/else/where" && \
-	env -u VERSION -u SOURCE_DATE_EPOCH $(MAKE) --no-print-directory -C "$$dir/here" dist DIST_ARCHES='$(DIST_ARCHES)' && \
-	env -u VERSION -u SOURCE_DATE_EPOCH GOCACHE="$$dir/cache" $(MAKE) --no-print-directory -C "$$dir/else/where" dist DIST_ARCHES='$(DIST_ARCHES)' && \
-	diff -r "$$dir/here/build/dist" "$$dir/else/where/build/dist" && cat "$$dir/here/build/dist/SHA256SUMS"

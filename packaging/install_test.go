@@ -36,6 +36,20 @@ func makeIt(t *testing.T, dir string, target ...string) string {
 	return string(out)
 }
 
+// listed returns the places of what a list of packaging/ installs below /usr, sorted.
+func listed(t *testing.T, list string, variables ...string) []string {
+	t.Helper()
+	c := exec.Command("./install.sh", "list", list, "build")
+	c.Env = append(os.Environ(), append([]string{"PREFIX=/usr", "DESTDIR="}, variables...)...)
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := strings.Fields(string(out))
+	slices.Sort(places)
+	return places
+}
+
 var installation struct {
 	sync.Once
 	dir string
@@ -96,10 +110,9 @@ func commands(t *testing.T, dir string) (names []string) {
 
 func TestInstalledFiles(t *testing.T) {
 	dir := installed(t)
-	want := strings.Fields(makeIt(t, dir, "installed"))
-	slices.Sort(want)
+	want := listed(t, "files")
 	if got := filesBelow(t, dir); !slices.Equal(got, want) {
-		t.Errorf("installed are %q, make installed says %q", got, want)
+		t.Errorf("installed are %q, packaging/files has %q", got, want)
 	}
 	for _, c := range commands(t, dir) {
 		if out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-V").Output(); err != nil || string(out) != c+" version "+version+"\n" {
@@ -195,10 +208,9 @@ func TestLibrary(t *testing.T) {
 	dir := t.TempDir()
 	const libdir = "LIBDIR=/usr/lib/some-machine"
 	makeIt(t, dir, "install-library", libdir)
-	want := strings.Fields(makeIt(t, dir, "installed-library", libdir))
-	slices.Sort(want)
+	want := listed(t, "library", libdir)
 	if got := filesBelow(t, dir); !slices.Equal(got, want) || len(got) < 20 {
-		t.Errorf("installed are %q, make installed-library says %q", got, want)
+		t.Errorf("installed are %q, packaging/library has %q", got, want)
 	}
 	pages, err := filepath.Glob("../docs/*.3")
 	if err != nil || len(pages) == 0 {

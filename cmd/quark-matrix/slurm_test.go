@@ -55,11 +55,12 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// TestSlurmGuests does the same with real guests, of the KERNELS that make test-slurm names.
+// TestSlurmGuests does the same with real guests. QUARK_SLURM has the variables of make, separated
+// by |.
 func TestSlurmGuests(t *testing.T) {
 	vars := os.Getenv("QUARK_SLURM")
 	if vars == "" {
-		t.Skip("boots guests for minutes: make test-slurm")
+		t.Skip("boots guests for minutes: QUARK_SLURM='KERNELS=5.10-cloud 6.1-cloud|PKG=' go test -timeout 2h -run Slurm ./cmd/quark-matrix")
 	}
 	node := startSlurm(t)
 	root, err := filepath.Abs("../..")

@@ -37,7 +37,7 @@ func startSlurm(t *testing.T) *slurmNode {
 		}
 	}
 	if len(absent) > 0 {
-		t.Skipf("Slurm needs the Debian packages %s: make test-slurm installs them", strings.Join(absent, ", "))
+		t.Skipf("Slurm needs the Debian packages %s: .ci/deps slurm installs them", strings.Join(absent, ", "))
 	}
 	// Not t.TempDir: the path of a socket has at most 107 bytes.
 	dir, err := os.MkdirTemp("", "quark-slurm-")

@@ -42,7 +42,7 @@ func worst(n map[record.State]int) string {
 
 // The marks in a file between which its table stands.
 const (
-	markBegin = "<!-- matrix: made by make matrix-report -->"
+	markBegin = "<!-- matrix: made by docs/tables.sh kernels -->"
 	markEnd   = "<!-- /matrix -->"
 )
 

@@ -1,0 +1,60 @@
+#!/bin/bash
+# build.sh FILE - make an image of guests by its name, initramfs[-monitors|-debug][-ARCH].gz
+#
+# It has the commands. -monitors has the monitors of others, from the Debian packages of this
+# machine's release, too: ./krun.sh wants KRUN_MEM=1024 for it, and KRUN_APPEND=audit=1 for auditd.
+# -debug has a shell and a few commands. FILES are further files for the root directory; the types
+# of local kernels are there. GOARCH is the architecture of a name without one. The file is left
+# alone when nothing has changed in it.
+set -euo pipefail
+cd "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+file=$1 name=${1%.gz} GO=${GO:-go}
+case $name in
+*-amd64 | *-arm64) arch=${name##*-} name=${name%-*} ;;
+*) arch=${GOARCH:-$("$GO" env GOARCH)} ;;
+esac
+host() { GOOS='' GOARCH='' "$GO" "$@"; }
+build() { GOOS=linux GOARCH=$arch "$GO" build -buildvcs=false -trimpath -ldflags '-s -w' "$@"; }
+export CGO_ENABLED=0
+out=$PWD/build/$arch
+mkdir -p "$out"
+
+build -o "$out/init" ./initramfs/init
+dirs=(initramfs/gotest)
+for dir in cmd/*/; do
+	[[ $dir = cmd/quark-matrix/ ]] || dirs+=("${dir%/}")
+done
+GO=$GO GOARCH=$arch initramfs/multicall.sh "$out/guest" "${dirs[@]}"
+names=${dirs[*]##*/}
+args=(-arch "$arch" -init "$out/init" -multi "$out/guest=${names// /,}")
+limit=8000000
+case $name in
+initramfs) ;;
+initramfs-monitors)
+	.ci/deps apt
+	host run ./initramfs/monitors -arch "$arch" -o "$out/monitors.cpio.zst"
+	args+=(-archive "$out/monitors.cpio.zst") limit=
+	;;
+initramfs-debug)
+	rm -rf "$out/debug" && mkdir -p "$out/debug"
+	(cd initramfs/debug && build -tags goshsmall -o "$out/debug/" tool)
+	mv "$out/debug/gosh" "$out/debug/sh"
+	limit=
+	;;
+*)
+	echo "build.sh: $file: no such image" >&2
+	exit 2
+	;;
+esac
+for f in ${FILES-} kernel_images/local/*.btf; do
+	[[ ! -e $f ]] || { args+=(-file "$f") && limit=; }
+done
+[[ $name != initramfs-debug ]] || args+=("$out"/debug/*)
+
+host run ./initramfs -o "$file.new" "${args[@]}"
+if [[ -n $limit ]] && (($(wc -c <"$file.new") > limit)); then
+	echo "$file: more than 8 MB: every guest takes longer to boot" >&2
+	exit 1
+fi
+if cmp -s "$file.new" "$file"; then rm "$file.new"; else mv "$file.new" "$file"; fi
