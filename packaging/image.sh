@@ -17,6 +17,7 @@ archive() {
 	tar -C "$1" --sort=name --format=ustar --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - .
 }
 
+: >"$work/registry"
 "$crane" registry serve --address 127.0.0.1:0 >"$work/registry" 2>&1 &
 registry=$!
 until port=$(grep -om1 'serving on port [0-9]*' "$work/registry"); do
