@@ -116,9 +116,10 @@ image:
 	$(Q)GOARCH= VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) TOOL='$(TOOL)' \
 		packaging/image.sh $(DIST_NAME)_oci.tar $(foreach a,$(DIST_ARCHES),$(a)=$(RELEASE)/stage/$(a)/rpm)
 
-# The lists of parts (SBOM) are those of the modules of the commands. They have the checksum of the
-# tool, which must not depend on its path.
-SBOM = GOFLAGS='-trimpath -buildvcs=false' $(TOOL) cyclonedx-gomod mod -json -std -noserial -notimestamp -type application
+# The lists of parts (SBOM) are those of the module and, as a list has the checksums of directories
+# beside a module, of quark-export. They have the checksum of the tool, which must not depend on its
+# path.
+SBOM = GOFLAGS='-trimpath -buildvcs=false' $(TOOL) cyclonedx-gomod $(1) -json -std -noserial -notimestamp
 dist:
 	$(Q)rm -rf $(DIST) && mkdir -p $(DIST)
 	$(Q)for a in $(DIST_ARCHES); do \
@@ -127,8 +128,8 @@ dist:
 		$(SUBMAKE) $$image FILES= && \
 		cp $$image $(DIST_NAME)_guest_$$a.initramfs.gz || exit; done
 	$(Q)$(PARTS) image GOARCH=$(HOSTARCH)
-	$(Q)$(SBOM) -output $(DIST_NAME).cdx.json .
-	$(Q)$(SBOM) -output $(DIST)/quark-export_$(NUMBER).cdx.json export
+	$(Q)$(call SBOM,mod) -type application -output $(DIST_NAME).cdx.json .
+	$(Q)$(call SBOM,bin) -version $(VERSION) -output $(DIST)/quark-export_$(NUMBER).cdx.json $(RELEASE)/$(HOSTARCH)/quark-export
 	$(Q)cp internal/btfhub/archive.bin $(DIST_NAME)_types.bin
 	$(Q)cd $(DIST) && sha256sum * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 
