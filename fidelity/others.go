@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/witness"
 )
 
-// others are the monitors that take part in a run.
+// others are the other monitors that take part in a run.
 type others []*other
 
 type other struct {
@@ -18,7 +18,7 @@ type other struct {
 	monitor *monitor.Monitor
 }
 
-// startMonitors starts all that can be.
+// startMonitors starts the monitors, and returns those that cannot be started with the reason.
 func startMonitors(o *Options) (list others, absent []Absence) {
 	together := new(monitor.Company)
 	for _, m := range o.Monitors {
@@ -35,8 +35,8 @@ func startMonitors(o *Options) (list others, absent []Absence) {
 	return list, absent
 }
 
-// settle waits until all have delivered their last events. Those that do not are stopped, and
-// named with the reason; the others stay.
+// settle waits until all monitors have delivered their last events. It stops those that do not, and
+// returns them with the reason.
 func (list *others) settle(o *Options) (absent []Absence) {
 	var left others
 	for _, w := range *list {
@@ -53,12 +53,12 @@ func (list *others) settle(o *Options) (absent []Absence) {
 	return absent
 }
 
-// stop ends all and returns what they delivered. After it there are none.
+// stop ends all monitors, returns the events that they delivered, and empties the list.
 func (list *others) stop() (all []*heard) {
 	for _, w := range *list {
 		h := &heard{notes: w.stop()}
 		h.Witness = w.Testimony()
-		// What its lines lack nothing explains but its table.
+		// Only its capability table explains a field that its lines lack.
 		h.Foreign, h.Unread = &w.monitor.Foreign, true
 		h.stats, _ = w.run.Stats()
 		all = append(all, h)
@@ -67,7 +67,7 @@ func (list *others) stop() (all []*heard) {
 	return all
 }
 
-// stop ends a monitor, and the listening to it, and returns what went wrong. Its events stay.
+// stop ends a monitor and the listening to it, and returns notes of failures. Its events stay.
 func (w *other) stop() []string {
 	_, notes := w.run.Stop()
 	if err := w.Single.Pause(); err != nil {
@@ -76,13 +76,13 @@ func (w *other) stop() []string {
 	return notes
 }
 
-// A table of few scenarios has below it what a monitor has wrong in each.
+// The defects of a monitor in each scenario are printed if there are few scenarios.
 const (
 	fewScenarios = 5
 	fewFindings  = 3
 )
 
-// printMonitors says what the monitors have wrong, and what went wrong with them.
+// printMonitors prints the defects of the monitors, and notes of failures.
 func (r *Report) printMonitors(out io.Writer) {
 	for _, m := range r.Monitors {
 		for _, note := range m.Notes {

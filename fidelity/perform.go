@@ -1,8 +1,8 @@
-// Package fidelity compares what each backend delivers with the truth. Scenarios, whose processes
-// record what they do (package scenario), run while all backends listen, and package score
-// judges the events of each backend and defines the figures.
+// Package fidelity compares the events of each backend with ground truth. The processes of
+// scenarios (package scenario) record their own acts while all backends listen. Package score
+// compares these records with the events of each backend, and defines the figures.
 //
-// [Perform] runs the scenarios. A difference between a backend and the truth is either explained
+// [Perform] runs the scenarios. A difference between a backend and ground truth is either explained
 // by the backend's capability table or a defect: see [score.Score.Perfect].
 package fidelity
 
@@ -179,7 +179,8 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 	}
 	absent = append(absent, missing...)
 	if !traced && len(o.Monitors) > 0 {
-		// One that hangs takes a while, in which queues that nobody reads would overflow.
+		// Queues are read meanwhile: a monitor that hangs takes long, and they would
+		// overflow.
 		witness.Start(open)
 		list, missing = startMonitors(o)
 		absent = append(absent, missing...)

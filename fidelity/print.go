@@ -157,7 +157,7 @@ func Compare(out io.Writer, a, b *Report) {
 	}
 }
 
-// ran says whether a scenario ran, or why it was skipped.
+// ran returns whether a scenario ran, or why it was skipped.
 func ran(s *Score) string {
 	if s.Skip == "" {
 		return "run"
@@ -166,7 +166,7 @@ func ran(s *Score) string {
 }
 
 // addDifferences adds the figures that differ. The numbers of events differ between any two runs:
-// where nothing is missing they are equal.
+// they are left out if no event is missing.
 func addDifferences(t *report.Table, prefix string, a, b *score.Score) {
 	whole := func(s *score.Score) *score.Score {
 		c := *s

@@ -54,7 +54,7 @@ type Backend struct {
 	Late  uint64      `json:"late"`
 }
 
-// Monitor is what a program of others saw. What it has wrong is no defect of quark.
+// Monitor is what another monitor saw. Its wrong values are no defects of quark.
 type Monitor struct {
 	Backend
 	// Notes say what went wrong with it.
@@ -218,8 +218,8 @@ func (r *Report) columns() (list []*Backend) {
 // missing is how many events were not seen, outside storms.
 func (b *Backend) missing() int { return b.Total.Truth - b.Total.Seen }
 
-// lostIn reports whether s is a storm whose only defect is missing events that the backend
-// reported as lost.
+// lostIn reports whether s is a storm without another defect than missing events, and the backend
+// reported these as lost.
 func (b *Backend) lostIn(s *Score) bool {
 	return s.Scenario == scenario.StormName && s.PerfectBut(b.Lost)
 }

@@ -151,7 +151,7 @@ func listen(fd int, kinds uint32, done chan uint64) (messages int, err error) {
 
 // pidfds measures a thread that polls a pidfd of each process.
 func pidfds(program string, n int) (cpu time.Duration, messages int, err error) {
-	// CPU time is that of the thread around the measured calls.
+	// The measured CPU time is the thread's.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)

@@ -25,7 +25,7 @@ import (
 
 // monitorEnv is the environment variable that turns a program that calls Main into a monitor. Its
 // value is the name of a backend, with "+print" if it prints each event, or with "+KIND,KIND..." if
-// it counts these kinds alone and reads nothing from /proc.
+// it counts these kinds alone and does not read /proc.
 const monitorEnv = "QUARK_FIDELITY_MONITOR"
 
 const printFlag = "print"
@@ -67,7 +67,7 @@ type Usage struct {
 	RSS    int64         `json:"rss_kib"`
 	Raw    uint64        `json:"raw"` // events of the source
 	Lost   uint64        `json:"lost"`
-	Silent bool          `json:"-"` // the monitor does not count what it loses
+	Silent bool          `json:"-"` // the monitor does not count lost events
 	// Open is how long a backend took to open.
 	Open  time.Duration `json:"open"`
 	Error string        `json:"error,omitempty"`
@@ -180,7 +180,7 @@ func Start(backend, kinds string) (*Counter, error) {
 	}
 	if c.first, err = c.read(); err != nil {
 		c.in.Close()
-		c.cmd.Wait() // its exit status adds nothing to err
+		c.cmd.Wait() // err has the reason already
 		return nil, err
 	}
 	return c, nil

@@ -15,8 +15,8 @@ type Page struct {
 	Logs     []Log
 }
 
-// Section is a part of a page: what it has of these, in this order. Without a title it has that of
-// its table.
+// Section is a part of a page. Its members follow each other in this order; empty ones are left
+// out. If Title is empty, the title of the table is used.
 type Section struct {
 	Title    string
 	ID       string

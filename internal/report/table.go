@@ -27,7 +27,7 @@ type Cell struct {
 	Title string // the page shows it when a mouse points at the cell
 	Link  string // id of a section or log of the page
 	Class string // of the page's style sheet, such as Bad
-	Shade int    // with Heat the percentage of what is good
+	Shade int    // with Heat the percentage of good values
 }
 
 // The classes of cells that are marked.
