@@ -38,7 +38,7 @@ func fuzzBackends(o *options, out, errw io.Writer) error {
 	}
 	if f := r.Found; f != nil {
 		printDefect(out, f.Backend, f.Again, f.Of, f.Findings)
-		fmt.Fprintf(out, "run it again: quark-fidelity run --backend %s -n %d %s\n", f.Backend, f.Of, f.Path)
+		fmt.Fprintf(out, "run it again: quark-fidelity run --%s -n %d %s\n", f.Backend, f.Of, f.Path)
 		return errFuzzed
 	}
 	for _, text := range r.Grown {
