@@ -299,7 +299,7 @@ func TestTop(t *testing.T) {
 				return
 			}
 			e.await(t, leaveScreen)
-			e.await(t, "insertions")
+			e.await(t, " events, ")
 			if after := termios(t, slave); after != before {
 				t.Errorf("the terminal was %v and is %v", before, after)
 			}

@@ -370,8 +370,11 @@ func (m *monitor) finish(errw io.Writer) error {
 		return err
 	}
 	s, err := m.q.Stats()
+	if err == nil && m.verbose > 0 {
+		fmt.Fprint(errw, statsHeader, statsRow(&s))
+	}
 	if err == nil {
-		fmt.Fprint(errw, statsHeader, statsRow(&s), lossLine(&s), m.filterLine(&s))
+		fmt.Fprint(errw, m.summary(&s))
 	}
 	return errors.Join(m.failure, err)
 }

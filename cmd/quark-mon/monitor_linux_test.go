@@ -146,8 +146,8 @@ func TestJSONEvents(t *testing.T) {
 				*rec.Process.Exit.WaitStatus != 3<<8 {
 				t.Errorf("got %+v", rec)
 			}
-			if errs := r.interrupt(t); !regexp.MustCompile(`(?m)^ +insertions .*\n( +\d+){8}$`).MatchString(errs) {
-				t.Errorf("statistics are %q", errs)
+			if errs := r.interrupt(t); !regexp.MustCompile(`^quark-mon: [\d,]+ events, [\d,]+ lost.*\n$`).MatchString(errs) {
+				t.Errorf("the last line is %q", errs)
 			}
 		})
 	}
@@ -260,7 +260,8 @@ func TestText(t *testing.T) {
 	r.interrupt(t)
 }
 
-// Each -v says more: the capability table, the rules of joining, statistics once a second.
+// Each -v says more: the capability table and the counters, the rules of joining, counters once a
+// second.
 func TestVerbose(t *testing.T) {
 	marks := []string{"event FORK", "\nfirst ", "insertions"}
 	for level := range 4 {
@@ -276,8 +277,11 @@ func TestVerbose(t *testing.T) {
 			told += line
 		}
 		rest := r.interrupt(t)
+		if end := strings.Contains(rest, "insertions"); end != (level > 0) {
+			t.Errorf("%d times -v: counters at the end: %v", level, end)
+		}
 		if level < 3 {
-			rest, _, _ = strings.Cut(rest, "  insertions") // the statistics at the end
+			rest, _, _ = strings.Cut(rest, "  insertions") // at the end
 		}
 		told += rest
 		for i, mark := range marks {
@@ -484,8 +488,8 @@ func TestSignalTwiceAtOnce(t *testing.T) {
 		}
 	}
 	r.exitOf(t, cmd.Process.Pid)
-	if errs := r.end(t); !strings.Contains(errs, "insertions") {
-		t.Errorf("no statistics: %q", errs)
+	if errs := r.end(t); !strings.Contains(errs, " events, ") {
+		t.Errorf("no summary: %q", errs)
 	}
 }
 

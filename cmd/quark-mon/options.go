@@ -48,8 +48,7 @@ func (*columns) Type() string { return "columns" }
 // treeColumns are the columns of tree, which shows the parent by itself.
 const treeColumns = "time,dur,user,pid,event,status,argv"
 
-const about = `quark-mon prints what processes do until it is interrupted, then its statistics to
-standard error. Without -b, -k, -c and --audit it uses the first backend of ebpf,
+const about = `quark-mon prints what processes do until it is interrupted. Without -b, -k, -c and --audit it uses the first backend of ebpf,
 kprobe and cnproc that works.`
 
 // newCommand returns the command line of the program. Each verb has options of its own, with
@@ -113,7 +112,7 @@ func (o *options) printing(c *cobra.Command) {
 		f.BoolVarP(&o.quiet, "quiet", "q", false, "no events, for when they are recorded")
 	}
 	f.Var(&o.columns, "columns", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+byDefault+")")
-	f.CountVarP(&o.verbose, "verbose", "v", "what the backend can report; -vv also the rules of joining; -vvv also statistics once a second")
+	f.CountVarP(&o.verbose, "verbose", "v", "what the backend can report, and counters at the end; -vv also the rules of joining; -vvv also counters once a second")
 	command.CompleteList(c, "columns", line.Names()...)
 }
 

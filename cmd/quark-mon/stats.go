@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,36 +18,42 @@ func statsRow(s *quark.Stats) string {
 		s.Lost(), s.GarbageCollections, s.Buffered, s.Processes)
 }
 
-// lossLine returns the numbers of lost events by cause, or "" if there are none.
-func lossLine(s *quark.Stats) string {
+// summary returns what was delivered and what was not, in a sentence.
+func (m *monitor) summary(s *quark.Stats) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "quark-mon: %s events, ", grouped(s.Aggregations+s.NonAggregations))
+	if s.Source.Bound {
+		b.WriteString("at least ")
+	}
+	fmt.Fprintf(&b, "%s lost", grouped(s.Lost()))
 	var causes []string
 	for l := range quark.Loss(quark.NumLosses) {
 		if n := s.Source.Lost[l]; n > 0 {
-			causes = append(causes, fmt.Sprintf("%s %d", l, n))
+			causes = append(causes, fmt.Sprintf("%s %s", l, grouped(n)))
 		}
 	}
-	if s.Source.Bound {
-		causes = append(causes, "and more whose number is not known")
-	}
-	var b strings.Builder
 	if len(causes) > 0 {
-		fmt.Fprintf(&b, "lost: %s\n", strings.Join(causes, ", "))
+		fmt.Fprintf(&b, " (%s)", strings.Join(causes, ", "))
+	}
+	if m.Queue.Where != nil {
+		fmt.Fprintf(&b, ", %s filtered, %s unsure", grouped(s.Filtered), grouped(s.Unsure))
 	}
 	if n := s.Source.Unread; n > 0 {
-		fmt.Fprintf(&b, "not read from /proc: %d events, which could not wait\n", n)
+		fmt.Fprintf(&b, ", %s not read from /proc", grouped(n))
 	}
 	if n := s.Source.Blocked; n > 0 {
-		fmt.Fprintf(&b, "blocked: %d processes, whose address space was locked: their arguments are unknown\n", n)
+		fmt.Fprintf(&b, ", %s blocked", grouped(n))
 	}
-	return b.String()
+	return b.String() + "\n"
 }
 
-// filterLine returns what a filter did, or "" if there is none.
-func (m *monitor) filterLine(s *quark.Stats) string {
-	if m.Queue.Where == nil {
-		return ""
+// grouped returns a number with commas between thousands.
+func grouped(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
 	}
-	return fmt.Sprintf("filtered: %d left out, %d shown although it is not known whether they match\n", s.Filtered, s.Unsure)
+	return s
 }
 
 // printStats prints one line of -M or -vvv, and the heading before every 20th.

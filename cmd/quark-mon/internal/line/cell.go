@@ -1,7 +1,6 @@
 package line
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -49,13 +48,6 @@ func (c *cell) ascii(s string) {
 }
 
 func (c *cell) uint(v uint64) { c.ascii(strconv.FormatUint(v, 10)) }
-
-// Quote returns a text of any bytes as lines have it.
-func Quote(s string) string {
-	c := cell{max: math.MaxInt}
-	c.quote(s)
-	return string(c.b)
-}
 
 // Fit returns a text of any bytes as lines have it, cut to a width, and how many columns it takes.
 func Fit(s string, width int) (text string, taken int) {
