@@ -117,8 +117,9 @@ func (o *options) paging(c *cobra.Command) {
 // finish checks the options and completes those of what runs.
 func (o *options) finish(c *cobra.Command) error {
 	changed := c.Flags().Changed
-	without := []string{"scenario", "monitor", "command", "format", "output"} // scripts are performed
-	if c.Name() == "bench" {                                                  // files are printed
+	// Scripts are performed, files printed.
+	without := []string{"scenario", "monitor", "command", "format", "output"}
+	if c.Name() == "bench" {
 		without = append(append(without, "quick", "repeats", "for"), backends.Every.Names()...)
 	}
 	for _, name := range without {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,12 +18,16 @@ import (
 )
 
 func main() {
-	// Without SIGPIPE a write to a closed standard output is an error, after which quark-mon
-	// detaches from the kernel.
-	signal.Ignore(syscall.SIGPIPE)
+	// A write to a closed standard output is an error, after which quark-mon detaches from the
+	// kernel. A program that it runs does not inherit this.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if err := run(signals, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := run(signals, os.Args[1:], os.Stdout, os.Stderr)
+	if status := statusError(0); errors.As(err, &status) {
+		os.Exit(int(status))
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
 		os.Exit(1)
 	}
@@ -32,12 +37,26 @@ func run(signals chan os.Signal, args []string, out, errw io.Writer) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	undo := make(chan func(), 4)
-	go end(signals, stop, undo, errw)
+	var running atomic.Pointer[child]
+	go end(signals, func(s os.Signal) {
+		if c := running.Load(); c != nil {
+			c.signal(s)
+		} else {
+			stop()
+		}
+	}, undo, errw)
 	return command.Run(ctx, newCommand(out, func(ctx context.Context, o *options) error {
 		if o.output == "" && !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does
 			signal.Notify(signals, syscall.SIGHUP)
 		}
+		out := out
+		if o.command != nil {
+			out = errw // the program has the standard output
+		}
 		m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
+		if o.command != nil {
+			m.child = newChild(o.command, &running)
+		}
 		return m.run(ctx, stop, undo, out, errw)
 	}), args, out)
 }
@@ -81,8 +100,15 @@ func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out,
 	if !m.top {
 		m.announce(errw)
 	}
+	end := stop
+	if m.child != nil {
+		if err := m.child.start(m.q.Clock(), stop); err != nil {
+			return errors.Join(err, m.close())
+		}
+		end = func() { m.child.signal(syscall.SIGTERM) }
+	}
 	if m.duration > 0 {
-		defer time.AfterFunc(m.duration, stop).Stop()
+		defer time.AfterFunc(m.duration, end).Stop()
 	}
 	err = m.watch(ctx)
 	if m.live != nil {
@@ -96,6 +122,14 @@ func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out,
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // the reader of our output has closed it
+	}
+	if m.child != nil {
+		<-m.child.ended
+		m.child.report(errw)
+		if err := errors.Join(err, m.close()); err != nil {
+			return err
+		}
+		return m.child.status()
 	}
 	return errors.Join(err, m.close())
 }
@@ -139,9 +173,8 @@ func (m *monitor) chooseForm(out, errw io.Writer) {
 // end calls stop at the first signal, and ends the program at the second, whatever stands still:
 // the reader of the output or of standard error may have stalled, and run with it, or a FIFO that
 // is opened have no other end. It first does what undo has, which detaches from the kernel.
-func end(signals <-chan os.Signal, stop func(), undo <-chan func(), errw io.Writer) {
-	<-signals
-	stop()
+func end(signals <-chan os.Signal, stop func(os.Signal), undo <-chan func(), errw io.Writer) {
+	stop(<-signals)
 	// timeout(1) and others send a signal to the process and to its group: that is one.
 	for same := time.After(50 * time.Millisecond); same != nil; {
 		select {
@@ -185,6 +218,7 @@ type monitor struct {
 	form   func([]byte, *quark.Event) []byte // appends an event; nil if none is printed
 	screen *screen                           // nil unless events are printed as lines
 	live   *live                             // of top
+	child  *child                            // a program that is run, or nil
 	stats  io.Writer                         // gets statistics once a second, if not nil
 	tick   time.Time                         // of the next
 	rows   int
@@ -331,6 +365,12 @@ func (m *monitor) snapshot() error {
 func (m *monitor) print(ev *quark.Event) error {
 	if m.live != nil {
 		m.live.count(ev)
+	}
+	if m.child != nil {
+		if !m.child.owns(ev) {
+			return nil
+		}
+		m.child.count(ev)
 	}
 	if m.form == nil {
 		return nil

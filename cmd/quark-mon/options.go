@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +23,7 @@ type options struct {
 	selection.Options
 	tree, top, recorded   bool   // the verb
 	replay                string // the recording
+	command               []string
 	text, json, lineage   bool
 	names, host           bool
 	columns               columns // nil unless events are printed as lines
@@ -51,6 +55,12 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 const about = `quark-mon prints what processes do until it is interrupted. Without -b, -k, -c and --audit it uses the first backend of ebpf,
 kprobe and cnproc that works.`
 
+const examples = `  quark-mon -- make -j4                          what a command does, and what of it failed
+  quark-mon -s --failed                          what fails, until Ctrl-C
+  quark-mon -s --filter 'exec and uid != 0'      what others than root execute
+  quark-mon -s -j | jq -c .process.cmdline       JSON lines, for other programs
+  quark-mon -q -w day.trace                      record all, for quark-mon replay day.trace`
+
 // newCommand returns the command line of the program. Each verb has options of its own, with
 // which it calls run.
 func newCommand(out io.Writer, run func(context.Context, *options) error) *cobra.Command {
@@ -61,12 +71,15 @@ func newCommand(out io.Writer, run func(context.Context, *options) error) *cobra
 			}
 			return run(c.Context(), o)
 		}
-		if o.recorded {
+		switch {
+		case o.recorded:
 			selection.TakeRecording(c, &o.replay)
+		case !o.tree && !o.top:
+			c.Args = o.takeCommand
 		}
 		return command.New(c, o.groups()...)
 	}
-	root := verb(&options{}, &cobra.Command{Use: "quark-mon [options]\nquark-mon COMMAND [options]", Long: about})
+	root := verb(&options{}, &cobra.Command{Use: "quark-mon [options] [-- PROGRAM [ARGUMENT...]]\nquark-mon COMMAND [options]", Long: about, Example: examples})
 	replay := verb(&options{recorded: true}, &cobra.Command{Use: "replay [options] FILE", Short: "print a recording",
 		Long: "Prints what -w recorded as quark-mon prints what happens. It asks nothing of the\nkernel and works on every system."})
 	replay.AddCommand(verb(&options{recorded: true, tree: true}, &cobra.Command{Use: "tree [options] FILE", Short: "print a recording as a tree",
@@ -131,6 +144,31 @@ func (o *options) running(c *cobra.Command) {
 	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
 }
 
+// takeCommand takes the operands after --, a program that is run.
+func (o *options) takeCommand(c *cobra.Command, operands []string) error {
+	if c.ArgsLenAtDash() != 0 {
+		return command.NoOperands(c, operands)
+	}
+	o.command = operands
+	return nil
+}
+
+// watchCommand makes the options those of a command: its processes, as a tree unless another form
+// is chosen.
+func (o *options) watchCommand() error {
+	below, err := quark.CompareFilter("tree", "==", strconv.Itoa(os.Getpid()))
+	if err != nil {
+		return err
+	}
+	if o.Queue.Where != nil {
+		below = quark.AllOf(o.Queue.Where, below)
+	}
+	o.Queue.Where = below
+	o.Queue.HoldTime = cmp.Or(o.Queue.HoldTime, 100*time.Millisecond)
+	o.noSnapshot = true
+	return nil
+}
+
 // finish checks the options, and chooses how events are printed: as lines on a terminal, else as
 // text.
 func (o *options) finish(c *cobra.Command, out io.Writer) error {
@@ -141,14 +179,18 @@ func (o *options) finish(c *cobra.Command, out io.Writer) error {
 		return err
 	case o.names && !o.json, o.host && !o.json:
 		return errors.New("--names and --host have a meaning only with -j: add it, or leave them out")
+	case o.command != nil && o.drop:
+		return errors.New("--drop-privileges has no meaning with a program that is run: leave it out")
 	case o.output != "" && o.drop:
 		return errors.New("--output and --drop-privileges exclude each other, as the file could not be opened again: leave one out")
 	}
+	plain := o.columns == nil && !o.text && !o.json && !o.lineage && !o.count && !o.quiet
+	o.tree = o.tree || plain && o.command != nil
 	if o.top {
 		err = checkTerminal(out)
 	} else if o.tree && o.columns == nil {
 		err = o.columns.Set(treeColumns)
-	} else if o.columns == nil && !o.text && !o.json && !o.lineage && !o.count && !o.quiet && o.output == "" && terminal(out) >= 0 {
+	} else if plain && o.output == "" && terminal(out) >= 0 {
 		err = o.columns.Set(line.Default)
 	}
 	if err != nil {
@@ -156,6 +198,11 @@ func (o *options) finish(c *cobra.Command, out io.Writer) error {
 	}
 	if err := o.Finish(c); err != nil {
 		return err
+	}
+	if o.command != nil {
+		if err := o.watchCommand(); err != nil {
+			return err
+		}
 	}
 	if o.count && o.Queue.Where == nil {
 		o.Queue.CNProc.Enrich = quark.EnrichNone // nobody sees what /proc says

@@ -29,7 +29,7 @@ type Group struct {
 func New(c *cobra.Command, groups ...Group) *cobra.Command {
 	c.SilenceErrors, c.SilenceUsage, c.DisableFlagsInUseLine = true, true, true
 	if c.Args == nil {
-		c.Args = noOperands
+		c.Args = NoOperands
 	}
 	c.Flags().SortFlags = false
 	sets := make([]*cobra.Command, len(groups))
@@ -42,14 +42,14 @@ func New(c *cobra.Command, groups ...Group) *cobra.Command {
 	c.SetFlagErrorFunc(seeHelp)
 	c.SetUsageFunc(func(of *cobra.Command) error {
 		var b strings.Builder
+		if of.Example != "" {
+			b.WriteString("Examples:\n" + of.Example + "\n\n")
+		}
 		b.WriteString("Usage:\n")
 		for line := range strings.Lines(of.Use) {
 			b.WriteString("  " + strings.TrimSuffix(of.CommandPath(), of.Name()) + line)
 		}
 		b.WriteByte('\n')
-		if of.Example != "" {
-			b.WriteString("\nExamples:\n" + of.Example + "\n")
-		}
 		if of.HasAvailableSubCommands() {
 			b.WriteString("\nCommands:\n")
 			for _, sub := range of.Commands() {
@@ -82,8 +82,8 @@ func New(c *cobra.Command, groups ...Group) *cobra.Command {
 // helpWidth is the width of help.
 const helpWidth = 100
 
-// noOperands is the Args of a command without operands.
-func noOperands(c *cobra.Command, operands []string) error {
+// NoOperands is the Args of a command without operands.
+func NoOperands(c *cobra.Command, operands []string) error {
 	if len(operands) == 0 {
 		return nil
 	}

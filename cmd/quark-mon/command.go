@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
+)
+
+// statusError is the exit status of the command of quark-mon -- COMMAND.
+type statusError int
+
+func (s statusError) Error() string { return fmt.Sprintf("the command exited with %d", int(s)) }
+
+// The exit statuses of a shell for a command that cannot be run.
+const (
+	statusCannotRun = 126
+	statusNotFound  = 127
+)
+
+// child is a command whose processes are watched.
+type child struct {
+	*exec.Cmd
+	running *atomic.Pointer[child] // is set to this once it runs
+	began   time.Time
+	ended   chan struct{}
+	own     map[quark.Identity]bool // its processes
+
+	printer   *line.Printer
+	failed    []byte // lines of processes that failed
+	processes int    // that ended
+	failures  int
+	cpu       time.Duration
+	peak      uint64 // bytes
+	unknown   bool   // the usage of a process
+}
+
+// maxFailures is the most lines of processes that failed.
+const maxFailures = 20
+
+func newChild(command []string, running *atomic.Pointer[child]) *child {
+	c := &child{Cmd: exec.Command(command[0], command[1:]...), running: running, ended: make(chan struct{}), own: make(map[quark.Identity]bool)}
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	os.FindProcess(os.Getpid()) // forks once to try pidfds, which is not of the command
+	return c
+}
+
+// start starts the command, and calls done when its process has ended.
+func (c *child) start(clock *quark.Clock, done func()) error {
+	columns, err := line.Parse("pid,status,dur,cputime,maxrss,argv")
+	if err != nil {
+		return err
+	}
+	c.printer = line.New(line.Options{Columns: columns, Clock: clock})
+	c.began = time.Now()
+	if err := c.Start(); err != nil {
+		status := statusCannotRun
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			status = statusNotFound
+		}
+		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
+		return statusError(status)
+	}
+	c.running.Store(c)
+	go func() {
+		c.Wait()
+		close(c.ended)
+		done()
+	}()
+	return nil
+}
+
+// signal passes a signal on. A terminal sends that of Ctrl-C to the command, too.
+func (c *child) signal(s os.Signal) {
+	if s != os.Interrupt {
+		c.Process.Signal(s)
+	}
+}
+
+// owns reports whether an event is of the command. The births of all its processes are seen; of a
+// process of others the filter may not know whose it is.
+func (c *child) owns(ev *quark.Event) bool {
+	p := ev.Process
+	if p == nil {
+		return true
+	}
+	id, _ := p.Identity()
+	if parent := p.Birth.Parent; int(parent.PID) == os.Getpid() || c.own[parent] {
+		c.own[id] = true
+	}
+	return c.own[id]
+}
+
+// count adds the end of a process.
+func (c *child) count(ev *quark.Event) {
+	if ev.Thread || ev.Process == nil || !ev.Events.Has(quark.EventExit) {
+		return
+	}
+	p := ev.Process
+	c.processes++
+	if u := p.Usage; u != nil && p.Known.Has(quark.FieldCPUTime) && p.Known.Has(quark.FieldPeakRSS) {
+		c.cpu += time.Duration(u.UserTime + u.SystemTime)
+		c.peak = max(c.peak, u.PeakRSS)
+	} else {
+		c.unknown = true
+	}
+	if p.Known.Has(quark.FieldExit) && (p.Exit.Signal() != 0 || p.Exit.Code() != 0) {
+		if c.failures++; c.failures <= maxFailures {
+			c.failed = c.printer.Append(c.failed, ev)
+		}
+	}
+}
+
+// report prints what failed, and what all processes used together.
+func (c *child) report(w io.Writer) {
+	var b bytes.Buffer
+	if c.failures > 0 {
+		fmt.Fprintf(&b, "\nfailed:\n%s", c.failed)
+	}
+	if more := c.failures - maxFailures; more > 0 {
+		fmt.Fprintf(&b, "and %d more\n", more)
+	}
+	fmt.Fprintf(&b, "\n%s: %d processes, %d failed, %.2f s", strings.Join(c.Args, " "), c.processes, c.failures, time.Since(c.began).Seconds())
+	if !c.unknown {
+		fmt.Fprintf(&b, ", CPU %.2f s, peak memory %.1f MiB", c.cpu.Seconds(), float64(c.peak)/(1<<20))
+	}
+	b.WriteByte('\n')
+	w.Write(b.Bytes())
+}
+
+// status returns the exit status of the command as an error, nil for 0.
+func (c *child) status() error {
+	ws, ok := c.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case ok && ws.Signaled():
+		return statusError(128 + int(ws.Signal()))
+	case c.ProcessState.ExitCode() != 0:
+		return statusError(c.ProcessState.ExitCode())
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A command is watched from its first process to the end of its own, and its status is that of
+// quark-mon.
+func TestCommand(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	for _, c := range []struct {
+		script string
+		status int
+		want   []string // on standard error, in this order
+	}{
+		{"echo out; sh -c 'exit 3'; exit 5", 5, []string{"PID", "-- ", "sh -c 'exit 3'", " events, 0 lost", "\nfailed:\n", "sh -c ", "sh -c ", "processes, 2 failed, "}},
+		{"echo out; kill -KILL $$", 128 + 9, []string{"SIGKILL", "\nfailed:\n", "SIGKILL", "processes, 1 failed, "}},
+		{"echo out", 0, []string{"exit", " events, ", "processes, 0 failed, "}},
+	} {
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-b", "--", "sh", "-c", c.script)
+		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		guard := time.AfterFunc(deadline, func() { cmd.Process.Kill() })
+		cmd.Run()
+		guard.Stop()
+		if status := cmd.ProcessState.ExitCode(); status != c.status || out.String() != "out\n" {
+			t.Errorf("%s: status %d, output %q", c.script, status, &out)
+		}
+		rest := errs.String()
+		for _, w := range c.want {
+			_, after, ok := strings.Cut(rest, w)
+			if !ok {
+				t.Errorf("%s: no %q where it belongs in\n%s", c.script, w, &errs)
+				break
+			}
+			rest = after
+		}
+	}
+}
+
+// A command that is not there is not run, and -d ends one.
+func TestCommandEnds(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	for args, want := range map[string]int{"-c -- /nothing/here": 127, "-c -- /": 126, "-c -d 0.2 -- sleep 1000": 128 + 15} {
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", strings.Fields(args)...)
+		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+		guard := time.AfterFunc(deadline, func() { cmd.Process.Kill() })
+		cmd.Run()
+		guard.Stop()
+		if status := cmd.ProcessState.ExitCode(); status != want {
+			t.Errorf("%s: status %d, not %d", args, status, want)
+		}
+	}
+}
