@@ -88,7 +88,8 @@ func New(q *quark.Queue, o Options) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Length = max(cmp.Or(o.Length, 16384), 2) // an event and the record of those that were dropped
+	// An event, and the record of events that were dropped.
+	o.Length = max(cmp.Or(o.Length, 16384), 2)
 	o.Bytes = cmp.Or(o.Bytes, 16<<20)
 	o.Grace = cmp.Or(o.Grace, 5*time.Second)
 	e := &Exporter{target: u.String(), o: o, records: newRecorder(q, o.Names)}
