@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
