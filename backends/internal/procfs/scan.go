@@ -31,27 +31,7 @@ func (r *reader) Threads(pid uint32) uint32 {
 }
 
 func (r *reader) readStatus(pid uint32) (st Status, start uint64, err error) {
-	st, start, err = r.status(r.proc, r.name(pid, "/stat"))
-	if err == nil && st.Fixed {
-		st.Memory = r.fixedMemory(pid, start, st.Memory)
-	}
-	return st, start, err
-}
-
-// fixedMemory returns what identifies the image of process pid, of which stat has shown the
-// addresses and the start time; 0 if it has become another one meanwhile.
-func (r *reader) fixedMemory(pid uint32, start, addresses uint64) uint64 {
-	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
-	if errno != 0 {
-		return 0
-	}
-	defer closeFD(dir)
-	random, ok := r.random(dir)
-	again, startAgain, err := r.status(dir, pathStat)
-	if !ok || err != nil || startAgain != start || again.Memory != addresses {
-		return 0
-	}
-	return addresses ^ random
+	return r.status(r.proc, r.name(pid, "/stat"))
 }
 
 func (r *reader) readThreadStatus(pid, tid uint32) (st Status, start uint64, err error) {
