@@ -18,7 +18,7 @@ import (
 )
 
 // delivery is what one backend delivered of lives. Mutants are defects that are put into it:
-// the judge has to catch each.
+// the scorer has to catch each.
 type delivery struct {
 	*score.Witness
 	lives []*truth.Life
@@ -550,8 +550,8 @@ func extra(name string, events engine.Events, kind engine.Kind) mutant {
 	}}
 }
 
-// judge returns how a delivery is scored, and whether that is without a defect.
-func (d *delivery) judge() (*score.Score, bool) {
+// score returns how a delivery is scored, and whether that is without a defect.
+func (d *delivery) score() (*score.Score, bool) {
 	s := score.Lives(d.Witness, d.lives)
 	return s, s.Perfect() || d.lost > 0 && s.PerfectBut(d.lost)
 }
@@ -562,7 +562,7 @@ const tries = 6
 // catch puts each mutant into a delivery that is right, and returns how often it fitted.
 func (d *delivery) catch(t *testing.T) map[string]int {
 	t.Helper()
-	if s, perfect := d.judge(); !perfect {
+	if s, perfect := d.score(); !perfect {
 		t.Fatalf("%s: what was delivered is not right: %v\n%s", d.Backend, s, strings.Join(s.Findings, "\n"))
 	}
 	fits := make(map[string]int)
@@ -582,12 +582,12 @@ func (d *delivery) catch(t *testing.T) map[string]int {
 				continue
 			}
 			fits[m.name]++
-			if _, perfect := c.judge(); perfect {
+			if _, perfect := c.score(); perfect {
 				t.Errorf("%s: not caught: %s, %s", d.Backend, m.name, was)
 			}
 		}
 	}
-	if s, perfect := d.judge(); !perfect {
+	if s, perfect := d.score(); !perfect {
 		t.Errorf("%s: a mutant damaged more than its copy: %v", d.Backend, s)
 	}
 	return fits

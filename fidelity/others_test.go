@@ -47,7 +47,7 @@ func (q *tee) Get() (*engine.Event, error) {
 	return ev, err
 }
 
-// What the judge says of the JSON of a queue's events is what it says of the events, as far as the
+// What the scorer says of the JSON of a queue's events is what it says of the events, as far as the
 // JSON tells.
 func TestJSONIsJudgedAlike(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -134,7 +134,7 @@ func compareJSON(t *testing.T, own *score.Witness, queue *tee, outcomes []*scena
 	}
 }
 
-// quark-mon, run as any monitor is, is judged to be perfect.
+// quark-mon, run as any monitor is, has a perfect score.
 func TestQuarkMonAsMonitor(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("needs root, and builds quark-mon")

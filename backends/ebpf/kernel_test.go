@@ -180,7 +180,7 @@ func TestUnpreemptedProgramsAlone(t *testing.T) {
 	unpreempted(t)
 	s := open(t, Options{})
 	closeFirst(t, s)
-	conform.Judge(t, s, "fork-exec-exit", "vfork", "exec-chain-5", "exec-from-thread", "end-together")
+	conform.Score(t, s, "fork-exec-exit", "vfork", "exec-chain-5", "exec-from-thread", "end-together")
 }
 
 // closeFirst detaches the first programs, and removes the marks of forks that they saw before the

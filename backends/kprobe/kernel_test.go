@@ -103,7 +103,7 @@ func TestOlderForms(t *testing.T) {
 			refused = lacks
 			defer func() { refused = nil }()
 			s := open(t, Options{})
-			conform.Judge(t, s, "fork-exec-exit", "setres-ids", "comm", "args-sizes", "args-2000", "args-none", "cwd-30", "thread-ends")
+			conform.Score(t, s, "fork-exec-exit", "setres-ids", "comm", "args-sizes", "args-2000", "args-none", "cwd-30", "thread-ends")
 			for _, set := range s.sets {
 				for _, p := range slices.Concat(set.probes, set.guards) {
 					if i := slices.IndexFunc(p.def.args, lacks); i >= 0 {
@@ -126,7 +126,7 @@ func TestEmbeddedTypes(t *testing.T) {
 		t.Skip(err)
 	}
 	s := openShared(t, source.Options{KernelTypes: k.Spec}, Options{})
-	conform.Judge(t, s, "fork-exec-exit")
+	conform.Score(t, s, "fork-exec-exit")
 	if err := selftest.Run(s.Capabilities(), s); err != nil {
 		t.Error(err)
 	}

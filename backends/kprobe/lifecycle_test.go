@@ -370,7 +370,7 @@ func TestOlderEnds(t *testing.T) {
 	all := families[familyExit].hooks
 	families[familyExit].hooks = all[1:]
 	defer func() { families[familyExit].hooks = all }()
-	conform.Judge(t, open(t, Options{}), "fork-exec-exit", "leader-first", "end-together", "exit-group-thread")
+	conform.Score(t, open(t, Options{}), "fork-exec-exit", "leader-first", "end-together", "exit-group-thread")
 }
 
 // hasSymbol reports whether the kernel has a function of this name.

@@ -12,7 +12,7 @@ import (
 
 // lives performs the scenarios of the test while all its backends listen, and scores
 // what each of them delivered.
-func lives(t *test) { t.judge(t.witnesses(), scenario.Of(t.Test.Name)...) }
+func lives(t *test) { t.scoreAll(t.witnesses(), scenario.Of(t.Test.Name)...) }
 
 // failedExecs does what lives does, with queues that report failed execs.
 func failedExecs(t *test) { t.livesWith(func(o *quark.Options) { o.FailedExecs = true }) }
@@ -27,7 +27,7 @@ func (t *test) livesWith(set func(*quark.Options)) {
 		set(&opts)
 		return t.openEach(opts)
 	}
-	t.judge(witnessesOf(open(single), open(joined)), scenario.Of(t.Test.Name)...)
+	t.scoreAll(witnessesOf(open(single), open(joined)), scenario.Of(t.Test.Name)...)
 }
 
 // wantWorking checks that what each of the test's queues, which are of the kind single, reports
@@ -39,7 +39,7 @@ func (t *test) wantWorking() {
 		all = append(all, witness.New(witness.Listen(v.q, shortHold, true), nil, backends.ReportsThreads(v.Backend)))
 	})
 	life, _ := scenario.Find("one-by-one")
-	t.judge(all, life)
+	t.scoreAll(all, life)
 	t.each(func(v *view) {
 		if n := lost(v.stats()) - lost(v.before); n != 0 {
 			v.Errorf("%d lost", n)
@@ -47,8 +47,8 @@ func (t *test) wantWorking() {
 	})
 }
 
-// judge performs scenarios while witnesses listen, and scores what each of them delivered.
-func (t *test) judge(all []*witness.Witness, list ...scenario.Scenario) {
+// scoreAll performs scenarios while witnesses listen, and scores what each of them delivered.
+func (t *test) scoreAll(all []*witness.Witness, list ...scenario.Scenario) {
 	before := t.lost(all)
 	done := t.observe(all, list...)
 	after := t.lost(all)

@@ -1,8 +1,8 @@
-// Package conform judges a bare [engine.Source], without the engine: every field
+// Package conform scores a bare [engine.Source], without the engine: every field
 // that its capability table claims has to be right in every scenario.
 //
 // The lives are those of fidelity/scenario, the truth is that of fidelity/truth and
-// the rules are those of fidelity/score. [Test] runs all scenarios; [Judge] runs some
+// the rules are those of fidelity/score. [Test] runs all scenarios; [Score] runs some
 // with a source that a test has opened in a special way. [Main], [Child], [Run] and
 // [Drain] are for tests of what only one source has: its loss, its lifecycle, its
 // privileges. Only tests import this package.
@@ -31,7 +31,7 @@ const patience = 3 * time.Minute
 // Open opens a source that the test's end closes, or skips the test.
 type Open func(testing.TB, source.Options) engine.Source
 
-// Test judges sources in every scenario, twice: read at once, when /proc can add to what
+// Test scores sources in every scenario, twice: read at once, when /proc can add to what
 // the kernel reports, and read late, when all processes have ended and only the kernel's
 // reports are left.
 func Test(t *testing.T, open Open) { TestExcept(t, open, nil) }
@@ -40,7 +40,7 @@ func Test(t *testing.T, open Open) { TestExcept(t, open, nil) }
 func TestExcept(t *testing.T, open Open, unsuited map[string]string) {
 	describe(t, open(t, source.Options{}))
 	if testing.Short() {
-		t.Skip("every scenario twice takes a minute on an emulated processor; quark-test judges them in guests")
+		t.Skip("every scenario twice takes a minute on an emulated processor; quark-test scores them in guests")
 	}
 	t.Run("at-once", func(t *testing.T) { all(t, open, unsuited, true) })
 	t.Run("late", func(t *testing.T) { all(t, open, unsuited, false) })
@@ -50,11 +50,11 @@ func TestExcept(t *testing.T, open Open, unsuited map[string]string) {
 		if err != nil {
 			t.Skip(err)
 		}
-		Judge(t, open(t, source.Options{KernelTypes: types}), "fork-exec-exit")
+		Score(t, open(t, source.Options{KernelTypes: types}), "fork-exec-exit")
 	})
 }
 
-// all judges one source in every scenario, except that a source of its own watches each
+// all scores one source in every scenario, except that a source of its own watches each
 // that begins before the source is opened. These are the last, as nobody reads the other
 // source then. A storm is always read at once: the rings do not hold all of it.
 func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
@@ -68,7 +68,7 @@ func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
 				if why := unsuited[s.Name]; why != "" {
 					t.Skip(why)
 				}
-				judge(t, func() (*witness.Witness, *scenario.Running) {
+				scoreOne(t, func() (*witness.Witness, *scenario.Running) {
 					run := start(t, s)
 					if early {
 						w = watch(open(t, source.Options{}), false)
@@ -81,14 +81,14 @@ func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
 	}
 }
 
-// Threads judges an open source that reports single threads in scenarios with threads.
+// Threads scores an open source that reports single threads in scenarios with threads.
 func Threads(t *testing.T, s engine.Source) {
 	t.Helper()
 	perform(t, watch(s, true), "thread-ends", "end-together", "leader-first", "exit-group-thread", "exec-from-thread")
 }
 
-// Judge judges an open source in scenarios that it reads at once.
-func Judge(t *testing.T, s engine.Source, names ...string) {
+// Score scores an open source in scenarios that it reads at once.
+func Score(t *testing.T, s engine.Source, names ...string) {
 	t.Helper()
 	perform(t, watch(s, false), names...)
 }
@@ -101,7 +101,7 @@ func perform(t *testing.T, w *witness.Witness, names ...string) {
 			t.Fatalf("no scenario %q", name)
 		}
 		t.Run(name, func(t *testing.T) {
-			judge(t, func() (*witness.Witness, *scenario.Running) { return w, start(t, s) })
+			scoreOne(t, func() (*witness.Witness, *scenario.Running) { return w, start(t, s) })
 		})
 	}
 }
@@ -194,19 +194,19 @@ func (b *bare) Stats() (s engine.Stats, err error) {
 	return s, err
 }
 
-// judge judges what a source reports of one scenario. It is performed again if nothing is wrong but
-// that events were lost, or are missing where the source says that the kernel may lose some that it
-// does not count.
-func judge(t *testing.T, begin func() (*witness.Witness, *scenario.Running)) {
+// scoreOne scores what a source reports of one scenario. It is performed again if nothing is wrong
+// but that events were lost, or are missing where the source reports that the kernel may lose some
+// that it does not count.
+func scoreOne(t *testing.T, begin func() (*witness.Witness, *scenario.Running)) {
 	t.Helper()
 	const times = 3
-	for n := 1; !judgeOnce(t, n < times, begin); n++ {
+	for n := 1; !scoreOnce(t, n < times, begin); n++ {
 		t.Log("again: nothing is wrong, but events were lost")
 	}
 }
 
-// judgeOnce returns false if a scenario has to be performed again.
-func judgeOnce(t *testing.T, again bool, begin func() (*witness.Witness, *scenario.Running)) bool {
+// scoreOnce returns false if a scenario has to be performed again.
+func scoreOnce(t *testing.T, again bool, begin func() (*witness.Witness, *scenario.Running)) bool {
 	t.Helper()
 	w, run := begin()
 	w.Forget()

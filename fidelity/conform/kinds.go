@@ -20,10 +20,10 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 		t.Run(kinds.String(), func(t *testing.T) {
 			shared := source.Options{Kinds: kinds}
 			wantKinds(t, checked, shared, "exit", kinds)
-			// By an EXIT the judge's witness knows that all has come. With -short,
-			// on slow emulated processors, it judges the smallest such set.
+			// By an EXIT the scorer's witness knows that all has come. With -short,
+			// on slow emulated processors, it scores the smallest such set.
 			if kinds == engine.EventExit || kinds.Has(engine.EventExit) && !testing.Short() {
-				Judge(t, open(t, shared), "fork-exec-exit", "setres-ids", "exec-chain-2", "comm", "end-together", "leader-first", "exec-from-thread")
+				Score(t, open(t, shared), "fork-exec-exit", "setres-ids", "exec-chain-2", "comm", "end-together", "leader-first", "exec-from-thread")
 			}
 		})
 	}

@@ -14,7 +14,7 @@ const maxClockStep = 200 * time.Millisecond
 
 // delivery scores what holds of every delivered event of a process: the wall time, the parent at
 // birth, whether the process lives, the parts, and that the queue's table had the same process.
-func (j *judge) delivery(l *truth.Life, seen []*Seen) {
+func (j *scorer) delivery(l *truth.Life, seen []*Seen) {
 	for _, s := range seen {
 		at := fmt.Sprintf("%s at %d", s.Events, s.Time)
 		if s.Events == engine.EventGone {
@@ -54,7 +54,7 @@ func (j *judge) delivery(l *truth.Life, seen []*Seen) {
 }
 
 // wall scores the wall time of a delivered event.
-func (j *judge) wall(l *truth.Life, s *Seen) {
+func (j *scorer) wall(l *truth.Life, s *Seen) {
 	if s.Wall.IsZero() || j.w.WallOffset == 0 {
 		return
 	}
@@ -65,7 +65,7 @@ func (j *judge) wall(l *truth.Life, s *Seen) {
 }
 
 // gone scores the inferred end of a process, which is only for one whose EXIT was lost.
-func (j *judge) gone(l *truth.Life, seen []*Seen, s *Seen) {
+func (j *scorer) gone(l *truth.Life, seen []*Seen, s *Seen) {
 	if livedAt(l, s.Time) || slices.ContainsFunc(seen, func(o *Seen) bool { return o.Events.Has(engine.EventExit) }) {
 		j.Phantoms++
 		j.find(l, "GONE at %d: the process lived, or its EXIT was reported", s.Time)
@@ -73,7 +73,7 @@ func (j *judge) gone(l *truth.Life, seen []*Seen, s *Seen) {
 }
 
 // bornOf reports whether what a process says of its parent at birth is right.
-func (j *judge) bornOf(l *truth.Life, p *engine.Process) bool {
+func (j *scorer) bornOf(l *truth.Life, p *engine.Process) bool {
 	fork, b := l.Events[0], &p.Birth
 	if !fork.State.Told.Has(engine.FieldPPID) || l.Born() < j.w.Opened {
 		return true
@@ -94,7 +94,7 @@ func (j *judge) bornOf(l *truth.Life, p *engine.Process) bool {
 
 // wrongLeader returns what is wrong with the leader of a process by its session or group, "" if
 // nothing is. Nobody else has the number of either as long as it has a member.
-func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) string {
+func (j *scorer) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) string {
 	if s.Leaders == nil || !s.Process.Known.Has(f) {
 		return ""
 	}
@@ -121,7 +121,7 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 
 // lived reports whether the relative of a process was alive when an event of the process began. Of
 // those whose pid was given again right after their end it is either.
-func (j *judge) lived(id engine.Identity, s *Seen) (lived bool) {
+func (j *scorer) lived(id engine.Identity, s *Seen) (lived bool) {
 	for _, o := range j.byPID[id.PID] {
 		if j.w.startedAt(o, id.Start, engine.ProcStartUnit) {
 			if lived = livedAt(o, s.Time); !lived {
@@ -137,7 +137,7 @@ func livedAt(l *truth.Life, at uint64) bool { return at < l.Events[len(l.Events)
 
 // wrongPart returns what is wrong with the parts of a delivered event: each is an event that
 // happened at its time, with the ids of then, and together they are what the event reports.
-func (j *judge) wrongPart(l *truth.Life, s *Seen) string {
+func (j *scorer) wrongPart(l *truth.Life, s *Seen) string {
 	var all engine.Events
 	for _, p := range s.Parts {
 		all |= p.Kind.Events()
@@ -165,7 +165,7 @@ func (j *judge) wrongPart(l *truth.Life, s *Seen) string {
 
 // alone scores that a delivered event is one event, or one that has taken in the comm
 // that a new process or program gives itself.
-func (j *judge) alone(l *truth.Life, s *Seen) {
+func (j *scorer) alone(l *truth.Life, s *Seen) {
 	switch s.Events {
 	case engine.EventFork | engine.EventSetProcTitle, engine.EventExec | engine.EventSetProcTitle:
 		return
@@ -178,8 +178,8 @@ func (j *judge) alone(l *truth.Life, s *Seen) {
 
 // parts scores joined events by their parts: each event that happened is one, and the fields are
 // what the process was after the last.
-func (j *judge) parts(l *truth.Life, seen []*Seen) {
-	own := &judge{Score: new(Score), w: j.w, byPID: j.byPID, matched: make(map[*Seen][]*truth.Event), gaps: j.gaps}
+func (j *scorer) parts(l *truth.Life, seen []*Seen) {
+	own := &scorer{Score: new(Score), w: j.w, byPID: j.byPID, matched: make(map[*Seen][]*truth.Event), gaps: j.gaps}
 	heads := make(map[*Seen]*Seen)
 	var parts []*Seen
 	for _, s := range seen {
@@ -211,7 +211,7 @@ func (j *judge) parts(l *truth.Life, seen []*Seen) {
 }
 
 // aggregation compares how the events of a process were joined with the rules.
-func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
+func (j *scorer) aggregation(l *truth.Life, seen []*Seen) {
 	end := l.Ended() + j.w.AfterEnd
 	if l.Born() < j.w.Opened || !j.w.open(end) || j.inGap(l.Born(), end) {
 		return
@@ -300,7 +300,7 @@ func Join(events []*truth.Event) (joined []engine.Events) {
 // joinsTo reports whether the rules can make the joined events of some: any of the optional ones
 // may be missing, and each that may show a change without an event may show it or not. The kinds of
 // optional events are ignored: a source may have such an event without telling of it.
-func (j *judge) joinsTo(events []*truth.Event, optional engine.Events, joined []engine.Events) bool {
+func (j *scorer) joinsTo(events []*truth.Event, optional engine.Events, joined []engine.Events) bool {
 	// way is how the events up to one can have been joined.
 	type way struct {
 		group
@@ -355,7 +355,7 @@ const changeable = engine.FieldsIDs | engine.FieldsNS | engine.Fields(
 
 // mayShowChange reports whether an event may find another value of a changeable field than the one
 // before it, without an event that says so.
-func (j *judge) mayShowChange(e, before *truth.Event) bool {
+func (j *scorer) mayShowChange(e, before *truth.Event) bool {
 	switch {
 	case e.Kind == engine.KindIDChange, e.Kind == engine.KindExec && j.w.reported(engine.KindIDChange):
 		return false

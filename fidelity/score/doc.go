@@ -28,14 +28,14 @@
 // counts worst: users believe it. Missed are values, right or not, that are carried though
 // the table says that this event brings them from the kernel. A field of which the
 // scenario does not tell the truth has no verdict. The stamp of an event and the status of
-// an exit are judged in the same way: Stamp is right between the readings around the
+// an exit are scored in the same way: Stamp is right between the readings around the
 // event.
 //
 // Aggregation: Joined are processes whose events came as the documented rules want them, Unjoined
 // those of which they did not. Slow processes, which lived for more than half the hold time less
-// the error of the backend's clock, are not judged by the rules, as they may be delivered in parts,
+// the error of the backend's clock, are not scored by the rules, as they may be delivered in parts,
 // nor are those that lived in a gap. In any case an event that is missing from the parts of the
-// joined events is Unjoined, and the fields of a joined event are judged as those of its last part.
+// joined events is Unjoined, and the fields of a joined event are scored as those of its last part.
 //
 // Threads: each thread that a scenario tells of has one FORK and one EXIT, except that
 // the end of the last one may be reported as the end of the process only; they count as

@@ -13,13 +13,13 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// stamp judges the time of a delivered event by that of the first it reports.
-func (j *judge) stamp(s *Seen, e *truth.Event) {
+// stamp scores the time of a delivered event by that of the first it reports.
+func (j *scorer) stamp(s *Seen, e *truth.Event) {
 	j.within(e.Life, s, e.Earliest, j.w.latest(e))
 }
 
-// within judges a stamp that has to be between two times.
-func (j *judge) within(l *truth.Life, s *Seen, earliest, latest uint64) {
+// within scores a stamp that has to be between two times.
+func (j *scorer) within(l *truth.Life, s *Seen, earliest, latest uint64) {
 	if f := j.w.times(); f.during(s.Time, earliest, latest) {
 		if f != nil && f.NoStamps {
 			j.Stamp.Unknown++
@@ -32,9 +32,9 @@ func (j *judge) within(l *truth.Life, s *Seen, earliest, latest uint64) {
 	j.find(l, "%s of %d is stamped %d, it was between %d and %d", s.Events, s.TID, s.Time, earliest, latest)
 }
 
-// fields judges what a delivered event says of its process, by the last thing that
+// fields scores what a delivered event says of its process, by the last thing that
 // it reports. If that is optional the event may also be without it.
-func (j *judge) fields(s *Seen, events []*truth.Event) {
+func (j *scorer) fields(s *Seen, events []*truth.Event) {
 	last := len(events) - 1
 	for last > 0 && j.w.optional(events[last]) {
 		was := *j.Score
@@ -48,7 +48,7 @@ func (j *judge) fields(s *Seen, events []*truth.Event) {
 	j.verdicts(s, events[last])
 }
 
-func (j *judge) verdicts(s *Seen, e *truth.Event) {
+func (j *scorer) verdicts(s *Seen, e *truth.Event) {
 	for f := range engine.Field(engine.NumFields) {
 		v := &j.Fields[f]
 		switch f {
@@ -71,7 +71,7 @@ func (j *judge) verdicts(s *Seen, e *truth.Event) {
 // unknown counts a field that is not known. That is a defect where the kernel's event brings it
 // or what it is derived from, or where /proc does and the process stood still until it had been
 // read, nothing was lost meanwhile, and the source had the time to read.
-func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
+func (j *scorer) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	c := &j.w.Table.Fields[f]
 	proc := c.Origin == engine.OriginProc && c.At&^c.Partial&e.Kind.Events() != 0 && readable(e, f) && !j.w.Unread && !j.inGap(e.Earliest, e.Latest+j.w.Hold)
 	// The engine derives it from fields that the kernel always brings.
@@ -161,8 +161,8 @@ func changed(c engine.IDChange) (s engine.Fields) {
 	return s
 }
 
-// field judges a value other than the start time and the end.
-func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
+// field scores a value other than the start time and the end.
+func (j *scorer) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	p := s.Process
 	if e.Unreachable.Has(f) {
 		j.unreachable(v, s, e, f)
@@ -233,7 +233,7 @@ func opened(e *truth.Event, f engine.Field) bool {
 // an earlier one where the later ones may be lost or be of after a fork. What a child has of its
 // creator an event of the creator brought. What is read from /proc can be of any event since, and a
 // process keeps an entry leader of before where an executable from /proc is of another time.
-func (j *judge) wasOpen(e *truth.Event, f engine.Field) bool {
+func (j *scorer) wasOpen(e *truth.Event, f engine.Field) bool {
 	row := &j.w.Table.Fields[f]
 	keeps := f == engine.FieldEntry && j.w.Table.Fields[engine.FieldFilename].Origin == engine.OriginProc
 	before, born := e.Life.Events[:slices.Index(e.Life.Events, e)], e.Earliest
@@ -295,9 +295,9 @@ func orphaned(e *truth.Event, ppid string) bool {
 	return parent != nil && strconv.Itoa(parent.PID) == ppid && parent.Ended() < e.Earliest
 }
 
-// unreachable judges a path that can't be reached: it has to be unknown, or marked as of another
+// unreachable scores a path that can't be reached: it has to be unknown, or marked as of another
 // time.
-func (j *judge) unreachable(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
+func (j *scorer) unreachable(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	got := j.value(s.Process, f)
 	switch {
 	case !s.Process.Known.Has(f):
@@ -310,7 +310,7 @@ func (j *judge) unreachable(v *Verdicts, s *Seen, e *truth.Event, f engine.Field
 	}
 }
 
-func (j *judge) wrong(v *Verdicts, s *Seen, e *truth.Event, f engine.Field, got value) {
+func (j *scorer) wrong(v *Verdicts, s *Seen, e *truth.Event, f engine.Field, got value) {
 	v.Wrong++
 	want := e.State.Value[f]
 	if got.kernel && e.Inside.Told.Has(f) {
@@ -348,8 +348,8 @@ func splits(p *engine.Process) bool {
 	return bytes.Equal(all, p.Cmdline) || bytes.Equal(bytes.TrimSuffix(all, []byte{0}), p.Cmdline)
 }
 
-// start judges the start time by the readings around the fork.
-func (j *judge) start(v *Verdicts, s *Seen, e *truth.Event) {
+// start scores the start time by the readings around the fork.
+func (j *scorer) start(v *Verdicts, s *Seen, e *truth.Event) {
 	p, fork := s.Process, e.Life.Events[0]
 	switch {
 	case fork.Kind != engine.KindFork:
@@ -370,8 +370,8 @@ func (w *Witness) startedAt(l *truth.Life, start, unit uint64) bool {
 	return start+unit > fork.Earliest+w.BootOffset && start <= fork.Latest+w.BootOffset
 }
 
-// exit judges the status and the time of the end.
-func (j *judge) exit(v *Verdicts, s *Seen, e *truth.Event) {
+// exit scores the status and the time of the end.
+func (j *scorer) exit(v *Verdicts, s *Seen, e *truth.Event) {
 	p := s.Process
 	x := p.Task.Exit
 	switch {
@@ -390,7 +390,7 @@ func (j *judge) exit(v *Verdicts, s *Seen, e *truth.Event) {
 }
 
 // ofPID returns what was delivered of processes with the pid of a life, and the gaps.
-func (j *judge) ofPID(l *truth.Life) (seen []*Seen) {
+func (j *scorer) ofPID(l *truth.Life) (seen []*Seen) {
 	for i := range j.w.Single {
 		if s := &j.w.Single[i]; s.Events == engine.EventGap || s.Process != nil && int(s.Process.PID) == l.PID {
 			seen = append(seen, s)
@@ -420,7 +420,7 @@ type value struct {
 	foreign *Foreign // whose form of values it has
 }
 
-func (j *judge) value(p *engine.Process, f engine.Field) value {
+func (j *scorer) value(p *engine.Process, f engine.Field) value {
 	kernel := j.w.Table.Fields[f].Origin == engine.OriginKernel
 	return value{f, truth.ValueOf(p, f), p.Truncated.Has(f), kernel, j.w.Foreign}
 }
@@ -488,12 +488,12 @@ func (v value) isOfAnotherTime(e *truth.Event) bool {
 }
 
 // reportsAlways reports whether the backend reports a field with e in every process: all that its
-// table contains of FORK and EXEC, texts as far as Whole, and of EXIT what belongs to the end
-// itself. Namespaces are missing at EXIT if the leader ended before other threads.
+// table contains of FORK and EXEC, and of EXIT what belongs to the end itself. What goes beyond
+// Whole of a text is from /proc. Namespaces are missing at EXIT if the leader ended before other threads.
 func (w *Witness) reportsAlways(e *truth.Event, f engine.Field) bool {
 	c := &w.Table.Fields[f]
 	switch {
-	case texts.Has(f) && (w.Cut || reaches(e.State.Value[f], c.Whole)): // the rest is from /proc
+	case texts.Has(f) && (w.Cut || reaches(e.State.Value[f], c.Whole)):
 		return false
 	case e.Kind == engine.KindFork || e.Kind == engine.KindExec:
 		return c.Brings(e.Kind.Events())

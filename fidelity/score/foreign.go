@@ -55,7 +55,7 @@ func (f *Foreign) stamps(t, earliest, latest uint64) bool {
 }
 
 // sort finds the life of each event.
-func (j *judge) sort(events []Seen) assigned {
+func (j *scorer) sort(events []Seen) assigned {
 	if j.w.times().loose() {
 		return j.w.assignLoose(events, j.byPID)
 	}
@@ -157,7 +157,7 @@ func allSeen(l *truth.Life, seen []*Seen, what engine.Events) bool {
 func isFork(s *Seen) bool { return s.Events.Has(engine.EventFork) }
 
 // stale reports whether a monitor's value is what the process was at another time, or began with.
-func (j *judge) stale(v value, e *truth.Event) bool {
+func (j *scorer) stale(v value, e *truth.Event) bool {
 	if j.w.Foreign == nil {
 		return false
 	}

@@ -137,7 +137,7 @@ func TestForeignPIDAgain(t *testing.T) {
 }
 
 // A backend whose clock is coarse is right as late as that, and no later, and what it leaves out is
-// not missed. What it says is judged as that of quark's others: a value of before is wrong.
+// not missed. What it says is scored as that of quark's others: a value of before is wrong.
 func TestClock(t *testing.T) {
 	delayed := func(by uint64) *Witness {
 		w := perfect()

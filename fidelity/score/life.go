@@ -56,7 +56,7 @@ func (w *Witness) expected(e *truth.Event) bool {
 func (w *Witness) open(t uint64) bool { return w.Closed == 0 || t < w.Closed }
 
 // life scores completeness, precision, fields and delays of one process.
-func (j *judge) life(l *truth.Life, seen []*Seen) {
+func (j *scorer) life(l *truth.Life, seen []*Seen) {
 	found := make(map[*truth.Event]bool)
 	for k := range engine.Kind(engine.NumKinds) {
 		switch {
@@ -98,7 +98,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 
 // matchOnce matches events of kinds that are never joined with their like: by
 // time, then what is left in order. An optional event takes none that is another's by its time.
-func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
+func (j *scorer) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	var events []*truth.Event
 	for _, optional := range []bool{false, true} {
 		for _, e := range l.Events {
@@ -153,7 +153,7 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 }
 
 // story returns what identifies the processes of a pid: those of the scenario, and what was seen.
-func (j *judge) story(l *truth.Life, seen []*Seen) string {
+func (j *scorer) story(l *truth.Life, seen []*Seen) string {
 	var parts []string
 	for _, o := range j.byPID[uint32(l.PID)] {
 		last := o.Events[len(o.Events)-1]
@@ -179,7 +179,7 @@ func details(s *Seen) string {
 }
 
 // sameDetails reports whether s has what e alone has of the events of its kind.
-func (j *judge) sameDetails(s *Seen, e *truth.Event) bool {
+func (j *scorer) sameDetails(s *Seen, e *truth.Event) bool {
 	switch e.Kind {
 	case engine.KindPtrace:
 		return int(s.Tracer) == e.Tracer
@@ -196,7 +196,7 @@ func (j *judge) sameDetails(s *Seen, e *truth.Event) bool {
 }
 
 // tells reports whether what an event reports of some fields is what they were after another one.
-func (j *judge) tells(s *Seen, e *truth.Event, fields engine.Fields) bool {
+func (j *scorer) tells(s *Seen, e *truth.Event, fields engine.Fields) bool {
 	if s.Process == nil {
 		return false
 	}
@@ -209,14 +209,14 @@ func (j *judge) tells(s *Seen, e *truth.Event, fields engine.Fields) bool {
 	return true
 }
 
-func (j *judge) match(s *Seen, e *truth.Event, found map[*truth.Event]bool) {
+func (j *scorer) match(s *Seen, e *truth.Event, found map[*truth.Event]bool) {
 	j.matched[s] = append(j.matched[s], e)
 	found[e] = true
 }
 
 // matchRepeated matches events that join their like: each is in the last delivered
 // event that has the kind and the changed ids and did not begin after it.
-func (j *judge) matchRepeated(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
+func (j *scorer) matchRepeated(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	want := make(map[*Seen]engine.IDChange)
 	for _, e := range l.Events {
 		if e.Kind != k || e.Unchanged && !j.w.seesUnchanged() || (j.inGap(e.Earliest, e.Latest) || !j.w.open(e.Latest)) && !told(seen, e) {
@@ -285,7 +285,7 @@ func (w *Witness) inversions(order []*truth.Event) (late []*truth.Event) {
 // threads scores the events of a process's threads: each has one FORK and one EXIT. The
 // thread that ends last need not have an EXIT, as its end is that of the process; the
 // leader has one if other threads lived on after it.
-func (j *judge) threads(l *truth.Life, seen []*Seen) {
+func (j *scorer) threads(l *truth.Life, seen []*Seen) {
 	end := l.Events[len(l.Events)-1]
 	for _, s := range seen {
 		j.wall(l, s)
@@ -348,7 +348,7 @@ func (j *judge) threads(l *truth.Life, seen []*Seen) {
 }
 
 // count scores how often an event of a thread was seen that happened once.
-func (j *judge) count(l *truth.Life, what string, t *truth.Thread, n int) {
+func (j *scorer) count(l *truth.Life, what string, t *truth.Thread, n int) {
 	if n > 1 {
 		j.Duplicates += n - 1
 		j.find(l, "%s of thread %d was seen %d times", what, t.TID, n)
@@ -360,7 +360,7 @@ func (j *judge) count(l *truth.Life, what string, t *truth.Thread, n int) {
 }
 
 // unasked scores the events of threads from a queue that was not asked for them.
-func (j *judge) unasked(l *truth.Life, seen []*Seen) {
+func (j *scorer) unasked(l *truth.Life, seen []*Seen) {
 	for _, s := range seen {
 		j.Phantoms++
 		j.find(l, "%s of thread %d from a queue that does not report threads", s.Events, s.TID)
@@ -383,7 +383,7 @@ type stray struct {
 
 // assign finds the life of each event by pid and time. Events of other processes,
 // of which there are always some, are left out.
-func (j *judge) assign(events []Seen) assigned {
+func (j *scorer) assign(events []Seen) assigned {
 	lives, afterEnd := j.byPID, j.w.AfterEnd
 	gaps := gapsOf(events)
 	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
@@ -450,7 +450,7 @@ func (j *judge) assign(events []Seen) assigned {
 
 // bornInGap reports whether an end is that of a life and not, as its status shows, of the one that
 // had the pid before, whose end a gap can have hidden with the birth of this one.
-func (j *judge) bornInGap(l, before *truth.Life, s *Seen) bool {
+func (j *scorer) bornInGap(l, before *truth.Life, s *Seen) bool {
 	fork, status := l.Events[0], func(l *truth.Life) int32 { return l.Events[len(l.Events)-1].Status }
 	return s.Process.Known.Has(engine.FieldExit) && s.Process.Exit.WaitStatus == status(l) && status(l) != status(before) &&
 		j.inGap(fork.Earliest, fork.Latest)
@@ -460,7 +460,7 @@ func (j *judge) bornInGap(l, before *truth.Life, s *Seen) bool {
 // scenario does not know: it started at another time or, at about the birth, was born of another
 // parent. Such an end can be stamped as late as any, or, where its own message was lost, right
 // before the birth, which is known less exactly; GONE is told at any time later.
-func (j *judge) ofEarlier(l *truth.Life, s *Seen) bool {
+func (j *scorer) ofEarlier(l *truth.Life, s *Seen) bool {
 	fork, p := l.Events[0], s.Process
 	parent := fmt.Sprint(p.Birth.Parent.PID)
 	other := p.Known.Has(engine.FieldStart) && !j.w.startedAt(l, p.Start, max(p.StartUnit, 1))
@@ -477,7 +477,7 @@ func (j *judge) ofEarlier(l *truth.Life, s *Seen) bool {
 // ofAnother returns the index of a second end of a pid among those of one life, -1 for none, if one
 // of the two can be of a process that the scenario does not know: their start times do not say that
 // they are of the same one, and the FORK of the later process can have been lost between them.
-func (j *judge) ofAnother(s *Seen, seen []*Seen, gaps []engine.Gap) int {
+func (j *scorer) ofAnother(s *Seen, seen []*Seen, gaps []engine.Gap) int {
 	if s.Events != engine.EventExit {
 		return -1
 	}

@@ -209,14 +209,14 @@ func (s *Score) String() string {
 // byPID has the lives of each pid in their order.
 type byPID map[uint32][]*truth.Life
 
-// judge scores one scenario.
-type judge struct {
+// scorer scores one scenario.
+type scorer struct {
 	*Score
 	w       *Witness
 	byPID   byPID                    // the lives that are known
 	matched map[*Seen][]*truth.Event // what each delivered event reports, in order
-	gaps    []engine.Gap             // in what is judged now
-	joined  bool                     // what is judged now are parts of joined events
+	gaps    []engine.Gap             // in what is scored now
+	joined  bool                     // what is scored now are parts of joined events
 }
 
 // gapsOf returns the gaps among what was delivered.
@@ -230,12 +230,12 @@ func gapsOf(delivered []Seen) (gaps []engine.Gap) {
 }
 
 // inGap reports whether something that happened between two times may have been lost.
-func (j *judge) inGap(earliest, latest uint64) bool {
+func (j *scorer) inGap(earliest, latest uint64) bool {
 	return slices.ContainsFunc(j.gaps, func(g engine.Gap) bool { return earliest <= g.To && g.From <= latest })
 }
 
 // miss scores an event that was not delivered.
-func (j *judge) miss(l *truth.Life, what string, earliest, latest uint64) {
+func (j *scorer) miss(l *truth.Life, what string, earliest, latest uint64) {
 	j.Truth++
 	if j.inGap(earliest, latest) {
 		j.Lost++
@@ -247,7 +247,7 @@ func (j *judge) miss(l *truth.Life, what string, earliest, latest uint64) {
 // maxFindings bounds the texts, not the counts.
 const maxFindings = 40
 
-func (j *judge) find(l *truth.Life, format string, args ...any) {
+func (j *scorer) find(l *truth.Life, format string, args ...any) {
 	if len(j.Findings) < maxFindings {
 		j.Findings = append(j.Findings, fmt.Sprintf("%d: ", l.PID)+fmt.Sprintf(format, args...))
 	}
@@ -258,7 +258,7 @@ func Lives(w *Witness, lives []*truth.Life) *Score { return Among(w, lives, live
 
 // Among does what Lives does, where the lives are among all that are known.
 func Among(w *Witness, lives, all []*truth.Life) *Score {
-	j := &judge{Score: new(Score), w: w, byPID: make(byPID), matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
+	j := &scorer{Score: new(Score), w: w, byPID: make(byPID), matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
 	for _, l := range all {
 		j.byPID[uint32(l.PID)] = append(j.byPID[uint32(l.PID)], l)
 	}

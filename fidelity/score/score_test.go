@@ -1175,7 +1175,7 @@ func TestPrintedAsEnded(t *testing.T) {
 }
 
 // slowJoins calls f with each way in which the rules can join events.
-func (j *judge) slowJoins(events []*truth.Event, f func([]engine.Events)) {
+func (j *scorer) slowJoins(events []*truth.Event, f func([]engine.Events)) {
 	for choice := range 1 << len(events) {
 		var chosen []*truth.Event
 		missing := 0
@@ -1225,7 +1225,7 @@ func TestJoinsAsDefined(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	kinds := []engine.Kind{engine.KindFork, engine.KindComm, engine.KindIDChange, engine.KindExec, engine.KindExit, engine.KindCoreDump}
 	for n := range 300 {
-		j := &judge{w: perfect()}
+		j := &scorer{w: perfect()}
 		kinds := kinds
 		if n%2 == 1 { // a backend without changes of ids, which an EXEC shows then
 			j.w.Table.Kinds[engine.KindIDChange] = engine.Capability{}
@@ -1269,7 +1269,7 @@ func TestJoinsAsDefined(t *testing.T) {
 	}
 }
 
-// A life in which ids may have changed at each of many events is judged, too.
+// A life in which ids may have changed at each of many events is scored, too.
 func TestLongLifeIsJoined(t *testing.T) {
 	r := records()
 	r = append(r[:1], r[4], r[5])
@@ -1296,7 +1296,7 @@ func TestLongLifeIsJoined(t *testing.T) {
 			for _, e := range c.joined {
 				seen = append(seen, &Seen{Events: e, Time: 105, At: 105 + age})
 			}
-			j := &judge{Score: new(Score), w: w}
+			j := &scorer{Score: new(Score), w: w}
 			j.aggregation(l, seen)
 			if young := age < w.Hold; j.Joined+j.Unjoined != map[bool]int{false: 1}[young] || !young && (j.Joined == 1) != c.right {
 				t.Errorf("%v, delivered after %d: joined %d, unjoined %d", c.joined, age, j.Joined, j.Unjoined)
@@ -1319,7 +1319,7 @@ func TestWasOpen(t *testing.T) {
 			{Life: l, Kind: engine.KindIDChange, ID: engine.ChangedUID, Earliest: 120, Latest: 130, Optional: true, Unchanged: true},
 			{Life: l, Kind: engine.KindExit, Earliest: 140, Latest: 150, State: told},
 		}
-		j := &judge{w: w}
+		j := &scorer{w: w}
 		if got := j.wasOpen(l.Events[2], engine.FieldCaps); got != want {
 			t.Errorf("capabilities from %s can have been others: %t", origin, got)
 		}

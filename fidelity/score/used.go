@@ -7,10 +7,10 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// used judges what an EXIT says of what the process has used: no less than it had said itself
+// used scores what an EXIT says of what the process has used: no less than it had said itself
 // before its end, and no more than who waited for it was told, which has the rest of the end too.
 // The I/O is without that of children, which both of these can have.
-func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
+func (j *scorer) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	p, least, most := s.Process, e.Life.Used, e.Used
 	one := oneThread(e.Life)
 	if most == nil || f == engine.FieldIO && most.IO == nil {
@@ -67,7 +67,7 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 
 // ownIO returns bounds of the I/O that the threads of a process did themselves until its EXIT. The
 // rest of the end can read and write storage, but moves no bytes.
-func (j *judge) ownIO(l *truth.Life, least, most *truth.Used) (from, to truth.IO) {
+func (j *scorer) ownIO(l *truth.Life, least, most *truth.Used) (from, to truth.IO) {
 	to = *most.IO
 	switch own := most.LeaderIO; {
 	case least.IO != nil: // and it told which children it had waited for
@@ -83,7 +83,7 @@ func (j *judge) ownIO(l *truth.Life, least, most *truth.Used) (from, to truth.IO
 func oneThread(l *truth.Life) bool { return len(l.Threads) == 0 && !l.OpenThreads }
 
 // hasChildren reports whether a life made others.
-func (j *judge) hasChildren(l *truth.Life) bool {
+func (j *scorer) hasChildren(l *truth.Life) bool {
 	for _, lives := range j.byPID {
 		if slices.ContainsFunc(lives, func(c *truth.Life) bool { return c.Creator == l }) {
 			return true

@@ -37,7 +37,7 @@ func TestUsed(t *testing.T) {
 			want = Verdicts{Wrong: 1}
 		}
 		var got Verdicts
-		j := &judge{Score: new(Score), w: new(Witness)}
+		j := &scorer{Score: new(Score), w: new(Witness)}
 		j.used(&got, &Seen{Events: engine.EventExit, Process: p}, &truth.Event{Life: &truth.Life{Used: &least}, Used: &most}, c.f)
 		if got.Wrong = min(got.Wrong, 1); got != want {
 			t.Errorf("%s, %s: %+v, want %+v", c.f, c.name, got, want)
@@ -80,7 +80,7 @@ func TestUsedIO(t *testing.T) {
 			w := &Witness{Backend: "x", Table: new(engine.CapabilityTable)}
 			w.Table.Fields[engine.FieldIO].At = engine.EventExit
 			var v Verdicts
-			j := &judge{Score: new(Score), w: w, byPID: lives}
+			j := &scorer{Score: new(Score), w: w, byPID: lives}
 			j.used(&v, &Seen{Events: engine.EventExit, Process: p}, &truth.Event{Life: l, Used: &one}, engine.FieldIO)
 			if good := v.Right+v.Unknown == 1; good != want || v.Right+v.Unknown+v.Wrong+v.Unexplained != 1 {
 				t.Errorf("%s, %d: %+v, want %v", c.name, got, v, want)
