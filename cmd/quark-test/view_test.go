@@ -7,7 +7,6 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
 	bare "github.com/quark-linux/quark/internal/barefork"
-	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
 // An event is of a process by its time; by the start time where the time can be early.
@@ -17,22 +16,24 @@ func TestIsOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
+	early := engine.StampError{Early: 1_000_000_000} // of the clock of the latest timer interrupt
 	const before, unit = 5_000_000_000, 10_000_000
 	boot := before + q.Clock().Newest().Boot
 	p := &proc{Process: &bare.Process{PID: 7}, before: before}
 	for _, c := range []struct {
-		name, backend string
-		pid           uint32
-		time, start   uint64 // a start of 0 is unknown
-		want          bool
+		name        string
+		stamps      engine.StampError
+		pid         uint32
+		time, start uint64 // a start of 0 is unknown
+		want        bool
 	}{
-		{"its own", "ebpf", 7, before, 0, true},
-		{"an earlier one's", "ebpf", 7, before - 1, 0, false},
-		{"another's", "audit", 8, before, 0, false},
-		{"of before its call, by the clock of the latest interrupt", "audit", 7, before - 8_000_000, 0, true},
-		{"the same, and it is shown", "audit", 7, before - 8_000_000, boot, true},
-		{"an earlier one's, which is shown", "audit", 7, before + 1, boot - unit, false},
-		{"one of long before", "audit", 7, before - 2_000_000_000, 0, false},
+		{"its own", engine.StampError{}, 7, before, 0, true},
+		{"an earlier one's", engine.StampError{}, 7, before - 1, 0, false},
+		{"another's", early, 8, before, 0, false},
+		{"of before its call, by the clock of the latest interrupt", early, 7, before - 8_000_000, 0, true},
+		{"the same, and it is shown", early, 7, before - 8_000_000, boot, true},
+		{"an earlier one's, which is shown", early, 7, before + 1, boot - unit, false},
+		{"one of long before", early, 7, before - 2_000_000_000, 0, false},
 	} {
 		ev := &event{Process: new(engine.Process), Time: c.time}
 		ev.Process.PID = c.pid
@@ -40,9 +41,10 @@ func TestIsOf(t *testing.T) {
 			ev.Process.Start, ev.Process.StartUnit = c.start, unit
 			ev.Process.Known = engine.FieldStart.Set()
 		}
-		v := &view{Cell: &testrun.Cell{Backend: c.backend}, q: q}
+		v := &view{q: q}
+		q.Capabilities().Stamps = c.stamps
 		if got := v.isOf(ev, p); got != c.want {
-			t.Errorf("%s, %s: %v", c.backend, c.name, got)
+			t.Errorf("%s, %+v: %v", c.name, c.stamps, got)
 		}
 	}
 }

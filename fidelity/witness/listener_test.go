@@ -10,12 +10,16 @@ import (
 
 type queue struct {
 	Queue
-	backend string
+	delay time.Duration // of messages of ends
 }
 
 func (q queue) Stats() (s engine.Stats, err error) { return s, nil }
 
-func (q queue) Backend() string { return q.backend }
+func (q queue) Backend() string { return "x" }
+
+func (q queue) Capabilities() *engine.CapabilityTable {
+	return &engine.CapabilityTable{Stamps: engine.StampError{Ends: uint64(q.delay)}}
+}
 
 // The message of an end can come after those of processes that were started later, so that it is
 // waited for by itself: until it has come, is lost or cannot come any more.
@@ -32,24 +36,25 @@ func TestAwaitsLateEnd(t *testing.T) {
 	}
 	gap := &engine.Event{Events: engine.EventGap, Gap: engine.Gap{From: now - 5, To: now}, Process: new(engine.Process)}
 	for _, c := range []struct {
-		name, backend string
-		life          *truth.Life
-		delivered     *engine.Event
-		awaits        bool
+		name      string
+		delay     time.Duration
+		life      *truth.Life
+		delivered *engine.Event
+		awaits    bool
 	}{
-		{"the end of another", "cnproc", life(engine.KindExit, 0), end(8, now+1), true},
-		{"its end, late", "cnproc", life(engine.KindExit, 0), end(7, now+uint64(time.Second)), false},
-		{"its whole life", "cnproc", life(engine.KindExit, 0), end(7, now-95), false},
-		{"the end of the process before", "cnproc", life(engine.KindExit, 0), end(7, now-101), true},
-		{"a gap", "cnproc", life(engine.KindExit, 0), gap, false},
-		{"nothing for 3 s", "cnproc", life(engine.KindExit, 3*time.Second), end(8, now), false},
-		{"no end", "cnproc", life(engine.KindExec, 0), end(8, now), false},
-		{"the end of another", "ebpf", life(engine.KindExit, 0), end(8, now+1), false},
+		{"the end of another", 2 * time.Second, life(engine.KindExit, 0), end(8, now+1), true},
+		{"its end, late", 2 * time.Second, life(engine.KindExit, 0), end(7, now+uint64(time.Second)), false},
+		{"its whole life", 2 * time.Second, life(engine.KindExit, 0), end(7, now-95), false},
+		{"the end of the process before", 2 * time.Second, life(engine.KindExit, 0), end(7, now-101), true},
+		{"a gap", 2 * time.Second, life(engine.KindExit, 0), gap, false},
+		{"nothing for 3 s", 2 * time.Second, life(engine.KindExit, 3*time.Second), end(8, now), false},
+		{"no end", 2 * time.Second, life(engine.KindExec, 0), end(8, now), false},
+		{"the end of another", 0, life(engine.KindExit, 0), end(8, now+1), false},
 	} {
-		l := Listen(queue{backend: c.backend}, 0, false)
+		l := Listen(queue{delay: c.delay}, 0, false)
 		l.keep(c.delivered)
 		if got := l.awaits(c.life); got != c.awaits {
-			t.Errorf("%s, %s: awaits the end: %v, want %v", c.backend, c.name, got, c.awaits)
+			t.Errorf("%s, delayed by %v: awaits the end: %v, want %v", c.name, c.delay, got, c.awaits)
 		}
 	}
 }
