@@ -489,7 +489,8 @@ func (v value) isOfAnotherTime(e *truth.Event) bool {
 
 // reportsAlways reports whether the backend reports a field with e in every process: all that its
 // table contains of FORK and EXEC, and of EXIT what belongs to the end itself. What goes beyond
-// Whole of a text is from /proc. Namespaces are missing at EXIT if the leader ended before other threads.
+// Whole of a text is from /proc. Namespaces are missing at EXIT if the leader ended before other
+// threads.
 func (w *Witness) reportsAlways(e *truth.Event, f engine.Field) bool {
 	c := &w.Table.Fields[f]
 	switch {
