@@ -58,6 +58,8 @@ type (
 	CapabilityTable = engine.CapabilityTable // what a source reports, and how
 	Capability      = engine.Capability      // a row of the table
 	Origin          = engine.Origin          // how a source obtains something
+	Omission        = engine.Omission        // events that a source neither reports nor counts
+	StampError      = engine.StampError      // how far a stamp is from its event
 	Extent          = engine.Extent          // how much of a text is known in any case
 
 	BackendSet    = backends.Set         // a set of backends, for Options.Backends
@@ -268,6 +270,10 @@ const (
 	OriginKernel  = engine.OriginKernel
 	OriginProc    = engine.OriginProc
 	OriginDerived = engine.OriginDerived
+
+	OmitEnds = engine.OmitEnds
+	OmitIDs  = engine.OmitIDs
+	OmitAny  = engine.OmitAny
 )
 
 // ErrNothing is returned by Get while no event is old enough. Call Block, or wait for FD to become

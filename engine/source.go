@@ -138,7 +138,7 @@ type Omission uint8
 
 // The classes.
 const (
-	OmitEnds Omission = 1 << iota // EXIT by a signal or exit(2), or of a process that has had threads
+	OmitEnds Omission = 1 << iota // EXIT by a signal or exit(2), or after threads
 	OmitIDs                       // ID_CHANGE but for setsid(2)
 	OmitAny                       // any event of the kind
 )

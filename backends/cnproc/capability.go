@@ -117,9 +117,9 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.Via = "the kernel's message has no such field, and /proc is not read"
 		}
 	}
-	// The last thread reports the end to the parent, then removes its entries from the cache of
-	// /proc, where it can be preempted, and then sends its message. UID and GID messages come for
-	// setfsuid(2) and setfsgid(2), too.
+	// The last thread reports the end to the parent, then removes its entries from the cache
+	// of /proc, where it can be preempted, and then sends its message. UID and GID messages
+	// come for setfsuid(2) and setfsgid(2), too.
 	t.Stamps.Ends, t.SameIDs = endDelay, true
 	t.Fields[engine.FieldCmdline].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline

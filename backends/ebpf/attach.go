@@ -200,7 +200,8 @@ func (s *Source) openIDChange(l *loader) {
 		*kind = kernelVia(strings.Join(vias, ", "))
 		if len(traced) > 0 {
 			kind.Partial = engine.EventIDChange
-			s.capabilities.SameIDs = true // the exit of a call does not show what the ids were
+			// The exit of a call does not show what the ids were.
+			s.capabilities.SameIDs = true
 			kind.Via += "; not those of 32-bit syscalls"
 		}
 		for _, err := range missing {

@@ -14,10 +14,10 @@
 // ends the trace.
 //
 // A record is a bit mask, then the values of the columns in it: those that differ from the record
-// before. Bit 53 says that a second mask follows the first. A number is the difference, a text its
-// index among the block's texts; the next unused index brings a new one: its length and bytes. All
-// numbers are varints. The mask 0 is of no event but says that the source was read, how much later
-// than last time; the records before the first of these are the processes of the start. The mask
-// 1<<63 comes with the source's counters and ends a block. The last two, Unread and Blocked, are left
-// out if both are 0. The mask 1<<62 comes with a new offset of the clock.
+// before. Bit 53 says that a second mask follows the first. A number is the difference, a text
+// its index among the block's texts; the next unused index brings a new one: its length and
+// bytes. All numbers are varints. The mask 0 is of no event but says that the source was read,
+// how much later than last time; the records before the first of these are the processes of the
+// start. The mask 1<<63 comes with the source's counters and ends a block. The last two, Unread
+// and Blocked, are left out if both are 0. The mask 1<<62 comes with a new offset of the clock.
 package trace

@@ -29,11 +29,11 @@ const (
 
 // Reader reads processes from /proc. It is not safe for concurrent use.
 //
-// The kernel lets who reads the memory of a process wait for its address space, which a thread of it
-// can keep locked for as long as it likes, for example with a page of a file system that hangs. From
-// Linux 6.18 on all files of a process that is about to execute such an image wait too. So a
-// goroutine reads, and the Reader waits for it for 100 ms. What was not read then is unknown, and is
-// not asked for again before the read has returned.
+// The kernel lets who reads the memory of a process wait for its address space, which a thread of
+// it can keep locked for as long as it likes, for example with a page of a file system that
+// hangs. From Linux 6.18 on all files of a process that is about to execute such an image wait
+// too. So a goroutine reads, and the Reader waits for it for 100 ms. What was not read then is
+// unknown, and is not asked for again before the read has returned.
 type Reader struct {
 	*reader // of this goroutine: for what never waits, and to make workers of
 	*blocked
@@ -176,8 +176,8 @@ func (w *worker) answer() {
 	}
 }
 
-// ask lets a worker answer, with ev if there is one. It asks again without the memory of the process
-// if that cannot be read in time. The answer is valid until the next call.
+// ask lets a worker answer, with ev if there is one. It asks again without the memory of the
+// process if that cannot be read in time. The answer is valid until the next call.
 func (r *Reader) ask(q question, ev *engine.RawEvent) *answer {
 	for q.extent = r.blocked.extent(q.pid); q.extent < nothing; q.extent++ {
 		if a := r.askOnce(q, ev); a != nil {

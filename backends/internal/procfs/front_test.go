@@ -13,8 +13,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// blockingReader returns a Reader of a directory in which the cmdline of process 1 can be opened only
-// when release is called: a FIFO without a writer waits as a locked address space does.
+// blockingReader returns a Reader of a directory in which the cmdline of process 1 can be opened
+// only when release is called: a FIFO without a writer waits as a locked address space does.
 func blockingReader(t *testing.T) (r *Reader, release func() bool) {
 	t.Helper()
 	r = open(t)

@@ -297,8 +297,8 @@ func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 	}
 	if want&Replaced != 0 && !st.Kthread {
 		again, err := r.readStat(image, imageStat, 0, ev)
-		// A thread can execute in the place of a leader that has ended: then the thread that
-		// was read is gone.
+		// A thread can execute in the place of a leader that has ended: then the thread
+		// that was read is gone.
 		st.Ended = err != nil || again.Zombie() && (!first.Zombie() || st.Threads > 1)
 		if err == nil && !again.Zombie() && again.Memory != first.Memory {
 			t.Known &^= want & Replaced
@@ -320,8 +320,8 @@ func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 	return st, nil
 }
 
-// openThread opens a thread of process pid that has not ended, and its stat. The descriptors are -1 if
-// there is none.
+// openThread opens a thread of process pid that has not ended, and its stat. The descriptors are
+// -1 if there is none.
 func (r *reader) openThread(pid uint32) (dir, stat int, st Status) {
 	for _, tid := range r.Tasks(pid) {
 		b := r.name(pid, "/task/")
