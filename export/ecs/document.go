@@ -172,7 +172,6 @@ type own struct {
 	Carried    []string `json:"carried,omitempty"`
 	Truncated  []string `json:"truncated,omitempty"`
 	Gap        *gap     `json:"gap,omitempty"`
-	Dropped    uint64   `json:"dropped,omitempty"`
 	// Bytes has members of process and of this as they are, in base64, which are not UTF-8.
 	Bytes map[string][]byte `json:"bytes_b64,omitempty"`
 }

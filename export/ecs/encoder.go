@@ -3,7 +3,6 @@ package ecs
 import (
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -70,19 +69,6 @@ func (e *Encoder) Append(b []byte, ev *quark.Event) ([]byte, error) {
 	}
 	text, err := json.Marshal(&d)
 	return append(b, text...), err
-}
-
-// AppendDropped appends the document that says that so many documents are missing, because too many
-// waited to be written.
-func AppendDropped(b []byte, count uint64, from, to time.Time) []byte {
-	d := document{
-		Timestamp: date(from), ECS: version{Version}, Message: fmt.Sprintf("%d events were dropped: too many waited to be written", count),
-		Event: event{Kind: "pipeline_error", Type: []string{"error"}, Action: "events-dropped", Module: "quark", Dataset: "quark.process",
-			Start: date(from), End: date(to)},
-		Quark: &own{Dropped: count},
-	}
-	text, _ := json.Marshal(&d) // its parts are numbers and ASCII
-	return append(b, text...)
 }
 
 // action are the words of event.action, in the order in which they are joined.
