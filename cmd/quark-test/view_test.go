@@ -16,7 +16,7 @@ func TestIsOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	early := engine.StampError{Early: 1_000_000_000} // of the clock of the latest timer interrupt
+	early := engine.StampError{Early: 1_000_000_000}
 	const before, unit = 5_000_000_000, 10_000_000
 	boot := before + q.Clock().Newest().Boot
 	p := &proc{Process: &bare.Process{PID: 7}, before: before}

@@ -62,8 +62,8 @@ type Status struct {
 	// space.
 	Ending bool
 	// Memory identifies the address space of an image by the addresses of code and stack, which
-	// the kernel chooses at random, else, in what Read returns, by the number of AT_RANDOM. It is
-	// 0 if there is none, if it is not complete yet, and if the caller may not see it.
+	// the kernel chooses at random, else, in what Read returns, by the number of AT_RANDOM.
+	// It is 0 if there is none, if it is not complete yet, and if the caller may not see it.
 	Memory uint64
 	// Fixed is set if the kernel has not chosen the addresses at random. A program can write to
 	// the number of AT_RANDOM, and Go's runtime does: another Memory may be of the same image.
