@@ -2,6 +2,7 @@ package score
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
@@ -63,8 +64,8 @@ func (j *scorer) sort(events []Seen) assigned {
 }
 
 // assignLoose finds the life of each event by pid, time and order, where times are not exact: the
-// first life whose end was not seen and that had begun. Where its end need not be reported it is
-// the first one of which not all events of the kind were seen, or else the last one.
+// first life whose end was not seen and that had begun. Where ends need not be reported it is the
+// first one of which not all events of the kind were seen, or else the last one.
 func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
 	over := make(map[*truth.Life]bool) // its end was seen
@@ -78,7 +79,7 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 			case from > t:
 			case over[l], to < t:
 				last = l
-			case now == nil || full && w.endsUnseen(now):
+			case now == nil || full && (w.Clock != nil || !w.reported(engine.KindExit)):
 				now, full = l, allSeen(l, a.of[l], s.Events) || w.differs(l, s)
 			}
 		}
@@ -103,6 +104,12 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 		case at != nil:
 			a.of[at] = append(a.of[at], s)
 			over[at] = over[at] || s.Events.Has(engine.EventExit)
+			for _, l := range lives[pid] {
+				if w.Clock == nil || l == at {
+					break
+				}
+				over[l] = true // the events of a pid are in order
+			}
 		case fork && last != nil && s.Time <= w.until(last) && !slices.ContainsFunc(a.of[last], isFork):
 			a.of[last] = append(a.of[last], s) // after its end
 		case fork:
@@ -120,16 +127,21 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 	return a
 }
 
-// endsUnseen reports whether the end of a life need not be reported.
-func (w *Witness) endsUnseen(l *truth.Life) bool {
-	return !w.reported(engine.KindExit) || w.optional(l.Events[len(l.Events)-1])
-}
-
-// differs reports whether an event has another start time than a life, or another status.
+// differs reports whether an event has another start time than a life, or at its end another
+// status or parent.
 func (w *Witness) differs(l *truth.Life, s *Seen) bool {
-	p := s.Process
-	return p != nil && (p.Known.Has(engine.FieldStart) && l.Events[0].Kind == engine.KindFork && !w.startedAt(l, p.Start, max(p.StartUnit, 1)) ||
-		s.Events.Has(engine.EventExit) && p.Known.Has(engine.FieldExit) && p.Task.Exit.WaitStatus != l.Events[len(l.Events)-1].Status)
+	p, end := s.Process, l.Events[len(l.Events)-1]
+	switch {
+	case p == nil:
+		return false
+	case p.Known.Has(engine.FieldStart) && l.Events[0].Kind == engine.KindFork && !w.startedAt(l, p.Start, max(p.StartUnit, 1)):
+		return true
+	case !s.Events.Has(engine.EventExit):
+		return false
+	}
+	ppid, reported := strconv.Itoa(int(p.PPID)), p.Known&^p.Carried&end.State.Told
+	return p.Known.Has(engine.FieldExit) && p.Task.Exit.WaitStatus != end.Status ||
+		reported.Has(engine.FieldPPID) && ppid != end.State.Value[engine.FieldPPID] && !adopted(end, ppid, w.latest(end))
 }
 
 // until returns when an event of a life may come at the latest.
