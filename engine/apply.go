@@ -95,8 +95,6 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		born := t.bornBy(r)
 		if r.Kind == KindFork && !r.Thread {
 			born = r.Time
-		} else if o := t.byPID.get(r.PID); o != nil && o.endedBefore(r.Time+1) && o.asOf < born+r.Task.StartUnit {
-			born = max(born, o.asOf) // the start time is rounded down
 		}
 		if p = t.guessAgain(r); p == nil {
 			p = t.add(r.PID, born)

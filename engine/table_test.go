@@ -47,18 +47,6 @@ func TestManyLivesOfOnePID(t *testing.T) {
 	}
 }
 
-// A process begins after the end of the one before with its pid, also in the same tick.
-func TestNextOfTick(t *testing.T) {
-	for _, later := range []uint64{0, 2} {
-		tab, at := table{clock: new(Clock)}, uint64(time.Second)
-		tab.apply(&RawEvent{PID: 7, Kind: KindExit, Time: at + 3}, at)
-		r := &RawEvent{PID: 7, Kind: KindExit, Time: at + 3 + later, Task: Task{Known: FieldStart.Set(), Start: at, StartUnit: ProcStartUnit}}
-		if next, p := tab.apply(r, at), tab.byPID.get(7); p != next || !next.Known.Has(FieldStart) {
-			t.Errorf("%d ns later: the table has %+v, not %+v", later, p, next)
-		}
-	}
-}
-
 // Of the lives of one pid, with events lost and out of order, an event is of the same one as if all
 // were looked through, where that one is right.
 func TestFindAmongLives(t *testing.T) {
