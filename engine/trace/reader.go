@@ -76,7 +76,7 @@ func (t *Reader) readHeader() error {
 		return errors.New("its fields or kinds of event are of another version of quark")
 	}
 	h.Host.Kernel = h.Kernel
-	t.clock = engine.NewClock(func() uint64 { return t.now }, h.Host, h.Offset)
+	t.clock = engine.NewClock(func() uint64 { return t.now }, h.Host, engine.Offset{Boot: h.BootOffset, Wall: h.Wall, WallError: h.WallError})
 	t.cursor.b, t.now = nil, h.Start
 	return nil
 }

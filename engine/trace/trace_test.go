@@ -499,7 +499,7 @@ func BenchmarkReplay(b *testing.B) {
 func TestClockChange(t *testing.T) {
 	var b bytes.Buffer
 	now := uint64(time.Second)
-	first := engine.Offset{From: 1, Boot: 5, WallError: 7, Wall: time.Unix(-3, 0)}
+	first := engine.Offset{Boot: 5, WallError: 7, Wall: time.Unix(-3, 0)}
 	clock := engine.NewClock(func() uint64 { return now }, engine.Host{}, first)
 	w, err := NewWriter(&b)
 	if err != nil {

@@ -22,7 +22,9 @@ type header struct {
 	Fields       string // all names, since records have numbers
 	Kinds        string
 	Start        uint64 // CLOCK_MONOTONIC nanoseconds
-	Offset       engine.Offset
+	BootOffset   uint64
+	Wall         time.Time
+	WallError    time.Duration
 	Capabilities *engine.CapabilityTable
 	Host         engine.Host `json:",omitzero"`
 }
@@ -92,9 +94,10 @@ func (w *Writer) Begin(source engine.Source, clock *engine.Clock) {
 	}
 	host := clock.Host
 	host.Kernel = "" // the header has it
+	o := clock.Newest()
 	h, err := json.Marshal(&header{
 		Backend: source.Name(), Kernel: strings.TrimSpace(string(release)), Fields: engine.AllFields.String(), Kinds: kinds(),
-		Start: clock.Now(), Offset: clock.Newest(), Capabilities: source.Capabilities(),
+		Start: clock.Now(), BootOffset: o.Boot, Wall: o.Wall, WallError: o.WallError, Capabilities: source.Capabilities(),
 		Host: host,
 	})
 	w.fail(err)
