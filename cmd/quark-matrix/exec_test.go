@@ -72,7 +72,7 @@ func TestGoTestExec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string]string{"k": string(image), "k.json": `{"btf":false}`} {
+	for name, data := range map[string]string{"k": string(image), "k.json": `{}`, "k.btf": ""} {
 		if err := os.WriteFile(filepath.Join(images, "local", name), []byte(data), 0o644); err != nil {
 			t.Fatal(err)
 		}
