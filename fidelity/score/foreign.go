@@ -72,7 +72,6 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 	foreign := make(map[uint32]uint64) // when others have taken a pid
 	find := func(pid uint32, t uint64, s *Seen) (now, last *truth.Life) {
 		full := true
-
 		for _, l := range lives[pid] {
 			from, to := w.times().bounds(l.Born(), l.Ended())
 			switch {
@@ -80,7 +79,7 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 			case over[l], to < t:
 				last = l
 			case now == nil || full && (w.Clock != nil || !w.reported(engine.KindExit)):
-				now, full = l, allSeen(l, a.of[l], s.Events) || w.differs(l, s)
+				now, full = l, allSeen(l, a.of[l], s.Events) || w.differs(l, s) || !w.happened(l, s)
 			}
 		}
 		return now, last
@@ -142,6 +141,13 @@ func (w *Witness) differs(l *truth.Life, s *Seen) bool {
 	ppid, reported := strconv.Itoa(int(p.PPID)), p.Known&^p.Carried&end.State.Told
 	return p.Known.Has(engine.FieldExit) && p.Task.Exit.WaitStatus != end.Status ||
 		reported.Has(engine.FieldPPID) && ppid != end.State.Value[engine.FieldPPID] && !adopted(end, ppid, w.latest(end))
+}
+
+// happened reports whether a life has an event of such a kind at the time of s.
+func (w *Witness) happened(l *truth.Life, s *Seen) bool {
+	return slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
+		return s.Events.Has(e.Kind.Events()) && w.times().during(s.Time, e.Earliest, e.Latest)
+	})
 }
 
 // until returns when an event of a life may come at the latest.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +21,10 @@ import (
 var ErrBlocked = errors.New("read /proc: the process keeps its memory locked")
 
 const (
-	// readDeadline is for reads that take microseconds, on a machine that is busy.
-	readDeadline = 100 * time.Millisecond
+	// readPatience is for reads that take microseconds. After it a read is given up if its thread
+	// sleeps in the kernel, and after readLimit in any case: emulated machines are slow.
+	readPatience = 100 * time.Millisecond
+	readLimit    = 3 * time.Second
 
 	// maxBlocked bounds the threads that wait for processes. Beyond it no memory is read.
 	maxBlocked = 64
@@ -32,7 +35,7 @@ const (
 // The kernel lets who reads the memory of a process wait for its address space, which a thread of
 // it can keep locked for as long as it likes, for example with a page of a file system that
 // hangs. From Linux 6.18 on all files of a process that is about to execute such an image wait
-// too. So a goroutine reads, and the Reader waits for it for 100 ms. What was not read then is
+// too. So a goroutine reads, and the Reader gives up if it waits after 100 ms. What was not read is
 // unknown, and is not asked for again before the read has returned.
 type Reader struct {
 	*reader // of this goroutine: for what never waits, and to make workers of
@@ -40,7 +43,7 @@ type Reader struct {
 	worker *worker // nil before the first read, and after one that missed the deadline
 	timer  *time.Timer
 
-	deadline time.Duration // of a read
+	patience, limit time.Duration // readPatience, readLimit
 }
 
 // extent is how much of a process can be read.
@@ -137,6 +140,7 @@ type worker struct {
 	questions chan struct{}
 	answers   chan struct{}
 	late      chan struct{} // closed when the Reader does not wait any more
+	thread    atomic.Int64  // that began to answer
 	q         question
 	a         answer
 	ev        engine.RawEvent // being filled
@@ -144,6 +148,7 @@ type worker struct {
 
 func (w *worker) run(b *blocked) {
 	for range w.questions {
+		w.thread.Store(int64(unix.Gettid()))
 		w.answer()
 		w.answers <- struct{}{}
 	}
@@ -202,27 +207,40 @@ func (r *Reader) askOnce(q question, ev *engine.RawEvent) *answer {
 	}
 	w.questions <- struct{}{}
 	if r.timer == nil {
-		r.timer = time.NewTimer(r.deadline)
+		r.timer = time.NewTimer(r.patience)
 	} else {
-		r.timer.Reset(r.deadline)
+		r.timer.Reset(r.patience)
 	}
-	select {
-	case <-w.answers:
-		r.timer.Stop()
-		if ev != nil {
-			*ev = w.ev
+	for waited := r.patience; ; waited += r.patience {
+		select {
+		case <-w.answers:
+			r.timer.Stop()
+			if ev != nil {
+				*ev = w.ev
+			}
+			return &w.a
+		case <-r.timer.C:
 		}
-		return &w.a
-	case <-r.timer.C:
-		r.add(q.pid, q.extent)
-		close(w.late)
-		close(w.questions)
-		r.worker = nil
-		if ev != nil {
-			ev.Detach() // the worker may still write behind its texts
+		if waited >= r.limit || r.sleeps(w) {
+			break
 		}
-		return nil
+		r.timer.Reset(r.patience)
 	}
+	r.add(q.pid, q.extent)
+	close(w.late)
+	close(w.questions)
+	r.worker = nil
+	if ev != nil {
+		ev.Detach() // the worker may still write behind its texts
+	}
+	return nil
+}
+
+// sleeps reports whether the thread that runs the worker waits in the kernel.
+func (r *Reader) sleeps(w *worker) bool {
+	b := strconv.AppendInt(append(r.path[:0], "self/task/"...), int64(w.thread.Load()), 10)
+	st, _, err := r.status(r.proc, append(b, "/stat\x00"...))
+	return err == nil && st.State == 'D'
 }
 
 // end ends the worker, which waits for a question.
@@ -236,7 +254,7 @@ func (r *Reader) end() {
 
 // fork returns a Reader for another goroutine, to be ended by release.
 func (r *Reader) fork() *Reader {
-	return &Reader{reader: r.another(), blocked: r.blocked, deadline: r.deadline}
+	return &Reader{reader: r.another(), blocked: r.blocked, patience: r.patience, limit: r.limit}
 }
 
 func (r *Reader) release() {

@@ -57,6 +57,7 @@ func blockingReader(t *testing.T) (r *Reader, release func() bool) {
 // read meanwhile, and it is read again once its address space is free.
 func TestBlockedMemory(t *testing.T) {
 	r, release := blockingReader(t)
+	r.limit = r.patience // the thread waits for a FIFO, not for a process
 	cmdline := func(pid uint32) (string, bool) {
 		var ev engine.RawEvent
 		ev.PID = pid
@@ -119,7 +120,7 @@ func TestBlockedProcess(t *testing.T) {
 // Many processes that block do not take all threads, and leave nothing behind.
 func TestManyBlocked(t *testing.T) {
 	r, release := blockingReader(t)
-	r.deadline = 5 * time.Millisecond
+	r.patience, r.limit = 50*time.Millisecond, 50*time.Millisecond
 	before := runtime.NumGoroutine()
 	for range maxBlocked {
 		var ev engine.RawEvent

@@ -128,7 +128,7 @@ func Open() (*Reader, error) {
 	}
 	first, _ := placeOf(fd, pathOwnRoot)
 	base := (&reader{proc: fd, memfds: memfdDevice(), firstRoot: first}).another()
-	r := &Reader{reader: base, blocked: &blocked{extents: make(map[uint32]extent)}, deadline: readDeadline}
+	r := &Reader{reader: base, blocked: &blocked{extents: make(map[uint32]extent)}, patience: readPatience, limit: readLimit}
 	if n, errno := readlinkat(fd, []byte("self\x00"), r.buf); errno != 0 || string(r.buf[:n]) != strconv.Itoa(os.Getpid()) {
 		r.Close()
 		return nil, errors.New("open /proc: it is mounted for another pid namespace, mount this one's there")

@@ -516,7 +516,7 @@ func TestEndedWhileRead(t *testing.T) {
 		t.Skip(err)
 	}
 	unix.Close(r.proc)
-	r.proc, r.deadline = procOf(t, string(text)), time.Minute
+	r.proc, r.limit = procOf(t, string(text)), time.Minute
 	dir := fmt.Sprintf("/proc/self/fd/%d/1", r.proc)
 	for file, next := range map[string]string{"vanished": "", "zombie": "1 (y) Z 0" + strings.Repeat(" 0", 60)} {
 		for name, b := range map[string][]byte{"stat": text, "next": []byte(next)} {
