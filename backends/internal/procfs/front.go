@@ -40,7 +40,7 @@ const (
 type Reader struct {
 	*reader // of this goroutine: for what never waits, and to make workers of
 	*blocked
-	worker *worker // nil before the first read, and after one that missed the deadline
+	worker *worker // nil after a read that was given up
 	timer  *time.Timer
 
 	patience, limit time.Duration // readPatience, readLimit
@@ -55,7 +55,7 @@ const (
 	nothing
 )
 
-// blocked has the processes with reads that missed the deadline and wait still. All readers of one
+// blocked has the processes with reads that were given up and wait still. All readers of one
 // /proc share it.
 type blocked struct {
 	total   atomic.Uint64
@@ -194,12 +194,10 @@ func (r *Reader) ask(q question, ev *engine.RawEvent) *answer {
 
 // askOnce returns nil if there is no answer in time. ev is as before then.
 func (r *Reader) askOnce(q question, ev *engine.RawEvent) *answer {
-	w := r.worker
-	if w == nil {
-		w = &worker{reader: r.another(), questions: make(chan struct{}), answers: make(chan struct{}, 1), late: make(chan struct{})}
-		r.worker = w
-		go w.run(r.blocked)
+	if r.worker == nil {
+		r.start()
 	}
+	w := r.worker
 	q.sparing = r.Sparing
 	w.q = q
 	if ev != nil {
@@ -241,6 +239,12 @@ func (r *Reader) sleeps(w *worker) bool {
 	b := strconv.AppendInt(append(r.path[:0], "self/task/"...), int64(w.thread.Load()), 10)
 	st, _, err := r.status(r.proc, append(b, "/stat\x00"...))
 	return err == nil && st.State == 'D'
+}
+
+// start makes a worker. A Reader has one from Open on, so that its descriptors stay the same.
+func (r *Reader) start() {
+	r.worker = &worker{reader: r.another(), questions: make(chan struct{}), answers: make(chan struct{}, 1), late: make(chan struct{})}
+	go r.worker.run(r.blocked)
 }
 
 // end ends the worker, which waits for a question.
@@ -296,6 +300,8 @@ func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)
 		set(ev, all, cut)
 	}
 	r.hidden &^= engine.FieldEnviron.Set()
+	r.end()
+	r.start()
 }
 
 // Read fills in the fields want of process pid that can be read, and returns what else it saw.

@@ -18,6 +18,7 @@ import (
 func blockingReader(t *testing.T) (r *Reader, release func() bool) {
 	t.Helper()
 	r = open(t)
+	r.end()
 	unix.Close(r.proc)
 	root := t.TempDir()
 	add := func(pid, name, text string) {

@@ -151,6 +151,7 @@ func Open() (*Reader, error) {
 		r.hidden |= engine.FieldPIDNS.Set() // /proc has no pids of those above
 	}
 	r.hidden |= engine.FieldEnviron.Set()
+	r.start()
 	return r, nil
 }
 

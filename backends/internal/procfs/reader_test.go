@@ -515,6 +515,7 @@ func TestEndedWhileRead(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
+	r.end()
 	unix.Close(r.proc)
 	r.proc, r.limit = procOf(t, string(text)), time.Minute
 	dir := fmt.Sprintf("/proc/self/fd/%d/1", r.proc)
