@@ -277,7 +277,7 @@ func TestMeasure(t *testing.T) {
 		Backends: backends.CNProc, Quick: true, Out: &out,
 		Monitors: []*monitor.Monitor{
 			fake("feature", "echo no such tracepoint >&2; exit 3"),
-			fake("dies", `"$0" & sleep 1.5; kill -9 $!; exit 3`),
+			fake("dies", `"$0" & sleep 0.3; kill -9 $!; exit 3`),
 			missing,
 		},
 	})

@@ -40,7 +40,8 @@ func Backend(name string) (*Monitor, error) {
 	}
 	own := *q.Capabilities()
 	m.Table.Kinds, m.Table.Notes = own.Kinds, own.Notes
-	m.Foreign.Early, m.Foreign.Late, m.Foreign.Unchanged = own.Stamps.Early, own.Stamps.Late, m.Foreign.Unchanged || own.SameIDs
+	m.Foreign.Early, m.Foreign.Unchanged = own.Stamps.Early, m.Foreign.Unchanged || own.SameIDs
+	m.Foreign.Late = max(own.Stamps.Late, own.Stamps.Ends)
 	for f := range m.Table.Fields {
 		if m.Table.Fields[f].Origin != engine.OriginNone {
 			m.Table.Fields[f] = own.Fields[f]

@@ -21,8 +21,8 @@ import (
 var ErrBlocked = errors.New("read /proc: the process keeps its memory locked")
 
 const (
-	// readPatience is for reads that take microseconds. After it a read is given up if its thread
-	// sleeps in the kernel, and after readLimit in any case: emulated machines are slow.
+	// readPatience is for reads that take microseconds. After it a read is given up if its
+	// thread sleeps in the kernel, and after readLimit in any case: emulated machines are slow.
 	readPatience = 100 * time.Millisecond
 	readLimit    = 3 * time.Second
 
