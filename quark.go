@@ -413,8 +413,8 @@ func (q *Queue) Wake() { q.poller.wake() }
 
 // FD returns a descriptor that polls readable when Get should be called; the
 // first call is before the first Get. It takes part in poll, select and epoll,
-// and needs no timeout. It is the queue's: do not read from or close it. On other systems
-// than Linux it is -1.
+// and needs no timeout. It is the queue's: do not read from or close it. It is -1 after
+// Close, and on systems other than Linux.
 func (q *Queue) FD() int {
 	return q.poller.watch()
 }

@@ -289,6 +289,8 @@ int quark_queue_get_epollfd(struct quark_queue *qq)
 		return -1;
 	fd = quarkgo_fd(qq->state->handle);
 	leave(qq, USED);
+	if (fd < 0) /* another thread closes the queue */
+		return fail(EBADF, "the queue is being closed");
 	return fd;
 }
 
