@@ -17,13 +17,11 @@ fence() { echo '```'; cat; echo '```'; }
 case ${1-} in
 fidelity)
 	"$bin/quark-fidelity" report build/fidelity.jsonl | cat -s | fence >build/table.md
-	into fidelity README.md
+	into fidelity docs/fidelity.md
 	;;
 bench)
 	fence <build/bench.txt >build/table.md
 	into bench docs/benchmark.md
-	sed -i '/^Events seen/,/^$/d; /^Proc connector/,/^$/d' build/table.md
-	into bench README.md
 	;;
 kernels) "build/$(go env GOHOSTARCH)/quark-matrix" report -o build/matrix --readme docs/kernels.md ;;
 *) echo 'tables.sh: fidelity, bench or kernels' >&2; exit 2 ;;

@@ -12,7 +12,7 @@ const root = "../.."
 
 // documents name paths of this repository between back quotes.
 var documents = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/performance.md", "docs/kernels.md",
-	"docs/limits.md", "docs/benchmark.md"}
+	"docs/limits.md", "docs/benchmark.md", "docs/fidelity.md", "docs/install.md", "docs/library.md"}
 
 var (
 	quoted = regexp.MustCompile("`([a-zA-Z0-9_.*-]+(?:/[a-zA-Z0-9_.*-]+)*/?)`")
