@@ -101,7 +101,10 @@ initramfs%gz: FORCE
 $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
 
-# -count=1: the tests look at this kernel and at krun.sh, which Go's test cache does not know of.
+# -count=1: the tests depend on this kernel and on krun.sh, which Go's test cache does not know.
+# ALSO: by default guests of make test run quark-test with the kernel's types; with hidden types, and
+# Go tests, is for make test-kernel.
+ALSO ?= -j 2 --btf present
 .PHONY: test test-all test-kernel test-kernel-all guest-test race coverage test-exporters deps
 test: deps build $(GUESTS)
 	$(Q)rm -rf $(STEPS) && mkdir -p $(STEPS)
@@ -116,11 +119,11 @@ test: deps build $(GUESTS)
 		echo '== host: not root, so quark-test does not run on this host'; \
 	fi
 	$(Q)rm -f $(MATRIX)/cells.jsonl && ln -s $(abspath $(MATRIX))/cells.jsonl $(STEPS)/kernels.jsonl
-	$(Q)$(STEPS)/testsum run -records $(STEPS) kernels $(run_matrix) $(addprefix --packages ,$(PKG))
+	$(Q)$(STEPS)/testsum run -records $(STEPS) kernels $(run_matrix) $(ALSO)
 	@$(STEPS)/testsum report $(STEPS)
 
 test-all:
-	$(Q)$(SUBMAKE) test $(EVERY)
+	$(Q)$(SUBMAKE) test $(EVERY) ALSO='$(addprefix --packages ,$(PKG))'
 
 # Each kernel runs as it is with all backends, and with its BTF hidden: quark's own types do.
 test-kernel: $(GUESTS)
