@@ -82,6 +82,17 @@ func (t *table) bornBy(r *RawEvent) uint64 {
 	return min(t.clock.Mono(r.Task.Start), r.Time)
 }
 
+// freedBefore returns when the latest process that had the pid before r ended, or 0. The process of
+// r was born later: its start time can be earlier only because it is rounded down.
+func (t *table) freedBefore(r *RawEvent) uint64 {
+	for p := t.byPID.get(r.PID); p != nil && p.Exited; p = p.older {
+		if p.endedBefore(r.Time) {
+			return p.asOf
+		}
+	}
+	return 0
+}
+
 // apply updates the table with r and returns r's process.
 func (t *table) apply(r *RawEvent, now uint64) *process {
 	r.Task.Known &= AllFields
@@ -92,7 +103,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		return t.stray(r)
 	}
 	if isNew {
-		born := t.bornBy(r)
+		born := max(t.bornBy(r), t.freedBefore(r))
 		if r.Kind == KindFork && !r.Thread {
 			born = r.Time
 		}

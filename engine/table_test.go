@@ -47,6 +47,17 @@ func TestManyLivesOfOnePID(t *testing.T) {
 	}
 }
 
+// A start time that is rounded down to a tick does not put a process before the one whose end was
+// reported, without a start time, in that tick.
+func TestPIDReusedWithinTick(t *testing.T) {
+	tab, tick := table{clock: new(Clock)}, uint64(ProcStartUnit)
+	tab.apply(&RawEvent{PID: 7, Kind: KindExit, Time: 100*tick + 5}, 0)
+	next := RawEvent{PID: 7, Kind: KindExec, Time: 100*tick + 9, Task: Task{Known: FieldStart.Set(), Start: 100 * tick, StartUnit: tick}}
+	if p := tab.apply(&next, 0); tab.lookup(7) != p || p.Exited {
+		t.Error("the ended process has the pid")
+	}
+}
+
 // Of the lives of one pid, with events lost and out of order, an event is of the same one as if all
 // were looked through, where that one is right.
 func TestFindAmongLives(t *testing.T) {
