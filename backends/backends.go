@@ -134,6 +134,7 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 	if err := checkSystem(); err != nil {
 		return nil, nil, err
 	}
+	sweep()
 	var failed []Attempt
 	for _, n := range names {
 		if n.backend&cmp.Or(opts.Allowed, All) == 0 {

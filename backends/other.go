@@ -15,6 +15,8 @@ import (
 // that is read from the wrong register or offset would be wrong instead of unknown.
 var backends map[Set]backend
 
+func sweep() {}
+
 func checkSystem() error {
 	missing := "its backends are interfaces of the Linux kernel"
 	if runtime.GOOS == "linux" {

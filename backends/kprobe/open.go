@@ -80,9 +80,6 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	if err != nil {
 		return err
 	}
-	if err := sweep(s.probes); err != nil {
-		s.capabilities.Notes = append(s.capabilities.Notes, "probes that others left were not all removed: "+source.OneLine(err))
-	}
 	toMount, _ := offsets.Bytes("mount.mnt")
 	s.walker.toMount = uint64(toMount)
 

@@ -1,30 +1,25 @@
 package kprobe
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/quark-linux/quark/backends/internal/owner"
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// sweep removes the probes of processes that have ended without removing them.
-func sweep(probes *tracefs.Probes) error {
-	names, err := probes.List()
+// Sweep removes the probes of processes that have ended without removing them, as far as this
+// process may.
+func Sweep() {
+	fs, err := tracefs.Open()
 	if err != nil {
-		return err
+		return
 	}
-	var errs []error
+	defer fs.Close()
+	names, _ := fs.ProbeNames(tracefs.KprobeEvents)
 	for _, name := range names {
 		group, _, _ := strings.Cut(name, "/")
-		o, _, ok := owner.Parse(group)
-		if !ok || !o.Gone() {
-			continue
-		}
-		if err := probes.Write("-:" + name); err != nil {
-			errs = append(errs, fmt.Errorf("remove probe %s: %w", name, err))
+		if o, _, ok := owner.Parse(group); ok && o.Gone() {
+			fs.RemoveProbe(tracefs.KprobeEvents, name)
 		}
 	}
-	return errors.Join(errs...)
 }

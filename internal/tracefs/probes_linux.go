@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kprobeEvents is the file that lists the probes of kernel functions. Lines written to it add and
+// KprobeEvents is the file that lists the probes of kernel functions. Lines written to it add and
 // remove probes.
-const kprobeEvents = "kprobe_events"
+const KprobeEvents = "kprobe_events"
 
 // Probes is the open file of kernel probes. As it is open, probes can be removed after privileges
 // were dropped.
 type Probes struct {
-	fs  *FS
 	fd  int
 	log int // error_log, -1 if the kernel has none
 }
@@ -25,20 +24,20 @@ type Probes struct {
 // Probes opens the file of kernel probes for writing.
 func (fs *FS) Probes() (*Probes, error) {
 	// Without O_APPEND the kernel would remove all probes of all processes.
-	fd, err := unix.Openat(fs.dir, kprobeEvents, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(fs.dir, KprobeEvents, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return nil, errors.New("no " + kprobeEvents + " in tracefs: the kernel needs CONFIG_KPROBE_EVENTS")
+		return nil, errors.New("no " + KprobeEvents + " in tracefs: the kernel needs CONFIG_KPROBE_EVENTS")
 	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
-		return nil, fmt.Errorf("open %s: %w: needs root, and a kernel that is not locked down", kprobeEvents, err)
+		return nil, fmt.Errorf("open %s: %w: needs root, and a kernel that is not locked down", KprobeEvents, err)
 	case err != nil:
-		return nil, fmt.Errorf("open %s: %w", kprobeEvents, err)
+		return nil, fmt.Errorf("open %s: %w", KprobeEvents, err)
 	}
 	log, err := unix.Openat(fs.dir, "error_log", unix.O_RDONLY|unix.O_CLOEXEC, 0) // Linux 5.2
 	if err != nil {
 		log = -1
 	}
-	return &Probes{fs, fd, log}, nil
+	return &Probes{fd, log}, nil
 }
 
 // Write writes one definition or removal of a probe.
@@ -85,11 +84,6 @@ func lastError(log string) string {
 	}
 	message, _, _ := strings.Cut(log[i+len(mark):], "\n")
 	return strings.TrimSpace(message)
-}
-
-// List returns the GROUP/NAME of all probes.
-func (p *Probes) List() ([]string, error) {
-	return p.fs.ProbeNames(kprobeEvents)
 }
 
 // RemoveProbe disables a probe, GROUP/NAME in one of the files of ProbeNames, and removes it. The

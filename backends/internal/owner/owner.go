@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
@@ -40,11 +42,11 @@ func Self() (Owner, error) {
 	return Owner{pid, st.Start / proctext.Tick}, nil
 }
 
-// Gone reports whether the process has certainly ended.
+// Gone reports whether the process has certainly ended. It may be a zombie that nobody waits for.
 func (o Owner) Gone() bool {
 	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", o.pid))
-	if err != nil {
-		return errors.Is(err, os.ErrNotExist)
+	if err != nil { // mount option hidepid hides processes from those without CAP_SYS_PTRACE
+		return errors.Is(err, os.ErrNotExist) && errors.Is(unix.Kill(o.pid, 0), unix.ESRCH)
 	}
-	return st.Start/proctext.Tick != o.start
+	return st.Start/proctext.Tick != o.start || st.State == 'Z' && st.Threads <= 1
 }

@@ -1,0 +1,77 @@
+//go:build amd64 || arm64
+
+package backends
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/tracefs"
+)
+
+// TestSweep: the start of any backend removes the probes of processes that have ended, also those
+// of a zombie and of an earlier process with the same pid, and no others.
+func TestSweep(t *testing.T) {
+	fs, err := tracefs.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer fs.Close()
+	probes, err := fs.Probes()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer probes.Close()
+	// ended returns the group of a child that has ended and is not waited for.
+	ended := func() (group string, c *exec.Cmd) {
+		c = exec.Command("/proc/self/exe", "-test.run=^$")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		group = groupOf(t, c.Process.Pid, 0)
+		if err := unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			t.Fatal(err)
+		}
+		return group, c
+	}
+	dead, c := ended()
+	c.Wait()
+	zombie, c := ended()
+	defer c.Wait()
+	me := os.Getpid()
+	own := []string{groupOf(t, me, 0) + "/a", "quarktest/a"}
+	for _, b := range []Set{EBPF, KProbe, CNProc} {
+		for _, name := range append([]string{dead + "/a", dead + "/b", zombie + "/a", groupOf(t, me, 1) + "/a"}, own...) {
+			if err := probes.Write("p:" + name + " wake_up_new_task"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, _, err := Open(Options{Allowed: b})
+		if err == nil {
+			err = s.Close()
+		}
+		names, _ := fs.ProbeNames(tracefs.KprobeEvents)
+		if slices.Sort(names); err != nil || !slices.Equal(names, slices.Sorted(slices.Values(own))) {
+			t.Errorf("%s leaves %q: %v", b, names, err)
+		}
+		for _, name := range names {
+			fs.RemoveProbe(tracefs.KprobeEvents, name)
+		}
+	}
+}
+
+// groupOf returns the name for the probes of a process that began so many ticks before another.
+func groupOf(t *testing.T, pid int, before uint64) string {
+	t.Helper()
+	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("quark_%d_%d_1", pid, st.Start/proctext.Tick-before)
+}
