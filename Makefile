@@ -102,8 +102,8 @@ $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
 
 # -count=1: the tests depend on this kernel and on krun.sh, which Go's test cache does not know.
-# ALSO: guests of make test run quark-test with the kernel's types only. Hidden types and Go tests in
-# guests are for make test-kernel.
+# ALSO: guests of make test run quark-test with the kernel's types only; make test-kernel runs it
+# with hidden types, and Go tests, too.
 ALSO ?= -j 2 --btf present
 .PHONY: test test-all test-kernel test-kernel-all guest-test race coverage test-exporters deps
 test: deps build $(GUESTS)
