@@ -332,7 +332,7 @@ func (b *box) judge(t *testing.T, w *watch, ev *quark.Event, want truth.State) {
 	for f := range engine.FieldEntry {
 		got, carried := truth.ValueOf(p, f), p.Carried.Has(f)
 		switch none := w.queue.Capabilities().Fields[f].Origin == quark.OriginNone; {
-		case !want.Told.Has(f), none, f == engine.FieldPPID: // runtimes end after it
+		case !want.Known.Has(f), none, f == engine.FieldPPID: // runtimes end after it
 		case !p.Known.Has(f):
 			t.Errorf("%s: %v of pid %d is unknown at %v", w.name, f, p.PID, ev.Events)
 		case got != want.Value[f] && !carried:

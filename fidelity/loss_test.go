@@ -12,10 +12,10 @@ import (
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
-	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 // TestForcedLoss gives each backend tiny buffers and reads them too late: the number of events that
@@ -107,11 +107,11 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 	}
 	// Nothing has been read from the tiny queue before this point.
 	tiny.Start()
-	to, err := witness.Settle([]*witness.Listener{all, tiny}, nil, patience)
+	to, err := recorder.WaitDelivered([]*recorder.Listener{all, tiny}, nil, patience)
 	stats, err1 := tiny.Close()
 	if err == nil && err1 == nil {
 		// All events from the time of the tiny queue have then reached the normal one.
-		_, err = witness.Settle([]*witness.Listener{all}, nil, patience)
+		_, err = recorder.WaitDelivered([]*recorder.Listener{all}, nil, patience)
 	}
 	whole, err2 := all.Close()
 	if err = errors.Join(err, err1, err2); err != nil {
@@ -127,7 +127,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 	if name == "cnproc" {
 		l.most += mayDump(all.Seen())
 	}
-	s := score.Lives(&score.Witness{Table: tiny.Queue.Capabilities(), Opened: from, Single: tiny.Seen(), Clock: score.Stamps(tiny.Queue.Capabilities())}, lives)
+	s := score.Compute(&score.Delivered{Table: tiny.Queue.Capabilities(), Opened: from, Single: tiny.Seen(), Clock: score.Stamps(tiny.Queue.Capabilities())}, lives)
 	l.missing = s.Truth - s.Seen
 	return l, nil
 }

@@ -20,15 +20,15 @@ import (
 // delivery is what one backend delivered of lives. Mutants are defects that are put into it:
 // the scorer has to catch each.
 type delivery struct {
-	*score.Witness
-	lives []*truth.Life
+	*score.Delivered
+	lives []*truth.Process
 	lost  uint64
 }
 
 // clone returns a copy whose i-th event, of the joined or the single ones, can be damaged. What the
 // other events point to is shared.
 func (d *delivery) clone(i int, joined bool) (*delivery, *score.Seen) {
-	w := *d.Witness
+	w := *d.Delivered
 	list := &w.Single
 	if joined {
 		list = &w.Joined
@@ -40,7 +40,7 @@ func (d *delivery) clone(i int, joined bool) (*delivery, *score.Seen) {
 }
 
 // lifeOf returns the life that an event is of, nil for a process of somebody else.
-func (d *delivery) lifeOf(s *score.Seen) *truth.Life {
+func (d *delivery) lifeOf(s *score.Seen) *truth.Process {
 	for _, l := range d.lives {
 		if l.PID == int(s.Process.PID) && l.Born() <= s.Time && s.Time <= l.Ended() {
 			return l
@@ -69,7 +69,7 @@ func (d *delivery) reported(s *score.Seen) engine.Fields {
 	if e == nil {
 		return 0
 	}
-	told := e.State.Told | e.Inside.Told | engine.FieldStart.Set()
+	told := e.State.Known | e.Inside.Known | engine.FieldStart.Set()
 	if s.Events == engine.EventExit {
 		told |= engine.FieldExit.Set()
 	}
@@ -86,7 +86,7 @@ func (d *delivery) leads(s *score.Seen, f engine.Field, change func(**engine.Ide
 	leaders := *s.Leaders
 	s.Leaders = &leaders
 	own := d.lifeOf(s)
-	found := slices.ContainsFunc(d.lives, func(l *truth.Life) bool {
+	found := slices.ContainsFunc(d.lives, func(l *truth.Process) bool {
 		until := l.Ended()
 		if last := l.Events[len(l.Events)-1]; last.Kind == engine.KindExit && l != own {
 			until = last.Earliest // from then on it may be out of the table
@@ -182,7 +182,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	{name: "a carried value is marked as reported", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		e, _ := d.eventOf(s)
 		for f := range engine.Field(engine.NumFields) {
-			if e != nil && s.Process.Carried.Has(f) && f != engine.FieldPPID && e.State.Told.Has(f) && !e.Inside.Told.Has(f) &&
+			if e != nil && s.Process.Carried.Has(f) && f != engine.FieldPPID && e.State.Known.Has(f) && !e.Inside.Known.Has(f) &&
 				!s.Process.Truncated.Has(f) && truth.ValueOf(s.Process, f) != e.State.Value[f] {
 				s.Process.Carried &^= f.Set()
 				return true
@@ -248,7 +248,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 	{name: "stamped before it happened", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		e, i := d.eventOf(s)
-		if i == 0 || e.Life.Born() >= e.Earliest || slices.ContainsFunc(e.Life.Events[:i], func(o *truth.Event) bool { return o.Kind == e.Kind }) {
+		if i == 0 || e.Process.Born() >= e.Earliest || slices.ContainsFunc(e.Process.Events[:i], func(o *truth.Event) bool { return o.Kind == e.Kind }) {
 			return false
 		}
 		s.Time = e.Earliest - 1
@@ -315,7 +315,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	{name: "the event of another process", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
 		for _, o := range d.Single[:i] {
-			if l := d.lifeOf(&o); e != nil && l != nil && l != e.Life && e.Kind != engine.KindComm && e.Kind != engine.KindIDChange {
+			if l := d.lifeOf(&o); e != nil && l != nil && l != e.Process && e.Kind != engine.KindComm && e.Kind != engine.KindIDChange {
 				s.Process.PID = uint32(l.PID)
 				return true
 			}
@@ -430,7 +430,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		})
 		l := d.lifeOf(s)
 		if i < 0 || l == nil || !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
-			return e.Kind == engine.KindExec && e.State.Told.Has(engine.FieldUIDs)
+			return e.Kind == engine.KindExec && e.State.Known.Has(engine.FieldUIDs)
 		}) {
 			return false
 		}
@@ -478,7 +478,7 @@ func fieldMutants() (list []mutant) {
 			if e == nil || !d.reported(s).Has(f) || d.Table.Fields[f].Origin != engine.OriginKernel {
 				return false
 			}
-			if slices.ContainsFunc(e.Life.Events[:i], func(was *truth.Event) bool { return !was.State.Told.Has(f) && !was.Inside.Told.Has(f) }) {
+			if slices.ContainsFunc(e.Process.Events[:i], func(was *truth.Event) bool { return !was.State.Known.Has(f) && !was.Inside.Known.Has(f) }) {
 				return false // it may be what the scenario does not say
 			}
 			set(s.Process, f, never(f))
@@ -486,11 +486,11 @@ func fieldMutants() (list []mutant) {
 			return true
 		}}, mutant{name: "stale " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
 			e, i := d.eventOf(s)
-			if i == 0 || !d.reported(s).Has(f) || f == engine.FieldPPID && (e.Life.Creator == nil || e.Life.Creator.Ended() >= e.Earliest) {
+			if i == 0 || !d.reported(s).Has(f) || f == engine.FieldPPID && (e.Process.Creator == nil || e.Process.Creator.Ended() >= e.Earliest) {
 				return false // while a parent ends, either is right
 			}
-			before := e.Life.Events[i-1].State
-			if !before.Told.Has(f) || !e.State.Told.Has(f) || e.Inside.Told.Has(f) || before.Value[f] == e.State.Value[f] {
+			before := e.Process.Events[i-1].State
+			if !before.Known.Has(f) || !e.State.Known.Has(f) || e.Inside.Known.Has(f) || before.Value[f] == e.State.Value[f] {
 				return false
 			}
 			set(s.Process, f, before.Value[f])
@@ -522,7 +522,7 @@ func usageMutants(f engine.Field) []mutant {
 		e, _ := d.eventOf(s)
 		u := used(d, s)
 		s.Process.Known &^= f.Set()
-		return u != nil && len(e.Life.Threads) == 0 && !e.Life.OpenThreads
+		return u != nil && len(e.Process.Threads) == 0 && !e.Process.OpenThreads
 	}}
 	switch f {
 	case engine.FieldCPUTime:
@@ -540,7 +540,7 @@ func usageMutants(f engine.Field) []mutant {
 func extra(name string, events engine.Events, kind engine.Kind) mutant {
 	return mutant{name: name, damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
-		if e == nil || slices.ContainsFunc(e.Life.Events, func(e *truth.Event) bool { return e.Kind == kind }) {
+		if e == nil || slices.ContainsFunc(e.Process.Events, func(e *truth.Event) bool { return e.Kind == kind }) {
 			return false
 		}
 		other := *s
@@ -552,7 +552,7 @@ func extra(name string, events engine.Events, kind engine.Kind) mutant {
 
 // score returns how a delivery is scored, and whether that is without a defect.
 func (d *delivery) score() (*score.Score, bool) {
-	s := score.Lives(d.Witness, d.lives)
+	s := score.Compute(d.Delivered, d.lives)
 	return s, s.Perfect() || d.lost > 0 && s.PerfectBut(d.lost)
 }
 
@@ -644,7 +644,7 @@ func flawless(t *testing.T) *delivery {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &score.Witness{Backend: "synthetic", Table: new(engine.CapabilityTable), Hold: 1e6, Opened: 1, WallOffset: 5e9, Threads: true}
+	w := &score.Delivered{Backend: "synthetic", Table: new(engine.CapabilityTable), Hold: 1e6, Opened: 1, WallOffset: 5e9, Threads: true}
 	for k := range w.Table.Kinds {
 		w.Table.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, At: ^engine.Events(0)}
 	}
@@ -679,21 +679,21 @@ func flawless(t *testing.T) *delivery {
 	for _, list := range [][]score.Seen{w.Single, w.Joined} {
 		slices.SortFunc(list, func(a, b score.Seen) int { return cmp.Compare(a.Time, b.Time) })
 	}
-	return &delivery{Witness: w, lives: lives}
+	return &delivery{Delivered: w, lives: lives}
 }
 
 // perfectly reports an event with everything that is told of it.
 func perfectly(e *truth.Event) score.Seen {
-	p := &engine.Process{PID: uint32(e.Life.PID)}
+	p := &engine.Process{PID: uint32(e.Process.PID)}
 	for f := range engine.Field(engine.NumFields) {
-		if e.State.Told.Has(f) {
+		if e.State.Known.Has(f) {
 			set(p, f, e.State.Value[f])
 		}
 	}
-	p.Known, p.Start, p.StartUnit = e.State.Told|engine.FieldStart.Set(), e.Life.Born(), 1
+	p.Known, p.Start, p.StartUnit = e.State.Known|engine.FieldStart.Set(), e.Process.Born(), 1
 	p.Birth.Known = engine.FieldPPID.Set() | engine.FieldStart.Set()
 	p.Birth.Parent = engine.Identity{PID: 3, Start: 5}
-	if c := e.Life.Creator; c != nil {
+	if c := e.Process.Creator; c != nil {
 		p.Birth.Parent = engine.Identity{PID: uint32(c.PID), Start: c.Born()}
 	}
 	if e.Kind == engine.KindExit {
@@ -706,7 +706,7 @@ func perfectly(e *truth.Event) score.Seen {
 	}
 	var leaders [2]*engine.Identity
 	for i, pid := range []uint32{p.SID, p.PGID} {
-		for l := e.Life; l != nil && leaders[i] == nil; l = l.Creator {
+		for l := e.Process; l != nil && leaders[i] == nil; l = l.Creator {
 			if l.PID == int(pid) {
 				leaders[i] = &engine.Identity{PID: pid, Start: l.Born()}
 			}
@@ -746,10 +746,10 @@ func TestMutantsOfRealLives(t *testing.T) {
 	o.setDefaults()
 	fits := make(map[string]int)
 	_, err = listen(&o, selected, func(h *heard) {
-		w, outcomes := h.Witness, h.outcomes
-		d := &delivery{Witness: w, lives: outcomes[0].All[:0:0]}
+		w, outcomes := h.Delivered, h.outcomes
+		d := &delivery{Delivered: w, lives: outcomes[0].All[:0:0]}
 		for _, o := range outcomes {
-			for _, l := range o.Lives {
+			for _, l := range o.Processes {
 				// The director lives long, and is a part of each scenario.
 				if l.PID != o.Director {
 					d.lives = append(d.lives, l)

@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/quark-linux/quark/fidelity/monitor"
-	"github.com/quark-linux/quark/fidelity/witness"
+	"github.com/quark-linux/quark/fidelity/recorder"
 )
 
 // others are the other monitors that take part in a run.
 type others []*other
 
 type other struct {
-	*witness.Witness
+	*recorder.Recorder
 	run     *monitor.Run
 	monitor *monitor.Monitor
 }
@@ -28,7 +28,7 @@ func startMonitors(o *Options) (list others, absent []Absence) {
 			absent = append(absent, Absence{m.Name, err.Error()})
 			continue
 		}
-		w := witness.New(witness.Listen(run, 0, false), nil, m.Threads)
+		w := recorder.New(recorder.NewListener(run, 0, false), nil, m.Threads)
 		w.Single.Start()
 		list = append(list, &other{w, run, m})
 	}
@@ -57,7 +57,7 @@ func (list *others) settle(o *Options) (absent []Absence) {
 func (list *others) stop() (all []*heard) {
 	for _, w := range *list {
 		h := &heard{notes: w.stop()}
-		h.Witness = w.Testimony()
+		h.Delivered = w.Delivered()
 		// Only its capability table explains a field that its lines lack.
 		h.Foreign, h.Unread = &w.monitor.Foreign, true
 		h.stats, _ = w.run.Stats()

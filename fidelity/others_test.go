@@ -16,10 +16,10 @@ import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/monitor"
+	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
-	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 // quarkMon returns a command of quark-mon as a monitor, by its committed format.
@@ -65,9 +65,9 @@ func TestJSONIsJudgedAlike(t *testing.T) {
 				t.Skip(err)
 			}
 			queue := &tee{Queue: l.Queue.(*quark.Queue)}
-			w := witness.New(witness.Listen(queue, hold, false), nil, true)
-			open := []*witness.Witness{w}
-			witness.Start(open)
+			w := recorder.New(recorder.NewListener(queue, hold, false), nil, true)
+			open := []*recorder.Recorder{w}
+			recorder.StartAll(open)
 			var outcomes []*scenario.Outcome
 			for _, s := range selected {
 				if s.Early || s.Unread {
@@ -77,17 +77,17 @@ func TestJSONIsJudgedAlike(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o, err := witness.Perform(run, open, time.Minute)
+				o, err := recorder.RunScenarios(run, open, time.Minute)
 				if err != nil {
 					t.Fatal(err)
 				}
 				outcomes = append(outcomes, o...)
 			}
-			_, err = witness.Settle(witness.Listeners(open), outcomes, time.Minute)
-			if err := errors.Join(err, witness.Pause(open)); err != nil {
+			_, err = recorder.WaitDelivered(recorder.Listeners(open), outcomes, time.Minute)
+			if err := errors.Join(err, recorder.PauseAll(open)); err != nil {
 				t.Fatal(err)
 			}
-			own := w.Testimony()
+			own := w.Delivered()
 			if _, err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestJSONIsJudgedAlike(t *testing.T) {
 	}
 }
 
-func compareJSON(t *testing.T, own *score.Witness, queue *tee, outcomes []*scenario.Outcome) {
+func compareJSON(t *testing.T, own *score.Delivered, queue *tee, outcomes []*scenario.Outcome) {
 	m := quarkMon(t, "true")
 	printed := *own
 	table := m.Table
@@ -119,10 +119,10 @@ func compareJSON(t *testing.T, own *score.Witness, queue *tee, outcomes []*scena
 		}
 	}
 	for _, o := range outcomes {
-		a, b := score.Lives(own, o.Lives), score.Lives(&printed, o.Lives)
+		a, b := score.Compute(own, o.Processes), score.Compute(&printed, o.Processes)
 		for f := range a.Fields {
 			if table.Fields[f].Origin == engine.OriginNone {
-				a.Fields[f], b.Fields[f] = score.Verdicts{}, score.Verdicts{}
+				a.Fields[f], b.Fields[f] = score.Counts{}, score.Counts{}
 			}
 		}
 		findings := [][]string{a.Findings, b.Findings} // also of what JSON does not tell

@@ -79,7 +79,7 @@ func heat(text string, shade int) report.Cell {
 	return report.Cell{Text: text, Class: report.Heat, Shade: shade}
 }
 
-func verdictCell(v score.Verdicts) report.Cell {
+func verdictCell(v score.Counts) report.Cell {
 	n := v.Total()
 	if n == 0 {
 		return report.Cell{Text: "-", Title: "no verdict"}

@@ -20,11 +20,11 @@ func example(kernel string) *Report {
 	b := &Backend{Name: "ebpf", Fields: map[string]Capability{"comm": {Origin: "kernel", Via: "<task>"}}}
 	perfect := &Score{Scenario: "fine"}
 	perfect.Truth, perfect.Seen = 10, 10
-	perfect.Fields[engine.FieldComm] = score.Verdicts{Right: 9, Unknown: 1}
+	perfect.Fields[engine.FieldComm] = score.Counts{Right: 9, Unknown: 1}
 	perfect.Delays = []uint64{0, 100, 1 << 21}
 	bad := &Score{Scenario: "broken"}
 	bad.Truth, bad.Seen = 10, 8
-	bad.Fields[engine.FieldCwd] = score.Verdicts{Right: 9, Wrong: 1}
+	bad.Fields[engine.FieldCwd] = score.Counts{Right: 9, Wrong: 1}
 	bad.Findings = []string{`7: cwd is "<b>"`}
 	skipped := &Score{Scenario: "impossible", Skip: "no such thing"}
 	b.Scenarios = []*Score{perfect, bad, skipped}
@@ -36,7 +36,7 @@ func example(kernel string) *Report {
 	other := &Monitor{Backend: Backend{Name: "other"}, Notes: []string{"left running, and killed: process 7 (other)"}}
 	stale := &Score{Scenario: "fine"}
 	stale.Truth, stale.Seen = 10, 7
-	stale.Fields[engine.FieldComm] = score.Verdicts{Right: 6, Stale: 1}
+	stale.Fields[engine.FieldComm] = score.Counts{Right: 6, Stale: 1}
 	stale.Findings = []string{"7: comm is of another time"}
 	other.Scenarios = []*Score{stale}
 	other.Total.Add(&stale.Score)
@@ -140,7 +140,7 @@ func TestCompareShowsWhatDiffers(t *testing.T) {
 	if strings.Contains(same.String(), "broken") {
 		t.Errorf("equal runs differ:\n%s", &same)
 	}
-	b.Backends[0].Scenarios[0].Fields[engine.FieldComm] = score.Verdicts{Right: 10}
+	b.Backends[0].Scenarios[0].Fields[engine.FieldComm] = score.Counts{Right: 10}
 	b.Backends[0].Scenarios[1].Seen = 10
 	b.Backends[0].Scenarios[2].Skip = ""
 	var out bytes.Buffer

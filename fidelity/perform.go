@@ -20,9 +20,9 @@ import (
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/fidelity/monitor/keeper"
+	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
-	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 // Main runs the parts of the suite that are processes of this program, and does not return in
@@ -115,7 +115,7 @@ func Perform(o Options) (*Report, error) {
 
 // heard is what one backend or monitor delivered.
 type heard struct {
-	*score.Witness
+	*score.Delivered
 	stats    quark.Stats
 	outcomes []*scenario.Outcome
 	notes    []string // what went wrong with a monitor
@@ -181,10 +181,10 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 	if !traced && len(o.Monitors) > 0 {
 		// Queues are read meanwhile: a monitor that hangs takes long, and they would
 		// overflow.
-		witness.Start(open)
+		recorder.StartAll(open)
 		list, missing = startMonitors(o)
 		absent = append(absent, missing...)
-		if err := witness.Pause(open); err != nil {
+		if err := recorder.PauseAll(open); err != nil {
 			return nil, err
 		}
 		for _, w := range open {
@@ -198,7 +198,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 	default:
 		return nil, fmt.Errorf("no backend can be opened: %v", absent)
 	}
-	witness.Start(open)
+	recorder.StartAll(open)
 	var outcomes []*scenario.Outcome
 	for range o.Repeats {
 		for _, s := range selected {
@@ -214,7 +214,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 				}
 			}
 			delete(early, s.Name)
-			outcome, err := witness.Perform(run, open, o.Patience)
+			outcome, err := recorder.RunScenarios(run, open, o.Patience)
 			if err != nil && traced {
 				outcome, err = []*scenario.Outcome{{Name: s.Name, Skip: err.Error()}}, nil
 			}
@@ -226,14 +226,14 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 	}
 	o.Progress("the last events")
 	if len(open) > 0 {
-		_, err = witness.Settle(witness.Listeners(open), outcomes, o.Patience)
+		_, err = recorder.WaitDelivered(recorder.Listeners(open), outcomes, o.Patience)
 	}
 	absent = append(absent, list.settle(o)...)
-	if err := errors.Join(err, witness.Pause(open)); err != nil {
+	if err := errors.Join(err, recorder.PauseAll(open)); err != nil {
 		return nil, err
 	}
 	for len(open) > 0 {
-		h := &heard{Witness: open[0].Testimony(), outcomes: outcomes}
+		h := &heard{Delivered: open[0].Delivered(), outcomes: outcomes}
 		w := open[0]
 		open = open[1:]
 		if h.stats, err = w.Close(); err != nil {
@@ -249,7 +249,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 }
 
 // openBackends opens the queues of all backends that work here.
-func openBackends(o *Options) (open []*witness.Witness, absent []Absence, err error) {
+func openBackends(o *Options) (open []*recorder.Recorder, absent []Absence, err error) {
 	for _, name := range o.Backends.Names() {
 		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: backends.ReportsThreads(name)}, true)
 		if err != nil {
@@ -262,14 +262,14 @@ func openBackends(o *Options) (open []*witness.Witness, absent []Absence, err er
 			_, err2 := single.Close()
 			return open, nil, fmt.Errorf("open %s again: %w", name, errors.Join(err, err2))
 		}
-		open = append(open, witness.New(single, joined, backends.ReportsThreads(name)))
+		open = append(open, recorder.New(single, joined, backends.ReportsThreads(name)))
 	}
 	return open, absent, nil
 }
 
 // OpenQueue opens a queue of one backend for a listener, which looks each process up if lookup is
 // set.
-func OpenQueue(backend string, opts quark.Options, lookup bool) (*witness.Listener, error) {
+func OpenQueue(backend string, opts quark.Options, lookup bool) (*recorder.Listener, error) {
 	set, err := backends.Parse(backend)
 	if err != nil {
 		return nil, err
@@ -284,7 +284,7 @@ func OpenQueue(backend string, opts quark.Options, lookup bool) (*witness.Listen
 		}
 		return nil, err
 	}
-	return witness.Listen(q, opts.HoldTime, lookup), nil
+	return recorder.NewListener(q, opts.HoldTime, lookup), nil
 }
 
 // Score is the score of a backend in a scenario.
@@ -306,7 +306,7 @@ func (r *Report) add(h *heard) {
 			at[o.Name] = s
 			b.Scenarios = append(b.Scenarios, s)
 		}
-		s.Add(score.Lives(h.Witness, o.Lives))
+		s.Add(score.Compute(h.Delivered, o.Processes))
 	}
 	for _, s := range b.Scenarios {
 		// A storm has more events than all other scenarios together, all alike.

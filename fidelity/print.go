@@ -91,7 +91,7 @@ func ms(ns uint64) string { return fmt.Sprintf("%.1f ms", float64(ns)/1e6) }
 func lostText(n uint64, cause string) string { return strings.TrimSpace(fmt.Sprint(n, " ", cause)) }
 
 // percent formats the shares of all verdicts, right values first.
-func percent(v score.Verdicts) string {
+func percent(v score.Counts) string {
 	n := v.Total()
 	if n == 0 {
 		return "-"

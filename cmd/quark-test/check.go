@@ -24,7 +24,7 @@ func (t *test) truth(pid int) truth.State {
 // need have to be known.
 func (v *view) check(what string, p *engine.Process, want truth.State, need engine.Fields) {
 	for f := range engine.Field(engine.NumFields) {
-		if want.Told.Has(f) {
+		if want.Known.Has(f) {
 			v.checkField(what, p, f, want.Value[f], need.Has(f))
 		}
 	}

@@ -5,9 +5,9 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
-	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 // lives performs the scenarios of the test while all its backends listen, and scores
@@ -34,9 +34,9 @@ func (t *test) livesWith(set func(*quark.Options)) {
 // of a whole life is right, and that it loses nothing.
 func (t *test) wantWorking() {
 	t.mark()
-	var all []*witness.Witness
+	var all []*recorder.Recorder
 	t.each(func(v *view) {
-		all = append(all, witness.New(witness.Listen(v.q, shortHold, true), nil, backends.ReportsThreads(v.Backend)))
+		all = append(all, recorder.New(recorder.NewListener(v.q, shortHold, true), nil, backends.ReportsThreads(v.Backend)))
 	})
 	life, _ := scenario.Find("one-by-one")
 	t.scoreAll(all, life)
@@ -48,7 +48,7 @@ func (t *test) wantWorking() {
 }
 
 // scoreAll performs scenarios while witnesses listen, and scores what each of them delivered.
-func (t *test) scoreAll(all []*witness.Witness, list ...scenario.Scenario) {
+func (t *test) scoreAll(all []*recorder.Recorder, list ...scenario.Scenario) {
 	before := t.lost(all)
 	done := t.observe(all, list...)
 	after := t.lost(all)
@@ -58,10 +58,10 @@ func (t *test) scoreAll(all []*witness.Witness, list ...scenario.Scenario) {
 }
 
 // observe performs scenarios while witnesses listen, and returns those that were not skipped.
-func (t *test) observe(all []*witness.Witness, list ...scenario.Scenario) (done []*scenario.Outcome) {
-	witness.Start(all)
+func (t *test) observe(all []*recorder.Recorder, list ...scenario.Scenario) (done []*scenario.Outcome) {
+	recorder.StartAll(all)
 	t.Cleanup(func() {
-		if err := witness.Pause(all); err != nil {
+		if err := recorder.PauseAll(all); err != nil {
 			t.Errorf("%v", err)
 		}
 		for _, w := range all {
@@ -88,10 +88,10 @@ func (t *test) observe(all []*witness.Witness, list ...scenario.Scenario) (done 
 		t.Skipf("%s", strings.Join(skipped, "; "))
 	}
 	t.Waiting("the last events")
-	if _, err := witness.Settle(witness.Listeners(all), done, t.Limit/3); err != nil {
+	if _, err := recorder.WaitDelivered(recorder.Listeners(all), done, t.Limit/3); err != nil {
 		t.Fatalf("%v", err)
 	}
-	if err := witness.Pause(all); err != nil {
+	if err := recorder.PauseAll(all); err != nil {
 		t.Fatalf("%v", err)
 	}
 	return done
@@ -99,7 +99,7 @@ func (t *test) observe(all []*witness.Witness, list ...scenario.Scenario) (done 
 
 // lost returns how many events the queue of each witness that reports each event by itself
 // has counted as lost.
-func (t *test) lost(all []*witness.Witness) (n []uint64) {
+func (t *test) lost(all []*recorder.Recorder) (n []uint64) {
 	for _, w := range all {
 		s, err := w.Single.Queue.Stats()
 		if err != nil {
@@ -126,7 +126,7 @@ func groups(list []scenario.Scenario) (all [][]scenario.Scenario) {
 }
 
 // perform performs scenarios.
-func (t *test) perform(group []scenario.Scenario, all []*witness.Witness) ([]*scenario.Outcome, error) {
+func (t *test) perform(group []scenario.Scenario, all []*recorder.Recorder) ([]*scenario.Outcome, error) {
 	name := group[0].Name
 	run := shared.early[name]
 	delete(shared.early, name)
@@ -136,15 +136,15 @@ func (t *test) perform(group []scenario.Scenario, all []*witness.Witness) ([]*sc
 			return nil, err
 		}
 	}
-	return witness.Perform(run, all, t.Limit*3/5)
+	return recorder.RunScenarios(run, all, t.Limit*3/5)
 }
 
 // score compares what a witness delivered with what happened. Events of a storm may be
 // missing, at most as many as its queue has counted as lost.
-func (t *test) score(w *witness.Witness, done []*scenario.Outcome, lost uint64) {
-	seen, c := w.Testimony(), t.cell(w.Backend)
+func (t *test) score(w *recorder.Recorder, done []*scenario.Outcome, lost uint64) {
+	seen, c := w.Delivered(), t.cell(w.Backend)
 	for _, o := range done {
-		s := score.Among(seen, o.Lives, o.All)
+		s := score.ComputeFor(seen, o.Processes, o.All)
 		c.Logf("%s: %s", o.Name, s)
 		if what, _ := scenario.Find(o.Name); what.Quick && s.Joined+s.Unjoined == 0 && seen.Clock == nil {
 			c.Errorf("%s: no process lived for less than half the hold time of %v, so that nothing shows how events are joined",
@@ -165,7 +165,7 @@ func (t *test) score(w *witness.Witness, done []*scenario.Outcome, lost uint64) 
 }
 
 // witnesses returns those of the test's backends that are left.
-func (t *test) witnesses() (list []*witness.Witness) {
+func (t *test) witnesses() (list []*recorder.Recorder) {
 	if shared.witnesses == nil {
 		t.startEarly()
 		shared.witnesses = witnessesOf(t.openEach(options(single)), t.openEach(options(joined)))
@@ -183,12 +183,12 @@ func (t *test) witnesses() (list []*witness.Witness) {
 }
 
 // witnessesOf returns those of the backends that have both queues.
-func witnessesOf(singles, joineds []*view) (list []*witness.Witness) {
+func witnessesOf(singles, joineds []*view) (list []*recorder.Recorder) {
 	for _, s := range singles {
 		for _, j := range joineds {
 			if j.Backend == s.Backend {
-				list = append(list, witness.New(
-					witness.Listen(s.q, shortHold, true), witness.Listen(j.q, joinedHold, true), backends.ReportsThreads(s.Backend)))
+				list = append(list, recorder.New(
+					recorder.NewListener(s.q, shortHold, true), recorder.NewListener(j.q, joinedHold, true), backends.ReportsThreads(s.Backend)))
 			}
 		}
 	}

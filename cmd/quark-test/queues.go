@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
-	"github.com/quark-linux/quark/fidelity/witness"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
@@ -144,7 +144,7 @@ func options(kind string) quark.Options {
 // fixture is what the tests of one process share.
 type fixture struct {
 	queues    map[string][]*view // by kind, without backends that could not be opened
-	witnesses []*witness.Witness
+	witnesses []*recorder.Recorder
 	early     map[string]*scenario.Running // scenarios that began before the queues
 }
 

@@ -82,11 +82,11 @@ func has(kinds engine.Events) func(*event) bool {
 func (v *view) exit(p *proc) *event { return v.awaitEvent(p, "EXIT", has(engine.EventExit)) }
 
 // stamps returns how exact the times of the queue's events are.
-func (v *view) stamps() score.Foreign {
+func (v *view) stamps() score.Tolerance {
 	if c := score.Stamps(v.q.Capabilities()); c != nil {
 		return *c
 	}
-	return score.Foreign{}
+	return score.Tolerance{}
 }
 
 // isOf reports whether an event is of p, and not of an earlier process with its pid. Where stamps

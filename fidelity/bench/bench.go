@@ -292,6 +292,6 @@ func perform(s scenario.Storm, begin func() error) (*scenario.Outcome, float64, 
 	if err := errors.Join(err, err2); err != nil {
 		return nil, 0, err
 	}
-	_, rate := scenario.ShortLives(outcomes[0].Lives)
+	_, rate := scenario.ShortProcesses(outcomes[0].Processes)
 	return outcomes[0], rate, nil
 }

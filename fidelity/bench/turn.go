@@ -12,9 +12,9 @@ import (
 
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor"
+	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
-	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 // Load is a kind of load, under which a row was measured.
@@ -74,7 +74,7 @@ type turn struct {
 	n        int // of the repeat
 	alone    float64
 	running  *monitor.Run
-	witness  *witness.Witness
+	witness  *recorder.Recorder
 	programs []ebpf.ProgramID
 }
 
@@ -84,7 +84,7 @@ func (t *turn) run() (err error) {
 		return err
 	}
 	t.programs = t.running.Programs()
-	t.witness = witness.New(witness.Listen(t.running, 0, false), nil, t.Threads)
+	t.witness = recorder.New(recorder.NewListener(t.running, 0, false), nil, t.Threads)
 	t.witness.Single.Start()
 	err = t.each()
 	events := t.running.Events()
@@ -160,11 +160,11 @@ func (t *turn) measure(l load) (*Row, error) {
 	if err := t.witness.Single.Pause(); err != nil {
 		return nil, err
 	}
-	heard := t.witness.Testimony()
+	heard := t.witness.Delivered()
 	t.witness.Single.Start()
 	heard.Foreign, heard.Unread = &t.Foreign, true
-	lives, _ := scenario.ShortLives(outcome.Lives)
-	sc := score.Lives(heard, lives)
+	lives, _ := scenario.ShortProcesses(outcome.Processes)
+	sc := score.Compute(heard, lives)
 	all := sc.All()
 	row.Processes, row.Events, row.Seen = len(lives), sc.Truth, sc.Seen
 	row.Wrong = sc.Phantoms + sc.Duplicates + sc.Inversions + sc.Stamp.Wrong + all.Wrong + all.Stale

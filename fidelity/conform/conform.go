@@ -18,9 +18,9 @@ import (
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
-	"github.com/quark-linux/quark/fidelity/witness"
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
@@ -68,7 +68,7 @@ func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
 				if why := unsuited[s.Name]; why != "" {
 					t.Skip(why)
 				}
-				scoreOne(t, func() (*witness.Witness, *scenario.Running) {
+				scoreOne(t, func() (*recorder.Recorder, *scenario.Running) {
 					run := start(t, s)
 					if early {
 						w = watch(open(t, source.Options{}), false)
@@ -93,7 +93,7 @@ func Score(t *testing.T, s engine.Source, names ...string) {
 	perform(t, watch(s, false), names...)
 }
 
-func perform(t *testing.T, w *witness.Witness, names ...string) {
+func perform(t *testing.T, w *recorder.Recorder, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		s, ok := scenario.Find(name)
@@ -101,7 +101,7 @@ func perform(t *testing.T, w *witness.Witness, names ...string) {
 			t.Fatalf("no scenario %q", name)
 		}
 		t.Run(name, func(t *testing.T) {
-			scoreOne(t, func() (*witness.Witness, *scenario.Running) { return w, start(t, s) })
+			scoreOne(t, func() (*recorder.Recorder, *scenario.Running) { return w, start(t, s) })
 		})
 	}
 }
@@ -135,8 +135,8 @@ func describe(t *testing.T, s engine.Source) {
 }
 
 // watch returns a witness of a bare source; with threads the source reports single threads.
-func watch(s engine.Source, threads bool) *witness.Witness {
-	return witness.New(witness.Listen(&bare{Source: s}, 0, false), nil, threads)
+func watch(s engine.Source, threads bool) *recorder.Recorder {
+	return recorder.New(recorder.NewListener(&bare{Source: s}, 0, false), nil, threads)
 }
 
 // bare presents a source as a queue that delivers each raw event as the engine would deliver
@@ -197,7 +197,7 @@ func (b *bare) Stats() (s engine.Stats, err error) {
 // scoreOne scores what a source reports of one scenario. It is performed again if nothing is wrong
 // but that events were lost, or are missing where the source reports that the kernel may lose some
 // that it does not count.
-func scoreOne(t *testing.T, begin func() (*witness.Witness, *scenario.Running)) {
+func scoreOne(t *testing.T, begin func() (*recorder.Recorder, *scenario.Running)) {
 	t.Helper()
 	const times = 3
 	for n := 1; !scoreOnce(t, n < times, begin); n++ {
@@ -206,14 +206,14 @@ func scoreOne(t *testing.T, begin func() (*witness.Witness, *scenario.Running)) 
 }
 
 // scoreOnce returns false if a scenario has to be performed again.
-func scoreOnce(t *testing.T, again bool, begin func() (*witness.Witness, *scenario.Running)) bool {
+func scoreOnce(t *testing.T, again bool, begin func() (*recorder.Recorder, *scenario.Running)) bool {
 	t.Helper()
 	w, run := begin()
 	w.Forget()
-	before, all := stats(t, w), []*witness.Witness{w}
-	witness.Start(all)
-	outcomes, err := witness.Perform(run, all, patience)
-	if err := errors.Join(err, witness.Pause(all)); err != nil {
+	before, all := stats(t, w), []*recorder.Recorder{w}
+	recorder.StartAll(all)
+	outcomes, err := recorder.RunScenarios(run, all, patience)
+	if err := errors.Join(err, recorder.PauseAll(all)); err != nil {
 		t.Fatal(err)
 	}
 	o := outcomes[0]
@@ -225,12 +225,12 @@ func scoreOnce(t *testing.T, again bool, begin func() (*witness.Witness, *scenar
 	var sc *score.Score
 	late := time.Duration(w.Single.Queue.Capabilities().Stamps.Ends)
 	for end := time.Now().Add(late); sc == nil || sc.Seen+sc.Lost < sc.Truth && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		witness.Start(all)
-		_, err := witness.Settle(witness.Listeners(all), outcomes, patience)
-		if err := errors.Join(err, witness.Pause(all)); err != nil {
+		recorder.StartAll(all)
+		_, err := recorder.WaitDelivered(recorder.Listeners(all), outcomes, patience)
+		if err := errors.Join(err, recorder.PauseAll(all)); err != nil {
 			t.Fatal(err)
 		}
-		sc = score.Lives(w.Testimony(), o.Lives)
+		sc = score.Compute(w.Delivered(), o.Processes)
 	}
 	after := stats(t, w)
 	lost := after.Lost() - before.Lost()
@@ -253,7 +253,7 @@ func scoreOnce(t *testing.T, again bool, begin func() (*witness.Witness, *scenar
 	return true
 }
 
-func stats(t *testing.T, w *witness.Witness) engine.Stats {
+func stats(t *testing.T, w *recorder.Recorder) engine.Stats {
 	t.Helper()
 	st, err := w.Single.Queue.Stats()
 	if err != nil {

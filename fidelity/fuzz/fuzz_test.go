@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // wrongNames adds to the names of processes.
-func wrongNames(w *score.Witness) {
+func wrongNames(w *score.Delivered) {
 	for i := range w.Single {
 		if s := &w.Single[i]; s.Events.Has(engine.EventFork) && !s.Thread {
 			s.Process.Comm += "?"

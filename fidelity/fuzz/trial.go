@@ -14,10 +14,10 @@ import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity"
+	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
-	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 // trialEnv is the environment variable that turns a program that calls Main into the monitor of a
@@ -94,7 +94,7 @@ const directors = 3
 // perform performs the trial, and calls announce when its processes begin and when they have ended.
 func (t *trial) perform(announce func()) (r *result, err error) {
 	r = new(result)
-	var all []*witness.Witness
+	var all []*recorder.Recorder
 	defer func() {
 		for _, w := range all {
 			_, err2 := w.Close()
@@ -138,7 +138,7 @@ func (t *trial) perform(announce func()) (r *result, err error) {
 }
 
 // open opens the queues of all backends, and reads them.
-func (t *trial) open(r *result) (all []*witness.Witness, err error) {
+func (t *trial) open(r *result) (all []*recorder.Recorder, err error) {
 	for _, name := range t.Backends.Names() {
 		// Lookups at the end have to find every process.
 		opts := quark.Options{HoldTime: t.Hold, MinAgg: true, Threads: backends.ReportsThreads(name), CacheGraceTime: time.Hour}
@@ -154,18 +154,18 @@ func (t *trial) open(r *result) (all []*witness.Witness, err error) {
 			_, err2 := single.Close()
 			return all, errors.Join(err, err2)
 		}
-		all = append(all, witness.New(single, joined, backends.ReportsThreads(name)))
+		all = append(all, recorder.New(single, joined, backends.ReportsThreads(name)))
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no backend can be opened: %q", r.Absent)
 	}
-	witness.Start(all)
+	recorder.StartAll(all)
 	return all, nil
 }
 
 // start starts the directors, each with its share of the scripts. The function that it returns
 // waits for the outcomes, in the order of the scripts.
-func (t *trial) start(all []*witness.Witness) func() ([]*scenario.Outcome, error) {
+func (t *trial) start(all []*recorder.Recorder) func() ([]*scenario.Outcome, error) {
 	outcomes := make([]*scenario.Outcome, len(t.Scripts))
 	var ended []chan error
 	for d := range min(directors, len(t.Scripts)) {
@@ -197,19 +197,19 @@ func (t *trial) start(all []*witness.Witness) func() ([]*scenario.Outcome, error
 }
 
 // wait waits for the processes of one director. With faults they do not wait for the queues.
-func (t *trial) wait(run *scenario.Running, all []*witness.Witness) ([]*scenario.Outcome, error) {
+func (t *trial) wait(run *scenario.Running, all []*recorder.Recorder) ([]*scenario.Outcome, error) {
 	if t.Faults != (Faults{}) {
 		return run.Wait(t.Patience)
 	}
-	return witness.Perform(run, all, t.Patience)
+	return recorder.RunScenarios(run, all, t.Patience)
 }
 
 // damage, if not nil, is what tests change between delivery and scoring.
-var damage func(*score.Witness)
+var damage func(*score.Delivered)
 
 // scoreWitness scores what a backend delivered.
-func (t *trial) scoreWitness(r *result, w *witness.Witness, outcomes []*scenario.Outcome) error {
-	delivered := w.Testimony()
+func (t *trial) scoreWitness(r *result, w *recorder.Recorder, outcomes []*scenario.Outcome) error {
+	delivered := w.Delivered()
 	if t.Faults.Length != 0 {
 		delivered.JoinedHold = 1 // a full queue delivers at once
 	}
@@ -227,7 +227,7 @@ func (t *trial) scoreWitness(r *result, w *witness.Witness, outcomes []*scenario
 	if damage != nil {
 		damage(delivered)
 	}
-	var processes []*truth.Life
+	var processes []*truth.Process
 	for i, o := range outcomes {
 		if i < directors {
 			processes = append(processes, o.All...)
@@ -246,7 +246,7 @@ func (t *trial) scoreWitness(r *result, w *witness.Witness, outcomes []*scenario
 		}
 		return s.PerfectBut(lost)
 	}
-	total := score.Lives(delivered, processes)
+	total := score.Compute(delivered, processes)
 	r.Events += total.Seen
 	if fine(total) {
 		return nil
@@ -254,8 +254,8 @@ func (t *trial) scoreWitness(r *result, w *witness.Witness, outcomes []*scenario
 	counted := fmt.Sprintf("%s; %d in gaps, %d counted as lost", total, total.Lost, single.Lost())
 	whose := -1
 	for i, o := range outcomes {
-		own := slices.DeleteFunc(slices.Clone(o.Lives), func(l *truth.Life) bool { return l.PID == o.Director })
-		if s := score.Among(delivered, own, processes); !fine(s) {
+		own := slices.DeleteFunc(slices.Clone(o.Processes), func(l *truth.Process) bool { return l.PID == o.Director })
+		if s := score.ComputeFor(delivered, own, processes); !fine(s) {
 			whose = i
 			r.add(w.Backend, i, append(s.Findings, s.String())...)
 		}
@@ -267,8 +267,8 @@ func (t *trial) scoreWitness(r *result, w *witness.Witness, outcomes []*scenario
 }
 
 // settle waits for the last events, and until what was produced was delivered or lost.
-func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outcome) error {
-	list := witness.Listeners(all)
+func (t *trial) settle(r *result, all []*recorder.Recorder, done []*scenario.Outcome) error {
+	list := recorder.Listeners(all)
 	lost := make([]engine.SourceStats, len(list)) // of before the last events
 	for i, l := range list {
 		s, err := l.Queue.Stats()
@@ -277,7 +277,7 @@ func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outco
 		}
 		lost[i] = s.Source
 	}
-	if _, err := witness.Settle(list, done, t.Patience); err != nil {
+	if _, err := recorder.WaitDelivered(list, done, t.Patience); err != nil {
 		return err
 	}
 	for _, l := range list {
@@ -289,7 +289,7 @@ func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outco
 			r.add(l.Queue.Backend(), -1, fmt.Sprintf("%d events produced, %d read, %d lost", s.Source.Produced, s.Insertions, s.Lost()))
 		}
 	}
-	if err := witness.Pause(all); err != nil {
+	if err := recorder.PauseAll(all); err != nil {
 		return err
 	}
 	for i, l := range list {
@@ -302,7 +302,7 @@ func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outco
 
 // gaps compares the gaps that were delivered with what was counted as lost: each loss that was
 // counted before the last events is in a gap, and the gaps hold no more than was counted.
-func (t *trial) gaps(r *result, l *witness.Listener, before *engine.SourceStats) error {
+func (t *trial) gaps(r *result, l *recorder.Listener, before *engine.SourceStats) error {
 	after, err := l.Queue.Stats()
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ func acct() *Monitor {
 			{engine.FieldComm, atExit, "ac_comm"},
 			{engine.FieldExit, atExit, "ac_exitcode, the leader's"},
 		}, "ac_btime is in seconds: the time is when the record was read"),
-		Foreign: score.Foreign{NoStamps: true, Late: uint64(10 * time.Second), As: realOnly},
+		Foreign: score.Tolerance{NoStamps: true, Late: uint64(10 * time.Second), As: realOnly},
 		Decoder: func() Decoder { return acctDecoder{} },
 	}
 }

@@ -34,7 +34,7 @@ func audit() *Monitor {
 			{engine.FieldCwd, atExec, "CWD"},
 			{engine.FieldExit, atExit, "the argument of exit_group"},
 		}, "clone3 does not show its flags, so that its threads are told as processes"),
-		Foreign: score.Foreign{Early: auditdEarly(), Late: tick},
+		Foreign: score.Tolerance{Early: auditdEarly(), Late: tick},
 		Decoder: func() Decoder { return &auditDecoder{wall: truth.WallOffset()} },
 	}
 }

@@ -33,7 +33,7 @@ func bpftrace() *Monitor {
 			{engine.FieldExit, atExit, "curtask->exit_code of the leader"},
 		}, "stamps are of CLOCK_BOOTTIME; lines of each CPU come in order"),
 		// The difference of the clocks is known to some microseconds.
-		Foreign: score.Foreign{Early: 50_000, Late: 50_000, As: realOnly},
+		Foreign: score.Tolerance{Early: 50_000, Late: 50_000, As: realOnly},
 		Decoder: func() Decoder { return bpftraceDecoder{truth.BootOffset()} },
 	}
 }

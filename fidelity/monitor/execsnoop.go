@@ -26,7 +26,7 @@ func execsnoop() *Monitor {
 			{engine.FieldExecPath, atExec, "the first of ARGS"},
 			{engine.FieldCmdline, atExec, args},
 		}, "a line has a second, so that its arrival is its time"),
-		Foreign: score.Foreign{NoStamps: true, Late: uint64(10 * time.Second), As: realOnly},
+		Foreign: score.Tolerance{NoStamps: true, Late: uint64(10 * time.Second), As: realOnly},
 		Decoder: func() Decoder { return execsnoopDecoder{} },
 	}
 }

@@ -19,7 +19,7 @@ func exitsnoop() *Monitor {
 			{engine.FieldComm, atExit, "PCOMM"},
 			{engine.FieldExit, atExit, "EXIT_CODE, the leader's"},
 		}, "a line has a second, so that its arrival is its time"),
-		Foreign: score.Foreign{NoStamps: true, Late: uint64(10 * time.Second)},
+		Foreign: score.Tolerance{NoStamps: true, Late: uint64(10 * time.Second)},
 		Decoder: func() Decoder { return exitsnoopDecoder{} },
 	}
 }

@@ -28,7 +28,7 @@ func forkstat() *Monitor {
 			{engine.FieldSID, engine.EventIDChange, "sid"},
 			{engine.FieldExit, atExit, "exit, as the wait status"},
 		}, "ptrce lines do not say by whom, clone lines are of threads; a line has a second, so that its arrival is its time"),
-		Foreign: score.Foreign{NoStamps: true, Late: uint64(10 * time.Second), As: spaced},
+		Foreign: score.Tolerance{NoStamps: true, Late: uint64(10 * time.Second), As: spaced},
 		Decoder: func() Decoder {
 			return &forkstatDecoder{threads: make(map[uint32]bool), users: make(map[string]uint32)}
 		},

@@ -122,7 +122,7 @@ func (f *Format) Monitor() (*Monitor, error) {
 		return nil, err
 	}
 	m := &Monitor{Name: f.Name, Terminal: f.Terminal, Tracefs: f.Tracefs, Threads: f.Members["thread"] != ""}
-	m.Foreign = score.Foreign{As: f.as, Unchanged: f.Unchanged}
+	m.Foreign = score.Tolerance{As: f.as, Unchanged: f.Unchanged}
 	late, err := duration("late", f.Late, 10*time.Second)
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ type Monitor struct {
 
 	// Table is what its output can say, and Foreign how exact that is.
 	Table   engine.CapabilityTable
-	Foreign score.Foreign
+	Foreign score.Tolerance
 	// Threads says that it reports threads, as such.
 	Threads bool
 	// Apart says that it changes what others see of the processes, so that it has performances

@@ -28,7 +28,7 @@ func perf() *Monitor {
 			{engine.FieldPPID, atFork | atExit, "of a fork, who called it"},
 			{engine.FieldComm, atExec | engine.EventSetProcTitle, "PERF_RECORD_COMM"},
 		}, "stamps are of CLOCK_MONOTONIC"),
-		Foreign: score.Foreign{Early: 1, Late: 1},
+		Foreign: score.Tolerance{Early: 1, Late: 1},
 		Decoder: func() Decoder { return perfDecoder{} },
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor/keeper"
+	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
-	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 func TestMain(m *testing.M) {
@@ -212,7 +212,7 @@ func TestBackend(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := witness.Listen(r, 0, false)
+			l := recorder.NewListener(r, 0, false)
 			l.Start()
 			defer l.Pause()
 			if err := r.Settle(); err != nil {

@@ -31,7 +31,7 @@ func strace() *Monitor {
 			{engine.FieldCmdline, atExec, "the call's arguments"},
 			{engine.FieldExit, atExit, "exited with, killed by"},
 		}, "of a fork in a pid namespace the pid is the one there; stamps are of CLOCK_REALTIME, taken by strace"),
-		Foreign: score.Foreign{Early: 50_000, Late: 20_000_000},
+		Foreign: score.Tolerance{Early: 50_000, Late: 20_000_000},
 		Decoder: func() Decoder {
 			return &straceDecoder{wall: truth.WallOffset(), threads: make(map[uint32]uint32), begun: make(map[uint32]string)}
 		},

@@ -48,7 +48,7 @@ type actor struct {
 
 // life lists the system calls of a life that another one starts. before, if not nil, lists those at
 // its beginning.
-func (f *play) life(l *script.Life, by *actor, thread bool, before func(*process)) *process {
+func (f *play) life(l *script.Process, by *actor, thread bool, before func(*process)) *process {
 	a := &actor{process: f.script(), f: f, number: f.lives, mounts: by.mounts, timed: by.timed, root: by.root, hides: by.hides}
 	f.lives++
 	p := a.process
@@ -394,7 +394,7 @@ func (a *actor) start(op *script.Op, flags uint64) {
 	by := *a
 	by.mounts = a.mounts || slices.Contains(op.Args, "mnt")
 	by.timed = a.timed || slices.Contains(op.Args, "time")
-	c := a.f.life(op.Life, &by, thread, func(p *process) {
+	c := a.f.life(op.Process, &by, thread, func(p *process) {
 		for _, b := range begin {
 			b(p)
 		}
@@ -577,7 +577,7 @@ func (a *actor) execBroken(*script.Op) {
 // brokeAt returns when, at the earliest, the exec of a broken program ended the process, 0 if it
 // may have been something else.
 func (p *process) brokeAt(status unix.WaitStatus) uint64 {
-	if p.broken.Told == 0 || status.Signal() != unix.SIGSEGV || p.prey || p.hasThreads() {
+	if p.broken.Known == 0 || status.Signal() != unix.SIGSEGV || p.prey || p.hasThreads() {
 		return 0
 	}
 	last := p.steps[len(p.steps)-1]

@@ -349,7 +349,7 @@ func (d *director) look(pid int) truth.State {
 	if got != pid {
 		d.fail(fmt.Errorf("/proc/%d is of process %d", pid, got))
 	}
-	s.Untell(engine.FieldStart.Set()) // the fork's record has closer bounds
+	s.Forget(engine.FieldStart.Set()) // the fork's record has closer bounds
 	return s
 }
 

@@ -35,7 +35,7 @@ func environ(d *director) {
 		d.do(d.light().withEnviron(path, s, c.env, c.reported...))
 		h := d.prepare(d.script())
 		held := s
-		held.Untell(engine.AllFields)
+		held.Forget(engine.AllFields)
 		h.withEnviron(d.waiter(0), held, c.env, c.reported...)
 		d.start(h.process)
 		h.ready.pass(h.process)

@@ -134,7 +134,7 @@ func report(op truth.Op) error {
 	if err != nil {
 		return err
 	}
-	s.Untell(engine.FieldStart.Set()) // the fork's record has closer bounds
+	s.Forget(engine.FieldStart.Set()) // the fork's record has closer bounds
 	return write(truth.Record{Op: op, PID: pid, State: s, Latest: before, Own: true, OpenThreads: true})
 }
 

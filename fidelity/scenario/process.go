@@ -307,7 +307,7 @@ func (d *director) tell(p *process, end uint64) {
 			if ofThread {
 				// It becomes the process with what it has; then the exec
 				// changes that.
-				own.Untell(^ofThreads)
+				own.Forget(^ofThreads)
 				d.record(truth.Record{Op: truth.Shown, PID: p.group.pid, Latest: before, State: own})
 			}
 		}
@@ -330,7 +330,7 @@ func (d *director) tell(p *process, end uint64) {
 		if !done && !returned && p.refused {
 			// The process ended in this call, and nobody knows whether it was made.
 			r.Optional = true
-			r.Open |= r.State.Told
+			r.Open |= r.State.Known
 			r.State = truth.State{}
 			if r.Op == truth.Exec {
 				r.ID = engine.ChangedUID | engine.ChangedGID // perhaps told
@@ -361,7 +361,7 @@ func (d *director) tell(p *process, end uint64) {
 			r.State = born(c.parentTID, unix.Signal(cmp.Or(c.flags&0xff, uintptr(unix.SIGCHLD))))
 			if c.refused && c.flags&unix.CLONE_PARENT != 0 {
 				// That parent may have ended, and the signal is the creator's.
-				r.State.Untell(engine.SetOf(engine.FieldParentTID, engine.FieldExitSignal))
+				r.State.Forget(engine.SetOf(engine.FieldParentTID, engine.FieldExitSignal))
 			}
 			for _, t := range p.others {
 				if t.left != 0 && t.leaving <= r.Latest {

@@ -144,10 +144,10 @@ func (r *Running) readAll() error {
 
 // Outcome is the result of a scenario.
 type Outcome struct {
-	Name  string
-	Skip  string // why it can't run here
-	Lives []*truth.Life
-	All   []*truth.Life // with the lives of all scenarios of the same director
+	Name      string
+	Skip      string // why it can't run here
+	Processes []*truth.Process
+	All       []*truth.Process // with the lives of all scenarios of the same director
 	// Director is the pid of the process that performed the scenario.
 	Director int
 }
@@ -224,7 +224,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 		}
 		for i, o := range all {
 			if o.Skip == "" && (l.PID == director || of[birth{l.PID, l.Born()}] == i) {
-				o.Lives = append(o.Lives, l)
+				o.Processes = append(o.Processes, l)
 			}
 		}
 	}

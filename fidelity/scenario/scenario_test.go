@@ -40,13 +40,13 @@ func TestScenariosDoTheirWork(t *testing.T) {
 			if o.Skip != "" {
 				t.Skip(o.Skip)
 			}
-			if len(o.Lives) == 0 {
+			if len(o.Processes) == 0 {
 				t.Fatal("nothing was recorded")
 			}
 			if testing.Verbose() {
-				for _, l := range o.Lives {
+				for _, l := range o.Processes {
 					for _, e := range l.Events {
-						t.Logf("%d %s %v +%d", l.PID, e.Kind, e.State.Told, e.Latest-e.Earliest)
+						t.Logf("%d %s %v +%d", l.PID, e.Kind, e.State.Known, e.Latest-e.Earliest)
 					}
 				}
 			}

@@ -28,16 +28,16 @@ func FromFile(path string) Scenario {
 	return Scenario{Name: filePrefix + path, Doc: "the script " + path, run: func(d *director) {
 		text, err := os.ReadFile(path)
 		d.must(err)
-		d.performLives(d.parse(path, text), func(*process, ended) {})
+		d.runProcesses(d.parse(path, text), func(*process, ended) {})
 	}}
 }
 
-func (d *director) parse(name string, text []byte) []*script.Life {
+func (d *director) parse(name string, text []byte) []*script.Process {
 	s, err := script.Parse(string(text))
 	if err != nil {
 		d.fail(fmt.Errorf("%s: %w", name, err))
 	}
-	return s.Lives
+	return s.Processes
 }
 
 //go:embed scripts
@@ -49,7 +49,7 @@ func (d *director) ownScript(name string) {
 	text, err := scripts.ReadFile("scripts/" + name + ".script")
 	d.must(err)
 	for _, l := range d.parse(name, text) {
-		d.performLives([]*script.Life{l}, func(p *process, e ended) {
+		d.runProcesses([]*script.Process{l}, func(p *process, e ended) {
 			d.check(p)
 			d.wantCode(e.status, p.code)
 		})
@@ -91,9 +91,9 @@ type reaped struct {
 	ended
 }
 
-// performLives starts the processes of a script, serves those that stand, and records what
+// runProcesses starts the processes of a script, serves those that stand, and records what
 // happened when all have ended. check is called with the end of each.
-func (d *director) performLives(lives []*script.Life, check func(*process, ended)) {
+func (d *director) runProcesses(lives []*script.Process, check func(*process, ended)) {
 	f := &play{director: d, ready: d.inherited()}
 	defer f.removeCgroup()
 	var first []*process
@@ -190,7 +190,7 @@ func (f *play) serve(first []*process) bool {
 		}
 		if got, now, err := f.proc.Read(itoa(s.pid)); err == nil && got == s.pid {
 			// The fork's record has closer bounds.
-			now.Untell(s.hides | engine.FieldStart.Set())
+			now.Forget(s.hides | engine.FieldStart.Set())
 			f.record(truth.Record{Op: truth.Now, PID: s.pid, Latest: truth.Clock(), State: now})
 			f.awaitReaders(s.pid)
 		}
@@ -335,7 +335,7 @@ func ids(p *process, which engine.IDChange) says {
 	}
 	p.call("getresuid", number, bare.Buffer(4), bare.Buffer(4), bare.Buffer(4))
 	empty := idRecord(which, 0, 0, 0).State
-	return says{empty.Told, p.Len() - 1, func(p *process, call, _ int) truth.State {
+	return says{empty.Known, p.Len() - 1, func(p *process, call, _ int) truth.State {
 		var id [3]int
 		for i := range id {
 			id[i] = int(binary.NativeEndian.Uint32(p.run.Bytes(p.number, call, i, 4)))

@@ -116,7 +116,7 @@ process
 `
 	all := performed(t, text)
 	var got []string
-	for _, l := range all[0].Lives {
+	for _, l := range all[0].Processes {
 		if l.PID == all[0].Director {
 			if l.Was == nil || l.Was.Value[engine.FieldCmdline] != strings.Join(os.Args, "\x00")+"\x00" {
 				t.Errorf("the director was %+v", l.Was)
@@ -136,7 +136,7 @@ process
 		"FORK EXIT 0 0 0x300", "FORK ID_CHANGE EXEC EXEC SETPROCTITLE EXIT 1000 0 0x400", "FORK EXEC EXIT 0 0 0x900",
 		"FORK EXIT 0 0 0xf",
 	}
-	if !slices.Equal(got, want) || all[0].Lives[2].PID != all[0].Lives[3].PID {
+	if !slices.Equal(got, want) || all[0].Processes[2].PID != all[0].Processes[3].PID {
 		t.Errorf("%q, not %q", got, want)
 	}
 }
@@ -172,7 +172,7 @@ func TestBindIsRefused(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	end := all[0].Lives[1].Events
+	end := all[0].Processes[1].Events
 	if last := end[len(end)-1]; last.Status != 3<<8 || all[0].Skip != "" {
 		t.Errorf("wait status %#x, %s", last.Status, all[0].Skip)
 	}
@@ -222,7 +222,7 @@ func TestOperations(t *testing.T) {
 	}
 	outcomes := performed(t, scripts...)
 	for i, c := range list {
-		own := outcomes[i].Lives[len(outcomes[i].Lives)-1]
+		own := outcomes[i].Processes[len(outcomes[i].Processes)-1]
 		end := own.Events[len(own.Events)-1]
 		if end.Status&^0x80 != c.status {
 			t.Errorf("%s: wait status %#x", c.script, end.Status)
@@ -232,12 +232,12 @@ func TestOperations(t *testing.T) {
 				t.Errorf("%s: %s is %q, not %q", c.script, f, got, want)
 			}
 		}
-		if c.script[:5] == "title" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Drift, func(l truth.Look) bool {
+		if c.script[:5] == "title" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Snapshots, func(l truth.Snapshot) bool {
 			return l.State.Value[engine.FieldCmdline] == "a b\x00"
 		}) {
 			t.Errorf("other arguments were not shown")
 		}
-		if c.script == "chdir c\n  chroot" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Drift, func(l truth.Look) bool {
+		if c.script == "chdir c\n  chroot" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Snapshots, func(l truth.Snapshot) bool {
 			return l.State.Value[engine.FieldCwd] == "/life0/dir1/c"
 		}) {
 			t.Errorf("the directory in the new root is not told")

@@ -179,8 +179,9 @@ func (s Storm) Time(patience time.Duration) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-// ShortLives returns the short lives of a storm, without its workers, and their rate per second.
-func ShortLives(all []*truth.Life) (lives []*truth.Life, rate float64) {
+// ShortProcesses returns the short-lived processes of a storm, and their rate per
+// second.
+func ShortProcesses(all []*truth.Process) (lives []*truth.Process, rate float64) {
 	first, last := truth.Forever, uint64(0)
 	for _, l := range all {
 		for _, e := range l.Events {

@@ -19,7 +19,7 @@ func TestStorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, l := range all[0].Lives {
+	for _, l := range all[0].Processes {
 		if len(l.Events) == 3 && l.Events[1].State.Value[engine.FieldComm] == StormName && l.Events[2].Kind == engine.KindExit {
 			n++
 		}

@@ -8,71 +8,71 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Foreign says what a monitor that is not quark's can be held to, as its output has a form of its
-// own. The zero value is for stamps in nanoseconds of CLOCK_MONOTONIC and values as quark has them.
-type Foreign struct {
-	// NoStamps says that its lines have no time that is of use: the time of an event is that of
-	// the arrival of its line. The events of a process are then told apart by their order.
+// Tolerance describes how the output of another monitor may differ from the ground truth. The zero
+// value is for stamps in nanoseconds of CLOCK_MONOTONIC and values in quark's format.
+type Tolerance struct {
+	// NoStamps is set if the lines have no usable time. The time of an event is then the
+	// arrival of its line, and the events of a process are matched by their order.
 	NoStamps bool
-	// Early and Late are by how many nanoseconds a time may be before or after what the truth
-	// says: the unit of a stamp that is rounded down, the error of another clock, and how much
-	// later a line may come. A life keeps its pid's events for so long after its end.
+	// Early and Late are the largest differences, in ns, of a time before and after the ground
+	// truth: from rounding, from another clock, or from a late line. A process keeps the events
+	// of its pid for this long after its end.
 	Early, Late uint64
-	// Unchanged says that a call that sets ids to what they are is reported as a change, too.
+	// Unchanged is set if a call that sets ids to the values they have is reported as a change.
 	Unchanged bool
-	// As returns how the monitor prints a true value of a field; nil: as it is.
+	// As returns a true value in the monitor's format. nil means unchanged.
 	As func(f engine.Field, text string) string
 }
 
 // loose reports whether times are not exact.
-func (f *Foreign) loose() bool { return f != nil && (f.NoStamps || f.Early|f.Late != 0) }
+func (f *Tolerance) loose() bool { return f != nil && (f.NoStamps || f.Early|f.Late != 0) }
 
-// as returns how a true value of a field is printed.
-func (f *Foreign) as(field engine.Field, text string) string {
+// as returns a true value of a field in the monitor's format.
+func (f *Tolerance) as(field engine.Field, text string) string {
 	if f == nil || f.As == nil {
 		return text
 	}
 	return f.As(field, text)
 }
 
-// bounds widens the times between which an event happened to those that its stamp may have.
-func (f *Foreign) bounds(earliest, latest uint64) (from, to uint64) {
+// bounds widens the times of an event to the range of its stamp.
+func (f *Tolerance) bounds(earliest, latest uint64) (from, to uint64) {
 	if f == nil {
 		return earliest, latest
 	}
 	return earliest - min(earliest, f.Early), latest + min(f.Late, truth.Forever-latest)
 }
 
-// during reports whether a time may be the stamp of what happened between two others. The arrival
-// of a line may be at any time after them.
-func (f *Foreign) during(t, earliest, latest uint64) bool {
+// during reports whether t may be the stamp of an event between the two times. A line may arrive at
+// any later time.
+func (f *Tolerance) during(t, earliest, latest uint64) bool {
 	from, to := f.bounds(earliest, latest)
 	return from <= t && (t <= to || f != nil && f.NoStamps)
 }
 
-// stamps reports whether a time shows which event of a process it is of.
-func (f *Foreign) stamps(t, earliest, latest uint64) bool {
+// stamps reports whether t identifies the event of a process.
+func (f *Tolerance) stamps(t, earliest, latest uint64) bool {
 	return (f == nil || !f.NoStamps) && f.during(t, earliest, latest)
 }
 
-// sort finds the life of each event.
-func (j *scorer) sort(events []Seen) assigned {
+// assignEvents finds the process of each event.
+func (j *scorer) assignEvents(events []Seen) assigned {
 	if j.w.times().loose() {
 		return j.w.assignLoose(events, j.byPID)
 	}
 	return j.assign(events)
 }
 
-// assignLoose finds the life of each event by pid, time and order, where times are not exact: the
-// first life whose end was not seen and that had begun. Where ends need not be reported it is the
-// first one of which not all events of the kind were seen, or else the last one.
-func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
-	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
-	over := make(map[*truth.Life]bool) // its end was seen
-	foreign := make(map[uint32]uint64) // when others have taken a pid
-	find := func(pid uint32, t uint64, s *Seen) (now, last *truth.Life) {
+// assignLoose finds the process of each event by pid, time and order where times are not exact: the
+// first one that had begun and has no delivered end. If ends need not be reported it is the first
+// process that lacks events of the kind, or the last one.
+func (w *Delivered) assignLoose(events []Seen, processes byPID) assigned {
+	a := assigned{of: make(map[*truth.Process][]*Seen), threads: make(map[*truth.Process][]*Seen)}
+	over := make(map[*truth.Process]bool) // the end was delivered
+	foreign := make(map[uint32]uint64)    // when an unrelated process reused a pid
+	find := func(pid uint32, t uint64, s *Seen) (now, last *truth.Process) {
 		full := true
-		for _, l := range lives[pid] {
+		for _, l := range processes[pid] {
 			from, to := w.times().bounds(l.Born(), l.Ended())
 			switch {
 			case from > t:
@@ -92,7 +92,7 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 		pid := s.Process.PID
 		at, last := find(pid, s.Time, s)
 		if taken := foreign[pid]; taken != 0 && (at == nil || at.Born() < taken) {
-			at, last = nil, nil // until the next life begins
+			at, last = nil, nil // until the next process begins
 		}
 		fork := s.Events.Has(engine.EventFork) && !s.Thread
 		switch {
@@ -103,7 +103,7 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 		case at != nil:
 			a.of[at] = append(a.of[at], s)
 			over[at] = over[at] || s.Events.Has(engine.EventExit)
-			for _, l := range lives[pid] {
+			for _, l := range processes[pid] {
 				if w.Clock == nil || l == at {
 					break
 				}
@@ -116,9 +116,9 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 			if parent, _ := find(s.Process.PPID, s.Time, new(Seen)); parent != nil && s.Process.Known.Has(engine.FieldPPID) {
 				a.stray = append(a.stray, stray{s, parent})
 			}
-		case last == nil || !w.reported(engine.KindFork): // the pid may be another's
+		case last == nil || !w.reported(engine.KindFork): // the pid may be reused
 		case s.Time <= w.until(last):
-			a.of[last] = append(a.of[last], s) // once more, after the end
+			a.of[last] = append(a.of[last], s) // a repeated event after the end
 		default:
 			a.stray = append(a.stray, stray{s, last})
 		}
@@ -126,9 +126,9 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 	return a
 }
 
-// differs reports whether an event has another start time than a life, or at its end another
-// status or parent.
-func (w *Witness) differs(l *truth.Life, s *Seen) bool {
+// differs reports whether an event has another start time than l or, for an end, another status or
+// parent.
+func (w *Delivered) differs(l *truth.Process, s *Seen) bool {
 	p, end := s.Process, l.Events[len(l.Events)-1]
 	switch {
 	case p == nil:
@@ -138,26 +138,26 @@ func (w *Witness) differs(l *truth.Life, s *Seen) bool {
 	case !s.Events.Has(engine.EventExit):
 		return false
 	}
-	ppid, reported := strconv.Itoa(int(p.PPID)), p.Known&^p.Carried&end.State.Told
+	ppid, reported := strconv.Itoa(int(p.PPID)), p.Known&^p.Carried&end.State.Known
 	return p.Known.Has(engine.FieldExit) && p.Task.Exit.WaitStatus != end.Status ||
 		reported.Has(engine.FieldPPID) && ppid != end.State.Value[engine.FieldPPID] && !adopted(end, ppid, w.latest(end))
 }
 
-// happened reports whether a life has an event of such a kind at the time of s.
-func (w *Witness) happened(l *truth.Life, s *Seen) bool {
+// happened reports whether l has an event of this kind at the time of s.
+func (w *Delivered) happened(l *truth.Process, s *Seen) bool {
 	return slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
 		return s.Events.Has(e.Kind.Events()) && w.times().during(s.Time, e.Earliest, e.Latest)
 	})
 }
 
-// until returns when an event of a life may come at the latest.
-func (w *Witness) until(l *truth.Life) uint64 {
+// until returns the latest time of an event of l.
+func (w *Delivered) until(l *truth.Process) uint64 {
 	_, to := w.times().bounds(l.Born(), l.Ended())
 	return to
 }
 
-// allSeen reports whether as many events of some kinds were seen of a life as it has.
-func allSeen(l *truth.Life, seen []*Seen, what engine.Events) bool {
+// allSeen reports whether all events of the given kinds were delivered for l.
+func allSeen(l *truth.Process, seen []*Seen, what engine.Events) bool {
 	left := 0
 	for _, e := range l.Events {
 		if what.Has(e.Kind.Events()) {
@@ -174,7 +174,8 @@ func allSeen(l *truth.Life, seen []*Seen, what engine.Events) bool {
 
 func isFork(s *Seen) bool { return s.Events.Has(engine.EventFork) }
 
-// stale reports whether a monitor's value is what the process was at another time, or began with.
+// stale reports whether a monitor's value is one that the process had at another time, or
+// inherited.
 func (j *scorer) stale(v value, e *truth.Event) bool {
 	if j.w.Foreign == nil {
 		return false
@@ -183,5 +184,5 @@ func (j *scorer) stale(v value, e *truth.Event) bool {
 	if v.field == engine.FieldPPID && adopted(e, v.text, truth.Forever) {
 		return true
 	}
-	return v.isOfAnotherTime(e) || slices.ContainsFunc(e.Life.Events, func(o *truth.Event) bool { return v.isOf(&o.State, &o.Inside) })
+	return v.matchesOtherTime(e) || slices.ContainsFunc(e.Process.Events, func(o *truth.Event) bool { return v.matches(&o.State, &o.Inside) })
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// late is what a monitor without stamps delivers of the same life, each line this much later, and
-// without ids of users beyond the real one.
-func late(by uint64) *Witness {
+// late is what a monitor without stamps delivers of the same process, each line this much later,
+// and without ids of users beyond the real one.
+func late(by uint64) *Delivered {
 	w := perfect()
 	w.Joined = nil
-	w.Foreign = &Foreign{NoStamps: true, Late: 1000, As: func(f engine.Field, v string) string {
+	w.Foreign = &Tolerance{NoStamps: true, Late: 1000, As: func(f engine.Field, v string) string {
 		if f == engine.FieldUIDs {
 			real, _, _ := strings.Cut(v, " ")
 			return real + " " + real
@@ -35,8 +35,8 @@ func late(by uint64) *Witness {
 
 func TestForeignWithoutStamps(t *testing.T) {
 	w := late(300) // all lines come after the end
-	s := Lives(w, lives(t, records()...))
-	if !s.Perfect() || s.Seen != 5 || s.Stamp != (Verdicts{Unknown: 5}) || s.Fields[engine.FieldUIDs].Right != 5 {
+	s := Compute(w, processes(t, records()...))
+	if !s.Perfect() || s.Seen != 5 || s.Stamp != (Counts{Unknown: 5}) || s.Fields[engine.FieldUIDs].Right != 5 {
 		t.Errorf("%s %+v %+v %q", s, s.Stamp, s.Fields[engine.FieldUIDs], s.Findings)
 	}
 	for _, d := range s.Delays {
@@ -46,7 +46,7 @@ func TestForeignWithoutStamps(t *testing.T) {
 		}
 	}
 	w.Foreign = nil
-	if s := Lives(w, lives(t, records()...)); s.Perfect() {
+	if s := Compute(w, processes(t, records()...)); s.Perfect() {
 		t.Error("late lines are perfect from a backend of quark")
 	}
 }
@@ -54,34 +54,34 @@ func TestForeignWithoutStamps(t *testing.T) {
 func TestForeignFaults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		break_ func(*Witness)
+		break_ func(*Delivered)
 		want   func(*Score) bool
 	}{
-		{"a name of before", func(w *Witness) { w.Single[3].Process.Comm = "mid" },
+		{"a name of before", func(w *Delivered) { w.Single[3].Process.Comm = "mid" },
 			func(s *Score) bool { return s.Fields[engine.FieldComm].Stale == 1 && s.All().Wrong == 0 }},
-		{"a name of later", func(w *Witness) { w.Single[0].Process.Comm = "new" },
+		{"a name of later", func(w *Delivered) { w.Single[0].Process.Comm = "new" },
 			func(s *Score) bool { return s.Fields[engine.FieldComm].Stale == 1 && s.All().Wrong == 0 }},
-		{"a name of nobody", func(w *Witness) { w.Single[3].Process.Comm = "else" },
+		{"a name of nobody", func(w *Delivered) { w.Single[3].Process.Comm = "else" },
 			func(s *Score) bool { return s.Fields[engine.FieldComm].Wrong == 1 && s.All().Stale == 0 }},
-		{"a beginning without a mark", func(w *Witness) { w.Single[3].Process.Cmdline = []byte("new\x00a") },
+		{"a beginning without a mark", func(w *Delivered) { w.Single[3].Process.Cmdline = []byte("new\x00a") },
 			func(s *Score) bool { return s.Fields[engine.FieldCmdline].Wrong == 1 }},
-		{"a beginning with a mark", func(w *Witness) {
+		{"a beginning with a mark", func(w *Delivered) {
 			p := w.Single[3].Process
 			p.Cmdline, p.Truncated = []byte("new\x00a"), engine.FieldCmdline.Set()
 		}, func(s *Score) bool { return s.Fields[engine.FieldCmdline].Truncated == 1 && s.All().Wrong == 0 }},
-		{"a line too few", func(w *Witness) { w.Single = append(w.Single[:3:3], w.Single[4]) },
+		{"a line too few", func(w *Delivered) { w.Single = append(w.Single[:3:3], w.Single[4]) },
 			func(s *Score) bool { return s.Seen == 4 && s.Truth == 5 }},
-		{"a line twice", func(w *Witness) { w.Single = append(w.Single, w.Single[4]) },
+		{"a line twice", func(w *Delivered) { w.Single = append(w.Single, w.Single[4]) },
 			func(s *Score) bool { return s.Duplicates == 1 }},
-		{"an end before it", func(w *Witness) { w.Single[4].Time, w.Single[4].Process.Task.Exit.Time = 175, 175 },
+		{"an end before it", func(w *Delivered) { w.Single[4].Time, w.Single[4].Process.Task.Exit.Time = 175, 175 },
 			func(s *Score) bool { return s.Stamp.Wrong == 1 && s.Fields[engine.FieldExit].Wrong == 1 }},
-		{"another status", func(w *Witness) { w.Single[4].Process.Task.Exit.WaitStatus = 0x400 },
+		{"another status", func(w *Delivered) { w.Single[4].Process.Task.Exit.WaitStatus = 0x400 },
 			func(s *Score) bool { return s.Fields[engine.FieldExit].Wrong == 1 }},
-		{"an end before the exec", func(w *Witness) { w.Single[3], w.Single[4] = w.Single[4], w.Single[3] },
+		{"an end before the exec", func(w *Delivered) { w.Single[3], w.Single[4] = w.Single[4], w.Single[3] },
 			func(s *Score) bool { return s.Inversions == 1 }},
-		{"a fork after the end", func(w *Witness) { w.Single = append(w.Single[1:], w.Single[0]) },
+		{"a fork after the end", func(w *Delivered) { w.Single = append(w.Single[1:], w.Single[0]) },
 			func(s *Score) bool { return s.Seen == 5 && s.Inversions == 1 && s.Phantoms == 0 }},
-		{"a child that never was", func(w *Witness) {
+		{"a child that never was", func(w *Delivered) {
 			s := w.Single[0]
 			s.Process = s.Process.Clone()
 			s.Process.PID, s.Process.PPID = 10, 9
@@ -90,7 +90,7 @@ func TestForeignFaults(t *testing.T) {
 	} {
 		w := late(300)
 		c.break_(w)
-		if s := Lives(w, lives(t, records()...)); s.Perfect() || !c.want(s) {
+		if s := Compute(w, processes(t, records()...)); s.Perfect() || !c.want(s) {
 			if c.name != "a beginning with a mark" || !c.want(s) {
 				t.Errorf("%s: %s, fields %+v, stamps %+v, %q", c.name, s, s.All(), s.Stamp, s.Findings)
 			}
@@ -102,7 +102,7 @@ func TestForeignFaults(t *testing.T) {
 func TestForeignUnit(t *testing.T) {
 	for _, c := range []struct{ early, right uint64 }{{5, 5}, {4, 4}} {
 		w := perfect()
-		w.Joined, w.Foreign = nil, &Foreign{Early: c.early}
+		w.Joined, w.Foreign = nil, &Tolerance{Early: c.early}
 		for i := range w.Single {
 			w.Single[i].Time -= 10 // 5 before what happened
 			if p := w.Single[i].Process; p.Exited {
@@ -110,13 +110,13 @@ func TestForeignUnit(t *testing.T) {
 			}
 		}
 		w.Single[4].Time++
-		if s := Lives(w, lives(t, records()...)); s.Stamp.Right != map[uint64]int{5: 5, 4: 1}[c.right] {
+		if s := Compute(w, processes(t, records()...)); s.Stamp.Right != map[uint64]int{5: 5, 4: 1}[c.right] {
 			t.Errorf("within %d: %+v %q", c.early, s.Stamp, s.Findings)
 		}
 	}
 }
 
-// A monitor of execs alone does not show where a life ends: by number its lines are of the one
+// A monitor of execs alone does not show where a process ends: by number its lines are of the one
 // before or after.
 func TestForeignPIDAgain(t *testing.T) {
 	again := records()
@@ -131,7 +131,7 @@ func TestForeignPIDAgain(t *testing.T) {
 	exec := w.Single[3]
 	w.Single = []Seen{exec, exec}
 	w.Single[1].Time += 10
-	if s := Lives(w, lives(t, append(records(), again...)...)); s.Seen != 2 || s.Truth != 2 || s.Duplicates+s.Phantoms != 0 {
+	if s := Compute(w, processes(t, append(records(), again...)...)); s.Seen != 2 || s.Truth != 2 || s.Duplicates+s.Phantoms != 0 {
 		t.Errorf("%s %q", s, s.Findings)
 	}
 }
@@ -139,9 +139,9 @@ func TestForeignPIDAgain(t *testing.T) {
 // A backend whose clock is coarse is right as late as that, and no later, and what it leaves out is
 // not missed. What it says is scored as that of quark's others: a value of before is wrong.
 func TestClock(t *testing.T) {
-	delayed := func(by uint64) *Witness {
+	delayed := func(by uint64) *Delivered {
 		w := perfect()
-		w.Joined, w.Clock = nil, &Foreign{Late: 30}
+		w.Joined, w.Clock = nil, &Tolerance{Late: 30}
 		w.Table.Kinds[engine.KindIDChange].Omits = engine.OmitIDs
 		for i := range w.Single {
 			s := &w.Single[i]
@@ -151,15 +151,15 @@ func TestClock(t *testing.T) {
 		}
 		return w
 	}
-	if s := Lives(delayed(20), lives(t, records()...)); !s.Perfect() || s.Stamp.Right != 5 {
+	if s := Compute(delayed(20), processes(t, records()...)); !s.Perfect() || s.Stamp.Right != 5 {
 		t.Errorf("%s %q", s, s.Findings)
 	}
-	if s := Lives(delayed(60), lives(t, records()...)); s.Stamp.Wrong == 0 {
+	if s := Compute(delayed(60), processes(t, records()...)); s.Stamp.Wrong == 0 {
 		t.Errorf("later than the clock can be: %s", s)
 	}
 	w := delayed(20)
 	w.Single[3].Process.Comm = "mid"
-	if s := Lives(w, lives(t, records()...)); s.Fields[engine.FieldComm].Wrong != 1 {
+	if s := Compute(w, processes(t, records()...)); s.Fields[engine.FieldComm].Wrong != 1 {
 		t.Errorf("a name of before: %s", s)
 	}
 	w = delayed(20)
@@ -169,14 +169,14 @@ func TestClock(t *testing.T) {
 			break
 		}
 	}
-	if s := Lives(w, lives(t, records()...)); !s.Perfect() {
+	if s := Compute(w, processes(t, records()...)); !s.Perfect() {
 		t.Errorf("without a change of ids: %s %q", s, s.Findings)
 	}
 	// Of two execs that one time can be of the first is lost.
 	r := records()
 	r = slices.Insert(r, 4, truth.Record{Op: truth.Exec, PID: 9, Earliest: 156, Latest: 158, Own: true})
 	r[4].State.Set(engine.FieldComm, "first")
-	if s := Lives(delayed(20), lives(t, r...)); s.All().Wrong != 0 || s.Truth-s.Seen != 1 {
+	if s := Compute(delayed(20), processes(t, r...)); s.All().Wrong != 0 || s.Truth-s.Seen != 1 {
 		t.Errorf("of two execs one is told: %s %q", s, s.Findings)
 	}
 	// The first of three is lost, and the last one is like it.
@@ -188,7 +188,7 @@ func TestClock(t *testing.T) {
 	first.Process = first.Process.Clone()
 	first.Process.Comm, first.Time = "first", first.Time-8
 	w.Single = slices.Insert(w.Single, i, first)
-	if s := Lives(w, lives(t, r...)); s.Inversions != 0 || s.Truth-s.Seen != 1 {
+	if s := Compute(w, processes(t, r...)); s.Inversions != 0 || s.Truth-s.Seen != 1 {
 		t.Errorf("of three execs two are told: %s %q", s, s.Findings)
 	}
 	// The end of the process before with the pid, by a signal, need not be told.
@@ -200,7 +200,7 @@ func TestClock(t *testing.T) {
 		next.Earliest, next.Latest = next.Earliest+15, next.Latest+15
 		r = append(r, next)
 	}
-	if s := Lives(w, lives(t, r...)); s.Phantoms != 0 || s.Truth != s.Seen || s.Fields[engine.FieldExit].Wrong != 0 {
+	if s := Compute(w, processes(t, r...)); s.Phantoms != 0 || s.Truth != s.Seen || s.Fields[engine.FieldExit].Wrong != 0 {
 		t.Errorf("a pid that is used again: %s %q", s, s.Findings)
 	}
 	if f := Stamps(&engine.CapabilityTable{Stamps: engine.StampError{Late: 3}, SameIDs: true}); f == nil || f.Late != 3 || !f.Unchanged || Stamps(w.Table) != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// A life as a scenario records it: a fork, two changes, an exec and an end.
+// A process as a scenario records it: a fork, two changes, an exec and an end.
 func records() []truth.Record {
 	tell := func(pairs ...any) (s truth.State) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -36,7 +36,7 @@ func optionalIDs(r []truth.Record) []truth.Record {
 	return append(r, truth.Record{Op: truth.IDs, ID: engine.ChangedUID, PID: 9, Earliest: 172, Latest: 175, Optional: true, Unchanged: true})
 }
 
-func lives(t *testing.T, records ...truth.Record) []*truth.Life {
+func processes(t *testing.T, records ...truth.Record) []*truth.Process {
 	t.Helper()
 	l, err := truth.Assemble(records)
 	if err != nil {
@@ -48,8 +48,8 @@ func lives(t *testing.T, records ...truth.Record) []*truth.Life {
 var all = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle
 
 // perfect is what a backend delivers that misses nothing.
-func perfect() *Witness {
-	w := &Witness{Backend: "x", Table: new(engine.CapabilityTable), Hold: 1000, Opened: 1}
+func perfect() *Delivered {
+	w := &Delivered{Backend: "x", Table: new(engine.CapabilityTable), Hold: 1000, Opened: 1}
 	for k := range w.Table.Kinds {
 		w.Table.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, At: engine.Kind(k).Events()}
 	}
@@ -99,7 +99,7 @@ func perfect() *Witness {
 }
 
 func TestPerfect(t *testing.T) {
-	s := Lives(perfect(), lives(t, records()...))
+	s := Compute(perfect(), processes(t, records()...))
 	if !s.Perfect() {
 		t.Errorf("not perfect: %+v", s)
 	}
@@ -107,7 +107,7 @@ func TestPerfect(t *testing.T) {
 		t.Errorf("score is %+v", s)
 	}
 	// start, ppid, uids, comm and cwd each time; cmdline and suid twice; exit once.
-	want := Verdicts{Right: 30}
+	want := Counts{Right: 30}
 	if got := s.All(); got != want {
 		t.Errorf("fields %+v, want %+v; %v", got, want, s.Findings)
 	}
@@ -119,25 +119,25 @@ func TestPerfect(t *testing.T) {
 // Each kind of defect costs what the package says, and nothing else.
 func TestDefects(t *testing.T) {
 	with := func(change func(*Score)) *Score {
-		s := Lives(perfect(), lives(t, records()...))
+		s := Compute(perfect(), processes(t, records()...))
 		change(s)
 		return s
 	}
-	field := func(f engine.Field, v Verdicts) func(*Score) {
+	field := func(f engine.Field, v Counts) func(*Score) {
 		return func(s *Score) {
 			s.Fields[f].Right -= v.Total()
 			s.Fields[f].Add(v)
 		}
 	}
-	seen := func(w *Witness, i int) *engine.Process { return w.Single[i].Process }
+	seen := func(w *Delivered, i int) *engine.Process { return w.Single[i].Process }
 	for _, c := range []struct {
 		name    string
-		damage  func(*Witness)
+		damage  func(*Delivered)
 		records func([]truth.Record) []truth.Record
 		want    func(*Score)
 		fine    bool // explained by the table
 	}{
-		{name: "an exit is missing", damage: func(w *Witness) { w.Single = w.Single[:4] }, want: func(s *Score) {
+		{name: "an exit is missing", damage: func(w *Delivered) { w.Single = w.Single[:4] }, want: func(s *Score) {
 			s.Seen--
 			s.Stamp.Right--
 			for f, right := range map[engine.Field]int{engine.FieldStart: 1, engine.FieldPPID: 1, engine.FieldUIDs: 1, engine.FieldComm: 1,
@@ -145,37 +145,37 @@ func TestDefects(t *testing.T) {
 				s.Fields[f].Right -= right
 			}
 		}},
-		{name: "an exec twice", damage: func(w *Witness) { w.Single = slices.Insert(w.Single, 4, w.Single[3]) },
+		{name: "an exec twice", damage: func(w *Delivered) { w.Single = slices.Insert(w.Single, 4, w.Single[3]) },
 			want: func(s *Score) { s.Duplicates++ }},
-		{name: "a core that was not dumped", damage: func(w *Witness) {
+		{name: "a core that was not dumped", damage: func(w *Delivered) {
 			extra := w.Single[3]
 			extra.Events, extra.Parts = engine.EventCoreDump, nil
 			w.Single = slices.Insert(w.Single, 4, extra)
 		}, want: func(s *Score) { s.Phantoms++ }},
-		{name: "a process that was not forked", damage: func(w *Witness) {
+		{name: "a process that was not forked", damage: func(w *Delivered) {
 			extra := w.Single[0]
 			extra.Process = &engine.Process{PID: 77}
 			extra.Process.Known, extra.Process.PPID = engine.FieldPPID.Set(), 9
 			extra.Time = 150
 			w.Single = slices.Insert(w.Single, 3, extra)
 		}, want: func(s *Score) { s.Phantoms++ }},
-		{name: "a change after the end", damage: func(w *Witness) {
+		{name: "a change after the end", damage: func(w *Delivered) {
 			extra := w.Single[2]
 			extra.Time = 195
 			w.Single = append(w.Single, extra)
 		}, want: func(s *Score) { s.Phantoms++ }},
-		{name: "a process of somebody else", damage: func(w *Witness) {
+		{name: "a process of somebody else", damage: func(w *Delivered) {
 			w.Single = append(w.Single, Seen{Events: engine.EventFork, Time: 150, Process: &engine.Process{PID: 78}})
 		}, want: func(*Score) {}, fine: true},
-		{name: "more ids than changed", damage: func(w *Witness) { w.Single[1].ID |= engine.ChangedGID },
+		{name: "more ids than changed", damage: func(w *Delivered) { w.Single[1].ID |= engine.ChangedGID },
 			want: func(s *Score) { s.Phantoms++ }},
-		{name: "in the wrong order", damage: func(w *Witness) { w.Single[2], w.Single[3] = w.Single[3], w.Single[2] },
+		{name: "in the wrong order", damage: func(w *Delivered) { w.Single[2], w.Single[3] = w.Single[3], w.Single[2] },
 			want: func(s *Score) { s.Inversions++ }},
-		{name: "a wrong stamp", damage: func(w *Witness) { w.Single[3].Time = 175 }, want: func(s *Score) {
+		{name: "a wrong stamp", damage: func(w *Delivered) { w.Single[3].Time = 175 }, want: func(s *Score) {
 			s.Stamp.Right--
 			s.Stamp.Wrong++
 		}},
-		{name: "an end after the parent was told", damage: func(w *Witness) { w.Single[4].Time = 192 }, want: func(s *Score) {
+		{name: "an end after the parent was told", damage: func(w *Delivered) { w.Single[4].Time = 192 }, want: func(s *Score) {
 			s.Phantoms++
 			s.Seen--
 			s.Stamp.Right--
@@ -184,110 +184,110 @@ func TestDefects(t *testing.T) {
 				s.Fields[f].Right--
 			}
 		}},
-		{name: "an end after the parent was told, as it may be", damage: func(w *Witness) {
+		{name: "an end after the parent was told, as it may be", damage: func(w *Delivered) {
 			w.AfterEnd = 5
 			w.Single[4].Time = 192
 		}, want: func(*Score) {}, fine: true},
-		{name: "a wrong parent", damage: func(w *Witness) { seen(w, 0).PPID = 4 }, want: field(engine.FieldPPID, Verdicts{Wrong: 1})},
-		{name: "ids of before", damage: func(w *Witness) { seen(w, 1).Cred = engine.Credentials{} }, want: field(engine.FieldUIDs, Verdicts{Wrong: 1})},
-		{name: "the comm of later", damage: func(w *Witness) { seen(w, 0).Comm = "mid" }, want: field(engine.FieldComm, Verdicts{Wrong: 1})},
-		{name: "unknown without a reason", damage: func(w *Witness) { seen(w, 3).Known &^= engine.FieldComm.Set() },
-			want: field(engine.FieldComm, Verdicts{Unexplained: 1})},
-		{name: "unknown as the event does not bring it", damage: func(w *Witness) { seen(w, 4).Known &^= engine.FieldCmdline.Set() },
-			want: field(engine.FieldCmdline, Verdicts{Unknown: 1}), fine: true},
-		{name: "unknown as it comes from /proc", damage: func(w *Witness) {
+		{name: "a wrong parent", damage: func(w *Delivered) { seen(w, 0).PPID = 4 }, want: field(engine.FieldPPID, Counts{Wrong: 1})},
+		{name: "ids of before", damage: func(w *Delivered) { seen(w, 1).Cred = engine.Credentials{} }, want: field(engine.FieldUIDs, Counts{Wrong: 1})},
+		{name: "the comm of later", damage: func(w *Delivered) { seen(w, 0).Comm = "mid" }, want: field(engine.FieldComm, Counts{Wrong: 1})},
+		{name: "unknown without a reason", damage: func(w *Delivered) { seen(w, 3).Known &^= engine.FieldComm.Set() },
+			want: field(engine.FieldComm, Counts{Unexplained: 1})},
+		{name: "unknown as the event does not bring it", damage: func(w *Delivered) { seen(w, 4).Known &^= engine.FieldCmdline.Set() },
+			want: field(engine.FieldCmdline, Counts{Unknown: 1}), fine: true},
+		{name: "unknown as it comes from /proc", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldComm].Origin = engine.OriginProc
 			seen(w, 3).Known &^= engine.FieldComm.Set()
-		}, want: field(engine.FieldComm, Verdicts{Unknown: 1}), fine: true},
-		{name: "unknown as the table says it can be", damage: func(w *Witness) {
+		}, want: field(engine.FieldComm, Counts{Unknown: 1}), fine: true},
+		{name: "unknown as the table says it can be", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldExit].Partial = engine.EventExit
 			seen(w, 4).Known &^= engine.FieldExit.Set()
-		}, want: field(engine.FieldExit, Verdicts{Unknown: 1}), fine: true},
-		{name: "of before, carried", damage: func(w *Witness) { seen(w, 4).Cwd, seen(w, 4).Carried = "/a/b", engine.FieldCwd.Set() },
-			want: field(engine.FieldCwd, Verdicts{Carried: 1}), fine: true},
-		{name: "of before, not carried", damage: func(w *Witness) { seen(w, 4).Cwd = "/a/b" },
-			want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
-		{name: "of before, another field is carried", damage: func(w *Witness) { seen(w, 4).Cwd, seen(w, 4).Carried = "/a/b", engine.FieldPPID.Set() },
+		}, want: field(engine.FieldExit, Counts{Unknown: 1}), fine: true},
+		{name: "of before, carried", damage: func(w *Delivered) { seen(w, 4).Cwd, seen(w, 4).Carried = "/a/b", engine.FieldCwd.Set() },
+			want: field(engine.FieldCwd, Counts{Carried: 1}), fine: true},
+		{name: "of before, not carried", damage: func(w *Delivered) { seen(w, 4).Cwd = "/a/b" },
+			want: field(engine.FieldCwd, Counts{Wrong: 1})},
+		{name: "of before, another field is carried", damage: func(w *Delivered) { seen(w, 4).Cwd, seen(w, 4).Carried = "/a/b", engine.FieldPPID.Set() },
 			want: func(s *Score) {
-				field(engine.FieldCwd, Verdicts{Wrong: 1})(s)
+				field(engine.FieldCwd, Counts{Wrong: 1})(s)
 				s.Fields[engine.FieldPPID].Missed = 1
 			}},
-		{name: "of no time, carried", damage: func(w *Witness) { seen(w, 4).Cwd, seen(w, 4).Carried = "/e", engine.FieldCwd.Set() },
-			want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
-		{name: "right and carried", damage: func(w *Witness) { seen(w, 4).Carried = engine.FieldCwd.Set() },
+		{name: "of no time, carried", damage: func(w *Delivered) { seen(w, 4).Cwd, seen(w, 4).Carried = "/e", engine.FieldCwd.Set() },
+			want: field(engine.FieldCwd, Counts{Wrong: 1})},
+		{name: "right and carried", damage: func(w *Delivered) { seen(w, 4).Carried = engine.FieldCwd.Set() },
 			want: func(*Score) {}, fine: true},
-		{name: "of before, cut and carried", damage: func(w *Witness) {
+		{name: "of before, cut and carried", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
 			seen(w, 4).Cwd, seen(w, 4).Truncated, seen(w, 4).Carried = "b", engine.FieldCwd.Set(), engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Verdicts{Carried: 1}), fine: true},
-		{name: "of before, carried where the event may leave it out", damage: func(w *Witness) {
+		}, want: field(engine.FieldCwd, Counts{Carried: 1}), fine: true},
+		{name: "of before, carried where the event may leave it out", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Partial = engine.EventExec
 			seen(w, 3).Cwd, seen(w, 3).Carried = "/a/b", engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Verdicts{Carried: 1, Missed: 1}), fine: true},
-		{name: "right and carried where the event may leave it out", damage: func(w *Witness) {
+		}, want: field(engine.FieldCwd, Counts{Carried: 1, Missed: 1}), fine: true},
+		{name: "right and carried where the event may leave it out", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Partial = engine.EventExec
 			seen(w, 3).Carried = engine.FieldCwd.Set()
 		}, want: func(s *Score) { s.Fields[engine.FieldCwd].Missed = 1 }, fine: true},
-		{name: "carried where the event always brings it", damage: func(w *Witness) {
+		{name: "carried where the event always brings it", damage: func(w *Delivered) {
 			seen(w, 3).Carried = engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Verdicts{Unexplained: 1, Missed: 1})},
-		{name: "an end whose ids are carried where it always brings them", damage: func(w *Witness) {
+		}, want: field(engine.FieldCwd, Counts{Unexplained: 1, Missed: 1})},
+		{name: "an end whose ids are carried where it always brings them", damage: func(w *Delivered) {
 			seen(w, 4).Carried = engine.FieldUIDs.Set()
-		}, want: field(engine.FieldUIDs, Verdicts{Unexplained: 1, Missed: 1})},
-		{name: "a change of ids whose comm is carried", damage: func(w *Witness) {
+		}, want: field(engine.FieldUIDs, Counts{Unexplained: 1, Missed: 1})},
+		{name: "a change of ids whose comm is carried", damage: func(w *Delivered) {
 			seen(w, 1).Carried = engine.FieldComm.Set()
 		}, want: func(s *Score) { s.Fields[engine.FieldComm].Missed = 1 }, fine: true},
-		{name: "of later, from the kernel", damage: func(w *Witness) { seen(w, 0).Cwd = "/c/d" },
-			want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
-		{name: "of later, from /proc", damage: func(w *Witness) {
+		{name: "of later, from the kernel", damage: func(w *Delivered) { seen(w, 0).Cwd = "/c/d" },
+			want: field(engine.FieldCwd, Counts{Wrong: 1})},
+		{name: "of later, from /proc", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
 			seen(w, 0).Cwd, seen(w, 0).Carried = "/c/d", engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Verdicts{Carried: 1}), fine: true},
-		{name: "of later, from /proc, not carried", damage: func(w *Witness) {
+		}, want: field(engine.FieldCwd, Counts{Carried: 1}), fine: true},
+		{name: "of later, from /proc, not carried", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
 			seen(w, 0).Cwd = "/c/d"
-		}, want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
-		{name: "of later, from the kernel, carried", damage: func(w *Witness) {
+		}, want: field(engine.FieldCwd, Counts{Wrong: 1})},
+		{name: "of later, from the kernel, carried", damage: func(w *Delivered) {
 			seen(w, 0).Cwd, seen(w, 0).Carried = "/c/d", engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
-		{name: "cut and flagged", damage: func(w *Witness) {
+		}, want: field(engine.FieldCwd, Counts{Wrong: 1})},
+		{name: "cut and flagged", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCmdline].Whole.Bytes = 5
 			seen(w, 3).Cmdline = []byte("new\x00a")
 			seen(w, 3).Truncated = engine.FieldCmdline.Set()
-		}, want: field(engine.FieldCmdline, Verdicts{Truncated: 1}), fine: true},
-		{name: "a path cut and flagged", damage: func(w *Witness) {
+		}, want: field(engine.FieldCmdline, Counts{Truncated: 1}), fine: true},
+		{name: "a path cut and flagged", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
 			seen(w, 3).Cwd, seen(w, 3).Truncated = "d", engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Verdicts{Truncated: 1}), fine: true},
-		{name: "cut to less than the table says", damage: func(w *Witness) {
+		}, want: field(engine.FieldCwd, Counts{Truncated: 1}), fine: true},
+		{name: "cut to less than the table says", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCmdline].Whole.Bytes = 6
 			seen(w, 3).Cmdline = []byte("new\x00a")
 			seen(w, 3).Truncated = engine.FieldCmdline.Set()
-		}, want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
-		{name: "a path cut to less than the table says", damage: func(w *Witness) {
+		}, want: field(engine.FieldCmdline, Counts{Wrong: 1})},
+		{name: "a path cut to less than the table says", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 2}
 			seen(w, 3).Cwd, seen(w, 3).Truncated = "d", engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
-		{name: "cut where the table says that nothing is", damage: func(w *Witness) {
+		}, want: field(engine.FieldCwd, Counts{Wrong: 1})},
+		{name: "cut where the table says that nothing is", damage: func(w *Delivered) {
 			seen(w, 3).Cmdline = []byte("new\x00a")
 			seen(w, 3).Truncated = engine.FieldCmdline.Set()
-		}, want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
-		{name: "cut and not flagged", damage: func(w *Witness) { seen(w, 3).Cmdline = []byte("new\x00a") },
-			want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
-		{name: "flagged and not a part", damage: func(w *Witness) {
+		}, want: field(engine.FieldCmdline, Counts{Wrong: 1})},
+		{name: "cut and not flagged", damage: func(w *Delivered) { seen(w, 3).Cmdline = []byte("new\x00a") },
+			want: field(engine.FieldCmdline, Counts{Wrong: 1})},
+		{name: "flagged and not a part", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
 			seen(w, 3).Cwd = "e"
 			seen(w, 3).Truncated = engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
-		{name: "a wrong start", damage: func(w *Witness) { seen(w, 2).Start = 111 }, want: field(engine.FieldStart, Verdicts{Wrong: 1})},
-		{name: "a wrong status", damage: func(w *Witness) { seen(w, 4).Task.Exit.WaitStatus = 0 }, want: field(engine.FieldExit, Verdicts{Wrong: 1})},
-		{name: "a wrong time of the end", damage: func(w *Witness) { seen(w, 4).Task.Exit.Time = 179 }, want: field(engine.FieldExit, Verdicts{Wrong: 1})},
-		{name: "not marked as ended", damage: func(w *Witness) { seen(w, 4).Exited = false }, want: field(engine.FieldExit, Verdicts{Wrong: 1})},
-		{name: "not joined", damage: func(w *Witness) { w.Joined = perfect().Single }, want: func(s *Score) {
+		}, want: field(engine.FieldCwd, Counts{Wrong: 1})},
+		{name: "a wrong start", damage: func(w *Delivered) { seen(w, 2).Start = 111 }, want: field(engine.FieldStart, Counts{Wrong: 1})},
+		{name: "a wrong status", damage: func(w *Delivered) { seen(w, 4).Task.Exit.WaitStatus = 0 }, want: field(engine.FieldExit, Counts{Wrong: 1})},
+		{name: "a wrong time of the end", damage: func(w *Delivered) { seen(w, 4).Task.Exit.Time = 179 }, want: field(engine.FieldExit, Counts{Wrong: 1})},
+		{name: "not marked as ended", damage: func(w *Delivered) { seen(w, 4).Exited = false }, want: field(engine.FieldExit, Counts{Wrong: 1})},
+		{name: "not joined", damage: func(w *Delivered) { w.Joined = perfect().Single }, want: func(s *Score) {
 			s.Joined--
 			s.Unjoined++
 		}},
-		{name: "joined too much", damage: func(w *Witness) {
+		{name: "joined too much", damage: func(w *Delivered) {
 			w.Joined[0].Events, w.Joined[0].Process = all, w.Joined[1].Process
 			w.Joined[0].Parts = append(w.Joined[0].Parts, w.Joined[1].Parts...)
 			w.Joined = w.Joined[:1]
@@ -295,11 +295,11 @@ func TestDefects(t *testing.T) {
 			s.Joined--
 			s.Unjoined++
 		}},
-		{name: "too slow to be joined", damage: func(w *Witness) { w.Hold = 100 }, want: func(s *Score) {
+		{name: "too slow to be joined", damage: func(w *Delivered) { w.Hold = 100 }, want: func(s *Score) {
 			s.Joined--
 			s.Slow++
 		}, fine: true},
-		{name: "not reported by the table", damage: func(w *Witness) {
+		{name: "not reported by the table", damage: func(w *Delivered) {
 			w.Table.Kinds[engine.KindComm].Origin = engine.OriginNone
 			w.Single = slices.Delete(w.Single, 2, 3)
 			w.Joined[0].Parts, w.Joined[0].Events = w.Joined[0].Parts[:2], w.Joined[0].Events&^engine.EventSetProcTitle
@@ -311,22 +311,22 @@ func TestDefects(t *testing.T) {
 				s.Fields[f].Right--
 			}
 		}, fine: true},
-		{name: "optional and not seen", damage: func(*Witness) {}, records: func(r []truth.Record) []truth.Record {
+		{name: "optional and not seen", damage: func(*Delivered) {}, records: func(r []truth.Record) []truth.Record {
 			return append(r, truth.Record{Op: truth.Core, PID: 9, Earliest: 172, Latest: 175, Optional: true})
 		}, want: func(*Score) {}, fine: true},
-		{name: "optional, at the same time as one that is seen", damage: func(*Witness) {}, records: func(r []truth.Record) []truth.Record {
+		{name: "optional, at the same time as one that is seen", damage: func(*Delivered) {}, records: func(r []truth.Record) []truth.Record {
 			return append(r, truth.Record{Op: truth.Exec, PID: 9, Earliest: 160, Latest: 169, Optional: true})
 		}, want: func(*Score) {}, fine: true},
-		{name: "optional changes separate what would be joined", damage: func(w *Witness) {
+		{name: "optional changes separate what would be joined", damage: func(w *Delivered) {
 			w.Joined = append(w.Joined[:1], w.Single[3:]...)
 		}, records: optionalIDs, want: func(*Score) {}, fine: true},
-		{name: "not joined, where no optional change is between", damage: func(w *Witness) {
+		{name: "not joined, where no optional change is between", damage: func(w *Delivered) {
 			w.Joined = slices.Insert(w.Joined[1:], 0, w.Single[:3]...)
 		}, records: optionalIDs, want: func(s *Score) {
 			s.Joined--
 			s.Unjoined++
 		}},
-		{name: "of later, from /proc, where an end left the change open", damage: func(w *Witness) {
+		{name: "of later, from /proc, where an end left the change open", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
 			seen(w, 0).Cwd, seen(w, 0).Carried = "/x", engine.FieldCwd.Set()
 		}, records: func(r []truth.Record) []truth.Record {
@@ -334,19 +334,19 @@ func TestDefects(t *testing.T) {
 		}, want: func(s *Score) {
 			s.Fields[engine.FieldCwd].Right -= 2 // of the fork and of the end
 		}, fine: true},
-		{name: "of before, from /proc, where the last exec does not tell", damage: func(w *Witness) {
+		{name: "of before, from /proc, where the last exec does not tell", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCmdline].Origin = engine.OriginProc
 			seen(w, 4).Carried = engine.FieldCmdline.Set()
 			w.Joined[1].Process = seen(w, 4).Clone()
 		}, records: func(r []truth.Record) []truth.Record {
-			r[4].State.Untell(engine.FieldCmdline.Set())
+			r[4].State.Forget(engine.FieldCmdline.Set())
 			now := truth.Record{Op: truth.Now, PID: 9, Latest: 175, Open: engine.FieldCmdline.Set()}
 			now.State.Set(engine.FieldCmdline, "other")
 			return append(r, now)
 		}, want: func(s *Score) {
 			s.Fields[engine.FieldCmdline].Right -= 2 // of the exec and of the end
 		}, fine: true},
-		{name: "unknown after an exec, before a change that need not be told", damage: func(w *Witness) {
+		{name: "unknown after an exec, before a change that need not be told", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldUIDs] = engine.Capability{Origin: engine.OriginProc, At: engine.EventIDChange}
 			w.Joined = append(w.Joined[:1], w.Single[3:]...)
 			w.Joined[1].Process = seen(w, 3).Clone()
@@ -354,7 +354,7 @@ func TestDefects(t *testing.T) {
 		}, records: func(r []truth.Record) []truth.Record {
 			return append(optionalIDs(r), truth.Record{Op: truth.Read, PID: 9, Latest: 176})
 		}, want: func(*Score) {}, fine: true},
-		{name: "an image unknown that comes from /proc, right before the next", damage: func(w *Witness) {
+		{name: "an image unknown that comes from /proc, right before the next", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldComm].Origin = engine.OriginProc
 			w.Table.Fields[engine.FieldComm].At = engine.EventExec
 			w.Single = slices.Insert(w.Single, 3, w.Single[3])
@@ -379,7 +379,7 @@ func TestDefects(t *testing.T) {
 			if c.records != nil {
 				r = c.records(r)
 			}
-			got, want := Lives(w, lives(t, r...)), with(c.want)
+			got, want := Compute(w, processes(t, r...)), with(c.want)
 			got.Delays, want.Delays = nil, nil
 			findings := got.Findings
 			got.Findings = nil
@@ -408,7 +408,7 @@ func TestCarriedFromTheParent(t *testing.T) {
 		s.Set(engine.FieldSID, session)
 		return s
 	}
-	family := lives(t,
+	family := processes(t,
 		truth.Record{Op: truth.Fork, PID: 8, Earliest: 10, Latest: 20, State: told("/old", "1")},
 		truth.Record{Op: truth.IDs, ID: engine.ChangedSID, PID: 8, Own: true, Earliest: 30, Latest: 40, State: told("/new", "8")},
 		truth.Record{Op: truth.Fork, PID: 9, Creator: 8, Earliest: 50, Latest: 60},
@@ -421,23 +421,23 @@ func TestCarriedFromTheParent(t *testing.T) {
 		name, filename string
 		session        uint32
 		carried        engine.Fields
-		filenames      Verdicts
-		sessions       Verdicts
+		filenames      Counts
+		sessions       Counts
 	}{
-		{"as at birth", "/new", 8, 0, Verdicts{Right: 1}, Verdicts{Right: 1}},
-		{"what the parent had, carried", "/old", 8, engine.FieldFilename.Set(), Verdicts{Carried: 1}, Verdicts{Right: 1}},
-		{"what the parent had, not carried", "/old", 8, 0, Verdicts{Wrong: 1}, Verdicts{Right: 1}},
-		{"what the parent was before all that is recorded, carried", "/first", 8, engine.FieldFilename.Set(), Verdicts{Carried: 1}, Verdicts{Right: 1}},
-		{"what the parent had later, carried", "/late", 8, engine.FieldFilename.Set(), Verdicts{Wrong: 1}, Verdicts{Right: 1}},
-		{"what is not inherited, carried", "/new", 1, engine.FieldSID.Set(), Verdicts{Right: 1}, Verdicts{Wrong: 1}},
+		{"as at birth", "/new", 8, 0, Counts{Right: 1}, Counts{Right: 1}},
+		{"what the parent had, carried", "/old", 8, engine.FieldFilename.Set(), Counts{Carried: 1}, Counts{Right: 1}},
+		{"what the parent had, not carried", "/old", 8, 0, Counts{Wrong: 1}, Counts{Right: 1}},
+		{"what the parent was before all that is recorded, carried", "/first", 8, engine.FieldFilename.Set(), Counts{Carried: 1}, Counts{Right: 1}},
+		{"what the parent had later, carried", "/late", 8, engine.FieldFilename.Set(), Counts{Wrong: 1}, Counts{Right: 1}},
+		{"what is not inherited, carried", "/new", 1, engine.FieldSID.Set(), Counts{Right: 1}, Counts{Wrong: 1}},
 	} {
-		w := &Witness{Backend: "x", Table: new(engine.CapabilityTable)}
+		w := &Delivered{Backend: "x", Table: new(engine.CapabilityTable)}
 		w.Table.Fields[engine.FieldFilename] = engine.Capability{Origin: engine.OriginKernel, At: engine.EventExec}
 		w.Table.Fields[engine.FieldSID] = engine.Capability{Origin: engine.OriginKernel, At: engine.EventIDChange}
 		p := &engine.Process{PID: 9, Filename: c.filename}
 		p.Known, p.SID, p.Carried = engine.FieldFilename.Set()|engine.FieldSID.Set(), c.session, c.carried
 		w.Single = []Seen{{Events: engine.EventFork, Time: 55, At: 55, Process: p}}
-		s := Lives(w, family)
+		s := Compute(w, family)
 		if s.Fields[engine.FieldFilename] != c.filenames || s.Fields[engine.FieldSID] != c.sessions {
 			t.Errorf("%s: filename %+v, session %+v\n%s", c.name, s.Fields[engine.FieldFilename], s.Fields[engine.FieldSID],
 				strings.Join(s.Findings, "\n"))
@@ -457,17 +457,17 @@ func TestCarriedFromWhatIsNotTold(t *testing.T) {
 		}
 		end := truth.Record{Op: truth.Exit, PID: 9, Earliest: 90, Latest: 95, Status: 11}
 		end.State.Set(engine.FieldCmdline, "broken\x00")
-		family := lives(t,
+		family := processes(t,
 			truth.Record{Op: truth.Fork, PID: 8, Earliest: 10, Latest: 20},
 			exec,
 			truth.Record{Op: truth.Fork, PID: 9, Creator: 8, Earliest: 50, Latest: 60},
 			end,
 			truth.Record{Op: truth.Exit, PID: 8, Earliest: 96, Latest: 99})
-		w := &Witness{Backend: "x", Table: perfect().Table}
+		w := &Delivered{Backend: "x", Table: perfect().Table}
 		p := &engine.Process{PID: 9, Cmdline: []byte{0}, Exited: true}
 		p.Known, p.Carried = engine.FieldCmdline.Set(), engine.FieldCmdline.Set()
 		w.Single = []Seen{{Events: engine.EventExit, Time: 92, At: 92, Process: p}}
-		if got := Lives(w, family).Fields[engine.FieldCmdline].Wrong != 0; got != told {
+		if got := Compute(w, family).Fields[engine.FieldCmdline].Wrong != 0; got != told {
 			t.Errorf("%s: wrong is %v", name, got)
 		}
 	}
@@ -475,7 +475,7 @@ func TestCarriedFromWhatIsNotTold(t *testing.T) {
 
 // The end of a process is stamped when its pid is about to be used again.
 func TestLateEndBeforeNextLife(t *testing.T) {
-	two := lives(t,
+	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, Status: 0x300},
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
@@ -494,17 +494,17 @@ func TestLateEndBeforeNextLife(t *testing.T) {
 		event(105, engine.EventFork, 0), event(200, engine.EventExit, 0x300),
 		event(210, engine.EventFork, 0), event(245, engine.EventExit, 0x400),
 	}
-	if s := Lives(w, two); !s.Perfect() || s.Seen != 4 {
+	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
 		t.Errorf("not perfect: %+v", s)
 	}
 	// The end of the second one is as late, and not the first one's.
 	w.Single[3].Time, w.Single[3].Process.Task.Exit.Time, w.AfterEnd = 255, 255, 100
-	if s := Lives(w, two); !s.Perfect() || s.Seen != 4 {
+	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
 		t.Errorf("not perfect: %+v", s)
 	}
 	// After the next process has come it is the end of that one.
 	w.Single[1].Time, w.Single[1], w.Single[2] = 215, w.Single[2], w.Single[1]
-	if s := Lives(w, two); s.Perfect() {
+	if s := Compute(w, two); s.Perfect() {
 		t.Errorf("perfect: %+v", s)
 	}
 }
@@ -520,7 +520,7 @@ func TestEndOfUnknownBeforeLife(t *testing.T) {
 		p.Task.Exit = engine.Exit{WaitStatus: 0x300, Time: 115}
 		parts := []engine.Part{{Kind: engine.KindExit, Time: 115}}
 		w.Single = slices.Insert(w.Single, 1, Seen{Events: engine.EventExit, Time: 115, At: 1122, Process: p, Parts: parts})
-		if s := Lives(w, lives(t, records()...)); s.Perfect() != perfectly {
+		if s := Compute(w, processes(t, records()...)); s.Perfect() != perfectly {
 			t.Errorf("born of %d: perfect %v, %+v", parent, s.Perfect(), s)
 		}
 	}
@@ -529,7 +529,7 @@ func TestEndOfUnknownBeforeLife(t *testing.T) {
 // A second end can be that of the pid's next process, whose birth was lost: not without a gap
 // between them, and not if they started at one time.
 func TestTwoEndsOfOnePID(t *testing.T) {
-	life := lives(t,
+	process := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 250, Status: 0x300})
 	for _, c := range []struct {
@@ -564,7 +564,7 @@ func TestTwoEndsOfOnePID(t *testing.T) {
 				w.Single[1].Process.Exit.WaitStatus, w.Single[2].Process.Exit.WaitStatus = 0x400, 0x300
 				w.Single[1].Process.Start, w.Single[2].Process.Start = c.second, c.start
 			}
-			if s := Lives(w, life); (s.Duplicates == 0 && s.Seen == 2) != c.perfectly {
+			if s := Compute(w, process); (s.Duplicates == 0 && s.Seen == 2) != c.perfectly {
 				t.Errorf("%s, swapped %v: %+v", c.name, swapped, s)
 			}
 		}
@@ -579,7 +579,7 @@ func TestUnknownIsGone(t *testing.T) {
 		p := &engine.Process{PID: 9, Exited: true, Inferred: true}
 		p.Known, p.Start, p.StartUnit = engine.FieldStart.Set(), start, 1
 		w.Single = append(w.Single, Seen{Events: engine.EventGone, Time: 500, At: 1500, Process: p})
-		if s := Lives(w, lives(t, records()...)); s.Perfect() != perfectly {
+		if s := Compute(w, processes(t, records()...)); s.Perfect() != perfectly {
 			t.Errorf("started at %d: perfect %v, %+v", start, s.Perfect(), s)
 		}
 	}
@@ -588,7 +588,7 @@ func TestUnknownIsGone(t *testing.T) {
 // Of two processes with one pid, and one start time to /proc, the one is gone whose end was not
 // delivered, also if that is said in the time of the other.
 func TestFirstIsGone(t *testing.T) {
-	two := lives(t,
+	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190},
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
@@ -602,18 +602,18 @@ func TestFirstIsGone(t *testing.T) {
 	w.Joined = nil
 	gap := Seen{Events: engine.EventGap, Time: 170, At: 170, Process: new(engine.Process), Gap: engine.Gap{From: 170, To: 192, Count: 1}}
 	w.Single = []Seen{event(105, engine.EventFork), gap, event(200, engine.EventFork), event(300, engine.EventGone), event(345, engine.EventExit)}
-	if s := Lives(w, two); s.Phantoms != 0 || s.Lost != 1 || s.Seen != 3 {
+	if s := Compute(w, two); s.Phantoms != 0 || s.Lost != 1 || s.Seen != 3 {
 		t.Errorf("%+v", s)
 	}
 	w.Single = append(w.Single[:1], event(185, engine.EventExit), event(200, engine.EventFork), event(300, engine.EventGone), event(345, engine.EventExit))
-	if s := Lives(w, two); s.Phantoms != 1 {
-		t.Errorf("a process that lives is gone, and nothing is said: %+v", s)
+	if s := Compute(w, two); s.Phantoms != 1 {
+		t.Errorf("GONE of a live process has no finding: %+v", s)
 	}
 }
 
 // Where the end of the first was delivered, and of the second no birth, an end is the second's.
 func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
-	two := lives(t,
+	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190},
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
@@ -625,7 +625,7 @@ func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
 	w.Table.Fields[engine.FieldStart].Partial, w.Table.Fields[engine.FieldExit].Partial, w.Joined, w.AfterEnd = all, all, nil, 100
 	gap := Seen{Events: engine.EventGap, Time: 194, At: 194, Process: new(engine.Process), Gap: engine.Gap{From: 194, To: 231, Count: 1}}
 	w.Single = []Seen{event(105, engine.EventFork), event(185, engine.EventExit), gap, event(245, engine.EventExit)}
-	if s := Lives(w, two); s.Duplicates != 0 || s.Seen != 3 || s.Lost != 1 {
+	if s := Compute(w, two); s.Duplicates != 0 || s.Seen != 3 || s.Lost != 1 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -633,7 +633,7 @@ func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
 // A gap can have hidden the end of the first and the birth of the second: then the status tells
 // whose end it is.
 func TestEndAfterGap(t *testing.T) {
-	two := lives(t,
+	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, Status: 0xf},
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
@@ -658,7 +658,7 @@ func TestEndAfterGap(t *testing.T) {
 			{Events: engine.EventGap, Time: c.gap.From, At: c.gap.From, Process: new(engine.Process), Gap: c.gap},
 			{Events: engine.EventExit, Time: 245, At: 245, Process: exit},
 		}
-		if s := Lives(w, two); s.Fields[engine.FieldExit].Right != c.right {
+		if s := Compute(w, two); s.Fields[engine.FieldExit].Right != c.right {
 			t.Errorf("%s: %+v", c.why, s)
 		}
 	}
@@ -666,7 +666,7 @@ func TestEndAfterGap(t *testing.T) {
 
 // So may the end of one of its threads, and no later.
 func TestLateEndOfThreadBeforeNextLife(t *testing.T) {
-	two := lives(t,
+	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 120, Latest: 130},
 		truth.Record{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 150, Latest: 160},
@@ -674,11 +674,11 @@ func TestLateEndOfThreadBeforeNextLife(t *testing.T) {
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 240, Latest: 250})
 	for at, want := range map[uint64]int{192: 0, 220: 0, 231: 1, 281: 1} {
-		w := &Witness{Table: perfect().Table, Opened: 1, Threads: true, AfterEnd: 90}
+		w := &Delivered{Table: perfect().Table, Opened: 1, Threads: true, AfterEnd: 90}
 		for e, time := range map[engine.Events]uint64{engine.EventFork: 125, engine.EventExit: at} {
 			w.Single = append(w.Single, Seen{Events: e, Time: time, At: time, Thread: true, TID: 10, Process: &engine.Process{PID: 9}})
 		}
-		if s := Lives(w, two); s.Phantoms != want {
+		if s := Compute(w, two); s.Phantoms != want {
 			t.Errorf("at %d: %v %s", at, s, s.Findings)
 		}
 	}
@@ -692,10 +692,10 @@ func equal(a, b *Score) bool {
 }
 
 // slowInversions counts by the definition.
-func slowInversions(w *Witness, order []*truth.Event) (n int) {
+func slowInversions(w *Delivered, order []*truth.Event) (n int) {
 	for i, e := range order {
 		if slices.ContainsFunc(order[:i], func(o *truth.Event) bool {
-			if e.Life == o.Life {
+			if e.Process == o.Process {
 				return e.Before(o)
 			}
 			return w.latest(e) < o.Earliest
@@ -712,7 +712,7 @@ func TestInversionsAsDefined(t *testing.T) {
 	for range 2000 {
 		var order []*truth.Event
 		for range 1 + rng.IntN(4) {
-			l := new(truth.Life)
+			l := new(truth.Process)
 			at := rng.Uint64N(50)
 			for i := range 1 + rng.IntN(5) {
 				kind := engine.KindComm
@@ -724,7 +724,7 @@ func TestInversionsAsDefined(t *testing.T) {
 				if rng.IntN(3) == 0 {
 					from, to = from+300, to+300
 				}
-				l.Events = append(l.Events, &truth.Event{Life: l, Kind: kind, Earliest: from, Latest: to})
+				l.Events = append(l.Events, &truth.Event{Process: l, Kind: kind, Earliest: from, Latest: to})
 				at = to
 			}
 			order = append(order, l.Events...)
@@ -733,7 +733,7 @@ func TestInversionsAsDefined(t *testing.T) {
 			i, k := rng.IntN(len(order)), rng.IntN(len(order))
 			order[i], order[k] = order[k], order[i]
 		}
-		w := &Witness{AfterEnd: rng.Uint64N(2) * 40}
+		w := &Delivered{AfterEnd: rng.Uint64N(2) * 40}
 		got, want := len(w.inversions(order)), slowInversions(w, order)
 		if got != want {
 			t.Fatalf("%d inversions, want %d", got, want)
@@ -767,7 +767,7 @@ func TestDroppedAndDoubled(t *testing.T) {
 			}
 		}
 		w.Single = list
-		s := Lives(w, lives(t, records()...))
+		s := Compute(w, processes(t, records()...))
 		if s.Truth != 5 || s.Seen != 5-dropped || s.Duplicates != doubled || s.Phantoms != 0 {
 			t.Fatalf("%d dropped, %d doubled: %+v", dropped, doubled, s)
 		}
@@ -810,8 +810,8 @@ func TestThreads(t *testing.T) {
 		{name: "not in the table", seen: func() []Seen { s := all(); s[0].Table = "nothing"; return s }(), table: 1},
 		{name: "nobody asked", seen: all(), phantoms: 3, unasked: true},
 	} {
-		w := &Witness{Table: perfect().Table, Opened: 1, Threads: !c.unasked, Single: c.seen}
-		s := Lives(w, lives(t, told...))
+		w := &Delivered{Table: perfect().Table, Opened: 1, Threads: !c.unasked, Single: c.seen}
+		s := Compute(w, processes(t, told...))
 		missing := s.Truth - s.Seen - 2 // FORK and EXIT of the process were not seen
 		if missing != c.missing || s.Phantoms != c.phantoms || s.Duplicates != c.doubled || s.Stamp.Wrong != c.wrong || s.Table != c.table {
 			t.Errorf("%s: %v", c.name, s)
@@ -822,29 +822,29 @@ func TestThreads(t *testing.T) {
 
 // What holds of every delivered event is scored.
 func TestDelivery(t *testing.T) {
-	for name, damage := range map[string]func(*Witness){
-		"the wall time is off":            func(w *Witness) { w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(6, 0) },
-		"the table has another":           func(w *Witness) { w.Single[1].Table = "another" },
-		"marked as ended too early":       func(w *Witness) { w.Single[1].Process.Exited = true },
-		"joined though one by one":        func(w *Witness) { w.Single[3].Events |= engine.EventExit },
-		"a joined life that is missing":   func(w *Witness) { w.Joined = w.Joined[:1] },
-		"a joined part that is missing":   func(w *Witness) { w.Hold, w.Joined[0].Parts = 1, w.Joined[0].Parts[:2] },
-		"a joined event with an old comm": func(w *Witness) { w.Joined[1].Process.Comm = "mid" },
-		"a thread that is not asked":      func(w *Witness) { w.Joined[1].Thread = true },
-		"a change of other ids with ids of before": func(w *Witness) {
+	for name, damage := range map[string]func(*Delivered){
+		"the wall time is off":             func(w *Delivered) { w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(6, 0) },
+		"the table has another":            func(w *Delivered) { w.Single[1].Table = "another" },
+		"marked as ended too early":        func(w *Delivered) { w.Single[1].Process.Exited = true },
+		"joined though one by one":         func(w *Delivered) { w.Single[3].Events |= engine.EventExit },
+		"a joined process that is missing": func(w *Delivered) { w.Joined = w.Joined[:1] },
+		"a joined part that is missing":    func(w *Delivered) { w.Hold, w.Joined[0].Parts = 1, w.Joined[0].Parts[:2] },
+		"a joined event with an old comm":  func(w *Delivered) { w.Joined[1].Process.Comm = "mid" },
+		"a thread that is not asked":       func(w *Delivered) { w.Joined[1].Thread = true },
+		"a change of other ids with ids of before": func(w *Delivered) {
 			p := &w.Single[1].Parts[0]
 			p.IDChange, p.Known = engine.ChangedGID, engine.FieldUIDs.Set()
 		},
 	} {
 		w := perfect()
 		damage(w)
-		if s := Lives(w, lives(t, records()...)); s.Perfect() {
+		if s := Compute(w, processes(t, records()...)); s.Perfect() {
 			t.Errorf("%s: %v", name, s)
 		}
 	}
 	w := perfect()
 	w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(5, 100e6)
-	if s := Lives(w, lives(t, records()...)); !s.Perfect() {
+	if s := Compute(w, processes(t, records()...)); !s.Perfect() {
 		t.Errorf("the wall time is as good as right: %v %s", s, s.Findings)
 	}
 }
@@ -858,7 +858,7 @@ func TestAdoptedAtItsEnd(t *testing.T) {
 			truth.Record{Op: truth.Fork, PID: 3, Earliest: 50, Latest: 60, Parent: 2},
 			truth.Record{Op: truth.Exit, PID: 3, Earliest: end, Latest: 195})
 		all[0].Creator = 3
-		s := Lives(w, slices.DeleteFunc(lives(t, all...), func(l *truth.Life) bool { return l.PID != 9 }))
+		s := Compute(w, slices.DeleteFunc(processes(t, all...), func(l *truth.Process) bool { return l.PID != 9 }))
 		if got := s.Fields[engine.FieldPPID].Wrong == 0; got != right {
 			t.Errorf("parent's end from %d on: right is %v: %v", end, got, s.Findings)
 		}
@@ -874,7 +874,7 @@ func TestRepeatedAfterTheEnd(t *testing.T) {
 		again := all[1]
 		again.Earliest, again.Latest = 135, 140
 		again.State.Set(engine.FieldUIDs, "7 8")
-		if s := Lives(w, lives(t, append(all, again)...)); s.Fields[engine.FieldUIDs].Wrong != want {
+		if s := Compute(w, processes(t, append(all, again)...)); s.Fields[engine.FieldUIDs].Wrong != want {
 			t.Errorf("closed at %d: %v", closed, s.Findings)
 		}
 	}
@@ -892,7 +892,7 @@ func TestExitSignalOfOrphan(t *testing.T) {
 			truth.Record{Op: truth.Exit, PID: 3, Earliest: end, Latest: 195})
 		all[0].Creator = 3
 		all[0].State.Set(engine.FieldExitSignal, "23")
-		s := Lives(w, slices.DeleteFunc(lives(t, all...), func(l *truth.Life) bool { return l.PID != 9 }))
+		s := Compute(w, slices.DeleteFunc(processes(t, all...), func(l *truth.Process) bool { return l.PID != 9 }))
 		if got := s.Fields[engine.FieldExitSignal].Wrong == 0; got != right {
 			t.Errorf("parent's end from %d on: right is %v: %v", end, got, s.Findings)
 		}
@@ -902,42 +902,42 @@ func TestExitSignalOfOrphan(t *testing.T) {
 // An event may be missing where a gap tells of it and it was counted, or after the queue's end
 // began.
 func TestLost(t *testing.T) {
-	gap := func(w *Witness, from, to uint64) {
+	gap := func(w *Delivered, from, to uint64) {
 		for _, list := range []*[]Seen{&w.Single, &w.Joined} {
 			*list = append(*list, Seen{Events: engine.EventGap, Gap: engine.Gap{From: from, To: to}, Process: new(engine.Process)})
 		}
 	}
 	for _, c := range []struct {
 		name   string
-		damage func(*Witness)
+		damage func(*Delivered)
 		lost   uint64
 		fine   bool
 	}{
-		{name: "in a gap", lost: 1, fine: true, damage: func(w *Witness) { gap(w, 140, 145) }},
-		{name: "before the gap", lost: 1, damage: func(w *Witness) { gap(w, 151, 200) }},
-		{name: "after the gap", lost: 1, damage: func(w *Witness) { gap(w, 100, 139) }},
-		{name: "not counted", damage: func(w *Witness) { gap(w, 140, 145) }},
-		{name: "another process that was born in a gap", lost: 1, fine: true, damage: func(w *Witness) {
+		{name: "in a gap", lost: 1, fine: true, damage: func(w *Delivered) { gap(w, 140, 145) }},
+		{name: "before the gap", lost: 1, damage: func(w *Delivered) { gap(w, 151, 200) }},
+		{name: "after the gap", lost: 1, damage: func(w *Delivered) { gap(w, 100, 139) }},
+		{name: "not counted", damage: func(w *Delivered) { gap(w, 140, 145) }},
+		{name: "another process that was born in a gap", lost: 1, fine: true, damage: func(w *Delivered) {
 			gap(w, 140, 145)
 			gap(w, 200, 210)
 			other := Seen{Events: engine.EventExec, Time: 220, Process: &engine.Process{PID: 9}}
 			gone := Seen{Events: engine.EventGone, Time: 230, Process: other.Process}
 			w.Single, w.Joined = append(w.Single, other, gone), append(w.Joined, other, gone)
 		}},
-		{name: "one that was born in none", lost: 1, damage: func(w *Witness) {
+		{name: "one that was born in none", lost: 1, damage: func(w *Delivered) {
 			gap(w, 140, 145)
 			w.Single = append(w.Single, Seen{Events: engine.EventExec, Time: 220, Process: &engine.Process{PID: 9}})
 		}},
-		{name: "no gap", lost: 1, damage: func(*Witness) {}},
-		{name: "after the end", fine: true, damage: func(w *Witness) { w.Closed = 150 }},
-		{name: "before the end", damage: func(w *Witness) { w.Closed = 151 }},
+		{name: "no gap", lost: 1, damage: func(*Delivered) {}},
+		{name: "after the end", fine: true, damage: func(w *Delivered) { w.Closed = 150 }},
+		{name: "before the end", damage: func(w *Delivered) { w.Closed = 151 }},
 	} {
 		w := perfect()
 		w.Single = slices.Delete(w.Single, 2, 3) // the comm, which was set from 140 to 150
 		w.Joined[0].Parts, w.Joined[0].Events = w.Joined[0].Parts[:2], w.Joined[0].Events&^engine.EventSetProcTitle
 		w.Joined[0].Process.Comm = "old"
 		c.damage(w)
-		if s := Lives(w, lives(t, records()...)); s.PerfectBut(c.lost) != c.fine {
+		if s := Compute(w, processes(t, records()...)); s.PerfectBut(c.lost) != c.fine {
 			t.Errorf("%s: %v %s", c.name, s, s.Findings)
 		}
 	}
@@ -957,7 +957,7 @@ func TestLostEndWithACore(t *testing.T) {
 		w.Joined = nil
 		r := append(records(), truth.Record{Op: truth.Core, PID: 9, Earliest: 180, Latest: 190})
 		r[5].Status = 0x8b
-		if s := Lives(w, lives(t, r...)); s.Lost != c.lost || !s.PerfectBut(uint64(c.lost)) {
+		if s := Compute(w, processes(t, r...)); s.Lost != c.lost || !s.PerfectBut(uint64(c.lost)) {
 			t.Errorf("%s: %d lost; %s %q", c.origin, s.Lost, s, s.Findings)
 		}
 	}
@@ -986,8 +986,8 @@ func TestReadable(t *testing.T) {
 		{truth.Event{Kind: engine.KindExec}, engine.FieldFilename, false},
 		{truth.Event{Kind: engine.KindExec}, engine.FieldUIDs, true},
 	} {
-		l := new(truth.Life)
-		l.Events = []*truth.Event{{Life: l, Kind: engine.KindExec, Read: true, State: uids("0 0")}, &c.next}
+		l := new(truth.Process)
+		l.Events = []*truth.Event{{Process: l, Kind: engine.KindExec, Read: true, State: uids("0 0")}, &c.next}
 		for _, id := range []engine.IDChange{0, c.next.ID} {
 			if id != 0 {
 				l.Events[0].Kind, l.Events[0].ID = engine.KindIDChange, id
@@ -1009,9 +1009,9 @@ func TestReadableBeforeAGap(t *testing.T) {
 		if w.Joined = nil; from != 0 {
 			w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: engine.Gap{From: from, To: from}, Process: new(engine.Process)})
 		}
-		l := lives(t, records()...)
+		l := processes(t, records()...)
 		l[0].Events[3].Read = true
-		if s := Lives(w, l); s.Perfect() != fine {
+		if s := Compute(w, l); s.Perfect() != fine {
 			t.Errorf("a gap at %d: %v %s", from, s, s.Findings)
 		}
 	}
@@ -1024,14 +1024,14 @@ func TestUnread(t *testing.T) {
 		w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
 		w.Single[3].Process.Known &^= engine.FieldCwd.Set()
 		w.Joined, w.Unread = nil, unread
-		l := lives(t, records()...)
+		l := processes(t, records()...)
 		l[0].Events[3].Read = true
-		if s := Lives(w, l); s.Perfect() != unread {
+		if s := Compute(w, l); s.Perfect() != unread {
 			t.Errorf("unread %v: %v %s", unread, s, s.Findings)
 		}
 		w.Single[3].Process.Cwd = "/wrong"
 		w.Single[3].Process.Known |= engine.FieldCwd.Set()
-		if s := Lives(w, l); s.Perfect() {
+		if s := Compute(w, l); s.Perfect() {
 			t.Errorf("unread %v: a wrong value is not found", unread)
 		}
 	}
@@ -1044,7 +1044,7 @@ func TestOptionalByItsTime(t *testing.T) {
 	w.Single[3].Process.Cmdline, w.Joined = []byte("other\x00"), nil
 	w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: engine.Gap{From: 165, To: 165}, Process: new(engine.Process)})
 	other := truth.Record{Op: truth.Exec, PID: 9, Earliest: 175, Latest: 178, Own: true, Optional: true}
-	if s := Lives(w, lives(t, append(records(), other)...)); !s.PerfectBut(1) {
+	if s := Compute(w, processes(t, append(records(), other)...)); !s.PerfectBut(1) {
 		t.Errorf("%v %s", s, s.Findings)
 	}
 }
@@ -1052,7 +1052,7 @@ func TestOptionalByItsTime(t *testing.T) {
 // A carried value may be of an exec that does not tell it, if the next one is in a gap.
 func TestOpenBeforeAGap(t *testing.T) {
 	open, next := records(), records()[4]
-	open[4].State.Untell(engine.FieldCmdline.Set())
+	open[4].State.Forget(engine.FieldCmdline.Set())
 	next.Earliest, next.Latest = 172, 175
 	open = append(open[:5], next, open[5])
 	for _, gap := range []engine.Gap{{From: 172, To: 175}, {From: 1, To: 2}} {
@@ -1061,7 +1061,7 @@ func TestOpenBeforeAGap(t *testing.T) {
 		end := w.Single[4].Process
 		end.Cmdline, end.Carried = []byte("open\x00"), engine.FieldCmdline.Set()
 		w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: gap, Process: new(engine.Process)})
-		if got, want := Lives(w, lives(t, open...)).Fields[engine.FieldCmdline].Wrong == 0, gap.To == 175; got != want {
+		if got, want := Compute(w, processes(t, open...)).Fields[engine.FieldCmdline].Wrong == 0, gap.To == 175; got != want {
 			t.Errorf("gap %+v: fine is %v", gap, got)
 		}
 	}
@@ -1074,7 +1074,7 @@ func TestCut(t *testing.T) {
 		w.Joined = nil
 		w.Single[3].Process.Known &^= f.Set()
 		for _, w.Cut = range []bool{false, true} {
-			if got := Lives(w, lives(t, records()...)).Perfect(); got != (cut && w.Cut) {
+			if got := Compute(w, processes(t, records()...)).Perfect(); got != (cut && w.Cut) {
 				t.Errorf("%s unknown, records cut %v: perfect %v", f, w.Cut, got)
 			}
 		}
@@ -1108,7 +1108,7 @@ func TestContainer(t *testing.T) {
 				}
 			}
 		}
-		if got := Lives(w, lives(t, r...)); (got.Fields[engine.FieldCgroup].Wrong > 0) != c.wrong || got.Perfect() == c.wrong {
+		if got := Compute(w, processes(t, r...)); (got.Fields[engine.FieldCgroup].Wrong > 0) != c.wrong || got.Perfect() == c.wrong {
 			t.Errorf("%+v: %s %q", c, got, got.Findings)
 		}
 	}
@@ -1118,7 +1118,7 @@ func TestContainer(t *testing.T) {
 func TestReadableWithoutArguments(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "\x00": true} {
 		e := &truth.Event{Kind: engine.KindExec, Read: true}
-		e.Life = &truth.Life{Events: []*truth.Event{e}}
+		e.Process = &truth.Process{Events: []*truth.Event{e}}
 		e.State.Set(engine.FieldCmdline, text)
 		e.State.Set(engine.FieldFilename, "")
 		if got := readable(e, engine.FieldCmdline); got != want || !readable(e, engine.FieldFilename) {
@@ -1138,12 +1138,12 @@ func TestReadableInTheMiddleOfAChange(t *testing.T) {
 		{paths, ofImage&^paths | engine.FieldsIDs},
 		{engine.FieldCwd.Set(), paths | ofImage | engine.FieldsIDs},
 	} {
-		e := &truth.Event{Kind: engine.KindExec, Read: true, Drift: make([]truth.Look, 2)}
-		e.Life = &truth.Life{Events: []*truth.Event{e}}
+		e := &truth.Event{Kind: engine.KindExec, Read: true, Snapshots: make([]truth.Snapshot, 2)}
+		e.Process = &truth.Process{Events: []*truth.Event{e}}
 		for f := range engine.Field(engine.NumFields) {
 			e.State.Set(f, "old")
 			if c.changed.Has(f) {
-				e.Drift[1].State.Set(f, "new")
+				e.Snapshots[1].State.Set(f, "new")
 			}
 		}
 		for f := range engine.Field(engine.NumFields) {
@@ -1156,7 +1156,7 @@ func TestReadableInTheMiddleOfAChange(t *testing.T) {
 
 // A parent that is printed as ended has ended before the event.
 func TestPrintedAsEnded(t *testing.T) {
-	family := lives(t,
+	family := processes(t,
 		truth.Record{Op: truth.Fork, PID: 8, Earliest: 100, Latest: 110}, truth.Record{Op: truth.Exit, PID: 8, Earliest: 180, Latest: 190},
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 130, Latest: 140, Parent: 8}, truth.Record{Op: truth.Exit, PID: 9, Earliest: 200, Latest: 210},
 		truth.Record{Op: truth.Fork, PID: 8, Earliest: 191, Latest: 192}, truth.Record{Op: truth.Exit, PID: 8, Earliest: 300, Latest: 310})
@@ -1168,7 +1168,7 @@ func TestPrintedAsEnded(t *testing.T) {
 		w := perfect()
 		w.Joined = nil
 		w.Single = []Seen{{Events: engine.EventFork, Time: c.time, At: c.time, Process: &engine.Process{PID: 9}, Ended: []engine.Identity{{PID: c.pid, Start: 105}}}}
-		if s := Lives(w, family); s.Table != c.want {
+		if s := Compute(w, family); s.Table != c.want {
 			t.Errorf("%+v: %d\n%s", c, s.Table, strings.Join(s.Findings, "\n"))
 		}
 	}
@@ -1202,12 +1202,12 @@ func (j *scorer) slowJoins(events []*truth.Event, f func([]engine.Events)) {
 				mask, shown := head.Events(), head.Events()
 				for i++; i < len(chosen); i++ {
 					if changed>>i&1 != 0 {
-						if !takes(head, engine.KindIDChange, shown) {
+						if !canJoin(head, engine.KindIDChange, shown) {
 							break
 						}
 						shown |= engine.EventIDChange
 					}
-					if !takes(head, chosen[i].Kind, shown) {
+					if !canJoin(head, chosen[i].Kind, shown) {
 						break
 					}
 					mask |= chosen[i].Kind.Events()
@@ -1235,7 +1235,7 @@ func TestJoinsAsDefined(t *testing.T) {
 		events := make([]*truth.Event, 1+rng.IntN(5))
 		for i := range events {
 			e := &truth.Event{Kind: kinds[rng.IntN(len(kinds))], Optional: rng.IntN(4) == 0}
-			e.State.Told = engine.FieldsIDs.With(engine.FieldCaps)
+			e.State.Known = engine.FieldsIDs.With(engine.FieldCaps)
 			e.State.Value[engine.FieldUIDs] = string(rune('0' + rng.IntN(2)))
 			if events[i] = e; e.Optional {
 				optional |= e.Kind.Events()
@@ -1269,14 +1269,14 @@ func TestJoinsAsDefined(t *testing.T) {
 	}
 }
 
-// A life in which ids may have changed at each of many events is scored, too.
+// A process in which ids may have changed at each of many events is scored, too.
 func TestLongLifeIsJoined(t *testing.T) {
 	r := records()
 	r = append(r[:1], r[4], r[5])
 	for i := range uint64(30) {
 		r = slices.Insert(r, 2, truth.Record{Op: truth.Comm, PID: 9, Earliest: 171 + i/5, Latest: 171 + i/5, Own: true, State: r[0].State})
 	}
-	l := lives(t, r...)[0]
+	l := processes(t, r...)[0]
 	start, comm, exit := engine.EventFork|engine.EventExec, engine.EventSetProcTitle, engine.EventExit
 	comms := slices.Repeat([]engine.Events{comm}, 30)
 	for _, c := range []struct {
@@ -1297,7 +1297,7 @@ func TestLongLifeIsJoined(t *testing.T) {
 				seen = append(seen, &Seen{Events: e, Time: 105, At: 105 + age})
 			}
 			j := &scorer{Score: new(Score), w: w}
-			j.aggregation(l, seen)
+			j.scoreAggregation(l, seen)
 			if young := age < w.Hold; j.Joined+j.Unjoined != map[bool]int{false: 1}[young] || !young && (j.Joined == 1) != c.right {
 				t.Errorf("%v, delivered after %d: joined %d, unjoined %d", c.joined, age, j.Joined, j.Unjoined)
 			}
@@ -1311,13 +1311,13 @@ func TestWasOpen(t *testing.T) {
 	for origin, want := range map[engine.Origin]bool{engine.OriginProc: true, engine.OriginKernel: false} {
 		w := perfect()
 		w.Table.Fields[engine.FieldCaps] = engine.Capability{Origin: origin, At: engine.EventFork | engine.EventExec}
-		l := new(truth.Life)
+		l := new(truth.Process)
 		var told truth.State
 		told.Set(engine.FieldCaps, "all")
 		l.Events = []*truth.Event{
-			{Life: l, Kind: engine.KindFork, Earliest: 100, Latest: 110, State: told},
-			{Life: l, Kind: engine.KindIDChange, ID: engine.ChangedUID, Earliest: 120, Latest: 130, Optional: true, Unchanged: true},
-			{Life: l, Kind: engine.KindExit, Earliest: 140, Latest: 150, State: told},
+			{Process: l, Kind: engine.KindFork, Earliest: 100, Latest: 110, State: told},
+			{Process: l, Kind: engine.KindIDChange, ID: engine.ChangedUID, Earliest: 120, Latest: 130, Optional: true, Unchanged: true},
+			{Process: l, Kind: engine.KindExit, Earliest: 140, Latest: 150, State: told},
 		}
 		j := &scorer{w: w}
 		if got := j.wasOpen(l.Events[2], engine.FieldCaps); got != want {
@@ -1335,7 +1335,7 @@ func TestEntryFromProc(t *testing.T) {
 		right    bool
 	}{{engine.OriginProc, "", true}, {engine.OriginProc, "container 4", false}, {engine.OriginKernel, "", false}} {
 		r := records()
-		r[0].State.Untell(engine.FieldEntry.Set())
+		r[0].State.Forget(engine.FieldEntry.Set())
 		if c.born != "" {
 			r[0].State.Set(engine.FieldEntry, c.born)
 		}
@@ -1349,7 +1349,7 @@ func TestEntryFromProc(t *testing.T) {
 			p.Known, p.Carried = p.Known.With(engine.FieldEntry), engine.FieldEntry.Set()
 		}
 		w.Joined = nil
-		if s := Lives(w, lives(t, r...)); (s.Fields[engine.FieldEntry].Wrong == 0) != c.right {
+		if s := Compute(w, processes(t, r...)); (s.Fields[engine.FieldEntry].Wrong == 0) != c.right {
 			t.Errorf("filename from %v, born with %q: %+v %q", c.filename, c.born, s.Fields[engine.FieldEntry], s.Findings)
 		}
 	}
@@ -1359,9 +1359,9 @@ func TestEntryFromProc(t *testing.T) {
 func TestOmitEnds(t *testing.T) {
 	for byThread, missing := range map[bool]int{true: 0, false: 1} {
 		r := []truth.Record{records()[0], {Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, ByThread: byThread}}
-		w := &Witness{Backend: "x", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Foreign)}
+		w := &Delivered{Backend: "x", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Tolerance)}
 		w.Table.Kinds[engine.KindFork].Omits, w.Table.Kinds[engine.KindExit].Omits = engine.OmitAny, engine.OmitEnds
-		if s := Lives(w, lives(t, r...)); s.Truth-s.Seen != missing {
+		if s := Compute(w, processes(t, r...)); s.Truth-s.Seen != missing {
 			t.Errorf("by a thread %v: %d of %d events seen, %q", byThread, s.Seen, s.Truth, s.Findings)
 		}
 	}

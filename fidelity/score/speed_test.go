@@ -6,8 +6,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// many returns n lives one after the other, and what a witness delivers that misses nothing.
-func many(b *testing.B, n int) (*Witness, []*truth.Life) {
+// many returns n processes one after the other, and what a witness delivers that misses nothing.
+func many(b *testing.B, n int) (*Delivered, []*truth.Process) {
 	b.Helper()
 	w, one := perfect(), perfect().Single
 	w.Single, w.Joined = nil, nil
@@ -31,30 +31,30 @@ func many(b *testing.B, n int) (*Witness, []*truth.Life) {
 			w.Single = append(w.Single, s)
 		}
 	}
-	lives, err := truth.Assemble(all)
+	processes, err := truth.Assemble(all)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return w, lives
+	return w, processes
 }
 
-// BenchmarkLives measures what it takes to match an event with the truth. It is as much for each of
-// 10 times as many.
-func BenchmarkLives(b *testing.B) {
+// BenchmarkCompute measures what it takes to match an event with the truth. It is as much for each
+// of 10 times as many.
+func BenchmarkCompute(b *testing.B) {
 	for _, c := range []struct {
-		name  string
-		lives int
-		other bool
+		name      string
+		processes int
+		other     bool
 	}{{"quark/1000", 200, false}, {"quark/10000", 2000, false}, {"foreign/1000", 200, true}, {"foreign/10000", 2000, true}} {
 		b.Run(c.name, func(b *testing.B) {
-			w, lives := many(b, c.lives)
+			w, processes := many(b, c.processes)
 			if c.other {
-				w.Foreign = &Foreign{NoStamps: true, Late: 1000}
+				w.Foreign = &Tolerance{NoStamps: true, Late: 1000}
 			}
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				s := Lives(w, lives)
+				s := Compute(w, processes)
 				if s.Seen != s.Truth || s.Truth == 0 {
 					b.Fatalf("%s %q", s, s.Findings)
 				}

@@ -7,12 +7,13 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// used scores what an EXIT says of what the process has used: no less than it had said itself
-// before its end, and no more than who waited for it was told, which has the rest of the end too.
-// The I/O is without that of children, which both of these can have.
-func (j *scorer) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
-	p, least, most := s.Process, e.Life.Used, e.Used
-	one := oneThread(e.Life)
+// scoreUsed scores the resource usage of an EXIT event. The lower bound is the usage that the
+// process itself recorded before its end. The upper bound is the usage that its waiting parent got,
+// which includes the rest of the exit. Both can include the I/O of children, which the event does
+// not.
+func (j *scorer) scoreUsed(v *Counts, s *Seen, e *truth.Event, f engine.Field) {
+	p, least, most := s.Process, e.Process.Used, e.Used
+	one := oneThread(e.Process)
 	if most == nil || f == engine.FieldIO && most.IO == nil {
 		return
 	}
@@ -22,12 +23,12 @@ func (j *scorer) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		case !j.w.Table.Fields[f].At.Has(s.Events & engine.EventExit):
 		case one:
 			whose = "of a process with one thread"
-		case f == engine.FieldIO && p.Known.Has(engine.FieldCPUTime) && !j.hasChildren(e.Life):
+		case f == engine.FieldIO && p.Known.Has(engine.FieldCPUTime) && !j.hasChildren(e.Process):
 			whose = "of a process without children, of which the CPU time is known"
 		}
 		if whose != "" {
 			v.Unexplained++
-			j.find(e.Life, "%s: %s is unknown, %s", s.Events, f, whose)
+			j.addFinding(e.Process, "%s: %s is unknown, %s", s.Events, f, whose)
 			return
 		}
 		v.Unknown++
@@ -37,7 +38,7 @@ func (j *scorer) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	within := func(what string, got, from, to uint64) {
 		if got < from || got > to {
 			verdict = &v.Wrong
-			j.find(e.Life, "%s: %s is %d, not between %d and %d", s.Events, what, got, from, to)
+			j.addFinding(e.Process, "%s: %s is %d, not between %d and %d", s.Events, what, got, from, to)
 		}
 	}
 	if least == nil {
@@ -51,12 +52,12 @@ func (j *scorer) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		within("the system time", u.SystemTime+cut, least.System, truth.Forever)
 	case engine.FieldPeakRSS:
 		low := least.PeakRSS
-		if !j.hasChildren(e.Life) { // else most may be that of a child
+		if !j.hasChildren(e.Process) { // with children, most may be the peak of a child
 			low = most.PeakRSS
 		}
 		within("the peak RSS", u.PeakRSS, low, most.PeakRSS)
 	case engine.FieldIO:
-		from, to := j.ownIO(e.Life, least, most)
+		from, to := j.ownIO(e.Process, least, most)
 		within("rchar", u.RChar, from.RChar, to.RChar)
 		within("wchar", u.WChar, from.WChar, to.WChar)
 		within("read_bytes", u.ReadBytes, from.ReadBytes, to.ReadBytes)
@@ -65,27 +66,27 @@ func (j *scorer) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	*verdict++
 }
 
-// ownIO returns bounds of the I/O that the threads of a process did themselves until its EXIT. The
-// rest of the end can read and write storage, but moves no bytes.
-func (j *scorer) ownIO(l *truth.Life, least, most *truth.Used) (from, to truth.IO) {
+// ownIO returns bounds for the I/O of the process's own threads until its EXIT. The rest of the
+// exit can read and write storage, but transfers no bytes.
+func (j *scorer) ownIO(l *truth.Process, least, most *truth.Used) (from, to truth.IO) {
 	to = *most.IO
 	switch own := most.LeaderIO; {
-	case least.IO != nil: // and it told which children it had waited for
+	case least.IO != nil: // the process recorded the I/O of children that it waited for
 		return least.IO.Less(&least.Waited), to.Less(&least.Waited)
 	case own != nil && oneThread(l):
 		to = *own
-	case own != nil && j.hasChildren(l): // for which it may have waited
+	case own != nil && j.hasChildren(l): // which it may have waited for
 		return truth.IO{RChar: own.RChar, WChar: own.WChar}, to
 	}
 	return truth.IO{RChar: to.RChar, WChar: to.WChar}, to
 }
 
-func oneThread(l *truth.Life) bool { return len(l.Threads) == 0 && !l.OpenThreads }
+func oneThread(l *truth.Process) bool { return len(l.Threads) == 0 && !l.OpenThreads }
 
-// hasChildren reports whether a life made others.
-func (j *scorer) hasChildren(l *truth.Life) bool {
-	for _, lives := range j.byPID {
-		if slices.ContainsFunc(lives, func(c *truth.Life) bool { return c.Creator == l }) {
+// hasChildren reports whether l has created processes.
+func (j *scorer) hasChildren(l *truth.Process) bool {
+	for _, processes := range j.byPID {
+		if slices.ContainsFunc(processes, func(c *truth.Process) bool { return c.Creator == l }) {
 			return true
 		}
 	}

@@ -32,13 +32,13 @@ func TestUsed(t *testing.T) {
 	} {
 		p := &engine.Process{Usage: &c.u}
 		p.Known = c.f.Set()
-		want := Verdicts{Right: 1}
+		want := Counts{Right: 1}
 		if !c.right {
-			want = Verdicts{Wrong: 1}
+			want = Counts{Wrong: 1}
 		}
-		var got Verdicts
-		j := &scorer{Score: new(Score), w: new(Witness)}
-		j.used(&got, &Seen{Events: engine.EventExit, Process: p}, &truth.Event{Life: &truth.Life{Used: &least}, Used: &most}, c.f)
+		var got Counts
+		j := &scorer{Score: new(Score), w: new(Delivered)}
+		j.scoreUsed(&got, &Seen{Events: engine.EventExit, Process: p}, &truth.Event{Process: &truth.Process{Used: &least}, Used: &most}, c.f)
 		if got.Wrong = min(got.Wrong, 1); got != want {
 			t.Errorf("%s, %s: %+v, want %+v", c.f, c.name, got, want)
 		}
@@ -66,10 +66,10 @@ func TestUsedIO(t *testing.T) {
 		{name: "threads with children, which told", threads: true, children: true, said: &waited, least: total - child - 50, most: total - child},
 		{name: "threads with children, unknown", threads: true, children: true, unknown: true},
 	} {
-		l := &truth.Life{PID: 7, OpenThreads: c.threads, Used: c.said}
-		lives := map[uint32][]*truth.Life{7: {l}}
+		l := &truth.Process{PID: 7, OpenThreads: c.threads, Used: c.said}
+		processes := map[uint32][]*truth.Process{7: {l}}
 		if c.children {
-			lives[8] = []*truth.Life{{PID: 8, Creator: l}}
+			processes[8] = []*truth.Process{{PID: 8, Creator: l}}
 		}
 		for got, want := range map[uint64]bool{c.least - 1: false, c.least: true, c.most: true, c.most + 1: false} {
 			p := &engine.Process{PID: 7, Usage: &engine.Usage{RChar: got}}
@@ -77,11 +77,11 @@ func TestUsedIO(t *testing.T) {
 			if c.unknown {
 				p.Known, want = p.Known&^engine.FieldIO.Set(), c.least == 0
 			}
-			w := &Witness{Backend: "x", Table: new(engine.CapabilityTable)}
+			w := &Delivered{Backend: "x", Table: new(engine.CapabilityTable)}
 			w.Table.Fields[engine.FieldIO].At = engine.EventExit
-			var v Verdicts
-			j := &scorer{Score: new(Score), w: w, byPID: lives}
-			j.used(&v, &Seen{Events: engine.EventExit, Process: p}, &truth.Event{Life: l, Used: &one}, engine.FieldIO)
+			var v Counts
+			j := &scorer{Score: new(Score), w: w, byPID: processes}
+			j.scoreUsed(&v, &Seen{Events: engine.EventExit, Process: p}, &truth.Event{Process: l, Used: &one}, engine.FieldIO)
 			if good := v.Right+v.Unknown == 1; good != want || v.Right+v.Unknown+v.Wrong+v.Unexplained != 1 {
 				t.Errorf("%s, %d: %+v, want %v", c.name, got, v, want)
 			}

@@ -10,24 +10,24 @@ import (
 
 // Limits bound generated scripts. The zero value has the defaults.
 type Limits struct {
-	Lives int // processes and threads of a script, at most; 8 if 0
-	Ops   int // operations of a life, at most; 8 if 0
+	Processes int // processes and threads of a script, at most; 8 if 0
+	Ops       int // operations of a life, at most; 8 if 0
 	// Without are names of operations that scripts do not have.
 	Without []string
 }
 
 // Generate returns a random script. Equal states of rng give equal scripts.
 func Generate(rng *rand.Rand, o Limits) *Script {
-	if o.Lives == 0 {
-		o.Lives = 8
+	if o.Processes == 0 {
+		o.Processes = 8
 	}
 	if o.Ops == 0 {
 		o.Ops = 8
 	}
-	g := &generator{rng, o, 1 + rng.IntN(min(o.Lives, maxLives))}
+	g := &generator{rng, o, 1 + rng.IntN(min(o.Processes, maxProcesses))}
 	s := new(Script)
 	for g.left > 0 {
-		s.Lives = append(s.Lives, g.life(inProcess, 1, false))
+		s.Processes = append(s.Processes, g.life(inProcess, 1, false))
 	}
 	return s
 }
@@ -38,9 +38,9 @@ type generator struct {
 	left int // lives
 }
 
-func (g *generator) life(in kind, depth int, alone bool) *Life {
+func (g *generator) life(in kind, depth int, alone bool) *Process {
 	g.left--
-	l := new(Life)
+	l := new(Process)
 	child := false   // one that can be killed
 	apart := false   // its children are in another pid namespace
 	overrun := false // a thread executes a program, at a time that the leader does not know
@@ -55,8 +55,8 @@ func (g *generator) life(in kind, depth int, alone bool) *Life {
 		}
 		op := Op{Name: o.name, Args: g.args(o)}
 		if o.starts != 0 {
-			op.Life = g.life(o.starts, depth+1, apart || op.apart())
-			overrun = o.starts == inThread && slices.ContainsFunc(op.Life.Ops, func(op Op) bool { return op.Name == "exec" })
+			op.Process = g.life(o.starts, depth+1, apart || op.apart())
+			overrun = o.starts == inThread && slices.ContainsFunc(op.Process.Ops, func(op Op) bool { return op.Name == "exec" })
 		}
 		apart = apart || op.Name == "unshare" && op.apart()
 		child = (child || o.starts == inProcess) && o.name != "kill"
@@ -125,10 +125,10 @@ func (s *Script) Smaller() iter.Seq[*Script] {
 		try := func(change func(*Script)) bool {
 			c := s.clone()
 			change(c)
-			return len(c.Lives) == 0 || c.check() != nil || yield(c)
+			return len(c.Processes) == 0 || c.check() != nil || yield(c)
 		}
-		for i := range s.Lives {
-			if !try(func(c *Script) { c.Lives = slices.Delete(c.Lives, i, i+1) }) {
+		for i := range s.Processes {
+			if !try(func(c *Script) { c.Processes = slices.Delete(c.Processes, i, i+1) }) {
 				return
 			}
 		}
@@ -137,7 +137,7 @@ func (s *Script) Smaller() iter.Seq[*Script] {
 		for _, blocks := range []bool{true, false} {
 			for l, life := range lives {
 				for i, op := range life.Ops {
-					if (op.Life != nil) == blocks && !try(func(c *Script) {
+					if (op.Process != nil) == blocks && !try(func(c *Script) {
 						at := c.all()[l]
 						at.Ops = slices.Delete(at.Ops, i, i+1)
 					}) {
@@ -158,8 +158,8 @@ func (s *Script) Smaller() iter.Seq[*Script] {
 	}
 }
 
-func (s *Script) all() (list []*Life) {
-	s.each(func(l *Life) { list = append(list, l) })
+func (s *Script) all() (list []*Process) {
+	s.each(func(l *Process) { list = append(list, l) })
 	return list
 }
 

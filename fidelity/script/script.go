@@ -29,32 +29,32 @@ import (
 
 // Limits of each script.
 const (
-	maxLives = 64
-	maxOps   = 24 // of one life
-	maxDepth = 8
-	maxArgs  = 40
-	maxText  = 4096
+	maxProcesses = 64
+	maxOps       = 24 // of one life
+	maxDepth     = 8
+	maxArgs      = 40
+	maxText      = 4096
 )
 
 // Script is a list of processes that start one after the other and run at the same time.
-type Script struct{ Lives []*Life }
+type Script struct{ Processes []*Process }
 
-// Life is what one process or thread does.
-type Life struct{ Ops []Op }
+// Process is what one process or thread does.
+type Process struct{ Ops []Op }
 
-// Op is an operation. Life is the one that it starts, or nil.
+// Op is an operation. Process is the one that it starts, or nil.
 type Op struct {
-	Name string
-	Args []string
-	Life *Life
-	line int // of the text it was read from
+	Name    string
+	Args    []string
+	Process *Process
+	line    int // of the text it was read from
 }
 
 // Parse reads a script. Errors have the number of the line.
 func Parse(text string) (*Script, error) {
 	s := new(Script)
 	// Each block that is open, from the outermost inwards; the script itself is not a life.
-	blocks := []*Life{nil}
+	blocks := []*Process{nil}
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -75,15 +75,15 @@ func Parse(text string) (*Script, error) {
 			if words[0] != "process" || len(words) > 1 {
 				return nil, fmt.Errorf("line %d: a block without an indent begins with \"process\"", number)
 			}
-			s.Lives = append(s.Lives, new(Life))
-			blocks = append(blocks[:1], s.Lives[len(s.Lives)-1])
+			s.Processes = append(s.Processes, new(Process))
+			blocks = append(blocks[:1], s.Processes[len(s.Processes)-1])
 			continue
 		}
 		op := Op{Name: words[0], Args: words[1:], line: number}
 		blocks = blocks[:depth+1]
 		if o := find(op.Name); o != nil && o.starts != 0 {
-			op.Life = new(Life)
-			blocks = append(blocks, op.Life)
+			op.Process = new(Process)
+			blocks = append(blocks, op.Process)
 		}
 		blocks[depth].Ops = append(blocks[depth].Ops, op)
 	}
@@ -118,22 +118,22 @@ func split(line string) (words []string, err error) {
 // String returns the text that [Parse] reads.
 func (s *Script) String() string {
 	var b strings.Builder
-	for _, l := range s.Lives {
+	for _, l := range s.Processes {
 		b.WriteString("process\n")
 		l.write(&b, "  ")
 	}
 	return b.String()
 }
 
-func (l *Life) write(b *strings.Builder, indent string) {
+func (l *Process) write(b *strings.Builder, indent string) {
 	for _, o := range l.Ops {
 		b.WriteString(indent + o.Name)
 		for _, a := range o.Args {
 			b.WriteString(" " + quote(a))
 		}
 		b.WriteByte('\n')
-		if o.Life != nil {
-			o.Life.write(b, indent+"  ")
+		if o.Process != nil {
+			o.Process.write(b, indent+"  ")
 		}
 	}
 }
@@ -150,7 +150,7 @@ func quote(word string) string {
 // check says why the script can't be performed.
 func (s *Script) check() error {
 	n := 0
-	for _, l := range s.Lives {
+	for _, l := range s.Processes {
 		if err := l.check(inProcess, 1, &n, false); err != nil {
 			return err
 		}
@@ -164,10 +164,10 @@ func (o *Op) apart() bool {
 	return (o.Name == "clone" || o.Name == "unshare") && slices.Contains(o.Args, "pid")
 }
 
-func (l *Life) check(in kind, depth int, n *int, alone bool) error {
+func (l *Process) check(in kind, depth int, n *int, alone bool) error {
 	*n++
-	if *n > maxLives || depth > maxDepth || len(l.Ops) > maxOps {
-		return fmt.Errorf("a script has at most %d lives, %d inside each other, of %d operations each", maxLives, maxDepth, maxOps)
+	if *n > maxProcesses || depth > maxDepth || len(l.Ops) > maxOps {
+		return fmt.Errorf("a script has at most %d lives, %d inside each other, of %d operations each", maxProcesses, maxDepth, maxOps)
 	}
 	child := false // one that can be killed
 	apart := false // its children are in another pid namespace
@@ -179,11 +179,11 @@ func (l *Life) check(in kind, depth int, n *int, alone bool) error {
 			return fmt.Errorf("line %d: %w", op.line, err)
 		}
 		child = (child || o.starts == inProcess) && o.name != "kill"
-		if op.Life != nil {
+		if op.Process != nil {
 			if alone {
 				return fmt.Errorf("line %d: %s: a process in a pid namespace of its own starts no others", op.line, op.Name)
 			}
-			if err := op.Life.check(o.starts, depth+1, n, apart || op.apart()); err != nil {
+			if err := op.Process.check(o.starts, depth+1, n, apart || op.apart()); err != nil {
 				return err
 			}
 		}
@@ -201,7 +201,7 @@ func (o *Op) check(of *operation, in kind, child, last bool) error {
 		return fmt.Errorf("nothing follows %s", o.Name)
 	case of.name == "kill" && !child:
 		return fmt.Errorf("kill: there is no child that was not killed before")
-	case (of.starts != 0) != (o.Life != nil):
+	case (of.starts != 0) != (o.Process != nil):
 		return fmt.Errorf("%s: only an operation that starts a life has a block", o.Name)
 	}
 	return of.check(o.Args)
@@ -209,21 +209,21 @@ func (o *Op) check(of *operation, in kind, child, last bool) error {
 
 // Count returns the number of processes and threads.
 func (s *Script) Count() (n int) {
-	s.each(func(*Life) { n++ })
+	s.each(func(*Process) { n++ })
 	return n
 }
 
-func (s *Script) each(f func(*Life)) {
-	var visit func(*Life)
-	visit = func(l *Life) {
+func (s *Script) each(f func(*Process)) {
+	var visit func(*Process)
+	visit = func(l *Process) {
 		f(l)
 		for _, op := range l.Ops {
-			if op.Life != nil {
-				visit(op.Life)
+			if op.Process != nil {
+				visit(op.Process)
 			}
 		}
 	}
-	for _, l := range s.Lives {
+	for _, l := range s.Processes {
 		visit(l)
 	}
 }
@@ -231,7 +231,7 @@ func (s *Script) each(f func(*Life)) {
 // Operations returns the names of operations in the script, each once and sorted. Those with a
 // word that says how have it too, as in "exec memfd".
 func (s *Script) Operations() []string {
-	return s.collect(func(l *Life, add func(string)) {
+	return s.collect(func(l *Process, add func(string)) {
 		for _, op := range l.Ops {
 			add(op.label())
 		}
@@ -240,15 +240,15 @@ func (s *Script) Operations() []string {
 
 // Pairs returns the pairs of operations that follow each other in a life, as in "fork, wait".
 func (s *Script) Pairs() []string {
-	return s.collect(func(l *Life, add func(string)) {
+	return s.collect(func(l *Process, add func(string)) {
 		for i := 1; i < len(l.Ops); i++ {
 			add(l.Ops[i-1].label() + ", " + l.Ops[i].label())
 		}
 	})
 }
 
-func (s *Script) collect(from func(l *Life, add func(string))) (list []string) {
-	s.each(func(l *Life) { from(l, func(text string) { list = append(list, text) }) })
+func (s *Script) collect(from func(l *Process, add func(string))) (list []string) {
+	s.each(func(l *Process) { from(l, func(text string) { list = append(list, text) }) })
 	slices.Sort(list)
 	return slices.Compact(list)
 }

@@ -35,7 +35,7 @@ func TestGeneratedScriptsAreValid(t *testing.T) {
 		if err != nil || again.String() != s.String() {
 			t.Fatalf("seed %d: %v\n%s\nis read as\n%s", seed, err, s, again)
 		}
-		s.each(func(l *Life) {
+		s.each(func(l *Process) {
 			for _, op := range l.Ops {
 				names[op.Name] = true
 			}
@@ -58,7 +58,7 @@ func TestGeneratedScriptsAreValid(t *testing.T) {
 
 // size falls with each step of shrinking, so that shrinking comes to an end.
 func size(s *Script) (n int) {
-	s.each(func(l *Life) {
+	s.each(func(l *Process) {
 		n += 1_000_000
 		for _, op := range l.Ops {
 			n += 500_000

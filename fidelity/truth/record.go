@@ -1,12 +1,12 @@
-// Package truth is what really happened: the records that processes of a scenario
-// write about themselves, and the lives that are put together from them.
+// Package truth holds the ground truth: the records that processes of a scenario write about
+// themselves, and the processes assembled from them.
 //
-// A record is written from inside, by the process that did the thing or by its
-// parent with what a system call returned. Its two clock readings, one before and
-// one after, bound when the kernel can have stamped the event; two events of which
-// one's latest is before the other's earliest time happened in that order.
+// A record is written by the process that caused the event, or by its parent from the result of a
+// system call. Its two clock readings, one before and one after the call, bound the time stamp of
+// the event in the kernel. If the latest time of one event is before the earliest of another, they
+// happened in that order.
 //
-// Nothing here uses the code of a backend, which would agree with itself.
+// The package uses no code of a backend, as a shared mistake would be invisible.
 package truth
 
 import (
@@ -18,85 +18,83 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Op says what a record tells.
+// Op is the kind of a record.
 type Op string
 
 const (
-	Fork       Op = "fork"        // a process was made
+	Fork       Op = "fork"        // a process was created
 	Exec       Op = "exec"        // it executed a program
 	Exit       Op = "exit"        // its thread group ended
 	IDs        Op = "ids"         // its ids changed
 	Comm       Op = "comm"        // its leader's comm was set
-	Ptrace     Op = "ptrace"      // a tracer attached or, with Tracer 0, detached
+	Ptrace     Op = "ptrace"      // a tracer attached, or detached if Tracer is 0
 	Core       Op = "core"        // it dumped core
 	ExecFailed Op = "exec-failed" // an exec failed
-	Now        Op = "now"         // nothing happened: how things are
-	// nothing happened: /proc shows State from now on, though the fields mean something else
+	Now        Op = "now"         // no event: State is the current state
+	// no event: /proc shows State from now on, though the fields mean something else
 	Shown   Op = "shown"
-	HasUsed Op = "used" // nothing happened: it had used Used
-	// nothing happened: it stood still until all queues had been read
+	HasUsed Op = "used" // no event: Used is the usage so far
+	// no event: it paused until all queues had been read
 	Read        Op = "read"
-	ThreadStart Op = "thread-start" // a thread of it, TID, started
-	ThreadEnd   Op = "thread-end"   // a thread of it, TID, ended
-	Next        Op = "next"         // the records that follow are of the next scenario
+	ThreadStart Op = "thread-start" // its thread TID started
+	ThreadEnd   Op = "thread-end"   // its thread TID ended
+	Next        Op = "next"         // the following records belong to the next scenario
 	Skip        Op = "skip"         // the scenario can't run here: Reason
-	Fail        Op = "fail"         // the scenario did not do its work: Reason
+	Fail        Op = "fail"         // the scenario failed: Reason
 )
 
-// Record is one thing that a process writes down. Pids are of the initial pid
-// namespace, times CLOCK_MONOTONIC nanoseconds.
+// Record is one record of a process. Pids are in the initial pid namespace, times in nanoseconds of
+// CLOCK_MONOTONIC.
 type Record struct {
 	Op  Op  `json:"op"`
 	PID int `json:"pid,omitempty"`
 	TID int `json:"tid,omitempty"` // ThreadStart, ThreadEnd
 
-	// The event was stamped between these. An Earliest of 0 means: any time after
-	// what the process did before.
+	// The event was stamped between these times. Zero in Earliest means any time after the
+	// previous event of the process.
 	Earliest uint64 `json:"earliest,omitempty"`
 	Latest   uint64 `json:"latest,omitempty"`
-	// Own times were read by the process itself: what it did later is later.
+	// Own is set if the process itself read the times. Its later events are then later.
 	Own bool `json:"own,omitempty"`
 
-	// State is what the process is after it. Fields that are not told stay as they
-	// were, unless an event of this kind can change them.
+	// State is the state after the event. Fields without a value are unchanged, unless an event
+	// of this kind can change them.
 	State State `json:"state"`
-	// Inside is what the process itself sees where that differs from what others
-	// see, as in another root.
+	// Inside is the process's own view where it differs, as in another root.
 	Inside State `json:"inside"`
 
-	// Open are fields that the event changed, to the values in State or to others, which are
-	// not told.
+	// Open are fields that the event changed to the values in State or to unrecorded ones.
 	Open engine.Fields `json:"open,omitempty"`
 	// MayCut are fields that are too long to be always reported whole.
 	MayCut engine.Fields `json:"may_cut,omitempty"`
-	// Unreachable are paths that from now on can't be reached from the process's root.
+	// Unreachable are paths that from now on are unreachable from the process's root.
 	Unreachable engine.Fields `json:"unreachable,omitempty"`
-	// OpenThreads is set if the process, as every Go program, starts threads from
-	// now on of which nothing is told.
+	// OpenThreads is set if the process, like every Go program, starts unrecorded threads from
+	// now on.
 	OpenThreads bool `json:"open_threads,omitempty"`
-	// Exit: ByThread is set if the leader's exit(2) ended the process, or the last of its
-	// threads, and not exit_group(2).
+	// Exit: ByThread is set if exit(2) of the leader or of the last thread ended the process,
+	// not exit_group(2).
 	ByThread bool `json:"by_thread,omitempty"`
 
 	Parent int `json:"parent,omitempty"` // Fork: getppid of the child
-	// Fork: who called clone, whose state the child has
+	// Fork: the caller of clone, which passes on its state
 	Creator int `json:"creator,omitempty"`
-	// Fork: what the child does not inherit, by flags of clone
+	// Fork: fields that the child does not inherit, by flags of clone
 	Fresh engine.Fields `json:"fresh,omitempty"`
-	// IDs: which changed. Exec: which a thread may have had for itself.
+	// IDs: the changed ids. Exec: ids that a thread may have had for itself.
 	ID     engine.IDChange `json:"id,omitempty"`
 	Tracer int             `json:"tracer,omitempty"` // Ptrace
 	Status int32           `json:"status,omitempty"` // Exit: the wait status
 	Failed Failed          `json:"failed,omitzero"`  // ExecFailed
-	// Used is what the process has used, the peak RSS and the I/O with what children had that
-	// were waited for. Exit: with all of the end.
+	// Used is the usage of the process. Peak RSS and I/O include children that were waited for.
+	// Exit: it includes the whole end.
 	Used *Used `json:"used,omitempty"`
-	// Optional events may be reported or not.
+	// Optional events may be missing.
 	Optional bool `json:"optional,omitempty"`
-	// Compat is set if a 32-bit system call did it, or if seccomp(2) had the core dumped, which
-	// not every source sees: its table says so.
+	// Compat is set if a 32-bit system call caused the event, or if seccomp(2) caused the core
+	// dump. Some sources miss these, as their tables list.
 	Compat bool `json:"compat,omitempty"`
-	// Unchanged is set if the ids were set to what they are, or ids of no interest were.
+	// Unchanged is set if the ids were set to the values they have, or untracked ids changed.
 	Unchanged bool `json:"unchanged,omitempty"`
 
 	Reason string `json:"reason,omitempty"`
@@ -105,12 +103,12 @@ type Record struct {
 // Failed is an exec that failed.
 type Failed struct {
 	Errno int
-	Path  string // as engine.FailedExec has it
-	// NoPath is set if nobody can know the path, and MayCut if it is too long.
+	Path  string // in the form of engine.FailedExec
+	// NoPath is set if the path cannot be known, MayCut if it is too long.
 	NoPath, MayCut bool
 }
 
-// Is reports whether a source may report f so.
+// Is reports whether got is a correct report of f.
 func (f *Failed) Is(got *engine.FailedExec) bool {
 	switch {
 	case int(got.Errno) != f.Errno, got.PathKnown == f.NoPath, got.PathCut && !f.MayCut:
@@ -124,10 +122,10 @@ func (f *Failed) Is(got *engine.FailedExec) bool {
 // Clock returns CLOCK_MONOTONIC, the clock of the events.
 func Clock() uint64 { return read(unix.CLOCK_MONOTONIC) }
 
-// WallOffset returns CLOCK_REALTIME less CLOCK_MONOTONIC.
+// WallOffset returns CLOCK_REALTIME minus CLOCK_MONOTONIC.
 func WallOffset() int64 { return int64(read(unix.CLOCK_REALTIME) - read(unix.CLOCK_MONOTONIC)) }
 
-// BootOffset returns CLOCK_BOOTTIME less CLOCK_MONOTONIC: the time spent suspended.
+// BootOffset returns CLOCK_BOOTTIME minus CLOCK_MONOTONIC: the time spent suspended.
 func BootOffset() uint64 {
 	least := Forever
 	for range 10 {
@@ -135,7 +133,7 @@ func BootOffset() uint64 {
 		least = min(least, read(unix.CLOCK_BOOTTIME)-mono)
 	}
 	if least < uint64(time.Millisecond) {
-		return 0 // never suspended: what is left is the time between the readings
+		return 0 // never suspended: only the time between the readings
 	}
 	return least
 }

@@ -14,52 +14,51 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// State is what is told of a process at a moment, as text of each field: see
-// [ValueOf]. A field that is not in Told has no text.
+// State is the known state of a process at a time, as text of each field: see [ValueOf]. Only
+// fields in Known have a text.
 type State struct {
-	Told  engine.Fields
+	Known engine.Fields
 	Value [engine.NumFields]string
-	// Container is what has to be said of the cgroup's container: what [ContainerOf] returns.
-	// It is "" where it is not told.
+	// Container is the expected result of [ContainerOf], "" if unknown.
 	Container string
 }
 
-// Set tells a field.
+// Set sets the value of a field.
 func (s *State) Set(f engine.Field, v string) {
-	s.Told = s.Told.With(f)
+	s.Known = s.Known.With(f)
 	s.Value[f] = v
 }
 
-// Overlay takes over what o tells.
+// Overlay sets the known values of o.
 func (s *State) Overlay(o *State) {
-	if cgroup := engine.FieldCgroup; o.Container != "" || o.Told.Has(cgroup) && o.Value[cgroup] != s.Value[cgroup] {
+	if cgroup := engine.FieldCgroup; o.Container != "" || o.Known.Has(cgroup) && o.Value[cgroup] != s.Value[cgroup] {
 		s.Container = o.Container
 	}
 	for f := range engine.Field(engine.NumFields) {
-		if o.Told.Has(f) {
+		if o.Known.Has(f) {
 			s.Set(f, o.Value[f])
 		}
 	}
 }
 
-// Untell forgets fields.
-func (s *State) Untell(fields engine.Fields) {
+// Forget marks fields as unknown.
+func (s *State) Forget(fields engine.Fields) {
 	for f := range engine.Field(engine.NumFields) {
 		if fields.Has(f) {
 			s.Value[f] = ""
 		}
 	}
-	if s.Told &^= fields; !s.Told.Has(engine.FieldCgroup) {
+	if s.Known &^= fields; !s.Known.Has(engine.FieldCgroup) {
 		s.Container = ""
 	}
 }
 
-// MarshalJSON writes the fields by number, in base64 as they need not be UTF-8. Only another
-// process of this program reads them.
+// MarshalJSON encodes fields by number, and values in base64, as they need not be UTF-8. Only other
+// processes of this program read them.
 func (s State) MarshalJSON() ([]byte, error) {
 	m := make(map[engine.Field][]byte)
 	for f := range engine.Field(engine.NumFields) {
-		if s.Told.Has(f) {
+		if s.Known.Has(f) {
 			m[f] = []byte(s.Value[f])
 		}
 	}
@@ -69,7 +68,7 @@ func (s State) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. Unknown fields are errors.
+// UnmarshalJSON decodes the output of MarshalJSON. Unknown fields are errors.
 func (s *State) UnmarshalJSON(b []byte) error {
 	var m map[engine.Field][]byte
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -89,11 +88,10 @@ func (s *State) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Proc is a directory of /proc that stays the same whatever root and namespaces
-// its user goes to.
+// Proc is a directory of /proc that stays the same when its user changes root or namespaces.
 type Proc struct{ FD int }
 
-// OpenProc opens /proc. The descriptor is inherited by programs that are executed.
+// OpenProc opens /proc. Executed programs inherit the descriptor.
 func OpenProc() (Proc, error) {
 	fd, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -122,8 +120,8 @@ func (p Proc) path(name string) (string, error) {
 	return PathOf(v), err
 }
 
-// PathOf returns the path that a link in /proc shows. The kernel marks the path of a file that has
-// been removed with words that are no part of it.
+// PathOf returns the path that a link in /proc shows, without the mark that the kernel adds to
+// removed files.
 func PathOf(link string) string {
 	path, removed := strings.CutSuffix(link, " (deleted)")
 	if memory, ok := strings.CutPrefix(path, "/memfd:"); ok && removed {
@@ -147,13 +145,13 @@ func ExecutableOf(st *unix.Stat_t) string {
 }
 
 func (p Proc) link(name string) (string, error) {
-	buf := make([]byte, os.Getpagesize()) // the kernel makes no longer ones
+	buf := make([]byte, os.Getpagesize()) // the kernel's longest link
 	n, err := unix.Readlinkat(p.FD, name, buf)
 	return string(buf[:max(n, 0)]), err
 }
 
-// Read returns the pid of a process that stands still, in the pid namespace of p,
-// and what /proc shows of it. The name is a pid or "self".
+// Read returns the pid of a paused process, in the pid namespace of p, and its state from /proc.
+// The name is a pid or "self".
 func (p Proc) Read(name string) (pid int, s State, err error) {
 	var first error
 	get := func(read func(string) (string, error), what string) string {
@@ -174,7 +172,7 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 		s.Set(engine.FieldUTSNS+engine.Field(i), strings.Trim(get(p.link, "ns/"+ns), ns+":[]"))
 	}
 	for f, ns := range map[engine.Field]string{engine.FieldUserNS: "user", engine.FieldCgroupNS: "cgroup", engine.FieldTimeNS: "time"} {
-		// Else the kernel has no such namespaces.
+		// Else the kernel lacks these namespaces.
 		if v, err := p.link(name + "/ns/" + ns); !errors.Is(err, os.ErrNotExist) {
 			s.Set(f, strings.Trim(v, ns+":[]"))
 		}
@@ -199,8 +197,8 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 	return pid, s, nil
 }
 
-// parseStat takes the fields after the last parenthesis: state, ppid, pgrp, session,
-// tty_nr, ...; the start time is the 22nd field of the line.
+// parseStat parses the fields after the last parenthesis: state, ppid, pgrp, session, tty_nr, ...;
+// the start time is the 22nd field of the line.
 func parseStat(stat string, s *State) (pid int, err error) {
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(f) < 36 {
@@ -231,7 +229,7 @@ func parseStatus(status, pidNS string, s *State) error {
 			lines[key] = strings.Fields(value)
 		}
 	}
-	uid, gid := lines["Uid"], lines["Gid"] // real, effective, saved, of the file system
+	uid, gid := lines["Uid"], lines["Gid"] // real, effective, saved, file system
 	if len(uid) != 4 || len(gid) != 4 {
 		return fmt.Errorf("status has no ids")
 	}
@@ -244,15 +242,16 @@ func parseStatus(status, pidNS string, s *State) error {
 		caps = append(caps, strings.Join(lines[set], ""))
 	}
 	s.Set(engine.FieldCaps, strings.Join(caps, " "))
-	// The last is its own. A kernel without pid namespaces has no such line.
+	// The last pid is in the process's own namespace. A kernel without pid namespaces has no
+	// such line.
 	if pids := lines["NSpid"]; len(pids) > 0 {
 		s.Set(engine.FieldPIDNS, pidNS+" "+pids[len(pids)-1])
 	}
 	return nil
 }
 
-// CgroupOf picks the path that quark reports from /proc/PID/cgroup: of cgroup v2
-// where it is mounted, else of the pids controller.
+// CgroupOf returns the path that quark reports from /proc/PID/cgroup: of cgroup v2 where it is
+// mounted, else of the pids controller.
 func CgroupOf(cgroups string) (path string, ok bool) {
 	for line := range strings.Lines(cgroups) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -267,7 +266,7 @@ func CgroupOf(cgroups string) (path string, ok bool) {
 	return path, ok
 }
 
-// ContainerOf is what quark says of the container of a process: "?" if it does not know.
+// ContainerOf returns quark's container id of a process, "?" if unknown.
 func ContainerOf(p *engine.Process) string {
 	c, known := p.Container()
 	if !known {
@@ -276,8 +275,7 @@ func ContainerOf(p *engine.Process) string {
 	return fmt.Sprintf("%s %s pod %s unit %s inside %s", c.Runtime, c.ID, c.Pod, c.Unit, c.Inside)
 }
 
-// ValueOf is what quark says of a field, as text that is equal to that of a State
-// if it is right.
+// ValueOf returns quark's value of a field as text. A right value equals the text in State.
 func ValueOf(p *engine.Process, f engine.Field) string {
 	switch f {
 	case engine.FieldComm:

@@ -111,17 +111,17 @@ func TestAssemble(t *testing.T) {
 		{Op: Fork, PID: 5, Earliest: 91, Latest: 95, Creator: 4, Parent: 4, Fresh: engine.FieldTTY.Set()},
 		{Op: Exit, PID: 5, Latest: 99, Status: 9},
 	}
-	lives, err := Assemble(records)
+	processes, err := Assemble(records)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, l := range lives {
+	for _, l := range processes {
 		for _, e := range l.Events {
 			line := []string{strconv.Itoa(l.PID), e.Kind.String(), strconv.FormatUint(e.Earliest, 10), strconv.FormatUint(e.Latest, 10)}
 			for _, f := range []engine.Field{engine.FieldPPID, engine.FieldUIDs, engine.FieldSUID, engine.FieldCaps, engine.FieldComm,
 				engine.FieldCwd, engine.FieldTTY, engine.FieldCgroup, engine.FieldExitSignal} {
-				if e.State.Told.Has(f) {
+				if e.State.Known.Has(f) {
 					line = append(line, f.String()+"="+e.State.Value[f])
 				}
 			}
@@ -142,18 +142,18 @@ func TestAssemble(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	first, second := lives[1], lives[2]
+	first, second := processes[1], processes[2]
 	if !first.Events[0].Before(first.Events[1]) || first.Events[1].Before(first.Events[0]) {
 		t.Error("what a process did first is not before what it did next")
 	}
-	if !first.Events[3].Before(second.Events[0]) || lives[0].Events[2].Before(second.Events[0]) {
+	if !first.Events[3].Before(second.Events[0]) || processes[0].Events[2].Before(second.Events[0]) {
 		t.Error("the clock does not decide between processes")
 	}
 }
 
 // An exec after which the ids are not told, as in a user namespace, may have changed them.
 func TestIDsOfExecThatAreNotTold(t *testing.T) {
-	lives, err := Assemble([]Record{
+	processes, err := Assemble([]Record{
 		{Op: Fork, PID: 4, Earliest: 1, Latest: 1, State: tell("uid+euid", "0 0", "suid", "1")},
 		{Op: Exec, PID: 4, Earliest: 2, Latest: 3, Own: true, Open: engine.FieldsIDs},
 		{Op: Exit, PID: 4, Earliest: 4, Latest: 4},
@@ -161,14 +161,14 @@ func TestIDsOfExecThatAreNotTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := lives[0].Events[1]; e.Kind != engine.KindIDChange || e.ID != engine.ChangedUID || !e.Optional {
+	if e := processes[0].Events[1]; e.Kind != engine.KindIDChange || e.ID != engine.ChangedUID || !e.Optional {
 		t.Errorf("%+v", e)
 	}
 }
 
 // An exec of which nobody knows whether it was finished may have told of new ids.
 func TestIDsOfOptionalExec(t *testing.T) {
-	lives, err := Assemble([]Record{
+	processes, err := Assemble([]Record{
 		{Op: Fork, PID: 4, Earliest: 1, Latest: 1},
 		{Op: Exec, PID: 4, Earliest: 2, Latest: 3, Own: true, Optional: true, Open: engine.FieldsIDs, ID: engine.ChangedUID | engine.ChangedGID},
 		{Op: Exit, PID: 4, Earliest: 4, Latest: 4},
@@ -177,8 +177,8 @@ func TestIDsOfOptionalExec(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := engine.IDChange(0)
-	for _, e := range lives[0].Events {
-		if e.Kind == engine.KindIDChange && e.Optional && !e.Unchanged && !e.State.Told.Has(engine.FieldUIDs) {
+	for _, e := range processes[0].Events {
+		if e.Kind == engine.KindIDChange && e.Optional && !e.Unchanged && !e.State.Known.Has(engine.FieldUIDs) {
 			told |= e.ID
 		}
 	}
@@ -205,7 +205,7 @@ func TestExecSetsIDsBack(t *testing.T) {
 		{"after the fork", []Record{set}, 2, 0, 0},
 		{"of a thread", nil, 10, engine.ChangedGID, engine.ChangedGID},
 	} {
-		lives, err := Assemble(append([]Record{
+		processes, err := Assemble(append([]Record{
 			{Op: Fork, PID: 4, Earliest: 1, Latest: 1, Parent: 3},
 			{Op: Exit, PID: 4, Earliest: 40, Latest: 40},
 			{Op: Fork, PID: 5, Earliest: c.forks, Latest: c.forks, Creator: 4, Parent: 4},
@@ -217,7 +217,7 @@ func TestExecSetsIDsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := engine.IDChange(0)
-		for i, e := range lives[1].Events {
+		for i, e := range processes[1].Events {
 			if e.Kind == engine.KindIDChange {
 				if told |= e.ID; i != 1 || !e.Optional || !e.Unchanged {
 					t.Errorf("%s: event %d: %+v", c.name, i, e)

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Used is what a process has used, as getrusage(2) or wait4(2) and /proc/PID/io say.
+// Used is the resource usage of a process, from getrusage(2) or wait4(2) and /proc/PID/io.
 type Used struct {
 	CPU, User, System uint64 // ns
 	PeakRSS           uint64 // bytes
 
-	// IO is with that of all children that were waited for, LeaderIO of the leader alone, as
-	// /proc/PID/task/PID/io says. They are nil where they can't be read.
+	// IO includes all children that were waited for, LeaderIO only the leader, as in
+	// /proc/PID/task/PID/io. They are nil if unreadable.
 	IO, LeaderIO *IO
-	// Waited is of children that it has waited for, as far as it tells.
+	// Waited is the I/O of recorded children that the process has waited for.
 	Waited IO
 }
 
@@ -29,7 +29,7 @@ func (io *IO) Add(o *IO) {
 	io.ReadBytes, io.WriteBytes = io.ReadBytes+o.ReadBytes, io.WriteBytes+o.WriteBytes
 }
 
-// Less returns io without the counters of others.
+// Less returns io minus the counters of others.
 func (io IO) Less(o *IO) IO {
 	return IO{io.RChar - o.RChar, io.WChar - o.WChar, io.ReadBytes - o.ReadBytes, io.WriteBytes - o.WriteBytes}
 }
@@ -40,13 +40,13 @@ func (u *Used) Add(ru *unix.Rusage) {
 	u.CPU, u.PeakRSS = u.User+u.System, uint64(ru.Maxrss)<<10
 }
 
-// ReadIO reads the counters of a process, also of one that has ended and was not waited for.
+// ReadIO reads the counters of a process, which may be a zombie.
 func (u *Used) ReadIO(pid string) { u.IO, u.LeaderIO = readIO(pid), readIO(pid+"/task/"+pid) }
 
 func readIO(name string) *IO {
 	b, err := os.ReadFile("/proc/" + name + "/io")
 	if err != nil || len(b) == 0 {
-		return nil // without CONFIG_TASK_IO_ACCOUNTING, or not for this user
+		return nil // without CONFIG_TASK_IO_ACCOUNTING, or not permitted
 	}
 	var io IO
 	at := map[string]*uint64{"rchar": &io.RChar, "wchar": &io.WChar, "read_bytes": &io.ReadBytes, "write_bytes": &io.WriteBytes}
@@ -65,7 +65,7 @@ func readIO(name string) *IO {
 	return &io
 }
 
-// OwnUse returns what this process has used, of which children that it has waited for moved waited.
+// OwnUse returns the usage of this process. Its waited-for children account for waited.
 func OwnUse(waited IO) (u Used, err error) {
 	u.IO, u.Waited = readIO("self"), waited
 	var ru unix.Rusage

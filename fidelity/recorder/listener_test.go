@@ -1,4 +1,4 @@
-package witness
+package recorder
 
 import (
 	"testing"
@@ -25,9 +25,9 @@ func (q queue) Capabilities() *engine.CapabilityTable {
 // waited for by itself: until it has come, is lost or cannot come any more.
 func TestAwaitsLateEnd(t *testing.T) {
 	now := truth.Clock()
-	life := func(kind engine.Kind, ago time.Duration) *truth.Life {
+	life := func(kind engine.Kind, ago time.Duration) *truth.Process {
 		at := now - uint64(ago)
-		return &truth.Life{PID: 7, Events: []*truth.Event{
+		return &truth.Process{PID: 7, Events: []*truth.Event{
 			{Kind: engine.KindFork, Earliest: at - 100, Latest: at - 90}, {Kind: kind, Earliest: at - 10, Latest: at},
 		}}
 	}
@@ -38,7 +38,7 @@ func TestAwaitsLateEnd(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		delay     time.Duration
-		life      *truth.Life
+		life      *truth.Process
 		delivered *engine.Event
 		awaits    bool
 	}{
@@ -51,7 +51,7 @@ func TestAwaitsLateEnd(t *testing.T) {
 		{"no end", 2 * time.Second, life(engine.KindExec, 0), end(8, now), false},
 		{"the end of another", 0, life(engine.KindExit, 0), end(8, now+1), false},
 	} {
-		l := Listen(queue{delay: c.delay}, 0, false)
+		l := NewListener(queue{delay: c.delay}, 0, false)
 		l.keep(c.delivered)
 		if got := l.awaits(c.life); got != c.awaits {
 			t.Errorf("%s, delayed by %v: awaits the end: %v, want %v", c.name, c.delay, got, c.awaits)

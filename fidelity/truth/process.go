@@ -11,76 +11,76 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Life is one process from its fork to its end.
-type Life struct {
+// Process is one process from its fork to its end.
+type Process struct {
 	PID     int
-	Creator *Life    `json:"-"` // whose state it began with; nil if that is not recorded
-	Was     *State   `json:"-"` // before its first event; nil if that is not recorded
-	Events  []*Event // in order: a fork first, the exit last
-	// Threads are those that were started, without the leader. With OpenThreads there
-	// were others too.
+	Creator *Process `json:"-"` // passes on its state at the fork; nil if not recorded
+	Was     *State   `json:"-"` // state before the first event; nil if not recorded
+	Events  []*Event // in order, from fork to exit
+	// Threads lists the recorded threads without the leader. If OpenThreads is set there were
+	// others too.
 	Threads     []*Thread
 	OpenThreads bool
-	ByThread    bool // it was to end by exit(2): see Record
+	ByThread    bool // the process was to end by exit(2): see Record
 
-	// Used is what it had used at some time before its end, nil if that is not told.
+	// Used is the usage at some time before the end, nil if not recorded.
 	Used *Used
 }
 
-// Thread is one that a process started. The stamps of its birth and of its end are
-// between the two times of each.
+// Thread is a thread that a process started. Its birth was stamped between Born and BornLatest, its
+// end between Left and LeftLatest.
 type Thread struct {
 	TID                                int
 	Born, BornLatest, Left, LeftLatest uint64
 }
 
-// Event is one thing that happened in a life.
+// Event is one event of a process.
 type Event struct {
-	Life             *Life `json:"-"`
+	Process          *Process `json:"-"`
 	Kind             engine.Kind
 	ID               engine.IDChange
 	Tracer           int
 	Status           int32
 	Failed           Failed
-	Used             *Used // of an exit, see Record
+	Used             *Used // for an exit, see Record
 	Optional, Compat bool
 	Unchanged        bool
 	Earliest, Latest uint64
 
-	// Read is set if the process stood still after it until all queues had been read,
-	// so that /proc could show everything.
+	// Read is set if the process paused after the event until all queues had been read, so that
+	// /proc showed all values.
 	Read bool
-	// MayCut are fields that need not be reported whole.
+	// MayCut are fields that may be reported truncated.
 	MayCut engine.Fields
-	// Unreachable are paths that can't be reached from the process's root: none is right.
+	// Unreachable are paths that are unreachable from the process's root: no value is right.
 	Unreachable engine.Fields
 
-	// State is what the process was right after it. Inside is what it saw itself,
-	// where that differs. Drift are looks at it before its next event.
+	// State is the state right after the event. Inside is the process's own view where it
+	// differs. Snapshots were taken before the next event.
 	State, Inside State
-	Drift         []Look
+	Snapshots     []Snapshot
 }
 
-// Look is what a process was at a time.
-type Look struct {
+// Snapshot is the state of a process at a time.
+type Snapshot struct {
 	At    uint64
 	State State
 }
 
-// Before reports whether e is known to have happened before o: by the clock, or
-// because one process did first the one and then the other.
+// Before reports whether e is known to have happened before o: by the clock, or because one process
+// did both.
 func (e *Event) Before(o *Event) bool {
-	if e.Life == o.Life {
-		return slices.Index(e.Life.Events, e) < slices.Index(o.Life.Events, o)
+	if e.Process == o.Process {
+		return slices.Index(e.Process.Events, e) < slices.Index(o.Process.Events, o)
 	}
 	return e.Latest < o.Earliest
 }
 
-// Born is when the process was forked at the earliest.
-func (l *Life) Born() uint64 { return l.Events[0].Earliest }
+// Born returns the earliest time of the fork.
+func (l *Process) Born() uint64 { return l.Events[0].Earliest }
 
-// Ended is when the process had ended at the latest.
-func (l *Life) Ended() uint64 { return l.Events[len(l.Events)-1].Latest }
+// Ended returns the latest time of the end.
+func (l *Process) Ended() uint64 { return l.Events[len(l.Events)-1].Latest }
 
 var kinds = map[Op]engine.Kind{
 	Fork: engine.KindFork, Exec: engine.KindExec, Exit: engine.KindExit, IDs: engine.KindIDChange,
@@ -88,7 +88,7 @@ var kinds = map[Op]engine.Kind{
 	ExecFailed: engine.KindExecFailed,
 }
 
-// rank puts a fork first and an exit last.
+// rank sorts a fork first and an exit last.
 func (r *Record) rank() int {
 	switch r.Op {
 	case Fork:
@@ -99,10 +99,9 @@ func (r *Record) rank() int {
 	return 0
 }
 
-// Assemble makes lives of records in any order. Creators come before what they
-// have created, so that all of a scenario is given at once. The error names a
-// record that fits nowhere.
-func Assemble(records []Record) ([]*Life, error) {
+// Assemble builds processes from records in any order. It needs all records of a scenario at once,
+// as it builds creators first. The error names a record without a process.
+func Assemble(records []Record) ([]*Process, error) {
 	var forks []*Record
 	for i := range records {
 		if records[i].Op == Fork {
@@ -110,7 +109,7 @@ func Assemble(records []Record) ([]*Life, error) {
 		}
 	}
 	slices.SortFunc(forks, func(a, b *Record) int { return cmp.Compare(a.Earliest, b.Earliest) })
-	byPID := make(map[int][]*Record) // a pid can be of several lives, one after the other
+	byPID := make(map[int][]*Record) // a pid can have several processes, one after the other
 	for _, f := range forks {
 		byPID[f.PID] = append(byPID[f.PID], f)
 	}
@@ -132,7 +131,7 @@ func Assemble(records []Record) ([]*Life, error) {
 		}
 		members[own] = append(members[own], r)
 	}
-	a := assembler{lives: make(map[int][]*Life)}
+	a := assembler{processes: make(map[int][]*Process)}
 	for _, f := range forks {
 		if err := a.add(members[f]); err != nil {
 			return nil, err
@@ -142,16 +141,16 @@ func Assemble(records []Record) ([]*Life, error) {
 }
 
 type assembler struct {
-	lives map[int][]*Life
-	all   []*Life
+	processes map[int][]*Process
+	all       []*Process
 }
 
-// add makes a life of the records of one process.
+// add builds a process from its records.
 func (a *assembler) add(list []*Record) error {
 	slices.SortStableFunc(list, func(x, y *Record) int {
 		return cmp.Or(cmp.Compare(x.rank(), y.rank()), cmp.Compare(x.Latest, y.Latest))
 	})
-	l := &Life{PID: list[0].PID}
+	l := &Process{PID: list[0].PID}
 	var now, inside State
 	var mayCut, unreachable, opened engine.Fields // opened: since the last event
 	last := list[0].Earliest
@@ -172,7 +171,7 @@ func (a *assembler) add(list []*Record) error {
 			if n := len(l.Events); n > 0 {
 				shown := now
 				shown.Overlay(&r.State)
-				l.Events[n-1].Drift = append(l.Events[n-1].Drift, Look{r.Latest, shown}, Look{r.Latest, now})
+				l.Events[n-1].Snapshots = append(l.Events[n-1].Snapshots, Snapshot{r.Latest, shown}, Snapshot{r.Latest, now})
 			}
 			continue
 		case HasUsed:
@@ -180,12 +179,12 @@ func (a *assembler) add(list []*Record) error {
 			last = max(last, r.bound())
 			continue
 		case ThreadStart, ThreadEnd:
-			if err := l.thread(r); err != nil {
+			if err := l.addThread(r); err != nil {
 				return err
 			}
 			continue
 		}
-		change(&now, r)
+		forgetChanged(&now, r)
 		mayCut |= r.MayCut
 		unreachable = unreachable&^r.Open | r.Unreachable
 		if r.Op == Fork {
@@ -198,15 +197,15 @@ func (a *assembler) add(list []*Record) error {
 		inside.Overlay(&r.Inside)
 		if r.Op == Now {
 			if n := len(l.Events); n > 0 {
-				// What a look from outside adds to the event before is of it, too.
+				// A snapshot from outside completes the event before it.
 				e := l.Events[n-1]
 				opened |= r.Open
-				// Its parent may have ended since.
+				// Its parent may have ended meanwhile.
 				if r.State.Value[engine.FieldExitSignal] == sigchld {
 					opened |= engine.FieldExitSignal.Set()
 				}
-				e.complete(&r.State, &r.Inside, e.State.Told|opened)
-				e.Drift = append(e.Drift, Look{r.Latest, now})
+				e.complete(&r.State, &r.Inside, e.State.Known|opened)
+				e.Snapshots = append(e.Snapshots, Snapshot{r.Latest, now})
 			}
 			last = max(last, r.bound())
 			continue
@@ -219,14 +218,14 @@ func (a *assembler) add(list []*Record) error {
 			for _, id := range []engine.IDChange{engine.ChangedUID, engine.ChangedGID} {
 				if (changed|reset)&id != 0 {
 					l.Events = append(l.Events, &Event{
-						Life: l, Kind: engine.KindIDChange, ID: id, Optional: true, Unchanged: changed&id == 0 && !r.Optional,
+						Process: l, Kind: engine.KindIDChange, ID: id, Optional: true, Unchanged: changed&id == 0 && !r.Optional,
 						Earliest: max(r.Earliest, last), Latest: r.Latest, State: duringExec(before, &now),
 					})
 				}
 			}
 		}
 		e := &Event{
-			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Used: r.Used, Failed: r.Failed, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,
+			Process: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Used: r.Used, Failed: r.Failed, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,
 			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside, MayCut: mayCut,
 			Unreachable: unreachable,
 		}
@@ -236,14 +235,14 @@ func (a *assembler) add(list []*Record) error {
 		last, opened = max(last, r.bound()), 0
 		l.Events = append(l.Events, e)
 	}
-	a.lives[l.PID] = append(a.lives[l.PID], l)
+	a.processes[l.PID] = append(a.processes[l.PID], l)
 	a.all = append(a.all, l)
 	return nil
 }
 
-// changedByExec returns which ids an exec has changed: those of a set-id program, and
-// saved ids, which become the effective ones. A source may report such a change as an
-// event of its own, before the EXEC: the kernel reports user ids first.
+// changedByExec returns which ids an exec has changed: the ids of a set-id program, and the saved
+// ids, which become the effective ones. A source may report such a change as an event before the
+// EXEC: the kernel reports user ids first.
 func changedByExec(before, after *State) (changed engine.IDChange) {
 	for _, c := range []struct {
 		id     engine.IDChange
@@ -253,8 +252,8 @@ func changedByExec(before, after *State) (changed engine.IDChange) {
 		{engine.ChangedGID, []engine.Field{engine.FieldGIDs, engine.FieldSGID}},
 	} {
 		if slices.ContainsFunc(c.fields, func(f engine.Field) bool {
-			// What is not told may have changed.
-			return before.Told.Has(f) && before.Value[f] != after.Value[f]
+			// An unrecorded value may have changed.
+			return before.Known.Has(f) && before.Value[f] != after.Value[f]
 		}) {
 			changed |= c.id
 		}
@@ -262,9 +261,9 @@ func changedByExec(before, after *State) (changed engine.IDChange) {
 	return changed
 }
 
-// mayHaveFileIDs reports whether the process, or whom it has its ids from, may have set the user id
-// of file access alone. An exec sets it back to the effective one.
-func (l *Life) mayHaveFileIDs() bool {
+// mayHaveFileIDs reports whether the process, or a creator, may have set only the user id of file
+// access. An exec resets it to the effective id.
+func (l *Process) mayHaveFileIDs() bool {
 	for until := Forever; l != nil; l, until = l.Creator, l.Events[0].Latest {
 		for _, e := range slices.Backward(l.Events) {
 			switch {
@@ -279,20 +278,20 @@ func (l *Life) mayHaveFileIDs() bool {
 	return false
 }
 
-// duringExec is what is known of a process when an exec has changed its ids: the new
-// ids, and nothing of what else an exec changes.
+// duringExec returns the state between the change of ids and the end of an exec: only the new ids
+// are known of the values that an exec changes.
 func duringExec(before State, after *State) State {
 	ids := *after
-	ids.Untell(^engine.FieldsIDs)
-	before.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath,
+	ids.Forget(^engine.FieldsIDs)
+	before.Forget(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath,
 		engine.FieldCmdline, engine.FieldEnviron, engine.FieldCaps, engine.FieldPrivileges))
-	before.Untell(engine.FieldsIDs)
+	before.Forget(engine.FieldsIDs)
 	before.Overlay(&ids)
 	return before
 }
 
-// thread adds the birth or the end of a thread.
-func (l *Life) thread(r *Record) error {
+// addThread adds the birth or the end of a thread.
+func (l *Process) addThread(r *Record) error {
 	for _, t := range l.Threads {
 		if t.TID == r.TID && r.Op == ThreadEnd {
 			t.Left, t.LeftLatest = max(r.Earliest, t.Born), r.Latest
@@ -306,7 +305,7 @@ func (l *Life) thread(r *Record) error {
 	return nil
 }
 
-// bound is a time that everything the process does later is later than.
+// bound returns a time that all later events of the process follow.
 func (r *Record) bound() uint64 {
 	if r.Own {
 		return r.Latest
@@ -314,23 +313,23 @@ func (r *Record) bound() uint64 {
 	return r.Earliest
 }
 
-// complete takes over what is in s and not told of the event.
+// complete adds the values of s that e lacks.
 func (e *Event) complete(s, inside *State, told engine.Fields) {
 	missing := *s
-	missing.Untell(told)
+	missing.Forget(told)
 	e.State.Overlay(&missing)
 	e.Inside.Overlay(inside)
 }
 
-// change takes away what an event leaves open unless its record tells.
-func change(now *State, r *Record) {
+// forgetChanged removes the values that an event may change and its record lacks.
+func forgetChanged(now *State, r *Record) {
 	switch r.Op {
 	case Exec:
 		_, euid, uids := cut(now.Value[engine.FieldUIDs])
 		_, egid, gids := cut(now.Value[engine.FieldGIDs])
-		now.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline, engine.FieldEnviron, engine.FieldPrivileges,
+		now.Forget(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline, engine.FieldEnviron, engine.FieldPrivileges,
 			engine.FieldSUID, engine.FieldSGID, engine.FieldCaps))
-		if now.Told.Has(engine.FieldExitSignal) {
+		if now.Known.Has(engine.FieldExitSignal) {
 			now.Set(engine.FieldExitSignal, sigchld)
 		}
 		// An exec saves the effective ids.
@@ -341,9 +340,9 @@ func change(now *State, r *Record) {
 			now.Set(engine.FieldSGID, egid)
 		}
 	case IDs:
-		now.Untell(engine.FieldCaps.Set())
+		now.Forget(engine.FieldCaps.Set())
 	}
-	now.Untell(r.Open)
+	now.Forget(r.Open)
 }
 
 const sigchld = "17"
@@ -353,9 +352,9 @@ func cut(pair string) (real, effective string, ok bool) {
 	return real, effective, err == nil && n == 2
 }
 
-// inherit gives a new process what its creator was, and returns the creator.
-func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
-	for _, c := range slices.Backward(a.lives[r.Creator]) {
+// inherit copies the creator's state to a new process, and returns the creator.
+func (a *assembler) inherit(now, inside *State, r *Record) (creator *Process) {
+	for _, c := range slices.Backward(a.processes[r.Creator]) {
 		if c.Born() > r.Earliest {
 			continue
 		}
@@ -363,26 +362,27 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
 		if was := c.at(r.Latest); was != nil {
 			*now = was.State
 			*inside = was.Inside
-			for _, d := range was.Drift {
+			for _, d := range was.Snapshots {
 				if d.At <= r.Earliest {
 					*now = d.State
 				}
 			}
 		}
-		now.Untell(c.unsettled(r.Earliest, r.Latest))
+		now.Forget(c.unsettled(r.Earliest, r.Latest))
 		break
 	}
 	fresh := r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldParentTID, engine.FieldPrivileges)
 	if r.Parent == r.Creator || now.Value[engine.FieldExitSignal] != sigchld {
-		// With CLONE_PARENT it is the creator's, which the end of a parent makes SIGCHLD.
+		// With CLONE_PARENT it is the creator's signal, or SIGCHLD after the end of a
+		// parent.
 		fresh = fresh.With(engine.FieldExitSignal)
 	}
-	now.Untell(fresh)
-	// In the initial pid namespace, which has this number, pids are those of the records.
+	now.Forget(fresh)
+	// Records use pids of the initial pid namespace, which has this number.
 	if ns, _, _ := strings.Cut(now.Value[engine.FieldPIDNS], " "); ns == "4026531836" {
 		now.Set(engine.FieldPIDNS, ns+" "+strconv.Itoa(r.PID))
 	} else {
-		now.Untell(engine.FieldPIDNS.Set())
+		now.Forget(engine.FieldPIDNS.Set())
 	}
 	if r.Parent != 0 {
 		now.Set(engine.FieldPPID, strconv.Itoa(r.Parent))
@@ -390,16 +390,16 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
 	return creator
 }
 
-// unsettled returns the fields that events change which may have happened before or after what
-// happened between two times: another thread executes while this one forks.
-func (l *Life) unsettled(earliest, latest uint64) (fields engine.Fields) {
+// unsettled returns the fields that change at an unknown side of the given time span, as when
+// another thread executes during a fork.
+func (l *Process) unsettled(earliest, latest uint64) (fields engine.Fields) {
 	for i, e := range l.Events {
 		if i == 0 || e.Latest < earliest || e.Earliest > latest {
 			continue
 		}
 		before := &l.Events[i-1].State
 		for f := range engine.Field(engine.NumFields) {
-			if before.Told.Has(f) != e.State.Told.Has(f) || before.Value[f] != e.State.Value[f] {
+			if before.Known.Has(f) != e.State.Known.Has(f) || before.Value[f] != e.State.Value[f] {
 				fields |= f.Set()
 			}
 		}
@@ -407,8 +407,8 @@ func (l *Life) unsettled(earliest, latest uint64) (fields engine.Fields) {
 	return fields
 }
 
-// at is the last event of l that had begun at a time.
-func (l *Life) at(t uint64) (last *Event) {
+// at returns the last event that had begun at t.
+func (l *Process) at(t uint64) (last *Event) {
 	for _, e := range l.Events {
 		if e.Earliest <= t {
 			last = e

@@ -1,10 +1,9 @@
-// Package witness records what queues deliver while scenarios run, so that package score
-// can hold it against the truth.
+// Package recorder records the events that queues deliver while scenarios run, for package score.
 //
-// A [Listener] reads one queue. A [Witness] is one backend: a queue that reports each
-// event by itself, and one that joins events as users get them by default. [Perform] runs
-// a scenario while witnesses listen, and [Settle] waits until they have delivered everything.
-package witness
+// A [Listener] reads one queue. A [Recorder] is one backend with two queues: one reports each event
+// separately, the other joins events as by default. [RunScenarios] runs scenarios while recorders
+// listen, and [WaitDelivered] waits until they have delivered all events.
+package recorder
 
 import (
 	"errors"
@@ -17,23 +16,23 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Witness is one backend that is listened to.
-type Witness struct {
+// Recorder records one backend.
+type Recorder struct {
 	Backend string
-	Single  *Listener // each event by itself
+	Single  *Listener // each event separately
 	Joined  *Listener // events joined as by default, and processes kept to the end; or nil
-	Threads bool      // Single delivers the events of threads too
+	Threads bool      // Single delivers thread events too
 	opened  uint64
 	closed  uint64 // when Drain was called, 0 before
 }
 
-// New returns a witness whose queues have just been opened. joined may be nil.
-func New(single, joined *Listener, threads bool) *Witness {
-	return &Witness{Backend: single.Queue.Backend(), Single: single, Joined: joined, Threads: threads, opened: truth.Clock()}
+// New returns a recorder for queues that have just been opened. joined may be nil.
+func New(single, joined *Listener, threads bool) *Recorder {
+	return &Recorder{Backend: single.Queue.Backend(), Single: single, Joined: joined, Threads: threads, opened: truth.Clock()}
 }
 
-// Listeners returns those of all witnesses.
-func Listeners(all []*Witness) (list []*Listener) {
+// Listeners returns the listeners of all recorders.
+func Listeners(all []*Recorder) (list []*Listener) {
 	for _, w := range all {
 		list = append(list, w.Single)
 		if w.Joined != nil {
@@ -43,38 +42,38 @@ func Listeners(all []*Witness) (list []*Listener) {
 	return list
 }
 
-// Start starts the listeners of all witnesses.
-func Start(all []*Witness) {
+// StartAll starts the listeners of all recorders.
+func StartAll(all []*Recorder) {
 	for _, l := range Listeners(all) {
 		l.Start()
 	}
 }
 
-// Pause pauses the listeners of all witnesses.
-func Pause(all []*Witness) (err error) {
+// PauseAll pauses the listeners of all recorders.
+func PauseAll(all []*Recorder) (err error) {
 	for _, l := range Listeners(all) {
 		err = errors.Join(err, l.Pause())
 	}
 	return err
 }
 
-// Drain begins the orderly end of the queues, which can be drained, and reads all that they still
-// deliver. They stay open.
-func (w *Witness) Drain(patience time.Duration) (err error) {
+// Drain begins the orderly end of the queues and reads the events that they still deliver. The
+// queues stay open.
+func (w *Recorder) Drain(patience time.Duration) (err error) {
 	w.closed = truth.Clock()
-	for _, l := range Listeners([]*Witness{w}) {
+	for _, l := range Listeners([]*Recorder{w}) {
 		err = errors.Join(err, l.drain(patience))
 	}
 	return err
 }
 
-// Perform lets scenarios that were started do their work while the witnesses, whose
-// listeners have been started, listen, and returns what they did.
-func Perform(run *scenario.Running, all []*Witness, patience time.Duration) ([]*scenario.Outcome, error) {
+// RunScenarios lets started scenarios run while the recorders listen, and returns their outcomes.
+// The listeners must have been started.
+func RunScenarios(run *scenario.Running, all []*Recorder, patience time.Duration) ([]*scenario.Outcome, error) {
 	if run.Unread {
-		err := Pause(all)
+		err := PauseAll(all)
 		o, err2 := run.Wait(patience)
-		Start(all)
+		StartAll(all)
 		return o, errors.Join(err, err2)
 	}
 	run.ReadAll = func() (err error) {
@@ -86,10 +85,9 @@ func Perform(run *scenario.Running, all []*Witness, patience time.Duration) ([]*
 	return run.Wait(patience)
 }
 
-// Testimony returns what was delivered since the last Forget, for scoring. The
-// listeners have to be paused.
-func (w *Witness) Testimony() *score.Witness {
-	out := &score.Witness{
+// Delivered returns the events since the last Forget, for scoring. The listeners must be paused.
+func (w *Recorder) Delivered() *score.Delivered {
+	out := &score.Delivered{
 		Backend: w.Backend, Table: w.Single.Queue.Capabilities(), Hold: uint64(w.Single.hold), Opened: w.opened, Closed: w.closed,
 		BootOffset: truth.BootOffset(), WallOffset: truth.WallOffset(), Threads: w.Threads, AfterEnd: w.Single.Queue.Capabilities().Stamps.Ends, Clock: score.Stamps(w.Single.Queue.Capabilities()),
 		Single: w.Single.Seen(), Unread: w.Single.unread() > w.Single.unreadBefore,
@@ -102,15 +100,15 @@ func (w *Witness) Testimony() *score.Witness {
 	return out
 }
 
-// Forget drops what was delivered so far.
-func (w *Witness) Forget() {
-	for _, l := range Listeners([]*Witness{w}) {
+// Forget drops the recorded events.
+func (w *Recorder) Forget() {
+	for _, l := range Listeners([]*Recorder{w}) {
 		l.forget()
 	}
 }
 
 // Close closes the queues and returns the last counters of the first.
-func (w *Witness) Close() (stats engine.Stats, err error) {
+func (w *Recorder) Close() (stats engine.Stats, err error) {
 	stats, err = w.Single.Close()
 	if w.Joined != nil {
 		_, err2 := w.Joined.Close()
@@ -122,11 +120,11 @@ func (w *Witness) Close() (stats engine.Stats, err error) {
 	return stats, nil
 }
 
-// marker is a process of one CPU that was started after everything else.
+// marker is a process on one CPU that was started after all others.
 type marker struct {
 	cpu, pid int
 	before   uint64
-	again    time.Time // when to start another: this one may have been lost
+	again    time.Time // when to start another one, as this one may have been lost
 }
 
 func (m *marker) start() (err error) {
@@ -136,14 +134,14 @@ func (m *marker) start() (err error) {
 	return err
 }
 
-// Settle waits until every listener has delivered the ends of what was done, see awaits, and
-// the end of a process of each CPU that was started after everything else. As queues deliver
-// in order, everything from before has come then, and every CPU has said what it lost. It returns
-// the stamp of the last of those ends.
-func Settle(all []*Listener, done []*scenario.Outcome, patience time.Duration) (last uint64, err error) {
+// WaitDelivered waits until every listener has delivered the ends of the outcomes' processes (see
+// awaits), and the end of a marker process on each CPU. Markers start after all other processes. As
+// queues deliver in order, all earlier events have arrived then, and every CPU has reported its
+// losses. It returns the last stamp of the markers' ends.
+func WaitDelivered(all []*Listener, done []*scenario.Outcome, patience time.Duration) (last uint64, err error) {
 	for _, l := range all {
 		for _, o := range done {
-			for _, life := range o.Lives {
+			for _, life := range o.Processes {
 				for l.awaits(life) {
 					if err := l.failed(); err != nil {
 						return 0, err

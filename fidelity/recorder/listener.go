@@ -1,4 +1,4 @@
-package witness
+package recorder
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Queue is what a listener reads: a quark.Queue, or a bare source that is presented as one.
+// Queue is the queue that a listener reads: a quark.Queue, or a source wrapped as one.
 type Queue interface {
 	Backend() string
 	Capabilities() *engine.CapabilityTable
@@ -27,28 +27,28 @@ type Queue interface {
 	Close() error
 }
 
-// Listener reads one queue and keeps what it delivers. Between Start and Pause nobody
-// else may read the queue.
+// Listener reads one queue and stores the delivered events. Between Start and Pause only the
+// listener may read the queue.
 type Listener struct {
 	Queue Queue
 	hold  time.Duration
-	// lookup has each delivered event's process looked up in the queue's table.
+	// lookup enables the comparison with the queue's process table.
 	lookup bool
 
-	cancel   context.CancelFunc // nil while nobody reads
+	cancel   context.CancelFunc // nil while paused
 	done     chan error
 	requests chan chan struct{}
 
 	mu    sync.Mutex
 	seen  []score.Seen
-	ended map[uint32]uint64 // the stamp of a pid's last EXIT
+	ended map[uint32]uint64 // the stamp of the last EXIT of each pid
 	gaps  []engine.Gap
 
 	unreadBefore uint64 // SourceStats.Unread at the last forget
 }
 
-// Listen returns a listener that has not started, of a queue with a HoldTime.
-func Listen(q Queue, hold time.Duration, lookup bool) *Listener {
+// NewListener returns a paused listener for a queue with the given HoldTime.
+func NewListener(q Queue, hold time.Duration, lookup bool) *Listener {
 	return &Listener{
 		Queue: q, hold: hold, lookup: lookup, requests: make(chan chan struct{}, 1), ended: make(map[uint32]uint64),
 	}
@@ -61,7 +61,7 @@ func (l *Listener) Start() {
 	go func() { l.done <- l.read(ctx) }()
 }
 
-// Pause stops the reading. The queue stays open.
+// Pause stops reading. The queue stays open.
 func (l *Listener) Pause() error {
 	if l.cancel == nil {
 		return nil
@@ -71,13 +71,13 @@ func (l *Listener) Pause() error {
 	return <-l.done
 }
 
-// drainable is a Queue that has an orderly end.
+// drainable is a Queue with an orderly end.
 type drainable interface {
 	Drain() error
 	Drained() bool
 }
 
-// drain begins the orderly end of the queue and waits until all is delivered.
+// drain begins the orderly end of the queue and waits until it has delivered all events.
 func (l *Listener) drain(patience time.Duration) error {
 	if err := l.Queue.(drainable).Drain(); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (l *Listener) drain(patience time.Duration) error {
 		l.cancel = nil
 		return err
 	case <-time.After(patience):
-		return fmt.Errorf("%s: not drained after %v", l.Queue.Backend(), patience)
+		return fmt.Errorf("%s: events are left %v after Drain", l.Queue.Backend(), patience)
 	}
 }
 
@@ -107,7 +107,7 @@ func (l *Listener) read(ctx context.Context) error {
 		case asked = <-l.requests:
 		default:
 		}
-		if err := l.pump(); err != nil {
+		if err := l.readDelivered(); err != nil {
 			return err
 		}
 		if asked != nil {
@@ -123,11 +123,11 @@ func (l *Listener) read(ctx context.Context) error {
 	return nil
 }
 
-// pulse is the longest time between two readings if the reader gets a CPU.
+// pulse is the longest time between two reads of a reader that gets a CPU.
 const pulse = 250 * time.Millisecond
 
-// readAll returns when everything that was queued before the call has been read from
-// the kernel. The queue may still hold it.
+// readAll returns when all events that were queued before the call have been read from the kernel.
+// The queue may still buffer them.
 func (l *Listener) readAll() error {
 	asked := make(chan struct{})
 	l.requests <- asked
@@ -136,28 +136,28 @@ func (l *Listener) readAll() error {
 	case <-asked:
 		return nil
 	case err := <-l.done:
-		return l.early(err)
+		return l.endedEarly(err)
 	}
 }
 
-// failed returns why the listener stopped before it was told to.
+// failed returns why the listener stopped early, nil if it runs.
 func (l *Listener) failed() error {
 	select {
 	case err := <-l.done:
-		return l.early(err)
+		return l.endedEarly(err)
 	default:
 		return nil
 	}
 }
 
-// early returns the error of a listener that has ended, and leaves it to the next caller too.
-func (l *Listener) early(err error) error {
+// endedEarly returns the error of a listener that has stopped, and keeps it for the next caller.
+func (l *Listener) endedEarly(err error) error {
 	l.done <- err
 	return errors.Join(fmt.Errorf("%s: the queue ended early", l.Queue.Backend()), err)
 }
 
-// pump keeps what the queue delivers now.
-func (l *Listener) pump() error {
+// readDelivered stores the events that the queue delivers now.
+func (l *Listener) readDelivered() error {
 	for {
 		ev, err := l.Queue.Get()
 		switch {
@@ -171,7 +171,7 @@ func (l *Listener) pump() error {
 	}
 }
 
-// arriving is a Queue that may deliver later than what it delivers came, and says when that was.
+// arriving is a Queue that delivers events with a delay and records when they arrived.
 type arriving interface{ Arrived() uint64 }
 
 func (l *Listener) keep(ev *engine.Event) {
@@ -181,7 +181,7 @@ func (l *Listener) keep(ev *engine.Event) {
 	}
 	s := score.SeenOf(ev, at)
 	if l.lookup {
-		s.Table = l.inTable(ev)
+		s.Table = l.compareTable(ev)
 		l.addRelatives(&s, ev)
 	}
 	l.mu.Lock()
@@ -203,8 +203,8 @@ type relatives interface {
 	AppendJSON([]byte, *engine.Event) []byte
 }
 
-// addRelatives adds the leaders of the process's session and group, and who of its relatives is
-// printed with the event as ended. A bare source has none.
+// addRelatives adds the session and group leader of the process, and the relatives that are printed
+// with the event as ended. A bare source has none.
 func (l *Listener) addRelatives(s *score.Seen, ev *engine.Event) {
 	q, ok := l.Queue.(relatives)
 	if !ok {
@@ -246,19 +246,19 @@ func (l *Listener) addRelatives(s *score.Seen, ev *engine.Event) {
 const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldComm|1<<engine.FieldCaps|
 	1<<engine.FieldCwd|1<<engine.FieldCgroup|1<<engine.FieldExit)
 
-// inTable compares an event's process with the one that the queue's table has under
-// its pid and under its identity, and returns what differs.
-func (l *Listener) inTable(ev *engine.Event) string {
+// compareTable compares the process of an event with the queue's table, by pid and by identity, and
+// describes the difference.
+func (l *Listener) compareTable(ev *engine.Event) string {
 	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntry).With(engine.FieldPrivileges)
 	if ev.Thread {
 		if ev.Events.Has(engine.EventExit) && !p.Known.Has(engine.FieldStart) {
-			return "" // it may be of a process that has ended, or is not known
+			return "" // the process may have ended or be unknown
 		}
-		// What changes without an event is new with the event of a thread.
+		// Fields that change without an event are new with a thread's event.
 		fields &^= ofThreads | engine.ChangeUnseen
 	}
 	known := l.Queue.Lookup(p.PID)
-	// If the pid has been used again this is a late event of the process before.
+	// If the pid was reused, this is a late event of the previous owner.
 	reused := known != nil && (p.Known & known.Known).Has(engine.FieldStart) && known.Start > p.Start
 	if what := differs(known, p, fields); what != "" && !reused {
 		return "Lookup: " + what
@@ -271,8 +271,7 @@ func (l *Listener) inTable(ev *engine.Event) string {
 	return ""
 }
 
-// differs names the first of the fields in which the process of a table differs from that of an
-// event, or of another table.
+// differs names the first of the fields in which two processes differ.
 func differs(a, b *engine.Process, fields engine.Fields) string {
 	switch {
 	case a == b:
@@ -290,8 +289,8 @@ func differs(a, b *engine.Process, fields engine.Fields) string {
 	return ""
 }
 
-// Balanced waits until all that was produced was read or lost, and reports whether it was. As other
-// processes make events meanwhile, the sums agree only now and then.
+// Balanced waits until all produced events were read or lost, and reports whether that happened. As
+// other processes cause events meanwhile, the sums agree only at times.
 func (l *Listener) Balanced(patience time.Duration) (s engine.Stats, ok bool, err error) {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		s, err = l.Queue.Stats()
@@ -302,18 +301,18 @@ func (l *Listener) Balanced(patience time.Duration) (s engine.Stats, ok bool, er
 	}
 }
 
-// end returns the stamp of a pid's last EXIT, 0 if none was delivered.
+// end returns the stamp of the last EXIT of a pid, 0 if none was delivered.
 func (l *Listener) end(pid int) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ended[uint32(pid)]
 }
 
-// awaits reports whether the end of a life was not delivered and can still come: the proc
-// connector's message of an end can come after those of processes that were started later.
-// The last thread of a process tells the parent, then takes what is cached of itself out of
-// /proc, for which it can give its CPU away in any kernel, and then makes its message.
-func (l *Listener) awaits(life *truth.Life) bool {
+// awaits reports whether the end of a process was not delivered and can still arrive. The last
+// thread of a process notifies the parent, then removes its cached entries from /proc, during which
+// any kernel can preempt it, and then sends the proc connector's message. That message can follow
+// the messages of processes that started later.
+func (l *Listener) awaits(life *truth.Process) bool {
 	end := life.Events[len(life.Events)-1]
 	latest := end.Latest + l.Queue.Capabilities().Stamps.Ends
 	if end.Kind != engine.KindExit || truth.Clock() > latest {
@@ -322,30 +321,29 @@ func (l *Listener) awaits(life *truth.Life) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lost := slices.ContainsFunc(l.gaps, func(g engine.Gap) bool { return end.Earliest <= g.To && g.From <= latest })
-	return !lost && l.ended[uint32(life.PID)] < life.Born() // joined, it has an earlier stamp
+	return !lost && l.ended[uint32(life.PID)] < life.Born() // joined: an earlier stamp
 }
 
-// Seen returns what was delivered since the last forget. The listener has to be paused.
+// Seen returns the events delivered since the last forget. The listener must be paused.
 func (l *Listener) Seen() []score.Seen { return l.seen }
 
 func (l *Listener) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen, l.gaps = nil, nil
-	l.ended = make(map[uint32]uint64) // one that is cleared keeps its room
+	l.ended = make(map[uint32]uint64) // a cleared map keeps its memory
 	l.unreadBefore = l.unread()
 }
 
-// unread returns how many events the source had no time to read more of. A queue that says
-// nothing has read all.
+// unread returns how many events the source had no time to complete from /proc, 0 if the queue does
+// not count them.
 func (l *Listener) unread() uint64 {
 	s, _ := l.Queue.Stats()
 	return s.Source.Unread
 }
 
-// checkEnded looks up every process whose end was delivered, by its identity: each has
-// to be there still, as the one that ended so. The listener has to be paused, and the
-// queue's grace time must not be over.
+// checkEnded looks up each process with a delivered end by its identity: it must still be in the
+// table, with this end. The listener must be paused, within the queue's grace time.
 func (l *Listener) checkEnded() {
 	last := make(map[engine.Identity]*score.Seen)
 	for i := range l.seen {
