@@ -227,12 +227,12 @@ func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, eng
 	}
 	o := opts.engine()
 	o.Judge, o.Filter, o.Look, o.Record = judge, q.unlocked(opts.Filter), look, opts.Record
-	if q.engine, err = engine.New(q.source, clock, o); err != nil {
-		return err
-	}
 	changed := -1
 	if q.clocks != nil {
-		changed = q.clocks.FD()
+		o.FollowClock, changed = q.clocks.Follow, q.clocks.FD()
+	}
+	if q.engine, err = engine.New(q.source, clock, o); err != nil {
+		return err
 	}
 	if err := q.poller.open(q.source.FD(), changed, q.next); err != nil {
 		return err
@@ -335,9 +335,6 @@ func (q *Queue) Get() (*Event, error) {
 	defer q.mu.Unlock()
 	if q.closed {
 		return nil, os.ErrClosed
-	}
-	if q.clocks != nil {
-		q.clocks.Follow()
 	}
 	ev, err := q.engine.Get()
 	if q.closed { // by the filter, or while it decided

@@ -156,6 +156,9 @@ func (e *Engine) populate(now uint64) error {
 		now = e.clock.Now() // in a drain Get reads more than once
 	}
 	e.populated = now
+	if e.opts.FollowClock != nil {
+		e.opts.FollowClock()
+	}
 	if e.opts.Record != nil {
 		e.opts.Record.Read(now)
 	}

@@ -40,6 +40,10 @@ type Options struct {
 
 	// Record, if not nil, gets all that the engine takes in.
 	Record Recorder
+
+	// FollowClock, if not nil, is called before each reading of the source, to bring the
+	// engine's Clock up to date.
+	FollowClock func()
 }
 
 // Defaults and limits of Options.
