@@ -245,7 +245,7 @@ help:
 	@echo 'apidiff           what the interface lost since the last release (API_BASE=COMMIT)'
 	@echo 'generate docs     generated files; the manual pages, checked, as HTML'
 	@echo 'btfhub            the archive of types: the catalogue'"'"'s kernels and BTFHUB_ARCHIVE_PATH'
-	@echo 'kernel-images     the images of KERNELS; initramfs.gz, initramfs-debug.gz, initramfs-monitors.gz: of guests'
+	@echo 'kernel-images     the images of KERNELS; initramfs.gz, initramfs-debug.gz, initramfs-monitors.gz: of guests, with FILES="FILE..."'
 	@echo 'deps clean        the Debian packages that tests need; remove what make made'
 
 clean:

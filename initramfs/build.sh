@@ -3,11 +3,14 @@
 #
 # It has the commands. -monitors has the monitors of others, from the Debian packages of this
 # machine's release, too: ./krun.sh wants KRUN_MEM=1024 for it, and KRUN_APPEND=audit=1 for auditd.
-# -debug has a shell and a few commands. FILES are further files for the root directory; the types
-# of local kernels are there. GOARCH is the architecture of a name without one. The file is left
-# alone when nothing has changed in it.
+# -debug has a shell and a few commands. FILES="FILE..." are further files for the root directory;
+# the types of local kernels are there. GOARCH is the architecture of a name without one. The file
+# is left alone when nothing has changed in it.
 set -euo pipefail
 cd "$(dirname -- "${BASH_SOURCE[0]}")/.."
+for f in ${FILES-}; do
+	[[ -f $f && -r $f ]] || { echo "build.sh: FILES: no readable file $f" >&2 && exit 2; }
+done
 
 file=$1 name=${1%.gz} GO=${GO:-go}
 case $name in

@@ -146,7 +146,11 @@ func (img Image) records() ([]cpio.Record, error) {
 		if err != nil {
 			return nil, fmt.Errorf("add %s: %w", filepath.Base(path), err)
 		}
-		rest = append(rest, cpio.StaticFile(filepath.Base(path), string(content), 0o644))
+		mode := uint64(0o644)
+		if st, err := os.Stat(path); err == nil && st.Mode()&0o100 != 0 {
+			mode = 0o755
+		}
+		rest = append(rest, cpio.StaticFile(filepath.Base(path), string(content), mode))
 	}
 	// The order of the arguments does not change the image.
 	slices.SortStableFunc(rest, func(a, b cpio.Record) int { return cmp.Compare(a.Name, b.Name) })

@@ -33,3 +33,12 @@ func TestMulticall(t *testing.T) {
 		}
 	}
 }
+
+// TestImageFiles names a file that is missing, which no image may leave out silently.
+func TestImageFiles(t *testing.T) {
+	cmd := exec.Command("./build.sh", "initramfs-debug.gz")
+	cmd.Env = append(os.Environ(), "FILES=initramfs/build.sh no/such.file")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "FILES: no readable file no/such.file") {
+		t.Errorf("error %v: %s", err, out)
+	}
+}
