@@ -40,8 +40,8 @@ func New(o Options) *Printer {
 	return &Printer{Options: o, widths: make([]int, len(o.Columns)), seen: make([]int, len(o.Columns))}
 }
 
-// SetSize sets the size of the terminal: lines are cut to its width, and each of its pages has a
-// heading, unless these have less than 5 lines. What is 0 is not limited.
+// SetSize sets the size of the terminal: lines are cut to its width, columns to theirs, and each of
+// its pages has a heading, unless these have less than 5 lines. What is 0 is not limited.
 func (p *Printer) SetSize(width, height int) { p.width, p.height = width, height }
 
 // Styles, as the numbers of the escape sequence that sets them.
@@ -141,7 +141,7 @@ func (p *Printer) row(b []byte, style string, depth int, fill func(*cell, *Colum
 		if most <= 0 {
 			break
 		}
-		if !last {
+		if !last && p.width > 0 {
 			most = min(most, col.max)
 		}
 		c.reset(most)
@@ -152,8 +152,9 @@ func (p *Printer) row(b []byte, style string, depth int, fill func(*cell, *Colum
 		if c.style == "" {
 			c.style = style
 		}
-		p.seen[i] = max(p.seen[i], c.w)
-		p.widths[i] = max(p.widths[i], c.w)
+		// A longer text moves its own line only.
+		p.seen[i] = max(p.seen[i], min(c.w, col.max))
+		p.widths[i] = max(p.widths[i], p.seen[i])
 		blanks := min(p.widths[i]-c.w, p.room()-c.w)
 		if col.right {
 			b = p.blanks(b, blanks)
