@@ -49,7 +49,8 @@ type Options struct {
 
 	// Where, if not nil, decides whether an event is delivered: [ParseFilter] compiles an
 	// expression, [ParseRules] a file of rules. The process table follows all events, and gaps
-	// are always delivered. Environ has to ask for the variables of the environment in it.
+	// are always delivered. Environ has to ask for the variables of the environment in it, and
+	// Kinds, FailedExecs and Threads for the events without which a term is never true.
 	Where *Filter
 
 	// Filter, if not nil, decides the same, of what passes Where. It may use the
@@ -136,6 +137,9 @@ func Open(opts Options) (*Queue, error) {
 		if !opts.Environ.Has(name) {
 			return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "about env." + name, Err: errors.New("Environ does not ask for this variable")})
 		}
+	}
+	if err := opts.Where.Check(cmp.Or(opts.kinds(), source.DefaultKinds), opts.Threads); err != nil {
+		return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "of no use", Err: err})
 	}
 	if err := opts.engine().Check(); err != nil { // before anything is asked of the kernel
 		return nil, fmt.Errorf("open quark: %w", err)

@@ -39,11 +39,17 @@ func (p *process) inheritMarks(parent, creator *process, fork *RawEvent) {
 	}
 }
 
-// adoptMarks gives p, whose birth was not seen, the marks of the parent that it has now. Those that
-// this one does not have may be those of an earlier parent, and stay unknown.
+// adoptMarks gives p, whose birth was not seen, the marks of the parent that it has now. Process 1
+// adopts orphans: the marks that it does not have may be those of an earlier parent, and stay
+// unknown.
 func (t *table) adoptMarks(p *process) {
-	if parent := t.parent(p); parent != nil {
-		p.Marks.add(Marks{Set: parent.Marks.Set})
+	parent := t.parent(p)
+	if parent == nil {
+		return
+	}
+	p.Marks.add(Marks{Set: parent.Marks.Set})
+	if parent.PID != 1 {
+		p.Marks.Maybe &= parent.Marks.Maybe
 	}
 }
 

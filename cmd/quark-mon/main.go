@@ -159,7 +159,7 @@ func (m *monitor) chooseForm(out, errw io.Writer) {
 			}
 			return append(ev.AppendJSON(b, q.Clock(), q.Backend()), '\n')
 		}
-		if m.names {
+		if m.Names {
 			names, plain := quark.NewNames(), m.form
 			m.form = func(b []byte, ev *quark.Event) []byte { return appendNames(plain(b, ev), names, ev.Process) }
 		}

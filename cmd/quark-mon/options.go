@@ -25,7 +25,7 @@ type options struct {
 	replay                string // the recording
 	command               []string
 	text, json, lineage   bool
-	names, host           bool
+	host                  bool
 	columns               columns // nil unless events are printed as lines
 	count, quiet          bool
 	noSnapshot            bool
@@ -117,7 +117,7 @@ func (o *options) printing(c *cobra.Command) {
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
 		if !o.recorded {
-			f.BoolVar(&o.names, "names", false, "with -j: also the names that this host has for users and groups")
+			f.BoolVar(&o.Names, "names", false, "with -j: also the names that this host has for users and groups; --uid and --gid ask getent(1)")
 		}
 		f.BoolVar(&o.host, "host", false, "with -j: first a line with the host that the events are of")
 		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
@@ -166,7 +166,7 @@ func (o *options) watchCommand() error {
 	o.Queue.Where = below
 	o.Queue.HoldTime = cmp.Or(o.Queue.HoldTime, 100*time.Millisecond)
 	o.noSnapshot = true
-	return nil
+	return o.Check()
 }
 
 // finish checks the options, and chooses how events are printed: as lines on a terminal, else as
@@ -177,7 +177,7 @@ func (o *options) finish(c *cobra.Command, out io.Writer) error {
 	switch {
 	case err != nil:
 		return err
-	case o.names && !o.json, o.host && !o.json:
+	case o.Names && !o.json, o.host && !o.json:
 		return errors.New("--names and --host have a meaning only with -j: add it, or leave them out")
 	case o.command != nil && o.drop:
 		return errors.New("--drop-privileges has no meaning with a program that is run: leave it out")

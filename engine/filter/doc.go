@@ -1,7 +1,7 @@
 // Package filter compiles expressions and rules that say which events are delivered.
 //
 // An expression is made of terms, "not", "and", "or" and parentheses; "not" binds strongest, "or"
-// least. A line break is a blank, and # begins a comment.
+// least, and ! && || are the same. A line break is a blank, and # begins a comment.
 //
 //	exec and uid != 0 and exe ~ "/tmp/**"
 //	failed and not comm == (grep, diff) or duration > 1m
@@ -11,9 +11,9 @@
 //   - a kind of event: fork, exec, exit, id_change, setproctitle, ptrace, core_dump, exec_failed,
 //     gone. An event that was joined has each kind of its parts, and the term is about the event as
 //     a whole, with the process as it is after the last part.
-//   - failed: the end of a process with a code other than 0, or by a signal.
+//   - failed: the end of a process with a code other than 0, or by a signal, or a failed exec.
 //   - thread: what concerns a single thread.
-//   - FIELD OP VALUE or FIELD OP (VALUE, ...), which is true for == if one of the values is equal,
+//   - FIELD OP VALUE or FIELD OP (VALUE, ...), which is true for == or = if one of the values is equal,
 //     for ~ if one of the patterns matches, for != and !~ if none. Numbers also have < <= > >=.
 //   - known FIELD, carried FIELD: whether the field is known, and if so carried.
 //
@@ -32,9 +32,9 @@
 //   - errno, a number or a name such as ENOENT, is of a failed exec: a term with it is false of
 //     other events, as one with failed_path is.
 //
-// Fields with a text: comm, exe, exec_path, cwd, cgroup, failed_path, argv, of which one argument
-// is enough, container (the id), runtime, pod, entity_id, and entry, the type of the entry leader.
-// env.NAME is the variable NAME of the environment at the last exec; a term with == or ~ is false,
+// Fields with a text: comm, of at most 15 bytes; exe, where a value without a slash is the last
+// name; exec_path, cwd, cgroup, failed_path, argv, of which one argument is enough, container (the
+// id), runtime, pod, entity_id, and entry, the type of the entry leader. env.NAME is the variable NAME of the environment at the last exec; a term with == or ~ is false,
 // and one with != or !~ true, if there is none. The source has to be asked for the variable: to
 // the filter one that it was not asked for is not there.
 //
@@ -43,8 +43,8 @@
 // privileges, with set_uid, set_gid and file_caps, which this file gave the process.
 //
 // tree == PID is of the process that has the pid at the start, or else of the first one that gets
-// it, and of all its descendants, also after its end. For processes of before the start descent is
-// by the parent that they have at the start.
+// it, and of all its descendants, also after its end. Where the birth was not seen descent is by the
+// parent at the start or at the first event; below process 1, which adopts orphans, it is unknown.
 //
 // A value is a word, or a text in quotes: in "..." \" \\ \n \r \t and \xHH are as in Go, in '...'
 // nothing is special. Words have no blank, quote, parenthesis, comma, backslash nor any of = ! < >

@@ -28,10 +28,10 @@ func Example() {
 	p.Known = engine.SetOf(engine.FieldFilename, engine.FieldUIDs)
 	fmt.Println(m.Judge(ev) == engine.VerdictPass)
 
-	_, err = filter.Parse("exec and uid = 0")
+	_, err = filter.Parse("exec and uid < 0")
 	fmt.Println(err)
 	// Output:
 	// true
 	// true
-	// line 1, column 14: "=": write ==
+	// line 1, column 16: nothing is below 0
 }

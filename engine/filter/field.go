@@ -38,6 +38,8 @@ type textField struct {
 	fields engine.Fields
 	of     engine.Events
 	path   bool // patterns know slashes
+	rooted bool // it begins with a slash, or with ( if it is out of reach
+	most   int  // the most bytes that it has, 0 without a limit
 	// ofImage is set for what a thread of the kernel does not have.
 	ofImage bool
 	// get returns the text; ok is false if it is not known whole.
@@ -136,11 +138,13 @@ var fields = map[string]field{
 		return ev.Failed.Path, ev.Failed.PathKnown && !ev.Failed.PathCut
 	}},
 
-	"comm":      text(engine.FieldComm, false, func(_ *Matcher, p *engine.Process) string { return p.Comm }),
-	"exe":       ofImage(engine.FieldFilename, func(_ *Matcher, p *engine.Process) string { return p.Filename }),
+	"comm": &textField{fields: engine.FieldComm.Set(), most: maxComm, get: func(_ *Matcher, ev *engine.Event) (string, bool) {
+		return ev.Process.Comm, !ev.Process.Truncated.Has(engine.FieldComm)
+	}},
+	"exe":       executable,
 	"exec_path": ofImage(engine.FieldExecPath, func(_ *Matcher, p *engine.Process) string { return p.ExecPath }),
-	"cwd":       text(engine.FieldCwd, true, func(_ *Matcher, p *engine.Process) string { return p.Cwd }),
-	"cgroup":    text(engine.FieldCgroup, true, func(_ *Matcher, p *engine.Process) string { return p.Cgroup }),
+	"cwd":       rooted(engine.FieldCwd, func(_ *Matcher, p *engine.Process) string { return p.Cwd }),
+	"cgroup":    rooted(engine.FieldCgroup, func(_ *Matcher, p *engine.Process) string { return p.Cgroup }),
 	"argv":      &listField{field: engine.FieldCmdline, get: func(p *engine.Process) []byte { return p.Cmdline }},
 
 	"container": text(engine.FieldCgroup, false, func(m *Matcher, p *engine.Process) string { return m.container(p).ID }),
@@ -152,6 +156,16 @@ var fields = map[string]field{
 	}},
 	"entity_id": &textField{fields: engine.FieldStart.Set(), get: (*Matcher).entityID},
 }
+
+// executable is the field exe, where a value without a slash is one of the last name.
+var executable = func() *textField {
+	f := ofImage(engine.FieldFilename, func(_ *Matcher, p *engine.Process) string { return p.Filename })
+	f.rooted = true
+	return f
+}()
+
+// maxComm is the longest comm that the kernel keeps, TASK_COMM_LEN without the final NUL.
+const maxComm = 15
 
 // environment begins the name of a variable of the environment.
 const environment = "env."
@@ -211,6 +225,12 @@ func text(f engine.Field, path bool, get func(m *Matcher, p *engine.Process) str
 	return &textField{fields: f.Set(), path: path, get: func(m *Matcher, ev *engine.Event) (string, bool) {
 		return get(m, ev.Process), !ev.Process.Truncated.Has(f)
 	}}
+}
+
+func rooted(f engine.Field, get func(m *Matcher, p *engine.Process) string) *textField {
+	t := text(f, true, get)
+	t.rooted = true
+	return t
 }
 
 func ofImage(f engine.Field, get func(m *Matcher, p *engine.Process) string) *textField {

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -102,7 +103,10 @@ func (s *scanner) blank() bool {
 	return false
 }
 
-var symbols = []string{"==", "!=", "<=", ">=", "!~", "(", ")", ",", "<", ">", "~"}
+var symbols = []string{"==", "!=", "<=", ">=", "!~", "&&", "||", "(", ")", ",", "<", ">", "~", "=", "!"}
+
+// meanings are the symbols that stand for another one or for a word.
+var meanings = map[string]string{"=": "==", "&&": "and", "||": "or", "!": "not"}
 
 // next returns the next token of an expression.
 func (s *scanner) next() token {
@@ -114,15 +118,13 @@ func (s *scanner) next() token {
 	for _, symbol := range symbols {
 		if strings.HasPrefix(rest, symbol) {
 			s.pos += len(symbol)
-			return token{tokenSymbol, symbol, at}
+			return token{tokenSymbol, cmp.Or(meanings[symbol], symbol), at}
 		}
 	}
 	switch c := rest[0]; c {
 	case '"', '\'':
 		return s.quoted()
-	case '=':
-		s.fail(at, "\"=\": write ==")
-	case '!', '&', '|':
+	case '&', '|':
 		s.fail(at, "%q: write \"and\", \"or\", \"not\"", string(c))
 	}
 	n := 0

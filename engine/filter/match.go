@@ -2,6 +2,7 @@ package filter
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unsafe"
@@ -125,6 +126,8 @@ func (k kindTerm) eval(_ *Matcher, ev *engine.Event) truth {
 
 func (failedTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	switch p := ev.Process; {
+	case ev.Events.Has(fails):
+		return yes
 	case !ev.Events.Has(ends):
 		return no
 	case !p.Known.Has(engine.FieldExit):
@@ -272,6 +275,52 @@ type Filter struct {
 	rules      [][]rule
 	trees      []uint32 // pids; a process in a tree has the mark of its index
 	variables  []string
+	needs      []need
+	// executables are the values of exe in expressions.
+	executables []string
+}
+
+// need is a word of an expression that needs one of some kinds of events, or those of threads.
+type need struct {
+	word    string
+	kinds   engine.Events
+	threads bool
+}
+
+// Check returns an error if a term is never true of the kinds of events that are reported, with
+// those of threads or without, or never decided. Terms after "not" and in conditions of drop have
+// no effect then. f may be nil.
+func (f *Filter) Check(kinds engine.Events, threads bool) error {
+	if f == nil {
+		return nil
+	}
+	if kinds.Has(engine.EventExit) {
+		kinds |= engine.EventGone
+	}
+	for _, n := range f.needs {
+		what := "the events of threads are"
+		if !n.threads {
+			what, _, _ = strings.Cut(n.kinds.String(), "+")
+			what += " is"
+		}
+		switch {
+		case n.threads && threads, kinds.Has(n.kinds):
+		case n.word == "tree":
+			return fmt.Errorf("tree is never decided: %s not reported", what)
+		default:
+			return fmt.Errorf("%s is never true: %s not reported", n.word, what)
+		}
+	}
+	return nil
+}
+
+// Executables returns the texts and patterns of paths that the expressions of f compare exe with. f
+// may be nil.
+func (f *Filter) Executables() []string {
+	if f == nil {
+		return nil
+	}
+	return f.executables
 }
 
 // Variables returns the names of the variables of the environment that f is about. f may be nil.
@@ -297,6 +346,8 @@ func And(filters ...*Filter) *Filter {
 		all.rules = append(all.rules, f.rules...)
 		all.addTrees(f.trees...)
 		all.variables = append(all.variables, f.variables...)
+		all.needs = append(all.needs, f.needs...)
+		all.executables = append(all.executables, f.executables...)
 	}
 	return all
 }

@@ -208,18 +208,17 @@ var naiveUsage = []struct {
 
 var naiveTexts = []struct {
 	name string
-	path bool
 	f    engine.Field
 	get  func(p *engine.Process) string
 }{
-	{"comm", false, engine.FieldComm, func(p *engine.Process) string { return p.Comm }},
-	{"exe", true, engine.FieldFilename, func(p *engine.Process) string { return p.Filename }},
-	{"exec_path", true, engine.FieldExecPath, func(p *engine.Process) string { return p.ExecPath }},
-	{"cwd", true, engine.FieldCwd, func(p *engine.Process) string { return p.Cwd }},
-	{"cgroup", true, engine.FieldCgroup, func(p *engine.Process) string { return p.Cgroup }},
-	{"container", false, engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).ID }},
-	{"runtime", false, engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Runtime }},
-	{"pod", false, engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Pod }},
+	{"comm", engine.FieldComm, func(p *engine.Process) string { return p.Comm }},
+	{"exe", engine.FieldFilename, func(p *engine.Process) string { return p.Filename }},
+	{"exec_path", engine.FieldExecPath, func(p *engine.Process) string { return p.ExecPath }},
+	{"cwd", engine.FieldCwd, func(p *engine.Process) string { return p.Cwd }},
+	{"cgroup", engine.FieldCgroup, func(p *engine.Process) string { return p.Cgroup }},
+	{"container", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).ID }},
+	{"runtime", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Runtime }},
+	{"pod", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Pod }},
 }
 
 func naiveContainer(p *engine.Process) engine.Container {
@@ -257,14 +256,17 @@ func (r events) term() made {
 		}
 		return made{strings.ToLower(k.String()), func(ev *engine.Event) truth { return truthOf(ev.Events&k.Events() != 0) }}
 	case 1:
-		return made{"failed", ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
+		end := ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
 			x := ev.Process.Task.Exit
 			return x.Code() != 0 || x.Signal() != 0
-		}))}
+		}))
+		return made{"failed", func(ev *engine.Event) truth {
+			return max(end(ev), truthOf(ev.Events&engine.EventExecFailed != 0))
+		}}
 	case 2:
 		f := naiveNumbers[r.IntN(len(naiveNumbers))]
 		if op := pick(r, "<", "<=", ">", ">="); r.IntN(2) == 0 {
-			n := uint64(pick[uint32](r, 1, 2, 1000, 1<<32-1))
+			n := uint64(pick[uint32](r, 2, 3, 1000, 1<<32-2))
 			return made{fmt.Sprint(f.name, op, n), f.known(func(ev *engine.Event) bool { return compare(op, f.get(ev.Process), n) })}
 		}
 		var values []string
@@ -283,7 +285,16 @@ func (r events) term() made {
 		})}
 	case 3:
 		f := naiveTexts[r.IntN(len(naiveTexts))]
-		op, has, list := r.patterns(f.path)
+		form := anyText
+		switch f.name {
+		case "exe":
+			form = exePath
+		case "cwd", "cgroup":
+			form = rootedPath
+		case "exec_path":
+			form = anyPath
+		}
+		op, has, list := r.patterns(form)
 		return made{f.name + " " + op + " " + list, func(ev *engine.Event) truth {
 			if ev.Process.Truncated.Has(f.f) {
 				return unknown
@@ -294,10 +305,10 @@ func (r events) term() made {
 			return known(f.f.Set(), func(ev *engine.Event) bool { return has(f.get(ev.Process)) == (op[0] != '!') })(ev)
 		}}
 	case 4:
-		op, has, list := r.patterns(false)
+		op, has, list := r.patterns(anyText)
 		return made{"argv " + op + list, r.oneOf(op, engine.FieldCmdline, has, func(p *engine.Process) []byte { return p.Cmdline })}
 	case 7:
-		op, has, list := r.patterns(false)
+		op, has, list := r.patterns(anyText)
 		name := pick(r, "A", "AB", "C")
 		return made{"env." + name + op + list, r.oneOf(op, engine.FieldEnviron, func(s string) bool {
 			return strings.HasPrefix(s, name+"=") && has(s[len(name)+1:])
@@ -349,7 +360,7 @@ func (r events) term() made {
 				return truthOf((ev.Failed.Errno == 2) == (op == "=="))
 			}}
 		}
-		op, has, list := r.patterns(true)
+		op, has, list := r.patterns(anyPath)
 		return made{"failed_path" + op + list, func(ev *engine.Event) truth {
 			switch {
 			case ev.Events != engine.EventExecFailed:
@@ -416,7 +427,7 @@ func (r events) term() made {
 			return (ev.Process.EntryType.String() == value) == (op == "==")
 		})}
 	case 15:
-		n := uint64(1 + r.IntN(2))
+		n := uint64(2 + r.IntN(2))
 		op := pick(r, "<", "<=", ">", ">=", "==", "!=")
 		return made{fmt.Sprint("pid", op, n), func(ev *engine.Event) truth { return truthOf(compare(op, uint64(ev.Process.PID), n)) }}
 	default:
@@ -460,17 +471,38 @@ func (r events) oneOf(op string, f engine.Field, has func(string) bool, list fun
 	}
 }
 
+// form is what a text is.
+type form uint8
+
+const (
+	anyText form = iota
+	anyPath
+	rootedPath // a value begins with a slash
+	exePath    // as rootedPath, but of a value without a slash only the last name counts
+)
+
 // patterns returns an operator of texts, its values, and what says whether one has a text.
-func (r events) patterns(path bool) (op string, has func(string) bool, list string) {
+func (r events) patterns(form form) (op string, has func(string) bool, list string) {
 	op = pick(r, "==", "!=", "~", "!~")
 	var values []string
 	var matches []func(string) bool
 	for range 1 + r.IntN(2) {
 		v := pick(r, someTexts...)
-		match := func(s string) bool { return s == v }
 		if strings.HasSuffix(op, "~") {
 			v = r.glob()
-			re := naiveGlob(v, path)
+		}
+		before := ""
+		if form == exePath && v != "" && !strings.HasPrefix(v, "**") && !strings.Contains(v, "/") {
+			before = "**/"
+		} else if form >= rootedPath && v != "" && !strings.Contains("/*?[", v[:1]) {
+			v = "/" + v
+		}
+		match := func(s string) bool { return s == v }
+		if before != "" {
+			match = func(s string) bool { return strings.HasSuffix(s, "/"+v) }
+		}
+		if strings.HasSuffix(op, "~") {
+			re := naiveGlob(before+v, form != anyText)
 			match = func(s string) bool { return re.MatchString(s) }
 		}
 		values = append(values, r.quoted(v))

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -45,6 +46,8 @@ type parser struct {
 	ready  []token
 	depth  int
 	filter *Filter
+	// unheeded is set where a term that is never true has no effect.
+	unheeded bool
 }
 
 func newParser(source string) *parser {
@@ -115,6 +118,8 @@ func (p *parser) unary() node {
 	open := p.t.at
 	switch {
 	case p.accept("not"):
+		p.unheeded = !p.unheeded
+		defer func() { p.unheeded = !p.unheeded }()
 		return not{p.unary()}
 	case p.accept("("):
 		n := p.or()
@@ -136,12 +141,15 @@ func (p *parser) term() node {
 	}
 	p.advance()
 	if k, ok := kinds[t.text]; ok {
+		p.need(need{word: t.text, kinds: k})
 		return kindTerm(k)
 	}
 	switch t.text {
 	case "failed":
+		p.need(need{word: t.text, kinds: ends | fails})
 		return failedTerm{}
 	case "thread":
+		p.need(need{word: t.text, threads: true})
 		return threadTerm{}
 	case "known", "carried":
 		return p.state(t.text == "carried")
@@ -153,6 +161,13 @@ func (p *parser) term() node {
 	}
 	p.fail(t.at, "%s is no kind of event and no field: choose from %s", &t, strings.Join(words(), ", "))
 	return nil
+}
+
+// need adds what a term needs to be true.
+func (p *parser) need(n need) {
+	if !p.unheeded && (n.kinds != 0 || n.threads) {
+		p.filter.needs = append(p.filter.needs, n)
+	}
 }
 
 var (
@@ -224,11 +239,13 @@ func (p *parser) tree() node {
 	t := &treeTerm{none: p.operator("tree", "==", "!=") == "!="}
 	p.values(func(v *token) { t.pids = append(t.pids, uint32(p.number(v, 1, math.MaxUint32))) })
 	p.filter.addTrees(t.pids...)
+	p.filter.needs = append(p.filter.needs, need{word: "tree", kinds: engine.EventFork})
 	return t
 }
 
 func (f *numberField) term(p *parser, name string) node {
 	op := p.operator(name, "==", "!=", "<", "<=", ">", ">=")
+	p.need(need{word: name, kinds: f.of})
 	n := &numberTerm{numberField: f, none: op == "!="}
 	if op != "==" && op != "!=" && p.t.is("(") {
 		p.fail(p.t.at, "only == and != take several values")
@@ -239,14 +256,14 @@ func (f *numberField) term(p *parser, name string) node {
 		switch op {
 		case "<":
 			in = interval{0, v - 1}
-			if v == 0 {
-				p.fail(t.at, "nothing is below 0")
+			if v <= f.least {
+				p.fail(t.at, "nothing is below %d", f.least)
 			}
 		case "<=":
 			in.from = 0
 		case ">":
 			in = interval{v + 1, math.MaxUint64}
-			if v == math.MaxUint64 {
+			if v >= cmp.Or(f.most, math.MaxUint64) {
 				p.fail(t.at, "nothing is above %d", v)
 			}
 		case ">=":
@@ -289,11 +306,12 @@ func (f *textField) term(p *parser, name string) node {
 		p.values(func(t *token) { is.texts = append(is.texts, f.among[p.one(t, f.among)]) })
 		return &textTerm{f, is}
 	}
-	return &textTerm{f, p.patterns(name, f.path)}
+	p.need(need{word: name, kinds: f.of})
+	return &textTerm{f, p.patterns(name, f)}
 }
 
 func (f *listField) term(p *parser, name string) node {
-	return &listTerm{f, p.patterns(name, false)}
+	return &listTerm{f, p.patterns(name, new(textField))}
 }
 
 func (f *setField) term(p *parser, name string) node {
@@ -318,24 +336,39 @@ func (p *parser) one(t *token, among []string) int {
 	return i
 }
 
-// patterns parses an operator of texts and its values.
-func (p *parser) patterns(name string, slashes bool) patterns {
+// patterns parses an operator of texts and the values of a field.
+func (p *parser) patterns(name string, f *textField) patterns {
 	op := p.operator(name, "==", "!=", "~", "!~")
 	is := patterns{none: op[0] == '!'}
 	compile := glob.Compile
-	if slashes {
+	if f.path {
 		compile = glob.CompilePath
 	}
 	p.values(func(t *token) {
-		if op == "==" || op == "!=" {
-			is.texts = append(is.texts, t.text)
-			return
+		exact, pattern := op == "==" || op == "!=", t.text
+		if exact {
+			pattern = glob.Quote(pattern)
 		}
-		g, err := compile(t.text)
-		if err != nil {
+		switch {
+		case !f.rooted || pattern == "":
+		case f == executable && !strings.Contains(pattern, "/") && !strings.HasPrefix(pattern, "**"):
+			pattern, exact = "**/"+pattern, false
+		case !strings.ContainsRune("/*?[(", rune(pattern[0])):
+			p.fail(t.at, "%s begins with a slash: put / or **/ before %.40q", name, t.text)
+		case f == executable && !p.rules:
+			p.filter.executables = append(p.filter.executables, t.text)
+		}
+		g, err := compile(pattern)
+		switch {
+		case err != nil:
 			p.fail(t.at, "%v", err)
+		case f.most > 0 && g.Least() > f.most:
+			p.fail(t.at, "%s has at most %d bytes, and %.40q more", name, f.most, t.text)
+		case exact:
+			is.texts = append(is.texts, t.text)
+		default:
+			is.globs = append(is.globs, g)
 		}
-		is.globs = append(is.globs, g)
 	})
 	return is
 }

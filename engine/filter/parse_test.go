@@ -21,8 +21,8 @@ func TestErrors(t *testing.T) {
 		{"exec and", "line 1, column 9: a kind of event or a field is expected, not the end"},
 		{"exec\n  and foo == 1", `line 2, column 7: "foo" is no kind of event and no field: choose from argv, carried, cgroup`},
 		{"exec exit", `line 1, column 6: and, or or the end is expected, not "exit"`},
-		{"uid = 0", `line 1, column 5: "=": write ==`},
-		{"exec && exit", `line 1, column 6: "&": write "and"`},
+		{"exec & exit", `line 1, column 6: "&": write "and"`},
+		{"exec && && exit", `line 1, column 9: a kind of event or a field is expected, not "and"`},
 		{"uid", "line 1, column 4: after uid one of == != < <= > >= is expected, not the end"},
 		{"comm < 5", `line 1, column 6: after comm one of == != ~ !~ is expected, not "<"`},
 		{"uid == root", `line 1, column 8: a number from 0 to 4294967295 is expected, not "root"`},
@@ -30,6 +30,12 @@ func TestErrors(t *testing.T) {
 		{"uid == +1", "line 1, column 8: a number from 0"},
 		{`uid == "0"`, "line 1, column 8: uid has a number, which stands without quotes"},
 		{"uid < 0", "line 1, column 7: nothing is below 0"},
+		{"pid < 1", "line 1, column 7: nothing is below 1"},
+		{"exit_code > 255", "line 1, column 13: nothing is above 255"},
+		{"comm == a-very-long-program-name", `line 1, column 9: comm has at most 15 bytes, and "a-very-long-program-name" more`},
+		{"comm !~ (x, '*a-very-long-pro[g]?*')", "line 1, column 13: comm has at most 15 bytes, and \"*a-very-long-pro[g]?*\" more"},
+		{"exe == bin/true", `line 1, column 8: exe begins with a slash: put / or **/ before "bin/true"`},
+		{"cgroup ~ system.slice/**", `line 1, column 10: cgroup begins with a slash: put / or **/ before "system.slice/**"`},
 		{"uid < (1, 2)", "line 1, column 7: only == and != take several values"},
 		{"uid == (1, 2", "line 1, column 13: a comma or ) is expected, not the end"},
 		{"uid == ()", `line 1, column 9: a value is expected, not ")"`},
@@ -85,10 +91,50 @@ func TestGoodExpressions(t *testing.T) {
 		"cpu_time > 1.5s or write_bytes >= 10M or peak_rss < 4096", "errno == (ENOENT, 13) and failed_path ~ '/opt/**'",
 		"exe_flags == (set_uid, removed) and exe_device != 8:1 and exe_inode == 18446744073709551615 and tty == 0:0", "privileges != none",
 		"env.LD_PRELOAD ~ '*' or env.A=='' or carried env.A", "entity_id == 'ab' and ns_pid == 1",
-		"comm ~ [a-z]*-?", "known exit_code and not carried cgroup", "runtime == docker and uts_ns != 4026531838",
+		"comm ~ [a-z]*-?", "comm == a-name-of-15-by || !(uid = 0) && !exit", "exe == bash and exe ~ (ba*, '**h', /bin/*) and exec_path == ./x",
+		"comm ~ a-name*-of-15-by*", "known exit_code and not carried cgroup", "runtime == docker and uts_ns != 4026531838",
 	} {
 		if _, err := Parse(source); err != nil {
 			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
+// What is never true, or never decided, of the kinds that are reported has an effect only if it
+// stands neither after "not" nor in a condition of drop.
+func TestCheck(t *testing.T) {
+	const few = engine.EventFork | engine.EventExec
+	for _, c := range []struct {
+		source, want string
+		kinds        engine.Events
+		threads      bool
+	}{
+		{source: "exec or not exit and not failed", kinds: few},
+		{source: "exec or errno == 2", kinds: few, want: "errno is never true: EXEC_FAILED is not reported"},
+		{source: "failed_path !~ x", kinds: few, want: "failed_path is never true: EXEC_FAILED"},
+		{source: "not (uid == 0 or not exit)", kinds: few, want: "exit is never true: EXIT"},
+		{source: "exit_code != 3", kinds: few, want: "exit_code is never true: EXIT"},
+		{source: "failed", kinds: few, want: "failed is never true: EXIT"},
+		{source: "failed", kinds: engine.EventExecFailed},
+		{source: "gone or peak_rss > 1M", kinds: engine.EventExit},
+		{source: "thread", want: "thread is never true: the events of threads are not reported"},
+		{source: "thread", threads: true},
+		{source: "tree != 5", kinds: engine.EventExec, want: "tree is never decided: FORK"},
+		{source: "pass if exec\ndrop if exec_failed or thread", kinds: few},
+		{source: "drop if tree == 5\n", kinds: engine.EventExec, want: "tree is never decided: FORK"},
+		{source: "drop if not exec_failed\n", kinds: few, want: "exec_failed is never"},
+		{source: "pass if exec_failed\ndrop on any", kinds: few, want: "exec_failed is never"},
+	} {
+		parse := Parse
+		if strings.Contains(c.source, "if ") {
+			parse = ParseRules
+		}
+		f, err := parse(c.source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := And(nil, f).Check(c.kinds, c.threads); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, and not %s", c.source, err, c.want)
 		}
 	}
 }

@@ -108,6 +108,50 @@ func TestTree(t *testing.T) {
 	check(t, lines, "5 FORK", "7 FORK+EXIT")
 }
 
+// A process whose birth was not seen is in the tree of its parent, unless that adopts orphans.
+func TestTreeByParent(t *testing.T) {
+	clock := enginetest.NewClock()
+	src := new(enginetest.Source)
+	m, err := compile(t, "tree == 10").Matcher(clock.Engine())
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := make(map[uint32]engine.Verdict)
+	e, err := engine.New(src, clock.Engine(), engine.Options{HoldTime: 10 * time.Millisecond, Judge: func(ev *engine.Event) engine.Verdict {
+		verdicts[ev.Process.PID] = m.Judge(ev)
+		return verdicts[ev.Process.PID]
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := func(kind engine.Kind, pid, ppid uint32) enginetest.Raw {
+		r := enginetest.Raw{Kind: kind, PID: pid, Time: clock.Now()}
+		r.Task.PPID, r.Task.Start, r.Task.StartUnit = ppid, uint64(pid), 1
+		r.Task.Known = engine.SetOf(engine.FieldPPID, engine.FieldStart)
+		return r
+	}
+	for pid, ppid := range map[uint32]uint32{1: 0, 10: 1, 11: 10, 20: 1} {
+		learned, r := new(engine.RawEvent), raw(0, pid, ppid)
+		r.Fill(learned)
+		e.Learn(learned)
+	}
+	for pid, ppid := range map[uint32]uint32{30: 20, 31: 11, 32: 1, 33: 99} {
+		src.Push(raw(engine.KindExec, pid, ppid))
+	}
+	clock.Advance(time.Second)
+	for {
+		if _, err := e.Get(); err != nil {
+			break
+		}
+	}
+	want := map[uint32]engine.Verdict{30: engine.VerdictDrop, 31: engine.VerdictPass, 32: engine.VerdictUnsure, 33: engine.VerdictUnsure}
+	for pid := range want {
+		if verdicts[pid] != want[pid] {
+			t.Errorf("verdict on %d: %d, want %d", pid, verdicts[pid], want[pid])
+		}
+	}
+}
+
 // Neither a gap nor what is said of it is ever left out.
 func TestGapsPass(t *testing.T) {
 	m := enginetest.NewMachine()

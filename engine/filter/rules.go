@@ -67,6 +67,7 @@ func (p *parser) rule() (r rule) {
 	switch t := p.word(); {
 	case t.is("if"):
 		p.advance()
+		p.unheeded = r.drop
 		r.condition = p.whole()
 	case !t.is("on"):
 		p.fail(t.at, "on or if is expected, not %s", &t)

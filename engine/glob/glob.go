@@ -141,6 +141,19 @@ func character(s string) (rune, int) {
 	return r, n
 }
 
+// Least returns how many bytes the shortest text has that matches.
+func (g *Glob) Least() (n int) {
+	for _, e := range g.elements {
+		switch e.kind {
+		case literal:
+			n += len(e.text)
+		case anyOne, oneOf, noneOf:
+			n++
+		}
+	}
+	return n
+}
+
 // Match reports whether the whole text matches. After a * the rest of the pattern is tried from
 // each place on; of several only the last one, since the earliest match of what stands before it
 // leaves the most room, and of ** likewise.

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +33,7 @@ type comparison struct {
 	suffix          string // added to each value
 	values          []string
 	// id returns the id of what is given by its name, nil where there are no names
-	id func(name string) (string, error)
+	id func(o *Options, name string) (string, error)
 }
 
 func (o *filterOptions) flags(c *cobra.Command) {
@@ -45,8 +48,8 @@ func (o *filterOptions) flags(c *cobra.Command) {
 		}
 		return t
 	}
-	add("uid", "", "uid", "==", "only of processes of one of these `users`, a list of ids or names").id = userID
-	add("gid", "", "gid", "==", "only of processes with one of these `groups`, a list of ids or names").id = groupID
+	add("uid", "", "uid", "==", "only of processes of one of these `users`, a list of ids or names").id = (*Options).userID
+	add("gid", "", "gid", "==", "only of processes with one of these `groups`, a list of ids or names").id = (*Options).groupID
 	add("pid", "", "pid", "==", "only of these `processes`, a list")
 	add("ppid", "P", "ppid", "==", "only of the children of these `processes`, a list")
 	add("tree", "", "tree", "==", "only of these `processes`, a list, and all their descendants")
@@ -75,7 +78,7 @@ func (r *rulesFile) String() string { return string(*r) }
 func (r *rulesFile) Type() string   { return "file" }
 
 // compile returns the filter of the options, nil if there is none.
-func (o *filterOptions) compile(ctx context.Context) (*quark.Filter, error) {
+func (o *filterOptions) compile(ctx context.Context, names *Options) (*quark.Filter, error) {
 	var all []*quark.Filter
 	add := func(option string, f *quark.Filter, err error) error {
 		if wrong := new(quark.FilterError); errors.As(err, &wrong) && option != "" {
@@ -92,7 +95,7 @@ func (o *filterOptions) compile(ctx context.Context) (*quark.Filter, error) {
 		for i, v := range t.values {
 			if t.id != nil {
 				var err error
-				if v, err = t.id(v); err != nil {
+				if v, err = t.id(names, v); err != nil {
 					return nil, fmt.Errorf("--%s: %w", t.flag, err)
 				}
 			}
@@ -129,8 +132,8 @@ func (o *filterOptions) compile(ctx context.Context) (*quark.Filter, error) {
 }
 
 // userID returns the id of a user of this host, given by its name or its id.
-func userID(name string) (string, error) {
-	return hostID("user", "/etc/passwd", name, func() (string, error) {
+func (o *Options) userID(name string) (string, error) {
+	return o.hostID("user", "passwd", name, func() (string, error) {
 		u, err := user.Lookup(name)
 		if err != nil {
 			return "", err
@@ -140,8 +143,8 @@ func userID(name string) (string, error) {
 }
 
 // groupID returns the id of a group of this host, given by its name or its id.
-func groupID(name string) (string, error) {
-	return hostID("group", "/etc/group", name, func() (string, error) {
+func (o *Options) groupID(name string) (string, error) {
+	return o.hostID("group", "group", name, func() (string, error) {
 		g, err := user.LookupGroup(name)
 		if err != nil {
 			return "", err
@@ -150,36 +153,65 @@ func groupID(name string) (string, error) {
 	})
 }
 
-// hostID returns the id that look finds, in a file, for the name of a user or a group. An id is its
-// own.
-func hostID(what, file, name string, look func() (string, error)) (string, error) {
+// hostID returns the id that look finds for the name of a user or a group. An id
+// is its own.
+func (o *Options) hostID(what, database, name string, look func() (string, error)) (string, error) {
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return name, nil
 	}
 	text, err := look()
 	switch {
 	case errors.As(err, new(user.UnknownUserError)), errors.As(err, new(user.UnknownGroupError)):
-		return "", fmt.Errorf("this host has no %s %q", what, name)
+		if text = o.getent(database, name); text == "" {
+			return "", fmt.Errorf("/etc/%s has no %s %q: give the id, which getent %[1]s prints if a directory service has it", database, what, name)
+		}
 	case err != nil:
 		return "", fmt.Errorf("look up %s %q: %w", what, name, err)
 	}
 	id, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 32)
 	if err != nil {
-		return "", fmt.Errorf("%s gives %s %q the id %q, which is none: correct it", lineOf(file, name), what, name, text)
+		return "", fmt.Errorf("%s %q has the id %q, which is none", what, name, text)
 	}
 	return strconv.FormatUint(id, 10), nil
 }
 
-// lineOf returns FILE:LINE of the first line that begins with a name, or FILE if that is not found.
-func lineOf(file, name string) string {
-	b, _ := os.ReadFile(file)
-	n := 0
-	for line := range strings.Lines(string(b)) {
-		if n++; strings.HasPrefix(strings.TrimSpace(line), name+":") {
-			return fmt.Sprintf("%s:%d", file, n)
-		}
+// getent returns the id that getent(1) finds, by the network, for a name. It returns "" if Names
+// does not ask for that, or it finds none.
+func (o *Options) getent(database, name string) string {
+	if !o.Names || strings.HasPrefix(name, "-") {
+		return ""
 	}
-	return file
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	line, _ := exec.CommandContext(ctx, "getent", database, name).Output()
+	if fields := strings.Split(string(line), ":"); len(fields) > 3 {
+		return fields[2]
+	}
+	return ""
+}
+
+// checkExecutable returns an error if a text or pattern of paths begins with a symbolic link of
+// this host. An executable has the path that links lead to.
+func checkExecutable(value string) error {
+	host, err := os.Stat("/proc/1/root")
+	if own, e := os.Stat("/"); err == nil && e == nil && !os.SameFile(host, own) {
+		return nil // this is a container, with other links
+	}
+	path := value
+	if n := strings.IndexAny(value, `*?[\`); n >= 0 {
+		path = value[:strings.LastIndexByte(value[:n], '/')+1]
+	}
+	leads, err := filepath.EvalSymlinks(path)
+	if err != nil { // there is no such file
+		path = filepath.Dir(path)
+		leads, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil || leads == filepath.Clean(path) {
+		return nil
+	}
+	path = filepath.Clean(path)
+	return fmt.Errorf("exe %s in a filter: %s of this host leads to %s, and exe is where links lead to: write %s, or **%s with ~ for containers too",
+		value, path, leads, leads+strings.TrimPrefix(value, path), value)
 }
 
 // readRules reads a file, FIFO or the standard input, whose writers may be silent.

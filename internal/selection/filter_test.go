@@ -1,27 +1,63 @@
 package selection
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-// What a file gives as an id is one, or the error has the file and the line.
+// A name has an id, or the error has what it has.
 func TestHostID(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "passwd")
-	if err := os.WriteFile(file, []byte("plus:x:+7006:1::/:\n #neg:\nnegative:x:2:\n neg:x:-1:7007::/:\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct{ name, id, want, err string }{
 		{name: "plus", id: "+7006", want: "7006"},
 		{name: "max", id: "4294967295", want: "4294967295"},
-		{name: "neg", id: "-1", err: file + `:4 gives user "neg" the id "-1", which is none: correct it`},
-		{name: "elsewhere", id: "4294974305", err: file + ` gives user "elsewhere" the id "4294974305", which is none: correct it`},
+		{name: "neg", id: "-1", err: `user "neg" has the id "-1", which is none`},
 		{name: "17", id: "18", want: "17"},
 	} {
-		got, err := hostID("user", file, c.name, func() (string, error) { return c.id, nil })
+		got, err := new(Options).hostID("user", "passwd", c.name, func() (string, error) { return c.id, nil })
 		if got != c.want || err == nil && c.err != "" || err != nil && err.Error() != c.err {
 			t.Errorf("%s: %q, %v, not %q, %s", c.name, got, err, c.want, c.err)
 		}
+	}
+}
+
+// A directory service's names are found by getent(1), if it is asked.
+func TestGetent(t *testing.T) {
+	dir := t.TempDir()
+	program := "#!/bin/sh\ntest $1:$2 = passwd:quark-test-bob && echo 'quark-test-bob:*:4242:1::/:/bin/sh'\n"
+	if err := os.WriteFile(filepath.Join(dir, "getent"), []byte(program), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for _, c := range []struct {
+		name, want string
+		names      bool
+	}{{"quark-test-bob", "4242", true}, {"quark-test-bob", "", false}, {"quark-test-eve", "", true}, {"4711", "4711", false}} {
+		o := Options{Names: c.names}
+		if got, err := o.userID(c.name); got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s, %v: %q, %v", c.name, c.names, got, err)
+		}
+	}
+}
+
+// A path through a symbolic link is of no executable.
+func TestCheckExecutable(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(dir+"/usr", 0o700), os.Symlink("usr", dir+"/bin"), os.WriteFile(dir+"/usr/dash", nil, 0o700), os.Symlink("dash", dir+"/usr/sh")); err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{
+		"/bin/dash": "/usr/dash,", "/bin/*": "/usr/*,", "/bin/none": "/usr/none,", "/usr/sh": "/usr/dash,", "/bin/sh": "/usr/dash,", "/bin/d?sh": "/usr/d?sh,",
+		"/usr/dash": "", "/usr/*": "", "/usr/none": "", "/none/none": "", "/us*/sh": "", "/b**": "",
+	} {
+		err := checkExecutable(dir + value)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), "write "+dir+want) {
+			t.Errorf("%s: %v, and not %s", value, err, want)
+		}
+	}
+	if err := checkExecutable("**/bin/sh"); err != nil {
+		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 // Options are the options of a command line that choose a backend and events.
 type Options struct {
 	Queue quark.Options // complete after Finish
+	Names bool          // getent(1) is asked for the users and groups that /etc does not have
 
 	live          bool // events come from the kernel
 	backends      map[string]*bool
@@ -113,13 +114,42 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 	if changed("audit-enable") && o.Queue.Backends&quark.Audit == 0 {
 		return errors.New("--audit-enable has a meaning only with the backend audit: leave it out, or add --audit")
 	}
-	if o.Queue.Where, err = o.filter.compile(c.Context()); err != nil {
+	if o.Queue.Where, err = o.filter.compile(c.Context(), o); err != nil {
 		return err
 	}
+	if !o.live {
+		return nil
+	}
 	for _, name := range o.Queue.Where.Variables() {
-		if o.live && !o.Queue.Environ.Has(name) {
+		if !o.Queue.Environ.Has(name) {
 			return fmt.Errorf("env.%s in a filter: needs --environ %s", name, name)
 		}
 	}
-	return nil
+	for _, path := range o.Queue.Where.Executables() {
+		if err := checkExecutable(path); err != nil {
+			return err
+		}
+	}
+	all := ^quark.Events(0)
+	if !changed("events") && o.Queue.Where.Check(all&^quark.EventExecFailed, true) != nil {
+		o.Queue.FailedExecs = true
+	}
+	return o.Check()
+}
+
+// Check returns an error if the filter has a term that is never true, or never decided, of what is
+// reported.
+func (o *Options) Check() error {
+	kinds := o.Queue.Kinds
+	if kinds == 0 {
+		kinds = ^kinds
+	}
+	err := o.Queue.Where.Check(kinds, o.Queue.Threads)
+	switch {
+	case err == nil || !o.live:
+		return nil
+	case o.Queue.Where.Check(kinds, true) == nil:
+		return fmt.Errorf("in a filter %w: add -t", err)
+	}
+	return fmt.Errorf("in a filter %w: add it to --events, or choose kinds by --filter alone, as in --filter exec", err)
 }
