@@ -14,6 +14,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/hostclock"
+	"github.com/quark-linux/quark/internal/poller"
 )
 
 // Options say what a queue is to be. The zero value is right for most: each
@@ -122,7 +123,7 @@ type Queue struct {
 	attempts []Attempt
 	proc     backends.Proc
 	clocks   *hostclock.Follower // nil if the source has a clock of its own
-	poller   poller
+	poller   poller.Poller
 }
 
 // Open chooses a backend, attaches to the kernel and takes the processes that
@@ -238,7 +239,7 @@ func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, eng
 	if q.engine, err = engine.New(q.source, clock, o); err != nil {
 		return err
 	}
-	if err := q.poller.open(q.source.FD(), changed, q.next); err != nil {
+	if err := q.poller.Open(q.source.FD(), changed, q.next); err != nil {
 		return err
 	}
 	return scan(func(r *engine.RawEvent) error {
@@ -281,7 +282,7 @@ func (q *Queue) Drain() error {
 	if q.closed {
 		return os.ErrClosed
 	}
-	defer q.poller.wake()
+	defer q.poller.Wake()
 	return q.engine.Drain()
 }
 
@@ -304,7 +305,7 @@ func (q *Queue) close() error {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock() // whoever waits may want it before it leaves the poller
-	errs := []error{q.poller.close()}
+	errs := []error{q.poller.Close()}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	errs = append(errs, q.source.Close())
@@ -345,7 +346,7 @@ func (q *Queue) Get() (*Event, error) {
 		return nil, os.ErrClosed
 	}
 	if errors.Is(err, ErrNothing) {
-		if err := q.poller.expose(q.pause); err != nil {
+		if err := q.poller.Expose(q.pause); err != nil {
 			return nil, err
 		}
 	}
@@ -389,7 +390,7 @@ func (q *Queue) Block(timeout time.Duration) error {
 		end = time.Now().Add(timeout)
 	}
 	for {
-		woken, err := q.poller.wait(timeout)
+		woken, err := q.poller.Wait(timeout)
 		if err != nil || woken || timeout == 0 || !q.young() {
 			return err
 		}
@@ -410,14 +411,14 @@ func (q *Queue) young() bool {
 
 // Wake ends a Block that waits or the next one to come. It may be called from
 // any goroutine.
-func (q *Queue) Wake() { q.poller.wake() }
+func (q *Queue) Wake() { q.poller.Wake() }
 
 // FD returns a descriptor that polls readable when Get should be called; the
 // first call is before the first Get. It takes part in poll, select and epoll,
 // and needs no timeout. It is the queue's: do not read from or close it. It is -1 after
 // Close, and on systems other than Linux.
 func (q *Queue) FD() int {
-	return q.poller.watch()
+	return q.poller.Watch()
 }
 
 // Events yields all events until ctx ends. It then drains the queue as [Queue.Drain] does, yields

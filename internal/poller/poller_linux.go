@@ -1,4 +1,4 @@
-package quark
+package poller
 
 import (
 	"encoding/binary"
@@ -15,22 +15,22 @@ import (
 	"github.com/quark-linux/quark/internal/wait"
 )
 
-// poller waits for the source, for Wake and for a timer.
+// Poller waits for the source, for Wake and for a timer.
 //
-// It sleeps in Go's network poller, and makes its other system calls, which do not block, without
-// telling Go's scheduler. Otherwise the runtime's monitor thread would wake up for each system
-// call and each due Go timer, and then every 20 microseconds as long as there is work, which costs
-// more than the work itself.
-type poller struct {
+// It sleeps in Go's network poller, and makes its other system calls, which do not block, as raw
+// ones. Otherwise the runtime's monitor thread would wake up for each system call and each due Go
+// timer, and then every 20 microseconds as long as there is work. That costs more than the work.
+// Its zero value can be closed and woken.
+type Poller struct {
 	waiting sync.Mutex  // held during a wait
 	closed  atomic.Bool // ends a wait
-	mu      sync.Mutex  // guards woken, and the descriptors against wake and watch during close
+	mu      sync.Mutex  // guards woken, and the descriptors against Wake and Watch during Close
 
 	epoll, event, timer int
 	opened              bool
 	watched             bool // the user polls the descriptor, so the timer has to be set
 	set                 bool // the timer is running
-	woken               bool // by a Wake that no expose has seen
+	woken               bool // by a Wake that no Expose has seen
 
 	// next is called before each wait and returns its limit, if ok.
 	next func() (wait time.Duration, ok bool)
@@ -44,7 +44,9 @@ type poller struct {
 	err   error         // error of ready
 }
 
-func (p *poller) open(source, clock int, next func() (time.Duration, bool)) (err error) {
+// Open makes the descriptors. The Poller waits for the descriptors source and clock, negative for
+// none, and calls next before each wait: the wait is at most as long as next returns, if ok.
+func (p *Poller) Open(source, clock int, next func() (time.Duration, bool)) (err error) {
 	p.next = next
 	p.epoll, p.event, p.timer = -1, -1, -1
 	p.opened = true
@@ -58,13 +60,13 @@ func (p *poller) open(source, clock int, next func() (time.Duration, bool)) (err
 	return err
 }
 
-// close ends a wait and closes the descriptors. expose must not be called afterwards.
-func (p *poller) close() error {
+// Close ends a wait and closes the descriptors. Expose must not be called afterwards.
+func (p *Poller) Close() error {
 	p.closed.Store(true)
 	if !p.opened {
 		return nil
 	}
-	p.wake()
+	p.Wake()
 	p.waiting.Lock()
 	defer p.waiting.Unlock()
 	p.mu.Lock()
@@ -80,7 +82,7 @@ func (p *poller) close() error {
 }
 
 // arm sets the timer to expire after wait if ok, and else turns it off.
-func (p *poller) arm(wait time.Duration, ok bool) error {
+func (p *Poller) arm(wait time.Duration, ok bool) error {
 	if !ok && !p.set {
 		return nil
 	}
@@ -96,8 +98,9 @@ func (p *poller) arm(wait time.Duration, ok bool) error {
 	return nil
 }
 
-// expose readies the descriptor for the user who polls it: pause returns what arm takes.
-func (p *poller) expose(pause func() (time.Duration, bool)) error {
+// Expose prepares the descriptor for a user who polls it: it sets the timer to what pause returns,
+// and forgets an earlier Wake.
+func (p *Poller) Expose(pause func() (time.Duration, bool)) error {
 	if !p.watched {
 		return nil
 	}
@@ -116,14 +119,14 @@ func (p *poller) expose(pause func() (time.Duration, bool)) error {
 }
 
 // clear resets the event descriptor after a Wake.
-func (p *poller) clear() {
+func (p *Poller) clear() {
 	var b [8]byte
 	unix.Read(p.event, b[:])
 }
 
-// watch returns the descriptor for the user to poll, and ends polling by Go: the readiness of a
+// Watch returns the descriptor for the user to poll, and ends polling by Go: the readiness of a
 // perf ring is reported only once, to the first that polls it, which has to be the user.
-func (p *poller) watch() int {
+func (p *Poller) Watch() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watched = true
@@ -131,9 +134,9 @@ func (p *poller) watch() int {
 	return p.epoll
 }
 
-// wait sleeps until a descriptor is ready or the timeout expires; a negative timeout never does.
-// It reports whether a wake has ended it, and returns os.ErrClosed during and after close.
-func (p *poller) wait(timeout time.Duration) (woken bool, err error) {
+// Wait sleeps until a descriptor is ready or the timeout expires; a negative timeout never does.
+// It reports whether a wake has ended it, and returns os.ErrClosed during and after Close.
+func (p *Poller) Wait(timeout time.Duration) (woken bool, err error) {
 	p.waiting.Lock()
 	defer p.waiting.Unlock()
 	if p.closed.Load() {
@@ -148,7 +151,7 @@ func (p *poller) wait(timeout time.Duration) (woken bool, err error) {
 	return p.ended, nil
 }
 
-func (p *poller) sleep(timeout time.Duration) error {
+func (p *Poller) sleep(timeout time.Duration) error {
 	p.limit, p.slept, p.ended, p.err = timeout, false, false, nil
 	// Without a descriptor for Go's poller, as under a limit that was lowered, a thread waits.
 	if p.watched || p.file == nil && p.register() != nil {
@@ -164,7 +167,7 @@ func (p *poller) sleep(timeout time.Duration) error {
 }
 
 // register makes the descriptor known to Go's network poller.
-func (p *poller) register() error {
+func (p *Poller) register() error {
 	fd, err := unix.FcntlInt(uintptr(p.epoll), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -189,7 +192,7 @@ func (p *poller) register() error {
 	return nil
 }
 
-func (p *poller) unregister() {
+func (p *Poller) unregister() {
 	if p.file != nil {
 		p.file.Close()
 		p.file = nil
@@ -198,7 +201,7 @@ func (p *poller) unregister() {
 
 // prepare sets the timer and reports whether the wait is over without sleeping. It calls next
 // itself, because Go's poller notices only events from here on.
-func (p *poller) prepare(epoll uintptr) bool {
+func (p *Poller) prepare(epoll uintptr) bool {
 	timeout := p.limit
 	if wait, ok := p.next(); ok && (timeout < 0 || wait < timeout) {
 		timeout = wait
@@ -212,7 +215,7 @@ func (p *poller) prepare(epoll uintptr) bool {
 }
 
 // look reports whether a descriptor is ready. If block, it waits for that.
-func (p *poller) look(epoll uintptr, block bool) bool {
+func (p *Poller) look(epoll uintptr, block bool) bool {
 	call, msec := unix.RawSyscall6, 0
 	if block {
 		call, msec = unix.Syscall6, -1
@@ -234,8 +237,8 @@ func (p *poller) look(epoll uintptr, block bool) bool {
 	return n > 0
 }
 
-// wake ends a wait.
-func (p *poller) wake() {
+// Wake ends a wait.
+func (p *Poller) Wake() {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], 1)
 	p.mu.Lock()
