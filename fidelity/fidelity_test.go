@@ -16,7 +16,7 @@ func TestDifferential(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	r, err := Perform(Options{})
+	r, err := RunScenarios(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

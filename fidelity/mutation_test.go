@@ -745,7 +745,7 @@ func TestMutantsOfRealLives(t *testing.T) {
 	o := Options{Repeats: 1}
 	o.setDefaults()
 	fits := make(map[string]int)
-	_, err = listen(&o, selected, func(h *heard) {
+	_, err = listen(&o, selected, func(h *recording) {
 		w, outcomes := h.Delivered, h.outcomes
 		d := &delivery{Delivered: w, lives: outcomes[0].All[:0:0]}
 		for _, o := range outcomes {

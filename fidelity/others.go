@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/recorder"
 )
 
-// others are the other monitors that take part in a run.
+// others are the other monitors in a run.
 type others []*other
 
 type other struct {
@@ -18,12 +18,12 @@ type other struct {
 	monitor *monitor.Monitor
 }
 
-// startMonitors starts the monitors, and returns those that cannot be started with the reason.
+// startMonitors starts the monitors. It returns those that cannot start, with reasons.
 func startMonitors(o *Options) (list others, absent []Absence) {
-	together := new(monitor.Company)
+	group := new(monitor.Group)
 	for _, m := range o.Monitors {
 		o.Progress("the start of " + m.Name)
-		run, err := m.Start(monitor.Options{Company: together, Patience: o.MonitorPatience})
+		run, err := m.Start(monitor.Options{Group: group, Patience: o.MonitorPatience})
 		if err != nil {
 			absent = append(absent, Absence{m.Name, err.Error()})
 			continue
@@ -35,13 +35,13 @@ func startMonitors(o *Options) (list others, absent []Absence) {
 	return list, absent
 }
 
-// settle waits until all monitors have delivered their last events. It stops those that do not, and
-// returns them with the reason.
-func (list *others) settle(o *Options) (absent []Absence) {
+// waitDelivered waits until all monitors have delivered their last events. It stops those that do
+// not, and returns them with reasons.
+func (list *others) waitDelivered(o *Options) (absent []Absence) {
 	var left others
 	for _, w := range *list {
 		o.Progress("the last events of " + w.monitor.Name)
-		if err := w.run.Settle(); err != nil {
+		if err := w.run.WaitDelivered(); err != nil {
 			n := w.run.Events()
 			reason := strings.Join(append([]string{fmt.Sprintf("after %d events: %v", n, err)}, w.stop()...), "; ")
 			absent = append(absent, Absence{w.monitor.Name, reason})
@@ -53,12 +53,12 @@ func (list *others) settle(o *Options) (absent []Absence) {
 	return absent
 }
 
-// stop ends all monitors, returns the events that they delivered, and empties the list.
-func (list *others) stop() (all []*heard) {
+// stop ends all monitors, returns their events, and empties the list.
+func (list *others) stop() (all []*recording) {
 	for _, w := range *list {
-		h := &heard{notes: w.stop()}
+		h := &recording{notes: w.stop()}
 		h.Delivered = w.Delivered()
-		// Only its capability table explains a field that its lines lack.
+		// Only the capability table excuses missing fields.
 		h.Foreign, h.Unread = &w.monitor.Foreign, true
 		h.stats, _ = w.run.Stats()
 		all = append(all, h)
@@ -67,7 +67,7 @@ func (list *others) stop() (all []*heard) {
 	return all
 }
 
-// stop ends a monitor and the listening to it, and returns notes of failures. Its events stay.
+// stop ends a monitor and its listener, and returns notes of failures. Its events remain.
 func (w *other) stop() []string {
 	_, notes := w.run.Stop()
 	if err := w.Single.Pause(); err != nil {

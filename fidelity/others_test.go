@@ -144,7 +144,7 @@ func TestQuarkMonAsMonitor(t *testing.T) {
 		t.Skipf("quark-mon cannot be built: %v\n%s", err, out)
 	}
 	m := quarkMon(t, path+" -b -j -g -t -s --events all --hold-time 250ms")
-	r, err := Perform(Options{Backends: backends.EBPF, Monitors: []*monitor.Monitor{m}})
+	r, err := RunScenarios(Options{Backends: backends.EBPF, Monitors: []*monitor.Monitor{m}})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -186,7 +186,7 @@ func TestFaultsOfOthers(t *testing.T) {
 			if m.Accounting && os.Getenv(accountVariable) == "" {
 				t.Skipf("it changes what all processes of the host have written: %s=1 runs it", accountVariable)
 			}
-			r, err := Perform(Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{c.Scenario}})
+			r, err := RunScenarios(Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{c.Scenario}})
 			if err != nil {
 				t.Skip(err)
 			}
@@ -218,7 +218,7 @@ func TestFailingMonitors(t *testing.T) {
 		m.Name = command
 		list = append(list, m)
 	}
-	r, err := Perform(Options{Backends: backends.CNProc, Monitors: list, Scenarios: []string{"fork-exec-exit", "cwd-*"}, Repeats: 12,
+	r, err := RunScenarios(Options{Backends: backends.CNProc, Monitors: list, Scenarios: []string{"fork-exec-exit", "cwd-*"}, Repeats: 12,
 		MonitorPatience: 8 * time.Second}) // the first one takes it all
 	if err != nil {
 		t.Skip(err)
@@ -258,7 +258,7 @@ func TestReadWhileMonitorsStart(t *testing.T) {
 			storm <- errors.Join(err, os.WriteFile(over, nil, 0o600))
 		}()
 	}
-	r, err := Perform(o)
+	r, err := RunScenarios(o)
 	if err != nil {
 		t.Skip(err)
 	}

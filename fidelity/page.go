@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/report/chart"
 )
 
-// Page writes reports as one self-contained HTML page: heat maps of fields and of scenarios, with a
+// Page writes reports as one self-contained HTML page: heat maps of fields and scenarios, with a
 // column for each backend on each kernel, and charts of delays.
 func Page(out io.Writer, list []*Report) error {
 	p := report.Page{

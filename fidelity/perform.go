@@ -1,9 +1,9 @@
 // Package fidelity compares the events of each backend with ground truth. The processes of
-// scenarios (package scenario) record their own acts while all backends listen. Package score
+// scenarios (package scenario) record their own events while all backends listen. Package score
 // compares these records with the events of each backend, and defines the figures.
 //
-// [Perform] runs the scenarios. A difference between a backend and ground truth is either explained
-// by the backend's capability table or a defect: see [score.Score.Perfect].
+// [RunScenarios] runs the scenarios. A difference between a backend and ground truth is either
+// explained by the backend's capability table or a defect: see [score.Score.Perfect].
 package fidelity
 
 import (
@@ -19,38 +19,38 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor"
-	"github.com/quark-linux/quark/fidelity/monitor/keeper"
+	"github.com/quark-linux/quark/fidelity/monitor/supervisor"
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// Main runs the parts of the suite that are processes of this program, and does not return in
-// them. A program that uses this package calls it first.
+// Main runs the parts of the suite that are processes of this program, and then does not return. A
+// program that uses this package calls it first.
 func Main() {
 	scenario.Main()
 	meter.Main()
-	keeper.Main()
+	supervisor.Main()
 }
 
 // Options are the options of a run. The zero value runs every scenario once with every backend.
 type Options struct {
-	// Backends listen to the scenarios; 0 is all that can be opened.
+	// Backends listen to the scenarios. Zero means all that can be opened.
 	Backends backends.Set
-	// Monitors are programs of others that watch the same processes.
+	// Monitors are other programs that watch the same processes.
 	Monitors []*monitor.Monitor
-	// Scenarios are names or patterns of path.Match; an empty list selects all.
+	// Scenarios are names or patterns of path.Match. An empty list means all.
 	Scenarios []string
-	// Repeats is how often each scenario is performed, 1 if 0.
+	// Repeats is the number of runs of each scenario, default 1.
 	Repeats int
-	// Hold is the hold time of the queues, 250 ms if 0.
+	// Hold is the hold time of the queues, default 250 ms.
 	Hold time.Duration
-	// Patience limits the duration of a scenario, and of the delivery of the last
-	// events. 0 is 3 min, which is enough for emulated machines.
+	// Patience limits the duration of a scenario, and of the delivery of the last events.
+	// Default 3 min, which suffices for emulated machines.
 	Patience time.Duration
 	// MonitorPatience is the Patience of [monitor.Options].
 	MonitorPatience time.Duration
-	// Progress, if not nil, is called with the name of each step of the run.
+	// Progress, if not nil, is called with the name of each step.
 	Progress func(string)
 }
 
@@ -72,7 +72,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Select returns the scenarios that match one of the patterns. A pattern that matches none is an
+// Select returns the scenarios that match one of the patterns. A pattern without a match is an
 // error.
 func Select(patterns []string) (list []scenario.Scenario, err error) {
 	used := make([]bool, len(patterns))
@@ -92,15 +92,15 @@ func Select(patterns []string) (list []scenario.Scenario, err error) {
 	}
 	for i, p := range patterns {
 		if !used[i] {
-			return nil, fmt.Errorf("no scenario matches %q: quark-fidelity list shows them", p)
+			return nil, fmt.Errorf("no scenario matches %q: see quark-fidelity list", p)
 		}
 	}
 	return list, nil
 }
 
-// Perform runs the scenarios while all backends listen to the same events, and scores what each
-// backend delivered.
-func Perform(o Options) (*Report, error) {
+// RunScenarios runs the scenarios while all backends listen to the same events, and scores the
+// events of each backend.
+func RunScenarios(o Options) (*Report, error) {
 	o.setDefaults()
 	selected, err := Select(o.Scenarios)
 	if err != nil {
@@ -113,17 +113,17 @@ func Perform(o Options) (*Report, error) {
 	return r, nil
 }
 
-// heard is what one backend or monitor delivered.
-type heard struct {
+// recording has the events of one backend or monitor.
+type recording struct {
 	*score.Delivered
 	stats    quark.Stats
 	outcomes []*scenario.Outcome
-	notes    []string // what went wrong with a monitor
+	notes    []string // failures of a monitor
 }
 
-// listen performs scenarios while all backends and monitors listen, and calls each with what one
-// delivered. A monitor that changes what others see has performances of its own.
-func listen(o *Options, selected []scenario.Scenario, each func(*heard)) (absent []Absence, err error) {
+// listen runs scenarios while all backends and monitors listen, and calls each with the events of
+// each of them. A monitor that affects the view of others runs alone.
+func listen(o *Options, selected []scenario.Scenario, each func(*recording)) (absent []Absence, err error) {
 	together, alone := *o, []*monitor.Monitor(nil)
 	together.Monitors = nil
 	for _, m := range o.Monitors {
@@ -147,8 +147,8 @@ func listen(o *Options, selected []scenario.Scenario, each func(*heard)) (absent
 	return absent, nil
 }
 
-func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard)) (absent []Absence, err error) {
-	early := make(map[string]*scenario.Running) // they have to run before the queues are opened
+func listenTogether(o *Options, selected []scenario.Scenario, each func(*recording)) (absent []Absence, err error) {
+	early := make(map[string]*scenario.Running) // they must run before the queues are opened
 	defer func() {
 		for _, run := range early {
 			run.Wait(0)
@@ -157,7 +157,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 	traced := slices.ContainsFunc(o.Monitors, func(m *monitor.Monitor) bool { return m.Traces })
 	var list others
 	defer func() { list.stop() }()
-	if traced { // it follows the children of this process that it sees being made
+	if traced { // a tracer follows only children that start after it
 		list, absent = startMonitors(o)
 	}
 	for _, s := range selected {
@@ -169,7 +169,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 		}
 	}
 	open, missing, err := openBackends(o)
-	defer func() { // those that are left after an error
+	defer func() { // remaining ones after an error
 		for _, w := range open {
 			w.Close()
 		}
@@ -179,8 +179,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 	}
 	absent = append(absent, missing...)
 	if !traced && len(o.Monitors) > 0 {
-		// Queues are read meanwhile: a monitor that hangs takes long, and they would
-		// overflow.
+		// Read the queues meanwhile, as a hanging monitor would let them overflow.
 		recorder.StartAll(open)
 		list, missing = startMonitors(o)
 		absent = append(absent, missing...)
@@ -228,12 +227,12 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*heard))
 	if len(open) > 0 {
 		_, err = recorder.WaitDelivered(recorder.Listeners(open), outcomes, o.Patience)
 	}
-	absent = append(absent, list.settle(o)...)
+	absent = append(absent, list.waitDelivered(o)...)
 	if err := errors.Join(err, recorder.PauseAll(open)); err != nil {
 		return nil, err
 	}
 	for len(open) > 0 {
-		h := &heard{Delivered: open[0].Delivered(), outcomes: outcomes}
+		h := &recording{Delivered: open[0].Delivered(), outcomes: outcomes}
 		w := open[0]
 		open = open[1:]
 		if h.stats, err = w.Close(); err != nil {
@@ -256,7 +255,7 @@ func openBackends(o *Options) (open []*recorder.Recorder, absent []Absence, err 
 			absent = append(absent, Absence{name, err.Error()})
 			continue
 		}
-		// Lookups at the end of the run have to find every process.
+		// Lookups at the end of the run must find every process.
 		joined, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}, true)
 		if err != nil {
 			_, err2 := single.Close()
@@ -267,8 +266,8 @@ func openBackends(o *Options) (open []*recorder.Recorder, absent []Absence, err 
 	return open, absent, nil
 }
 
-// OpenQueue opens a queue of one backend for a listener, which looks each process up if lookup is
-// set.
+// OpenQueue opens a queue of one backend for a listener. With lookup the listener looks up each
+// process.
 func OpenQueue(backend string, opts quark.Options, lookup bool) (*recorder.Listener, error) {
 	set, err := backends.Parse(backend)
 	if err != nil {
@@ -277,7 +276,7 @@ func OpenQueue(backend string, opts quark.Options, lookup bool) (*recorder.Liste
 	opts.Backends, opts.Strict = set, true
 	q, err := quark.Open(opts)
 	if err != nil {
-		// One attempt was made; what quark says about the choice would be noise.
+		// Only one attempt was made, so the list of attempts would be noise.
 		var all *backends.Error
 		if errors.As(err, &all) && len(all.Attempts) == 1 {
 			return nil, all.Attempts[0].Err
@@ -295,7 +294,7 @@ type Score struct {
 }
 
 // add scores a backend or a monitor in all outcomes and adds it to the report.
-func (r *Report) add(h *heard) {
+func (r *Report) add(h *recording) {
 	b := &Backend{Name: h.Backend, Lost: h.stats.Lost(), Cause: causes(&h.stats), Late: h.stats.Late}
 	b.describe(h.Table)
 	at := make(map[string]*Score)

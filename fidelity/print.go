@@ -90,7 +90,7 @@ func ms(ns uint64) string { return fmt.Sprintf("%.1f ms", float64(ns)/1e6) }
 
 func lostText(n uint64, cause string) string { return strings.TrimSpace(fmt.Sprint(n, " ", cause)) }
 
-// percent formats the shares of all verdicts, right values first.
+// percent formats the shares of all classes, right values first.
 func percent(v score.Counts) string {
 	n := v.Total()
 	if n == 0 {
@@ -125,7 +125,7 @@ func share(part, all int) string {
 }
 
 // Compare writes the differences between two runs for each backend: first the totals, then the
-// scenarios. Figures that are equal are left out.
+// scenarios. It omits equal figures.
 func Compare(out io.Writer, a, b *Report) {
 	fmt.Fprintf(out, "A: Linux %s, %s, %s\nB: Linux %s, %s, %s\n", a.Kernel, a.Arch, a.Version, b.Kernel, b.Arch, b.Version)
 	for _, x := range a.columns() {
@@ -165,8 +165,8 @@ func ran(s *Score) string {
 	return "skipped: " + s.Skip
 }
 
-// addDifferences adds the figures that differ. The numbers of events differ between any two runs:
-// they are left out if no event is missing.
+// addDifferences adds the figures that differ. Numbers of events always differ between two runs, so
+// they are omitted if no event is missing.
 func addDifferences(t *report.Table, prefix string, a, b *score.Score) {
 	whole := func(s *score.Score) *score.Score {
 		c := *s

@@ -35,13 +35,13 @@ type Report struct {
 
 const recordType = "fidelity"
 
-// Absence is a backend that could not be opened, or a monitor that was not run to its end.
+// Absence is a backend that could not be opened, or a monitor that did not run to its end.
 type Absence struct {
 	Backend string `json:"backend"`
 	Reason  string `json:"reason"`
 }
 
-// Backend is what one backend saw.
+// Backend has the results of one backend.
 type Backend struct {
 	Name      string                `json:"name"`
 	Fields    map[string]Capability `json:"fields"`
@@ -54,10 +54,10 @@ type Backend struct {
 	Late  uint64      `json:"late"`
 }
 
-// Monitor is what another monitor saw. Its wrong values are no defects of quark.
+// Monitor has the results of another monitor. Its wrong values are not defects of quark.
 type Monitor struct {
 	Backend
-	// Notes say what went wrong with it.
+	// Notes are failures of the monitor.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -121,8 +121,8 @@ func spread(values []uint64) (s Spread) {
 	return s
 }
 
-// Append appends the report to a file as one line of JSON. The file may be a serial line that
-// carries other records too.
+// Append appends the report to a file as one JSON line. The file may be a serial line with other
+// records.
 func (r *Report) Append(path string) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -141,9 +141,9 @@ func (r *Report) Append(path string) error {
 // maxLine is the longest accepted record in bytes.
 const maxLine = 64 << 20
 
-// Read returns the reports in a file of records, one per line. Records of other types are skipped.
-// Of several reports of one run only the last, which is the most complete, is kept. A file
-// without a report is an error.
+// Read returns the reports in a file of records, one per line. It skips records of other types. Of
+// several reports of one run it keeps the last, which is the most complete. A file without a report
+// is an error.
 func Read(path string) (list []*Report, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *Report) sameRun(o *Report) bool {
 	return r.Kernel == o.Kernel && r.Arch == o.Arch && r.Time.Equal(o.Time)
 }
 
-// Defects lists every difference from the truth that the capability tables do not explain.
+// Defects lists every difference from ground truth that the capability tables do not explain.
 func (r *Report) Defects() (list []string) {
 	add := func(findings []string, format string, args ...any) {
 		list = append(list, fmt.Sprintf(format, args...))
@@ -215,11 +215,11 @@ func (r *Report) columns() (list []*Backend) {
 	return list
 }
 
-// missing is how many events were not seen, outside storms.
+// missing is the number of missing events outside storms.
 func (b *Backend) missing() int { return b.Total.Truth - b.Total.Seen }
 
-// lostIn reports whether s is a storm without another defect than missing events, and the backend
-// reported these as lost.
+// lostIn reports whether s is a storm with no defect but missing events that the backend reported
+// as lost.
 func (b *Backend) lostIn(s *Score) bool {
 	return s.Scenario == scenario.StormName && s.PerfectBut(b.Lost)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/monitor"
 )
 
-// benchmark measures backends and monitors, or shows the benchmarks in files.
+// benchmark measures backends and monitors, or prints benchmarks from files.
 func benchmark(o *options, out, errw io.Writer) error {
 	results, err := bench.ReadFiles(o.operands)
 	if err != nil {

@@ -19,7 +19,7 @@ var errFuzzed = errors.New("a backend has a defect: see DEFECT above")
 // errGrown is the error of a run whose resident monitor leaks.
 var errGrown = errors.New("the resident monitor leaks: see GREW above")
 
-// fuzzBackends performs generated scripts until the first defect.
+// fuzzBackends runs generated scripts until the first defect.
 func fuzzBackends(o *options, out, errw io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
@@ -51,14 +51,14 @@ func fuzzBackends(o *options, out, errw io.Writer) error {
 }
 
 func printDefect(out io.Writer, backend string, n, of int, findings []string) {
-	fmt.Fprintf(out, "DEFECT of %s, in %d of %d performances\n", backend, n, of)
+	fmt.Fprintf(out, "DEFECT of %s, in %d of %d runs\n", backend, n, of)
 	for _, text := range findings {
 		fmt.Fprintf(out, "  %s\n", text)
 	}
 }
 
-// again performs scripts that fuzz has written.
-func again(o *options, out io.Writer) (err error) {
+// rerun runs scripts that fuzz has written.
+func rerun(o *options, out io.Writer) (err error) {
 	for _, path := range o.operands {
 		list, err2 := fuzz.Rerun([]string{path}, o.run.Repeats, o.fuzz)
 		if err2 != nil {
@@ -69,7 +69,7 @@ func again(o *options, out io.Writer) (err error) {
 			printDefect(out, backend, n, o.run.Repeats, r.Findings[backend])
 			err = errFuzzed
 		}
-		fmt.Fprintf(out, "%s: %d performances, %d backends with a defect\n", path, o.run.Repeats, len(r.Defects))
+		fmt.Fprintf(out, "%s: %d runs, %d backends with a defect\n", path, o.run.Repeats, len(r.Defects))
 		for _, a := range r.Absent {
 			fmt.Fprintf(out, "not run: %s\n", a)
 		}

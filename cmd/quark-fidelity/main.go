@@ -1,4 +1,4 @@
-// Command quark-fidelity compares what each backend delivers with the truth, which scenarios
+// Command quark-fidelity compares the events of each backend with ground truth, which scenarios
 // record themselves.
 package main
 
@@ -26,7 +26,7 @@ func main() {
 }
 
 // errDefects is the error of a run whose printed report has defects.
-var errDefects = errors.New("a backend is not what its capability table says: see DEFECT above")
+var errDefects = errors.New("a backend differs from its capability table: see DEFECT above")
 
 func run(args []string, out, errw io.Writer) error {
 	return command.Run(context.Background(), newCommand(out, errw), args, out)
@@ -40,15 +40,15 @@ func list(out io.Writer) error {
 	return t.WriteText(out)
 }
 
-// perform runs the suite and prints its table.
-func perform(o *options, out, errw io.Writer) error {
+// runScenarios runs the suite and prints its table.
+func runScenarios(o *options, out, errw io.Writer) error {
 	began := time.Now()
 	o.run.Progress = func(what string) {
 		if o.verbose {
 			fmt.Fprintf(errw, "%6.1f s  %s\n", time.Since(began).Seconds(), what)
 		}
 	}
-	r, err := fidelity.Perform(o.run)
+	r, err := fidelity.RunScenarios(o.run)
 	if err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (t *turn) measure(l load) (*Row, error) {
 		return nil, err
 	}
 	t.running.Release()
-	if err := t.running.Settle(); err != nil {
+	if err := t.running.WaitDelivered(); err != nil {
 		return nil, err
 	}
 	after := t.running.Usage()

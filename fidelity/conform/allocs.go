@@ -7,9 +7,9 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// LeastAllocs returns how many allocations a call makes at least, of so many tries, fewer if one
-// makes none. Before each prepare gives it something to do. What other goroutines allocate
-// meanwhile, and what others do on the machine, makes some calls seem to make more.
+// LeastAllocs returns the smallest number of allocations of a call, in at most the given number of
+// tries. prepare runs before each call. Other goroutines, and other processes, make some calls
+// appear to allocate more.
 func LeastAllocs(tries int, prepare, call func()) uint64 {
 	least := uint64(math.MaxUint64)
 	for n := 0; n < tries && least > 0; n++ {
@@ -23,10 +23,9 @@ func LeastAllocs(tries int, prepare, call func()) uint64 {
 	return least
 }
 
-// Recycler is an [engine.Sink] with room for all, which takes the same events again and counts
-// them.
+// Recycler is an [engine.Sink] with unlimited room that reuses events and counts them.
 type Recycler struct {
-	N    int // events
+	N    int // number of events
 	free []*engine.RawEvent
 }
 
@@ -37,7 +36,7 @@ func (r *Recycler) Room() int { return 1 << 20 }
 func (r *Recycler) Reserve() *engine.RawEvent {
 	if len(r.free) == 0 {
 		ev := new(engine.RawEvent)
-		ev.Set(engine.FieldCmdline, make([]byte, 4096)) // it keeps the room
+		ev.Set(engine.FieldCmdline, make([]byte, 4096)) // Reset keeps the memory
 		ev.Reset()
 		return ev
 	}

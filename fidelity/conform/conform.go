@@ -1,11 +1,10 @@
-// Package conform scores a bare [engine.Source], without the engine: every field
-// that its capability table claims has to be right in every scenario.
+// Package conform scores a bare [engine.Source], without the engine: every field that its
+// capability table claims must be right in every scenario.
 //
-// The lives are those of fidelity/scenario, the truth is that of fidelity/truth and
-// the rules are those of fidelity/score. [Test] runs all scenarios; [Score] runs some
-// with a source that a test has opened in a special way. [Main], [Child], [Run] and
-// [Drain] are for tests of what only one source has: its loss, its lifecycle, its
-// privileges. Only tests import this package.
+// It combines the workloads of fidelity/scenario, the ground truth of fidelity/truth and the rules
+// of fidelity/score. [Test] runs all scenarios; [Score] runs some with a source that the test has
+// opened with special options. [Main], [Child], [Run] and [Drain] serve tests of a single source:
+// its loss, life cycle and privileges. Only tests import this package.
 package conform
 
 import (
@@ -24,19 +23,19 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// patience bounds a scenario, and the delivery of its last events. It is meant for
-// emulated machines.
+// patience limits the duration of a scenario, and of the delivery of its last events. It suffices
+// for emulated machines.
 const patience = 3 * time.Minute
 
-// Open opens a source that the test's end closes, or skips the test.
+// Open opens a source and closes it at the end of the test, or skips the test.
 type Open func(testing.TB, source.Options) engine.Source
 
-// Test scores sources in every scenario, twice: read at once, when /proc can add to what
-// the kernel reports, and read late, when all processes have ended and only the kernel's
-// reports are left.
+// Test scores sources in every scenario, twice: once read at once, when /proc can complete the
+// kernel's reports, and once read late, when all processes have ended and only the kernel's reports
+// remain.
 func Test(t *testing.T, open Open) { TestExcept(t, open, nil) }
 
-// TestExcept is Test without the scenarios that say nothing of the source, for a reason each.
+// TestExcept is like Test, without the scenarios in unsuited, which maps names to reasons.
 func TestExcept(t *testing.T, open Open, unsuited map[string]string) {
 	describe(t, open(t, source.Options{}))
 	if testing.Short() {
@@ -54,11 +53,11 @@ func TestExcept(t *testing.T, open Open, unsuited map[string]string) {
 	})
 }
 
-// all scores one source in every scenario, except that a source of its own watches each
-// that begins before the source is opened. These are the last, as nobody reads the other
-// source then. A storm is always read at once: the rings do not hold all of it.
+// all scores one source in every scenario. A scenario that begins before the source is opened gets
+// its own source; these come last, as the other source is unread then. A storm is always read at
+// once, as it overflows the rings otherwise.
 func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
-	w := watch(open(t, source.Options{}), false)
+	w := record(open(t, source.Options{}), false)
 	for _, early := range []bool{false, true} {
 		for _, s := range scenario.All() {
 			if s.Early != early {
@@ -71,7 +70,7 @@ func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
 				scoreOne(t, func() (*recorder.Recorder, *scenario.Running) {
 					run := start(t, s)
 					if early {
-						w = watch(open(t, source.Options{}), false)
+						w = record(open(t, source.Options{}), false)
 					}
 					run.Unread = !atOnce && s.Name != scenario.StormName
 					return w, run
@@ -81,16 +80,16 @@ func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
 	}
 }
 
-// Threads scores an open source that reports single threads in scenarios with threads.
+// Threads scores an open source that reports single threads, in scenarios with threads.
 func Threads(t *testing.T, s engine.Source) {
 	t.Helper()
-	perform(t, watch(s, true), "thread-ends", "end-together", "leader-first", "exit-group-thread", "exec-from-thread")
+	perform(t, record(s, true), "thread-ends", "end-together", "leader-first", "exit-group-thread", "exec-from-thread")
 }
 
 // Score scores an open source in scenarios that it reads at once.
 func Score(t *testing.T, s engine.Source, names ...string) {
 	t.Helper()
-	perform(t, watch(s, false), names...)
+	perform(t, record(s, false), names...)
 }
 
 func perform(t *testing.T, w *recorder.Recorder, names ...string) {
@@ -98,7 +97,7 @@ func perform(t *testing.T, w *recorder.Recorder, names ...string) {
 	for _, name := range names {
 		s, ok := scenario.Find(name)
 		if !ok {
-			t.Fatalf("no scenario %q", name)
+			t.Fatalf("unknown scenario %q", name)
 		}
 		t.Run(name, func(t *testing.T) {
 			scoreOne(t, func() (*recorder.Recorder, *scenario.Running) { return w, start(t, s) })
@@ -115,32 +114,32 @@ func start(t *testing.T, s scenario.Scenario) *scenario.Running {
 	return run
 }
 
-// describe logs what a source claims. Each row has to say where it comes from, or why
-// there is none, except gaps, which come from no hook, and what the engine derives.
+// describe logs the capability table of a source. Each row must name its origin, or the reason for
+// its absence, except gaps, which have no hook, and fields that the engine derives.
 func describe(t *testing.T, s engine.Source) {
 	table := s.Capabilities()
 	for k, c := range table.Kinds {
 		t.Log(engine.Kind(k), c)
 		if c.Via == "" && engine.Kind(k) != engine.KindGap {
-			t.Errorf("%v: the capability table gives no hook and no reason", engine.Kind(k))
+			t.Errorf("%v: the capability table has no hook and no reason", engine.Kind(k))
 		}
 	}
 	for f, c := range table.Fields {
 		t.Log(engine.Field(f), c)
 		if c.Via == "" && engine.AllFields.Has(engine.Field(f)) {
-			t.Errorf("%v: the capability table gives no place and no reason", engine.Field(f))
+			t.Errorf("%v: the capability table has no origin and no reason", engine.Field(f))
 		}
 	}
 	t.Log(table.Notes)
 }
 
-// watch returns a witness of a bare source; with threads the source reports single threads.
-func watch(s engine.Source, threads bool) *recorder.Recorder {
+// record returns a recorder of a bare source. With threads the source reports single threads.
+func record(s engine.Source, threads bool) *recorder.Recorder {
 	return recorder.New(recorder.NewListener(&bare{Source: s}, 0, false), nil, threads)
 }
 
-// bare presents a source as a queue that delivers each raw event as the engine would deliver
-// it alone. What the engine adds from earlier events is unknown in it.
+// bare presents a source as a queue. It delivers each raw event as the engine would deliver it
+// alone. Fields that the engine adds from earlier events are unknown.
 type bare struct {
 	engine.Source
 	events Events
@@ -177,7 +176,7 @@ func (b *bare) Get() (_ *engine.Event, err error) {
 	}, nil
 }
 
-// Block waits for a short time only, as Wake wakes nobody.
+// Block waits only briefly, as Wake has no effect.
 func (b *bare) Block(time.Duration) error {
 	if b.Arm(true) {
 		Poll(b.Source, 5*time.Millisecond)
@@ -194,9 +193,9 @@ func (b *bare) Stats() (s engine.Stats, err error) {
 	return s, err
 }
 
-// scoreOne scores what a source reports of one scenario. It is performed again if nothing is wrong
-// but that events were lost, or are missing where the source reports that the kernel may lose some
-// that it does not count.
+// scoreOne scores the reports of a source in one scenario. It repeats the scenario if the only
+// fault is lost events, or missing ones if the source reports that the kernel may lose some
+// uncounted.
 func scoreOne(t *testing.T, begin func() (*recorder.Recorder, *scenario.Running)) {
 	t.Helper()
 	const times = 3
@@ -205,7 +204,7 @@ func scoreOne(t *testing.T, begin func() (*recorder.Recorder, *scenario.Running)
 	}
 }
 
-// scoreOnce returns false if a scenario has to be performed again.
+// scoreOnce returns false if the scenario must be repeated.
 func scoreOnce(t *testing.T, again bool, begin func() (*recorder.Recorder, *scenario.Running)) bool {
 	t.Helper()
 	w, run := begin()
@@ -220,8 +219,8 @@ func scoreOnce(t *testing.T, again bool, begin func() (*recorder.Recorder, *scen
 	if o.Skip != "" {
 		t.Skip(o.Skip)
 	}
-	// The proc connector's message of the end of a thread can come after those of processes
-	// that were started later.
+	// The proc connector's message of a thread's end can come after those of processes that
+	// started later.
 	var sc *score.Score
 	late := time.Duration(w.Single.Queue.Capabilities().Stamps.Ends)
 	for end := time.Now().Add(late); sc == nil || sc.Seen+sc.Lost < sc.Truth && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -234,7 +233,7 @@ func scoreOnce(t *testing.T, again bool, begin func() (*recorder.Recorder, *scen
 	}
 	after := stats(t, w)
 	lost := after.Lost() - before.Lost()
-	found := *sc // but for what is missing
+	found := *sc // apart from missing events
 	found.Truth = found.Seen
 	t.Logf("%d of %d events reported, fields %+v", sc.Seen, sc.Truth, sc.All())
 	switch {

@@ -36,8 +36,7 @@ func (evs Events) Of(pid int, kind engine.Kind) (of Events) {
 	return of
 }
 
-// One returns the only event of one kind of a process. The test fails if there is
-// none or more than one.
+// One returns the only event of one kind of a process. The test fails if there are none or several.
 func (evs Events) One(t testing.TB, pid int, kind engine.Kind) *engine.RawEvent {
 	t.Helper()
 	of := evs.Of(pid, kind)
@@ -59,7 +58,7 @@ func (evs Events) Kinds(pid int) string {
 	return strings.Join(s, " ")
 }
 
-// Room is of an [engine.Sink] that keeps all, as Reserve, Insert and Release are.
+// Room, Reserve, Insert and Release implement an [engine.Sink] that keeps all events.
 func (evs *Events) Room() int { return 1 << 20 }
 
 // Reserve implements engine.Sink.
@@ -71,8 +70,8 @@ func (evs *Events) Insert(ev *engine.RawEvent) { *evs = append(*evs, ev) }
 // Release implements engine.Sink.
 func (evs *Events) Release(*engine.RawEvent) {}
 
-// Drain returns what s has queued, ordered by time as the engine would deliver it. The
-// test fails if s met a record that it could not decode.
+// Drain returns the queued events of s, in the order of their time. The test fails if s could not
+// decode a record.
 func Drain(t testing.TB, s engine.Source) Events {
 	t.Helper()
 	evs, err := drain(s)
@@ -111,8 +110,8 @@ func Pinned(t testing.TB, cpu, n int) (pids []int) {
 	return pids
 }
 
-// Run drains s, runs a command to its end and returns what s has reported since. The
-// test fails if the command does not start or calls Try with an error.
+// Run drains s, runs a command and returns the events that s reports meanwhile. The test fails if
+// the command does not start, or calls Try with an error.
 func Run(t testing.TB, s engine.Source, c *exec.Cmd) Events {
 	t.Helper()
 	Drain(t, s)
@@ -122,7 +121,7 @@ func Run(t testing.TB, s engine.Source, c *exec.Cmd) Events {
 			t.Fatal(err)
 		}
 	}
-	// wait(2) can return before the end is reported, and reports can be repeated.
+	// wait(2) can return before the end is reported, and reports can repeat.
 	var evs Events
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if evs = append(evs, Drain(t, s)...); len(evs.Of(c.Process.Pid, engine.KindExit)) > 0 {
@@ -136,17 +135,17 @@ func Run(t testing.TB, s engine.Source, c *exec.Cmd) Events {
 // programVariable makes a test binary run a program instead of its tests.
 const programVariable = "QUARK_CONFORM_PROGRAM"
 
-// tryFailed is the exit code of a child that met an error.
+// tryFailed is the exit code of a child with an error.
 const tryFailed = 99
 
 func init() {
 	if os.Getenv(programVariable) != "" {
-		runtime.LockOSThread() // programs run on the leader of the thread group
+		runtime.LockOSThread() // programs run on the leader thread
 	}
 }
 
-// Main is the TestMain of a package whose tests use this one. The programs are what
-// Child can start beside "exit" and "succeed", which end at once with code 7 and 0.
+// Main is the TestMain of a package that uses this one. programs lists what Child can start besides
+// "exit" and "succeed", which exit at once with 7 and 0.
 func Main(m *testing.M, programs map[string]func()) {
 	scenario.Main()
 	name := os.Getenv(programVariable)
@@ -176,7 +175,7 @@ func Child(program string, args ...string) *exec.Cmd {
 	return c
 }
 
-// Try ends a child that met an error; Run then fails the test.
+// Try ends a child with an error; Run then fails the test.
 func Try(what string, err error) {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "child: %s: %v\n", what, err)
@@ -184,9 +183,9 @@ func Try(what string, err error) {
 	}
 }
 
-// Dropped is for a program that has opened a source: it gives up its root and its
-// privileges, ends the line that it is writing, waits until the source wakes it, and
-// says when asked what the source reported. WantDropped is its parent's part.
+// Dropped is called by a program that has opened a source. It changes the root, drops its
+// privileges, ends the current output line, waits until the source wakes it, and prints the
+// source's counters on request. WantDropped is the parent's side.
 func Dropped(s engine.Source) {
 	Try("chroot", unix.Chroot(os.TempDir()))
 	Try("chdir", unix.Chdir("/"))
@@ -208,7 +207,7 @@ func Dropped(s engine.Source) {
 	}
 	fmt.Scanln()
 	if f, ok := s.(engine.Finisher); ok {
-		f.Finish() // what is held counts
+		f.Finish() // buffered events count
 	}
 	b := engine.NewBuffer(1000)
 	Try("populate", s.Populate(b))
@@ -217,8 +216,8 @@ func Dropped(s engine.Source) {
 	fmt.Println(b.Len(), st.Produced)
 }
 
-// Start starts a command, which the test's end kills if it still runs, waits until it has written
-// something, and returns its standard input and output.
+// Start starts a command, waits until it has written output, and returns its standard input and
+// output. The end of the test kills it.
 func Start(t testing.TB, c *exec.Cmd) (in io.WriteCloser, out *bufio.Reader) {
 	t.Helper()
 	in, inErr := c.StdinPipe()
@@ -234,15 +233,14 @@ func Start(t testing.TB, c *exec.Cmd) (in io.WriteCloser, out *bufio.Reader) {
 	return in, out
 }
 
-// Poll waits for the descriptor of s to become readable and returns what poll(2)
-// returns.
+// Poll waits for the descriptor of s to become readable and returns the result of poll(2).
 func Poll(s engine.Source, timeout time.Duration) (int, error) {
 	return unix.Poll([]unix.PollFd{{Fd: int32(s.FD()), Events: unix.POLLIN}}, int(timeout.Milliseconds()))
 }
 
-// WantDropped starts a program that calls Dropped and fails the test unless its source
-// reports a process. It returns the child, which the test's end kills if it still runs,
-// and the line that it wrote before Dropped.
+// WantDropped starts a program that calls Dropped, and fails the test unless its source reports a
+// process. It returns the child, which the end of the test kills, and the line that it wrote before
+// Dropped.
 func WantDropped(t testing.TB, program string) (c *exec.Cmd, said string) {
 	t.Helper()
 	c = Child(program)
@@ -254,11 +252,11 @@ func WantDropped(t testing.TB, program string) (c *exec.Cmd, said string) {
 	time.Sleep(10 * time.Millisecond) // wait(2) can return before the end is reported
 	fmt.Fprintln(in)
 	if !lines.Scan() {
-		t.Fatal("the child ended before it had said what its source reported")
+		t.Fatal("the child ended before it printed the counters")
 	}
 	var events, produced int
 	if n, err := fmt.Sscan(lines.Text(), &events, &produced); n != 2 || events < 3 || produced < events {
-		t.Errorf("events delivered and produced: %q, want at least 3 of as many (%v)", lines.Text(), err)
+		t.Errorf("events delivered and produced: %q, want equal numbers of at least 3 (%v)", lines.Text(), err)
 	}
 	return c, said
 }

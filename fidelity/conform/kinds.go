@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Kinds tests the options Kinds and Exits: of a life a source reports the chosen events and no
-// others, and what it says of them is right. opened is called with each open source.
+// Kinds tests the options Kinds and Exits: a source must report the chosen events of a process and
+// no others, with right values. opened is called with each open source.
 func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, source.Options)) {
 	checked := func(t testing.TB, shared source.Options) engine.Source {
 		s := open(t, shared)
@@ -20,8 +20,8 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 		t.Run(kinds.String(), func(t *testing.T) {
 			shared := source.Options{Kinds: kinds}
 			wantKinds(t, checked, shared, "exit", kinds)
-			// By an EXIT the scorer's witness knows that all has come. With -short,
-			// on slow emulated processors, it scores the smallest such set.
+			// The recorder needs EXIT to detect the last event. With -short, on slow
+			// emulated processors, it scores the smallest such set.
 			if kinds == engine.EventExit || kinds.Has(engine.EventExit) && !testing.Short() {
 				Score(t, open(t, shared), "fork-exec-exit", "setres-ids", "exec-chain-2", "comm", "end-together", "leader-first", "exec-from-thread")
 			}
@@ -35,7 +35,7 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 				life = kinds
 			}
 			s := wantKinds(t, checked, shared, "exit", life)
-			// A source passes an end on that it does not know to be one with status 0.
+			// A source forwards an end unless it knows that the status is 0.
 			if exit := s.Capabilities().Fields[engine.FieldExit]; exit.Origin == engine.OriginKernel {
 				wantKinds(t, checked, shared, "succeed", life&^engine.EventExit)
 			}
@@ -43,10 +43,9 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 	}
 }
 
-// wantKinds runs a program and wants these events of its process, and none lost. As nothing is held
-// back, the end of another process can be lost while it is not sure to be one, which a busy machine
-// does now and then, and a source that takes for lost what it was to leave out does each time. It
-// returns the source that it asked last.
+// wantKinds runs a program and expects these events of its process, and no loss. Without buffering,
+// the end of another process can count as lost while it is uncertain; a busy machine causes that at
+// times. A source that counts excluded events as lost fails each time. It returns the last source.
 func wantKinds(t *testing.T, open Open, shared source.Options, program string, want engine.Events) engine.Source {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -65,12 +64,12 @@ func wantKinds(t *testing.T, open Open, shared source.Options, program string, w
 	}
 }
 
-// kindsOf runs a program and returns the kinds of its process' events, once they are those or more,
-// or after two seconds.
+// kindsOf runs a program and returns the kinds of its process's events, once they include want or
+// after two seconds.
 func kindsOf(t *testing.T, s engine.Source, program string, want engine.Events) (got engine.Events) {
 	t.Helper()
 	if f, ok := s.(engine.Finisher); ok {
-		f.Finish() // nothing is held back
+		f.Finish() // nothing is buffered
 	}
 	c := Child(program)
 	Drain(t, s)

@@ -12,18 +12,18 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// Faults are what happens to the monitor while processes are performed. The zero value is none.
+// Faults are faults of the monitor while processes run. The zero value means none.
 type Faults struct {
-	Ring    int           // bytes of a ring, or of the socket's buffer
-	Length  int           // events that a queue can hold
-	Open    time.Duration // the queues are opened so long after the first life
-	Drain   time.Duration // their orderly end begins so long after the first life
+	Ring    int           // size of a ring, or of the socket's buffer, in bytes
+	Length  int           // maximum number of events of a queue
+	Open    time.Duration // delay from the first process to the opening of the queues
+	Drain   time.Duration // delay from the first process to the queues' orderly end
 	Load    int           // threads of another process that always run
-	Stop    Pulse         // the process that reads the queues stands still
-	Offline Pulse         // the last CPU is away, in guests
+	Stop    Pulse         // the process that reads the queues pauses
+	Offline Pulse         // the last CPU is offline, in guests
 }
 
-// Pulse is something that is off for a time, then on for a time, until all processes have ended.
+// Pulse is a fault that alternates between off and on until all processes have ended.
 type Pulse struct{ Off, On time.Duration }
 
 func (p Pulse) String() string { return fmt.Sprintf("%v+%v", p.Off, p.On) }
@@ -36,7 +36,7 @@ func parsePulse(text string) (p Pulse, err error) {
 	return p, err
 }
 
-// each calls f with each fault that is set, its text and a way to remove it.
+// each calls visit with each fault that is set, its text and a function to remove it.
 func (f *Faults) each(visit func(text string, remove func(*Faults))) {
 	visitIf := func(set bool, name string, value any, remove func(*Faults)) {
 		if set {
@@ -52,14 +52,14 @@ func (f *Faults) each(visit func(text string, remove func(*Faults))) {
 	visitIf(f.Offline.On != 0, "offline", f.Offline, func(f *Faults) { f.Offline = Pulse{} })
 }
 
-// String returns the text that ParseFaults reads, "" for none.
+// String returns the text that ParseFaults parses, "" for none.
 func (f Faults) String() string {
 	var words []string
 	f.each(func(text string, _ func(*Faults)) { words = append(words, text) })
 	return strings.Join(words, " ")
 }
 
-// ParseFaults reads the text of faults, such as "ring=4096 stop=20ms+200ms".
+// ParseFaults parses faults, such as "ring=4096 stop=20ms+200ms".
 func ParseFaults(text string) (f Faults, err error) {
 	for _, word := range strings.Fields(text) {
 		name, value, _ := strings.Cut(word, "=")
@@ -79,7 +79,7 @@ func ParseFaults(text string) (f Faults, err error) {
 		case "offline":
 			f.Offline, err = parsePulse(value)
 		default:
-			err = fmt.Errorf("no such fault")
+			err = fmt.Errorf("unknown fault")
 		}
 		if err != nil {
 			return f, fmt.Errorf("fault %q: %w", word, err)
@@ -88,7 +88,7 @@ func ParseFaults(text string) (f Faults, err error) {
 	return f, nil
 }
 
-// Smaller returns the faults without one of them each.
+// Smaller returns the faults with one of them removed each.
 func (f Faults) Smaller() iter.Seq[Faults] {
 	return func(yield func(Faults) bool) {
 		more := true
@@ -122,7 +122,7 @@ func randomFaults(rng *rand.Rand) (f Faults) {
 	}
 	if one(2) {
 		on := ms(400)
-		f.Stop = Pulse{ms(100) + on/4, on} // it serves the processes as well
+		f.Stop = Pulse{ms(100) + on/4, on} // it serves the processes too
 	}
 	if one(4) && scenario.InGuest() { // a host has other work
 		f.Offline = Pulse{ms(200), ms(200)}
@@ -130,7 +130,7 @@ func randomFaults(rng *rand.Rand) (f Faults) {
 	return f
 }
 
-// apply gives the options of a queue the faults that are part of them.
+// apply sets the options of a queue.
 func (f *Faults) apply(o *quark.Options) {
 	o.MaxLength, o.EBPF.RingSize, o.KProbe.RingSize, o.CNProc.ReceiveBuffer = f.Length, f.Ring, f.Ring, f.Ring
 	o.Audit.ReceiveBuffer = f.Ring

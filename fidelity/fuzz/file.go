@@ -16,7 +16,7 @@ const (
 	backendMark = "# backend: "
 )
 
-// write writes the file of a finding, which Rerun performs.
+// write writes the file of a finding, for Rerun.
 func (f *Finding) write(o *Options) error {
 	f.Path = filepath.Join(o.Dir, fmt.Sprintf("fuzz-%d-%d.script", o.Seed, f.Number))
 	kernel, _ := kernelversion.Running()
@@ -33,7 +33,7 @@ func (f *Finding) write(o *Options) error {
 	return os.WriteFile(f.Path, []byte(b.String()+f.Script.String()), 0o644)
 }
 
-// saved is a script of a file, and the faults with which it is performed.
+// saved is a script from a file, and its faults.
 type saved struct {
 	script *script.Script
 	faults Faults
@@ -57,9 +57,9 @@ func load(path string) (s saved, err error) {
 	return s, nil
 }
 
-// Rerun performs the scripts of files times times, with the faults that the files name, and returns
-// the defects of each file by performance. Scripts with the same faults are performed together. It
-// uses all backends that can be opened if o names none.
+// Rerun runs the scripts in files the given number of times, with the faults that the files name,
+// and returns the defects of each file. Scripts with equal faults run together. By default it uses
+// all backends that can be opened.
 func Rerun(paths []string, times int, o Options) ([]*Again, error) {
 	o.setDefaults()
 	all := make([]saved, len(paths))
@@ -89,7 +89,7 @@ func Rerun(paths []string, times int, o Options) ([]*Again, error) {
 				scripts, of = append(scripts, s.script), append(of, list[i])
 			}
 		}
-		r, err := f.try(o.Backends, slices.Repeat(scripts, times), faults)
+		r, err := f.runOnce(o.Backends, slices.Repeat(scripts, times), faults)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", paths, err)
 		}
@@ -100,7 +100,7 @@ func Rerun(paths []string, times int, o Options) ([]*Again, error) {
 	return list, nil
 }
 
-// add adds what a trial showed of the scripts that are the file's.
+// add adds the results of the file's scripts in a trial.
 func (a *Again) add(r *result, own func(script int) bool) {
 	a.Absent, a.Lost = r.Absent, r.Lost
 	for _, d := range r.Defects {
@@ -113,10 +113,10 @@ func (a *Again) add(r *result, own func(script int) bool) {
 	}
 }
 
-// Again is the result of performing a script again.
+// Again is the result of running a script again.
 type Again struct {
-	Absent   []string            // backends that cannot be opened, and why
-	Lost     uint64              // by all that was performed with it
-	Defects  map[string]int      // in how many performances, by backend
-	Findings map[string][]string // of the first of them
+	Absent   []string            // backends that cannot be opened, with reasons
+	Lost     uint64              // by all scripts that ran together
+	Defects  map[string]int      // number of runs, by backend
+	Findings map[string][]string // of the first of these runs
 }

@@ -17,21 +17,22 @@ import (
 	"github.com/quark-linux/quark/fidelity/script"
 )
 
-// Options are the options of a run. The zero value runs forever with all backends, from seed 0.
+// Options are the options of a run. The zero value runs forever with all backends and seed 0.
 type Options struct {
 	Seed     uint64
 	For      time.Duration // 0: until ctx ends
-	Faults   bool          // of the monitor too
+	Faults   bool          // include faults of the monitor
 	Backends backends.Set  // 0: all that can be opened
-	Hold     time.Duration // of the queues; 0 is 250 ms
+	Hold     time.Duration // hold time of the queues; default 250 ms
 	Dir      string        // for the script of a defect; "" is the working directory
-	Batch    int           // scripts performed with the same queues; 0 is 200, in a guest 20
-	Patience time.Duration // limits a batch and the delivery of its last events; 0 is 3 min
-	Progress io.Writer     // a line every few seconds; nil for none
-	// Every is the interval between samples of the resident monitor, 1 min if 0. A run that is
-	// too short for the samples that Grown needs takes none.
+	Batch    int           // scripts that share queues; default 200, in a guest 20
+	Patience time.Duration // limits a batch and the delivery of its last events; default 3 min
+	Progress io.Writer     // receives a line every few seconds; may be nil
+	// Every is the interval between samples of the resident monitor, default 1 min. A run that
+	// is too short for the samples that Grown needs takes none.
 	Every time.Duration
-	// Rest is how long the resident monitor reads on before a sample, 4 s if 0.
+	// Rest is the time that the resident monitor continues to read before a sample, default 4
+	// s.
 	Rest time.Duration
 }
 
@@ -42,7 +43,7 @@ func (o *Options) setDefaults() {
 	o.Hold = cmp.Or(o.Hold, 250*time.Millisecond)
 	if o.Batch == 0 {
 		if o.Batch = 200; scenario.InGuest() {
-			o.Batch = 20 // it may be emulated, with little time for the processes
+			o.Batch = 20 // it may be emulated and slow
 		}
 	}
 	o.Patience = cmp.Or(o.Patience, 3*time.Minute)
@@ -55,14 +56,14 @@ func (o *Options) setDefaults() {
 // Report is the result of a run.
 type Report struct {
 	Took              time.Duration
-	Processes, Events int // performed and scored
+	Processes, Events int // run and scored
 	Lost              uint64
-	Operations        map[string]int // how often each was in a script
-	Pairs             map[string]int // of operations that follow each other in a process
-	Absent            []string       // backends that cannot be opened, and why
+	Operations        map[string]int // number of uses in scripts
+	Pairs             map[string]int // pairs of consecutive operations of a process
+	Absent            []string       // backends that cannot be opened, with reasons
 	Found             *Finding       // nil if there was no defect
 	Samples           []Sample       // of the resident monitor
-	Grown             []string       // see the function of this name
+	Grown             []string       // results of Grown
 }
 
 func (r *Report) String() string {
@@ -76,7 +77,7 @@ func (r *Report) String() string {
 		len(r.Operations), len(names), len(r.Pairs), len(pairs))
 }
 
-// Missed returns the operations that no script had.
+// Missed returns the operations without a script.
 func (r *Report) Missed() []string {
 	names, _ := script.All()
 	return slices.DeleteFunc(names, func(name string) bool { return r.Operations[name] > 0 })
@@ -84,12 +85,12 @@ func (r *Report) Missed() []string {
 
 const progressEvery = 3 * time.Second
 
-// Run performs scripts until it has found and shrunk a defect, the time is over, or ctx ends. An
-// error is one of the test itself. It leaves nothing behind but the script of the defect.
+// Run runs scripts until it has found and shrunk a defect, the time is over, or ctx ends. An error
+// is a failure of the test itself. It leaves only the script of the defect behind.
 func Run(ctx context.Context, o Options) (r *Report, err error) {
 	o.setDefaults()
 	if err := writable(o.Dir); err != nil {
-		return nil, fmt.Errorf("the script of a defect could not be written: %w", err)
+		return nil, fmt.Errorf("write the script of a defect: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "quark-fuzz-")
 	if err != nil {
@@ -112,7 +113,7 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	r = &Report{Operations: make(map[string]int), Pairs: make(map[string]int)}
 	began, shown, sampled := time.Now(), time.Now(), time.Now()
 	for batch := 0; ctx.Err() == nil && r.Found == nil; batch++ {
-		if err := f.perform(r, batch); err != nil {
+		if err := f.runBatch(r, batch); err != nil {
 			return nil, err
 		}
 		r.Took = time.Since(began)
@@ -134,8 +135,8 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	return r, nil
 }
 
-// perform generates and performs a batch of scripts, and adds what happened to the report.
-func (f *fuzzer) perform(r *Report, batch int) error {
+// runBatch generates and runs a batch of scripts, and adds the results to the report.
+func (f *fuzzer) runBatch(r *Report, batch int) error {
 	scripts := make([]*script.Script, f.Batch)
 	for i := range scripts {
 		scripts[i] = script.Generate(rand.New(rand.NewPCG(f.Seed, uint64(batch*f.Batch+i))), script.Limits{})
@@ -146,7 +147,7 @@ func (f *fuzzer) perform(r *Report, batch int) error {
 	if f.Faults {
 		faults = randomFaults(rand.New(rand.NewPCG(^f.Seed, uint64(batch))))
 	}
-	got, err := f.try(f.Backends, scripts, faults)
+	got, err := f.runOnce(f.Backends, scripts, faults)
 	if err != nil {
 		return err
 	}
@@ -155,12 +156,13 @@ func (f *fuzzer) perform(r *Report, batch int) error {
 	r.Lost += got.Lost
 	r.Absent = got.Absent
 	if len(got.Defects) > 0 {
-		r.Found, err = f.find(scripts, faults, got.Defects[0], batch*f.Batch)
+		r.Found, err = f.shrinkDefect(scripts, faults, got.Defects[0], batch*f.Batch)
 	}
 	return err
 }
 
-// writable returns why no file can be written into a directory, "" for the working directory.
+// writable returns why no file can be created in a directory, nil if it can. "" is the working
+// directory.
 func writable(dir string) error {
 	f, err := os.CreateTemp(cmp.Or(dir, "."), ".quark-fuzz-")
 	if err != nil {
@@ -175,14 +177,14 @@ func count(in map[string]int, names []string) {
 	}
 }
 
-// fuzzer performs scripts.
+// fuzzer runs scripts.
 type fuzzer struct {
 	Options
-	dir string // of the scripts' files
+	dir string // for script files
 }
 
-// try performs scripts once.
-func (f *fuzzer) try(set backends.Set, scripts []*script.Script, faults Faults) (*result, error) {
+// runOnce runs scripts once.
+func (f *fuzzer) runOnce(set backends.Set, scripts []*script.Script, faults Faults) (*result, error) {
 	t := &trial{Backends: set, Hold: f.Hold, Patience: f.Patience, Faults: faults}
 	for i, s := range scripts {
 		path := filepath.Join(f.dir, fmt.Sprint(i))

@@ -199,7 +199,7 @@ func TestShrinkingFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.find([]*script.Script{s}, Faults{}, defect{Backend: "cnproc", Findings: []string{"659: EXEC was not seen"}}, 3)
+	_, err = f.shrinkDefect([]*script.Script{s}, Faults{}, defect{Backend: "cnproc", Findings: []string{"659: EXEC was not seen"}}, 3)
 	path := filepath.Join(o.Dir, "fuzz-7-3.script")
 	if err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("the error is %v, without %s", err, path)

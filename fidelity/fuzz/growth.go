@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Sample is what the resident monitor used at one time, by name. Memory is in bytes.
+// Sample is the resource usage of the resident monitor at one time, by name. Memory is in bytes.
 type Sample struct {
 	After  time.Duration // since the start of the run
 	Values map[string]int64
 }
 
-// String returns the line that is printed for a sample.
+// String formats a sample as a line.
 func (s *Sample) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.0f s: resident monitor:", s.After.Seconds())
@@ -27,7 +27,7 @@ func (s *Sample) String() string {
 	return b.String()
 }
 
-// Names of values. The size of a table has the backend's name after it.
+// Names of values. The backend's name follows the size of a table.
 const (
 	memory      = "anonymous memory"
 	descriptors = "descriptors"
@@ -43,7 +43,7 @@ const (
 // fewest is the number of samples that Grown needs, two for each quarter.
 const fewest = 8
 
-// limit returns by how much a value may grow.
+// limit returns the tolerated growth of a value.
 func limit(name string) int64 {
 	switch name {
 	case memory:
@@ -54,10 +54,10 @@ func limit(name string) int64 {
 	return tableLimit
 }
 
-// Grown returns a line for each value that has grown: its minimum of the last quarter of the
-// samples exceeds its minimum of the second quarter by more than its limit. The first quarter is
-// ignored, because buffers and caches grow to the size of the largest burst. Fewer than eight
-// samples prove nothing.
+// Grown returns a line for each value that has grown: its minimum in the last quarter of the
+// samples exceeds its minimum in the second quarter by more than its limit. It ignores the first
+// quarter, in which buffers and caches grow to the size of the largest burst. It needs at least
+// eight samples.
 func Grown(samples []Sample) (grown []string) {
 	n := len(samples)
 	if n < fewest {

@@ -23,27 +23,27 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// residentEnv is the environment variable that turns a program that calls Main into the resident
-// monitor: a process that keeps a queue of each backend open for the whole run. It reads the
-// options and then a line for each sample from standard input, and writes the samples.
+// residentEnv is the environment variable that makes Main run the resident monitor: a process that
+// keeps a queue of each backend open for the whole run. It reads the options, and then one line for
+// each sample, from standard input, and writes the samples.
 const residentEnv = "QUARK_FUZZ_RESIDENT"
 
 // residentOptions are the first line of its input.
 type residentOptions struct {
 	Backends backends.Set
-	// Rest is how long it reads on before it takes a sample, so that ended processes leave the
-	// tables.
+	// Rest is the time that it continues to read before a sample, so that ended processes leave
+	// the tables.
 	Rest time.Duration
 }
 
 const (
 	residentGrace = time.Second
-	// residentRest exceeds the time that a process stays in a table after its end. The engine
-	// waits another 2 s if the EXIT was lost.
+	// residentRest exceeds the time that an ended process stays in a table. The engine waits
+	// another 2 s if the EXIT was lost.
 	residentRest = residentGrace + 3*time.Second
 )
 
-// leak, if not nil, is what tests let the resident monitor leak with each sample.
+// leak, if not nil, leaks with each sample, for tests.
 var leak func()
 
 // resident is the resident monitor in its own process.
@@ -96,7 +96,7 @@ func serveSamples(in io.Reader, out io.Writer) (err error) {
 	}
 }
 
-// read drops the events of all queues until the function that it returns is called.
+// read drops the events of all queues until the returned function is called.
 func (r *resident) read() (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	errs := make([]error, len(r.queues))
@@ -118,12 +118,12 @@ func (r *resident) read() (stop func() error) {
 	}
 }
 
-// sample returns what this process uses while nothing reads its queues.
+// sample returns the usage of this process while its queues are not read.
 func (r *resident) sample() (map[string]int64, error) {
 	if leak != nil {
 		leak()
 	}
-	runtime.GC() // the second one frees what finalizers have released
+	runtime.GC() // the second run frees objects with finalizers
 	debug.FreeOSMemory()
 	anonymous, err := anonymousMemory()
 	if err != nil {
@@ -144,11 +144,11 @@ func (r *resident) sample() (map[string]int64, error) {
 	return values, nil
 }
 
-// unswept is how many ended processes the table of a source without every EXIT may hold: the engine
-// looks for them when there are more.
+// unswept is the number of ended processes that a table may hold if its source lacks some EXIT
+// events: the engine removes them when there are more.
 const unswept = 1024
 
-// endedIn returns how many processes of a queue's table do not exist any more.
+// endedIn returns the number of ended processes in a queue's table.
 func endedIn(q *quark.Queue) (n int64) {
 	for p := range q.Processes() {
 		st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", p.PID))
@@ -174,19 +174,18 @@ func anonymousMemory() (int64, error) {
 	return 0, errors.New("/proc/self/status has no RssAnon: Linux 4.5 or later is needed")
 }
 
-// unread is how many pidfds of ended processes there may be: a source closes them when it reads
-// the next time.
+// unread is the number of pidfds of ended processes that may be open: a source closes them at its
+// next read.
 const unread = 64
 
-// openDescriptors counts the descriptors of this process. Pidfds of living processes do not count,
-// as their number is that of the processes.
+// openDescriptors counts the descriptors of this process, without pidfds of live processes.
 func openDescriptors() (n int64, err error) {
 	list, err := os.ReadDir("/proc/self/fd")
 	ended := int64(0)
 	for _, e := range list {
 		to, err := os.Readlink("/proc/self/fd/" + e.Name())
 		switch {
-		case err != nil: // the one of the directory
+		case err != nil: // the descriptor of the directory itself
 		case !strings.Contains(to, "[pidfd]"):
 			n++
 		default:
@@ -198,7 +197,7 @@ func openDescriptors() (n int64, err error) {
 	return n + max(0, ended-unread), err
 }
 
-// monitor is the resident monitor as the fuzzer sees it.
+// monitor is the fuzzer's handle of the resident monitor.
 type monitor struct {
 	cmd      *exec.Cmd
 	stderr   bytes.Buffer
@@ -217,7 +216,7 @@ func startMonitor(o residentOptions) (m *monitor, err error) {
 	m.cmd.Args = []string{"quark-fidelity", "resident"}
 	m.cmd.Env = append(os.Environ(), residentEnv+"=1")
 	m.cmd.Stderr = &m.stderr
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ^C is for the fuzzer
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ^C goes to the fuzzer only
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -235,7 +234,7 @@ func startMonitor(o residentOptions) (m *monitor, err error) {
 	return m, nil
 }
 
-// sample asks for a sample. A monitor that does not answer for patience is killed.
+// sample requests a sample. It kills a monitor that does not answer within patience.
 func (m *monitor) sample(patience time.Duration) (values map[string]int64, err error) {
 	timeout := time.AfterFunc(patience, func() { m.cmd.Process.Kill() })
 	defer timeout.Stop()

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run performs the trial in a process of its own, with those faults that come from outside of it.
+// run runs the trial in its own process, with the faults that come from outside of it.
 func (t *trial) run() (*result, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -35,7 +35,7 @@ func (t *trial) run() (*result, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	cmd.WaitDelay = 10 * time.Second // one of its processes may keep stderr open
-	// A terminal's ^C is for the fuzzer alone, which ends after the trial.
+	// A terminal's ^C goes to the fuzzer only, which ends after the trial.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -51,20 +51,20 @@ func (t *trial) run() (*result, error) {
 	err = values.Decode(new(struct{})) // the processes begin
 	if err == nil {
 		end := t.Faults.begin(cmd.Process.Pid)
-		err = values.Decode(new(struct{})) // they have ended
+		err = values.Decode(new(struct{})) // the processes have ended
 		end()
 	}
 	if err == nil {
 		err = values.Decode(r)
 	}
 	if err2 := cmd.Wait(); err2 != nil || err != nil {
-		return nil, fmt.Errorf("perform scripts: %w: %s", errors.Join(err, err2), strings.TrimSpace(stderr.String()))
+		return nil, fmt.Errorf("run scripts: %w: %s", errors.Join(err, err2), strings.TrimSpace(stderr.String()))
 	}
 	return r, nil
 }
 
-// begin begins the faults that come from outside of the monitor, whose pid is given, and returns
-// what ends them.
+// begin starts the faults that come from outside of the monitor with the given pid, and returns a
+// function that ends them.
 func (f *Faults) begin(pid int) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -85,7 +85,7 @@ func (f *Faults) begin(pid int) (end func()) {
 		}
 		control := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", runtime.NumCPU()-1)
 		f.Offline.repeat(ctx, func(away bool) {
-			// A machine may not allow it.
+			// Some machines do not allow it.
 			os.WriteFile(control, []byte(map[bool]string{true: "0", false: "1"}[away]), 0)
 		})
 	})
@@ -95,9 +95,9 @@ func (f *Faults) begin(pid int) (end func()) {
 	}
 }
 
-// repeat switches something on and off until ctx ends, and leaves it off. It is off for a quarter
-// longer each time: the kernel verifies eBPF programs from the beginning after a signal, and a slow
-// guest would never open a queue else.
+// repeat switches a fault on and off until ctx ends, and leaves it off. Each off period is a
+// quarter longer than the last: a signal restarts the kernel's verification of eBPF programs, and a
+// slow guest would otherwise never open a queue.
 func (p Pulse) repeat(ctx context.Context, set func(on bool)) {
 	for on := false; p.On != 0; on = !on {
 		wait := p.Off

@@ -13,31 +13,31 @@ import (
 	"github.com/quark-linux/quark/fidelity/script"
 )
 
-// Finding is a defect that was found, with a shrunk script.
+// Finding is a defect with a shrunk script.
 type Finding struct {
 	Backend  string
-	Number   int // of the script it was found with; -1 if it is of no single one
+	Number   int // number of the original script; -1 if no single one shows the defect
 	Script   *script.Script
 	Faults   Faults
 	Findings []string
-	// Again is in how many of the last performances of Script it was seen.
+	// Again is the number of the last Of runs of Script that showed it.
 	Again, Of int
-	Path      string // of the file with the script
-	kind      string // of the defect, which stays the same; see kindOf
+	Path      string // of the script file
+	kind      string // kind of the defect, which shrinking keeps; see kindOf
 }
 
 const (
-	copies    = 10 // performances of each smaller script: a race does not show in each
-	smaller   = 20 // scripts that are tried at the same time
+	copies    = 10 // runs of each smaller script, as a race does not always show
+	smaller   = 20 // scripts to try in parallel
 	lastly    = 200
-	atOnce    = 10_000 // operations that are performed together: all are kept in memory
+	atOnce    = 10_000 // operations to run together: all are kept in memory
 	maxShrink = 10 * time.Minute
 )
 
-// find shrinks what a batch of scripts has shown, of which the first has the number first, and
-// writes the script that is left.
-func (f *fuzzer) find(batch []*script.Script, faults Faults, d defect, first int) (*Finding, error) {
-	fmt.Fprintf(f.Progress, "a defect of %s in script %d, faults %q: %s\n", d.Backend, first+d.Script, faults, strings.Join(d.Findings, "; "))
+// shrinkDefect shrinks the scripts of a batch with a defect, and writes the result. first is the
+// number of the first script.
+func (f *fuzzer) shrinkDefect(batch []*script.Script, faults Faults, d defect, first int) (*Finding, error) {
+	fmt.Fprintf(f.Progress, "defect of %s in script %d, faults %q: %s\n", d.Backend, first+d.Script, faults, strings.Join(d.Findings, "; "))
 	s := &shrinker{fuzzer: f, Finding: &Finding{Backend: d.Backend, Number: -1, Faults: faults, Findings: d.Findings, kind: kindOf(d.Findings[0])}}
 	if d.Script >= 0 {
 		s.Number, s.Script = first+d.Script, batch[d.Script]
@@ -49,28 +49,28 @@ func (f *fuzzer) find(batch []*script.Script, faults Faults, d defect, first int
 	for more := true; more && ctx.Err() == nil; {
 		var err error
 		if more, err = s.step(ctx); err != nil {
-			return nil, s.leave(err)
+			return nil, s.saveAndFail(err)
 		}
 		fmt.Fprintf(f.Progress, "a script of %d operations shows it, %s\n", operations(s.Script), s.Faults)
 	}
-	n, err := s.performAll([]*script.Script{s.Script}, s.Faults, lastly)
+	n, err := s.runAll([]*script.Script{s.Script}, s.Faults, lastly)
 	if err != nil {
-		return nil, s.leave(err)
+		return nil, s.saveAndFail(err)
 	}
 	s.Again, s.Of = n[0], lastly
 	return s.Finding, s.write(&f.Options)
 }
 
-// leave writes what is left of the script when a performance has failed, and returns why it has,
-// with the path.
-func (s *shrinker) leave(why error) error {
+// saveAndFail writes the current script after a failed run, and returns an error with the reason
+// and the path.
+func (s *shrinker) saveAndFail(why error) error {
 	if err := s.write(&s.Options); err != nil {
 		return errors.Join(why, err)
 	}
-	return fmt.Errorf("make the script %s smaller: %w", s.Path, why)
+	return fmt.Errorf("shrink %s: %w", s.Path, why)
 }
 
-// operations returns how many lines scripts have.
+// operations returns the number of lines of scripts.
 func operations(scripts ...*script.Script) (n int) {
 	for _, s := range scripts {
 		n += strings.Count(s.String(), "\n")
@@ -86,21 +86,21 @@ type shrinker struct {
 
 var numbers = regexp.MustCompile("[0-9]+")
 
-// kindOf returns what a finding has in common with others of the same defect: the event, the field
-// or what else it is about, without the numbers and the values.
+// kindOf returns the part of a finding that others of the same defect share: the event and the
+// field, without numbers and values.
 func kindOf(finding string) string {
 	before, _, _ := strings.Cut(finding, `"`)
 	return numbers.ReplaceAllString(before, "N")
 }
 
-// same reports whether a defect is of the kind that is shrunk.
+// same reports whether a defect has the kind that is being shrunk.
 func (f *Finding) same(d defect) bool {
 	return slices.ContainsFunc(d.Findings, func(text string) bool { return kindOf(text) == f.kind })
 }
 
-// performAll performs each script times times, and returns how often each of them showed the
+// runAll runs each script the given number of times, and returns how often each of them showed the
 // defect. A defect of no single script counts for the first.
-func (s *shrinker) performAll(scripts []*script.Script, f Faults, times int) ([]int, error) {
+func (s *shrinker) runAll(scripts []*script.Script, f Faults, times int) ([]int, error) {
 	set, err := backends.Parse(s.Backend)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *shrinker) performAll(scripts []*script.Script, f Faults, times int) ([]
 	for times > 0 {
 		now := min(times, max(1, atOnce/max(1, once)))
 		times -= now
-		r, err := s.try(set, slices.Repeat(scripts, now), f)
+		r, err := s.runOnce(set, slices.Repeat(scripts, now), f)
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func (s *shrinker) performAll(scripts []*script.Script, f Faults, times int) ([]
 // step finds fewer faults or a smaller script that still show the defect.
 func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 	for f := range s.Faults.Smaller() {
-		n, err := s.performAll([]*script.Script{s.Script}, f, 5*copies)
+		n, err := s.runAll([]*script.Script{s.Script}, f, 5*copies)
 		if err != nil {
 			return false, err
 		}
@@ -140,7 +140,7 @@ func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 		if ctx.Err() != nil {
 			return false, nil
 		}
-		n, err := s.performAll(some, s.Faults, copies)
+		n, err := s.runAll(some, s.Faults, copies)
 		if err != nil {
 			return false, err
 		}
@@ -152,13 +152,13 @@ func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 	return false, nil
 }
 
-// choose finds the script of a batch that has shown a defect of no single one, by halves.
-// When neither half shows it again, as much as a script can have becomes one.
+// choose bisects a batch with a defect of no single script. If neither half shows it, it joins the
+// remaining scripts as far as possible.
 func (s *shrinker) choose(batch []*script.Script) error {
 	for shown := true; shown && len(batch) > 1; {
 		shown = false
 		for half := range slices.Chunk(batch, (len(batch)+1)/2) {
-			n, err := s.performAll(half, s.Faults, 2)
+			n, err := s.runAll(half, s.Faults, 2)
 			if err != nil {
 				return err
 			}

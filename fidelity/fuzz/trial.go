@@ -20,17 +20,17 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// trialEnv is the environment variable that turns a program that calls Main into the monitor of a
-// trial, which has a process of its own: it can be stopped at any point, and a crash is a finding.
+// trialEnv is the environment variable that makes Main run the monitor of a trial. It has its own
+// process, as it can be paused at any point, and as a crash is a finding.
 const trialEnv = "QUARK_FIDELITY_TRIAL"
 
-// Main runs the parts of the suite that are processes of this program, and does not return in
-// them. A program that uses this package calls it first.
+// Main runs the parts of the suite that are processes of this program, and then does not return. A
+// program that uses this package calls it first.
 func Main() {
 	switch {
 	case os.Getenv(trialEnv) != "":
-		os.Unsetenv(trialEnv) // the scenarios' processes are something else
-		end(performTrial(os.Stdin, os.Stdout))
+		os.Unsetenv(trialEnv) // not for the scenarios' processes
+		end(runTrial(os.Stdin, os.Stdout))
 	case os.Getenv(residentEnv) != "":
 		os.Unsetenv(residentEnv)
 		end(serveSamples(os.Stdin, os.Stdout))
@@ -46,20 +46,20 @@ func end(err error) {
 	os.Exit(0)
 }
 
-// performTrial is the main function of the monitor of a trial.
-func performTrial(in io.Reader, out io.Writer) error {
+// runTrial is the main function of the monitor of a trial.
+func runTrial(in io.Reader, out io.Writer) error {
 	t, to := new(trial), json.NewEncoder(out)
 	if err := json.NewDecoder(in).Decode(t); err != nil {
 		return err
 	}
-	r, err := t.perform(func() { to.Encode(struct{}{}) })
+	r, err := t.execute(func() { to.Encode(struct{}{}) })
 	if err != nil {
 		return err
 	}
 	return to.Encode(r)
 }
 
-// trial is one performance of scripts while backends listen.
+// trial is one run of scripts while backends listen.
 type trial struct {
 	Backends backends.Set
 	Hold     time.Duration
@@ -68,19 +68,19 @@ type trial struct {
 	Faults   Faults
 }
 
-// result is what became of a trial.
+// result is the result of a trial.
 type result struct {
 	Processes int
-	Events    int // that were scored, of all queues
+	Events    int // scored events of all queues
 	Lost      uint64
 	Defects   []defect
-	Absent    []string // backends that cannot be opened, and why
+	Absent    []string // backends that cannot be opened, with reasons
 }
 
-// defect is what one backend reported wrongly, or missed without a count, of one script.
+// defect lists the wrong reports and uncounted losses of one backend for one script.
 type defect struct {
 	Backend  string
-	Script   int // index; -1 if it is not of one
+	Script   int // index; -1 for no single script
 	Findings []string
 }
 
@@ -88,11 +88,12 @@ func (r *result) add(backend string, script int, findings ...string) {
 	r.Defects = append(r.Defects, defect{backend, script, findings})
 }
 
-// directors is how many processes perform the scripts, at the same time.
+// directors is the number of processes that run the scripts in parallel.
 const directors = 3
 
-// perform performs the trial, and calls announce when its processes begin and when they have ended.
-func (t *trial) perform(announce func()) (r *result, err error) {
+// execute runs the trial in this process, and calls announce when its processes begin and when they
+// have ended.
+func (t *trial) execute(announce func()) (r *result, err error) {
 	r = new(result)
 	var all []*recorder.Recorder
 	defer func() {
@@ -125,12 +126,12 @@ func (t *trial) perform(announce func()) (r *result, err error) {
 		return nil, err
 	}
 	if t.Faults.Drain == 0 {
-		if err := t.settle(r, all, outcomes); err != nil {
+		if err := t.waitBalanced(r, all, outcomes); err != nil {
 			return nil, err
 		}
 	}
 	for _, w := range all {
-		if err := t.scoreWitness(r, w, outcomes); err != nil {
+		if err := t.scoreBackend(r, w, outcomes); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +141,7 @@ func (t *trial) perform(announce func()) (r *result, err error) {
 // open opens the queues of all backends, and reads them.
 func (t *trial) open(r *result) (all []*recorder.Recorder, err error) {
 	for _, name := range t.Backends.Names() {
-		// Lookups at the end have to find every process.
+		// Lookups at the end must find every process.
 		opts := quark.Options{HoldTime: t.Hold, MinAgg: true, Threads: backends.ReportsThreads(name), CacheGraceTime: time.Hour}
 		t.Faults.apply(&opts)
 		single, err := fidelity.OpenQueue(name, opts, true)
@@ -163,8 +164,8 @@ func (t *trial) open(r *result) (all []*recorder.Recorder, err error) {
 	return all, nil
 }
 
-// start starts the directors, each with its share of the scripts. The function that it returns
-// waits for the outcomes, in the order of the scripts.
+// start starts the directors, each with its share of the scripts. The returned function waits for
+// the outcomes, in the order of the scripts.
 func (t *trial) start(all []*recorder.Recorder) func() ([]*scenario.Outcome, error) {
 	outcomes := make([]*scenario.Outcome, len(t.Scripts))
 	var ended []chan error
@@ -204,11 +205,11 @@ func (t *trial) wait(run *scenario.Running, all []*recorder.Recorder) ([]*scenar
 	return recorder.RunScenarios(run, all, t.Patience)
 }
 
-// damage, if not nil, is what tests change between delivery and scoring.
+// damage, if not nil, changes delivered events before scoring, for tests.
 var damage func(*score.Delivered)
 
-// scoreWitness scores what a backend delivered.
-func (t *trial) scoreWitness(r *result, w *recorder.Recorder, outcomes []*scenario.Outcome) error {
+// scoreBackend scores the events that a backend delivered.
+func (t *trial) scoreBackend(r *result, w *recorder.Recorder, outcomes []*scenario.Outcome) error {
 	delivered := w.Delivered()
 	if t.Faults.Length != 0 {
 		delivered.JoinedHold = 1 // a full queue delivers at once
@@ -217,7 +218,7 @@ func (t *trial) scoreWitness(r *result, w *recorder.Recorder, outcomes []*scenar
 	if err != nil {
 		return err
 	}
-	var joined engine.Stats // zero where there is no such queue
+	var joined engine.Stats // zero if there is no such queue
 	if w.Joined != nil {
 		if joined, err = w.Joined.Queue.Stats(); err != nil {
 			return err
@@ -240,7 +241,7 @@ func (t *trial) scoreWitness(r *result, w *recorder.Recorder, outcomes []*scenar
 		lost = math.MaxUint64
 	}
 	fine := func(s *score.Score) bool {
-		// What a full buffer or an orderly end delivers too early is counted.
+		// A full buffer or an orderly end can deliver too early, which the queue counts.
 		if (t.Faults.Length != 0 || t.Faults.Drain != 0) && uint64(s.Inversions) <= single.Late+joined.Late {
 			s.Inversions = 0
 		}
@@ -266,10 +267,10 @@ func (t *trial) scoreWitness(r *result, w *recorder.Recorder, outcomes []*scenar
 	return nil
 }
 
-// settle waits for the last events, and until what was produced was delivered or lost.
-func (t *trial) settle(r *result, all []*recorder.Recorder, done []*scenario.Outcome) error {
+// waitBalanced waits for the last events, and until all produced events were delivered or lost.
+func (t *trial) waitBalanced(r *result, all []*recorder.Recorder, done []*scenario.Outcome) error {
 	list := recorder.Listeners(all)
-	lost := make([]engine.SourceStats, len(list)) // of before the last events
+	lost := make([]engine.SourceStats, len(list)) // before the last events
 	for i, l := range list {
 		s, err := l.Queue.Stats()
 		if err != nil {
@@ -293,16 +294,16 @@ func (t *trial) settle(r *result, all []*recorder.Recorder, done []*scenario.Out
 		return err
 	}
 	for i, l := range list {
-		if err := t.gaps(r, l, &lost[i]); err != nil {
+		if err := t.checkGaps(r, l, &lost[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gaps compares the gaps that were delivered with what was counted as lost: each loss that was
-// counted before the last events is in a gap, and the gaps hold no more than was counted.
-func (t *trial) gaps(r *result, l *recorder.Listener, before *engine.SourceStats) error {
+// checkGaps compares the delivered gaps with the counted losses: each loss that was counted before
+// the last events must be in a gap, and the gaps must not exceed the counts.
+func (t *trial) checkGaps(r *result, l *recorder.Listener, before *engine.SourceStats) error {
 	after, err := l.Queue.Stats()
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package meter measures what a monitor costs: CPU time, memory and the run time of its eBPF
-// programs. It also runs a backend of quark as a separate process, which either counts events or
-// prints them.
+// Package meter measures the cost of a monitor: CPU time, memory and the run time of its eBPF
+// programs. It also runs a backend of quark as a separate process, which either counts or prints
+// events.
 package meter
 
 import (
@@ -23,18 +23,18 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 )
 
-// monitorEnv is the environment variable that turns a program that calls Main into a monitor. Its
-// value is the name of a backend, with "+print" if it prints each event, or with "+KIND,KIND..." if
-// it counts these kinds alone and does not read /proc.
+// monitorEnv is the environment variable that makes Main run a monitor. Its value is the name of a
+// backend, with "+print" to print each event, or with "+KIND,KIND..." to count only these kinds
+// without reading /proc.
 const monitorEnv = "QUARK_FIDELITY_MONITOR"
 
 const printFlag = "print"
 
-// Printer returns the environment variable, as NAME=value, of a program that prints each event of
-// a backend.
+// Printer returns the environment variable, as NAME=value, of a program that prints the events of a
+// backend.
 func Printer(backend string) string { return monitorEnv + "=" + backend + "+" + printFlag }
 
-// Main runs the monitor if this process was started as one, and does not return then. A program
+// Main runs the monitor if this process was started as one, and then does not return. A program
 // that uses this package calls it first.
 func Main() {
 	v := os.Getenv(monitorEnv)
@@ -68,13 +68,13 @@ type Usage struct {
 	Raw    uint64        `json:"raw"` // events of the source
 	Lost   uint64        `json:"lost"`
 	Silent bool          `json:"-"` // the monitor does not count lost events
-	// Open is how long a backend took to open.
+	// Open is the time to open a backend.
 	Open  time.Duration `json:"open"`
 	Error string        `json:"error,omitempty"`
 }
 
-// countEvents counts events until the standard input ends. It prints its usage when it is ready and
-// at its end.
+// countEvents counts events until standard input ends. It prints its usage when it is ready and at
+// its end.
 func countEvents(set backends.Set, kinds string) (err error) {
 	opts := quark.Options{Backends: set, Strict: true}
 	if kinds != "" {
@@ -140,8 +140,8 @@ func printUsage(q *quark.Queue, open time.Duration) error {
 	})
 }
 
-// Peak returns a process's peak memory in KiB. It does not use ru_maxrss, which starts from the
-// memory of the program that executed this one.
+// Peak returns the peak memory of a process in KiB. It does not use ru_maxrss, which starts with
+// the memory of the program that executed this one.
 func Peak(pid int) (kib int64) {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, after, _ := strings.Cut(string(b), "VmHWM:")
@@ -158,7 +158,7 @@ type Counter struct {
 }
 
 // Start starts a process that counts the events of a backend, and waits until it is ready. With
-// kinds, separated by commas, it counts these alone, and the proc connector does not read /proc.
+// kinds, separated by commas, it counts only these, and the proc connector does not read /proc.
 func Start(backend, kinds string) (*Counter, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -32,7 +32,7 @@ func printEvents(name string, set backends.Set) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() {
-		q.Drain() // its error is that the queue was closed
+		q.Drain() // it fails if the queue was closed
 		q.Wake()
 	})()
 	out := bufio.NewWriterSize(os.Stdout, 1<<16)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunTime returns the total run time of eBPF programs, which the kernel counts while CountRunTime
-// lets it.
+// RunTime returns the total run time of eBPF programs. The kernel counts it while CountRunTime is
+// active.
 func RunTime(programs []ebpf.ProgramID) (sum time.Duration) {
 	for _, id := range programs {
 		program, err := ebpf.NewProgramFromID(id)
@@ -26,8 +26,8 @@ func RunTime(programs []ebpf.ProgramID) (sum time.Duration) {
 	return sum
 }
 
-// CountRunTime lets the kernel count the run time of eBPF programs until the result is closed. The
-// counting costs time itself.
+// CountRunTime enables the kernel's count of eBPF run time until the result is closed. Counting
+// itself costs time.
 func CountRunTime() (io.Closer, error) {
 	c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err == nil {
@@ -38,12 +38,12 @@ func CountRunTime() (io.Closer, error) {
 		sysctlErr = os.WriteFile(statsSysctl, []byte("1"), 0)
 	}
 	if sysctlErr != nil {
-		return nil, fmt.Errorf("let the kernel measure eBPF programs: %w; %w", err, sysctlErr)
+		return nil, fmt.Errorf("enable the kernel's count of eBPF run time: %w; %w", err, sysctlErr)
 	}
 	return restoreSysctl(before), nil
 }
 
-// statsSysctl enables the counting also before Linux 5.8, which has a system call for it.
+// statsSysctl also enables the count before Linux 5.8, which added a system call for it.
 const statsSysctl = "/proc/sys/kernel/bpf_stats_enabled"
 
 // restoreSysctl is an earlier value of statsSysctl, which Close restores.

@@ -14,8 +14,8 @@ import (
 // acctRecord is the size of struct acct_v3 of acct(5).
 const acctRecord = 64
 
-// acct is process accounting: the kernel appends a record to a file at the end of each process, and
-// counts that as what the process has written.
+// acct is process accounting: at the end of each process the kernel appends a record to a file, and
+// counts the bytes as written by that process.
 func acct() *Monitor {
 	return &Monitor{
 		Name: "acct", Silent: true, Accounting: true, Apart: true, Record: acctRecord,
@@ -42,7 +42,7 @@ func accountingElsewhere() error {
 			return err
 		}
 		if after, err := os.Stat(file); err == nil && after.Size() != before.Size() {
-			return fmt.Errorf("the kernel accounts to %s, which this would end: switch that off by accton off", file)
+			return fmt.Errorf("process accounting already writes to %s: switch it off (accton off)", file)
 		}
 	}
 	return nil

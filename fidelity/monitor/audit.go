@@ -13,10 +13,10 @@ import (
 	"github.com/quark-linux/quark/internal/auditrecord"
 )
 
-// audit are the records of audit(8), as in its log and from its plugins, with rules for execve,
+// audit decodes audit(8) records, as in its log and from its plugins, with rules for execve,
 // execveat, fork, vfork, clone, clone3 and exit_group.
 func audit() *Monitor {
-	const tick = 10_000_000 // of the coarse clock, at 100 Hz
+	const tick = 10_000_000 // coarse clock at 100 Hz
 	return &Monitor{
 		Name: "audit", Package: "auditd", Programs: []string{"sh"}, Needs: []string{"auditctl", "auditd"}, File: true, Blocks: true,
 		Arguments: []string{"-c", auditdScript, "auditd", "{}", auditdCalls()},
@@ -39,8 +39,8 @@ func audit() *Monitor {
 	}
 }
 
-// auditDecoder gathers the records of one event, which have its number. Those of some events may
-// come in turns.
+// auditDecoder collects the records of each event by its serial number. Records of several events
+// may be interleaved.
 type auditDecoder struct {
 	wall int64
 	open []*auditEvent
@@ -52,10 +52,10 @@ type auditEvent struct {
 	syscall map[string]string
 	args    auditrecord.Arguments
 	cwd     string
-	path    string // of the first PATH record
+	path    string // from the first PATH record
 }
 
-// auditOpen is how many events may come in turns.
+// auditOpen is the largest number of interleaved events.
 const auditOpen = 64
 
 func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) (err error) {
@@ -85,21 +85,21 @@ func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) (err error) {
 		if m := auditMembers(&r); m["item"] == "0" {
 			ev.path = auditText(m["name"])
 		}
-	// A log has no EOE, and nothing follows PROCTITLE.
+	// A log has no EOE; PROCTITLE is the last record.
 	case r.Type == auditrecord.EndOfEvent, r.Type == auditrecord.ProcTitle:
 		return d.close(ev, to)
 	}
 	return nil
 }
 
-// auditTypes are the types of records by their names in a log.
+// auditTypes maps names of record types in a log.
 var auditTypes = map[string]auditrecord.Type{
 	"SYSCALL": auditrecord.Syscall, "PATH": auditrecord.Path, "CONFIG_CHANGE": auditrecord.ConfigChange, "CWD": auditrecord.Cwd,
 	"EXECVE": auditrecord.Execve, "EOE": auditrecord.EndOfEvent, "PROCTITLE": auditrecord.ProcTitle, "ANOM_ABEND": auditrecord.Abend,
 }
 
-// auditLine parses a record of a log: "type=SYSCALL msg=audit(...): ...", of which "type=" and
-// "msg=" can be missing. What follows the byte 0x1d is auditd's translation.
+// auditLine parses a record of a log: "type=SYSCALL msg=audit(...): ...". "type=" and "msg=" are
+// optional. The text after byte 0x1d is auditd's translation.
 func auditLine(line []byte) (r auditrecord.Record, ok bool) {
 	line, _, _ = bytes.Cut(line, []byte{0x1d})
 	name, text, ok := bytes.Cut(bytes.TrimPrefix(line, []byte("type=")), []byte{' '})
@@ -125,7 +125,7 @@ func auditText(v string) string {
 	return string(text)
 }
 
-// close reports an event that is complete.
+// close reports a complete event.
 func (d *auditDecoder) close(e *auditEvent, to *Output) error {
 	for i, o := range d.open {
 		if o == e {
@@ -141,7 +141,7 @@ func (d *auditDecoder) close(e *auditEvent, to *Output) error {
 	if !ok {
 		return fmt.Errorf("event %d: no pid", e.serial)
 	}
-	at := uint64(max(e.at, 0)) // 0 is before the boot
+	at := uint64(max(e.at, 0)) // 0 means before the boot
 	result, _ := number("exit", 10)
 	arch, _ := strconv.ParseUint(e.syscall["arch"], 16, 32)
 	nr, _ := number("syscall", 10)
@@ -159,12 +159,12 @@ func (d *auditDecoder) close(e *auditEvent, to *Output) error {
 	case auditrecord.Exec, auditrecord.ExecAt:
 		if !done {
 			ev, p := to.add(engine.KindExecFailed, pid, at)
-			e.process(p)
+			e.setProcess(p)
 			ev.Failed = engine.FailedExec{Errno: uint16(-int32(result)), Path: e.path, PathKnown: e.path != ""}
 			break
 		}
 		_, p := to.add(engine.KindExec, pid, at)
-		e.process(p)
+		e.setProcess(p)
 		if e.args.Complete() {
 			p.Known, p.Cmdline = p.Known.With(engine.FieldCmdline), e.args.Text
 		}
@@ -173,14 +173,14 @@ func (d *auditDecoder) close(e *auditEvent, to *Output) error {
 		}
 	case auditrecord.ExitGroup:
 		ev, p := to.add(engine.KindExit, pid, at)
-		e.process(p)
+		e.setProcess(p)
 		setExit(ev, int32(a0&0xff)<<8)
 	}
 	return nil
 }
 
-// process sets what a SYSCALL record says of who called.
-func (e *auditEvent) process(p *engine.Process) {
+// setProcess sets the fields of the caller from a SYSCALL record.
+func (e *auditEvent) setProcess(p *engine.Process) {
 	e.ids(p)
 	if n, err := strconv.ParseUint(e.syscall["ppid"], 10, 32); err == nil {
 		setParent(p, uint32(n))

@@ -7,10 +7,10 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// auditdScript runs auditd(8) with the settings of Debian's package but for the place and the size
-// of its log, which is the file of the first argument; the second are the system calls of the rule.
-// The log is written before plugins are handed the same lines, and ausearch(8) reads it as well.
-// It ignores SIGINT, and ends at SIGTERM. What the kernel could not hand to it the kernel counts.
+// auditdScript runs auditd(8) with the settings of Debian's package, except for the log's place and
+// size. The first argument is the log file, the second the system calls of the rule. auditd writes
+// the log before it passes the lines to plugins; ausearch(8) reads the log too. auditd ignores
+// SIGINT and ends at SIGTERM. The kernel counts the records that it could not deliver.
 const auditdScript = `log=$1 dir=${1%/*}
 printf '%s\n' "log_file = $log" 'local_events = yes' 'write_logs = yes' 'log_group = root' 'log_format = ENRICHED' \
 	'flush = INCREMENTAL_ASYNC' 'freq = 50' 'max_log_file = 8' 'max_log_file_action = IGNORE' 'priority_boost = 4' \
@@ -29,9 +29,9 @@ auditctl -s | while read -r name n; do [ "$name" = lost ] && echo "lost $n recor
 auditctl -d always,exit -F arch=b64 -S "$2" -k quark-fidelity
 [ $status -ge 128 ] || exit $status`
 
-// auditdEarly is by how much a stamp may be too early. It is of the coarse clock at the entry of
-// the call. That clock goes on with the timer's interrupts, which a busy host of an emulated
-// machine delays.
+// auditdEarly returns by how much a stamp may be too early. The stamp is from the coarse clock at
+// the start of the call. Timer interrupts advance that clock, and a busy host of an emulated
+// machine delays them.
 func auditdEarly() uint64 {
 	const tick = 10_000_000 // at 100 Hz
 	if scenario.InGuest() {
@@ -40,7 +40,7 @@ func auditdEarly() uint64 {
 	return tick + 1_000_000
 }
 
-// auditdPath is a path without what the kernel adds to one that has been removed.
+// auditdPath returns a path without the mark that the kernel adds to removed files.
 func auditdPath(path string) string {
 	path, removed := strings.CutSuffix(path, " (deleted)")
 	if removed && strings.HasPrefix(path, "/memfd:") {
@@ -49,7 +49,7 @@ func auditdPath(path string) string {
 	return path
 }
 
-// auditdCalls are the system calls of the rule, as far as the architecture has them.
+// auditdCalls returns the system calls of the rule that the architecture has.
 func auditdCalls() string {
 	calls := "execve,execveat,clone,clone3,exit_group"
 	if runtime.GOARCH == "amd64" {

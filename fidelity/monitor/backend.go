@@ -14,9 +14,9 @@ import (
 //go:embed formats/quark-mon.json
 var quarkMonFormat []byte
 
-// Backend returns the monitor that is one of quark's backends in a process of its own, which prints
-// lines of JSON as quark-mon(8) does: so it is run and judged as programs of others are. The error
-// says why the backend does not work here.
+// Backend returns a monitor that runs one of quark's backends in its own process, which prints JSON
+// lines like quark-mon(8). So it is run and scored like other programs. The error is the reason why
+// the backend does not work here.
 func Backend(name string) (*Monitor, error) {
 	m, err := ParseFormat(quarkMonFormat, name)
 	if err != nil {
@@ -32,7 +32,7 @@ func Backend(name string) (*Monitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What it can say is what the backend can, as far as the format has it.
+	// The table is the backend's, limited to the members of the format.
 	opts := meter.Printing(set, m.Threads)
 	q, err := quark.Open(opts)
 	if err != nil {

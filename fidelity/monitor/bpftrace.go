@@ -14,10 +14,10 @@ import (
 //go:embed bpftrace.bt
 var bpftraceScript string
 
-// bpftraceText is the size of a text in the script, of which one byte ends it.
+// bpftraceText is the size of a text in the script, including the final NUL.
 const bpftraceText = 200
 
-// bpftrace is bpftrace(8) with a script as people write them.
+// bpftrace is bpftrace(8) with a typical script.
 func bpftrace() *Monitor {
 	return &Monitor{
 		Name: "bpftrace", Version: []string{"--version"}, Package: "bpftrace", Programs: []string{"bpftrace"}, Arguments: []string{"-e", bpftraceScript},
@@ -32,7 +32,7 @@ func bpftrace() *Monitor {
 			{engine.FieldExecPath, atExec, "the tracepoint's filename, cut at 199 bytes"},
 			{engine.FieldExit, atExit, "curtask->exit_code of the leader"},
 		}, "stamps are of CLOCK_BOOTTIME; lines of each CPU come in order"),
-		// The difference of the clocks is known to some microseconds.
+		// The clocks differ by some microseconds.
 		Foreign: score.Tolerance{Early: 50_000, Late: 50_000, As: realOnly},
 		Decoder: func() Decoder { return bpftraceDecoder{truth.BootOffset()} },
 	}
@@ -64,7 +64,7 @@ func (d bpftraceDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	for i := 1; i < len(words); i++ {
 		var err error
 		if n[i], err = strconv.ParseUint(words[i], 10, 64); err != nil || i > 1 && n[i] >= 1<<32 {
-			return fmt.Errorf("%q is no number", words[i])
+			return fmt.Errorf("%q is not a number", words[i])
 		}
 	}
 	ev, p := to.add(want.kind, uint32(n[2]), max(n[1], d.boot)-d.boot)

@@ -10,8 +10,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// execsnoop is the one of libbpf-tools. It has the arguments from the entry of execve(2), the path
-// in place of the first one.
+// execsnoop is the program of libbpf-tools. It has the arguments at the entry of execve(2), with
+// the path in place of the first.
 func execsnoop() *Monitor {
 	const args = "the call's arguments, of which each is cut at 127 bytes, and the 21st"
 	return &Monitor{
@@ -31,10 +31,10 @@ func execsnoop() *Monitor {
 	}
 }
 
-// execsnoopDecoder decodes its lines.
+// execsnoopDecoder decodes lines of execsnoop.
 type execsnoopDecoder struct{}
 
-// snoopComm is the width of the column of a name.
+// snoopComm is the width of the name column.
 const snoopComm = 16
 
 func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
@@ -46,7 +46,7 @@ func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 		return lost
 	}
 	if len(text) < 9 || strings.Count(text[:8], ":") != 2 {
-		return fmt.Errorf("no time at its beginning")
+		return fmt.Errorf("no time at the start")
 	}
 	uid, rest, err := columnNumber(text[9:], 6)
 	if err != nil {
@@ -95,10 +95,10 @@ func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	return nil
 }
 
-// snoopArg is the number of bytes that are left of a longer argument.
+// snoopArg is the number of bytes that a longer argument is cut to.
 const snoopArg = 127
 
-// columnNumber cuts a number off, which has a column of at least that width, and a space after it.
+// columnNumber cuts off a number in a column of at least the given width, and the space after it.
 func columnNumber(text string, width int) (n uint64, rest string, err error) {
 	digits, _, _ := strings.Cut(strings.TrimLeft(text, " "), " ")
 	n, err = strconv.ParseUint(digits, 10, 32)
@@ -106,8 +106,8 @@ func columnNumber(text string, width int) (n uint64, rest string, err error) {
 	return n, text[min(len(text), max(end, width)):], err
 }
 
-// snoopArgs splits the quoted arguments. A quote within one has a backslash before it; a backslash
-// has none. cut is set if there were more.
+// snoopArgs splits the quoted arguments. Quotes within an argument are escaped by a backslash,
+// backslashes are not. cut is set if there were more arguments.
 func snoopArgs(text string) (args []string, cut bool) {
 	text, cut = strings.CutSuffix(text, " ...")
 	for {
@@ -128,8 +128,8 @@ func snoopArgs(text string) (args []string, cut bool) {
 	}
 }
 
-// lostLine decodes what programs of libbpf-tools and bpftrace say of lost events, such as
-// "Lost 12 events on CPU #1!".
+// lostLine decodes reports of lost events by programs of libbpf-tools and bpftrace, such as "Lost
+// 12 events on CPU #1!".
 func lostLine(text string, to *Output) (err error, ok bool) {
 	rest, ok := strings.CutPrefix(strings.ToLower(text), "lost ")
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// exitsnoop is the one of libbpf-tools. It reports the end of the leader of a process.
+// exitsnoop is the program of libbpf-tools. It reports the end of the leader of a process.
 func exitsnoop() *Monitor {
 	return &Monitor{
 		Name: "exitsnoop", Version: []string{"--version"}, Package: "libbpf-tools", Programs: []string{"exitsnoop-libbpf", "exitsnoop"},
@@ -24,10 +24,10 @@ func exitsnoop() *Monitor {
 	}
 }
 
-// exitsnoopDecoder decodes its lines.
+// exitsnoopDecoder decodes lines of exitsnoop.
 type exitsnoopDecoder struct{}
 
-// snoopTime is the width of the time of a line.
+// snoopTime is the width of the time column.
 const snoopTime = 9
 
 func (exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
@@ -39,7 +39,7 @@ func (exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 		return lost
 	}
 	if len(text) < snoopTime+snoopComm+1 || strings.Count(text[:8], ":") != 2 {
-		return fmt.Errorf("no time at its beginning")
+		return fmt.Errorf("no time at the start")
 	}
 	name, rest := strings.TrimRight(text[snoopTime:snoopTime+snoopComm], " "), text[snoopTime+snoopComm+1:]
 	pid, rest, err := columnNumber(rest, 7)
@@ -50,9 +50,9 @@ func (exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	if err != nil {
 		return fmt.Errorf("no ppid: %w", err)
 	}
-	words := strings.Fields(rest) // TID, AGE, and how it ended
+	words := strings.Fields(rest) // TID, AGE, and the kind of end
 	if len(words) < 3 {
-		return fmt.Errorf("it lacks how the process ended")
+		return fmt.Errorf("no exit status")
 	}
 	how := strings.Join(words[2:], " ")
 	var n int32
@@ -69,7 +69,7 @@ func (exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 		}
 	}
 	if status < 0 {
-		return fmt.Errorf("it ended as %.40q", how)
+		return fmt.Errorf("unknown exit status %.40q", how)
 	}
 	ev, p := to.add(engine.KindExit, uint32(pid), at)
 	setParent(p, uint32(ppid))
@@ -78,7 +78,7 @@ func (exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	return nil
 }
 
-// scans reports whether a text begins as the format says, with a number, which it sets.
+// scans reports whether text matches a format with a number, and sets the number.
 func scans(text, format string, n *int32) bool {
 	got, err := fmt.Sscanf(text, format, n)
 	return got == 1 && err == nil && *n >= 0 && *n < 1<<16

@@ -5,16 +5,16 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// Fault is something that a monitor is known to have wrong.
+// Fault is a known defect of a monitor.
 type Fault struct {
 	Monitor  string
-	Scenario string // that shows it
-	What     string // is wrong
-	// Wrong returns how often a score has it.
+	Scenario string // a scenario that shows it
+	What     string // description
+	// Wrong returns the number of its occurrences in a score.
 	Wrong func(*score.Score) int
 }
 
-// Faults returns what is known to be wrong of the monitors of others.
+// Faults returns the known defects of other monitors.
 func Faults() []Fault {
 	field := func(f engine.Field) func(*score.Score) int {
 		return func(s *score.Score) int { return s.Fields[f].Wrong }

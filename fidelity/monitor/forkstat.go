@@ -11,8 +11,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// forkstat is forkstat(8), which prints messages of the proc connector with what it reads of /proc
-// when it prints.
+// forkstat is forkstat(8). It prints messages of the proc connector with values read from /proc at
+// print time.
 func forkstat() *Monitor {
 	const proc = "/proc shows when the line is printed"
 	return &Monitor{
@@ -35,7 +35,7 @@ func forkstat() *Monitor {
 	}
 }
 
-// spaced is the form of a command line whose arguments are separated by spaces.
+// spaced formats a command line with spaces between the arguments.
 func spaced(f engine.Field, text string) string {
 	if f == engine.FieldCmdline {
 		return strings.TrimRight(strings.ReplaceAll(text, "\x00", " "), " ")
@@ -46,17 +46,17 @@ func spaced(f engine.Field, text string) string {
 type forkstatDecoder struct {
 	parent  uint32
 	threads map[uint32]bool
-	users   map[string]uint32 // those that were looked up, by name
+	users   map[string]uint32 // cached lookups by name
 }
 
-// Widths of the columns after the pid: UID, EUID and TTY, then what depends on the event, and the
-// duration.
+// Widths of the columns after the pid: UID, EUID and TTY, a column that depends on the event, and
+// the duration.
 const (
 	forkstatUser = 7
 	forkstatIDs  = forkstatUser + 1 + forkstatUser + 1 + 6 + 1
 	forkstatInfo = 6
 	forkstatTime = 1 + 8 + 1
-	// Without the first three columns so many spaces stand there.
+	// This many spaces replace the first three columns.
 	forkstatNoIDs = 14
 	forkstatGone  = "<unknown>"
 )
@@ -71,7 +71,7 @@ func (d *forkstatDecoder) Decode(line []byte, at uint64, to *Output) error {
 		when, event, text = text[:8], strings.TrimRight(text[9:14], " "), text[15:]
 	}
 	if when == "" || strings.Count(when, ":") != 2 {
-		return fmt.Errorf("no time at its beginning")
+		return fmt.Errorf("no time at the start")
 	}
 	if event == "recv" {
 		if strings.Contains(text, "nobufs") {
@@ -116,7 +116,7 @@ func (d *forkstatDecoder) Decode(line []byte, at uint64, to *Output) error {
 	case "ptrce":
 		return nil
 	default:
-		return fmt.Errorf("no event %q", event)
+		return fmt.Errorf("unknown event %q", event)
 	}
 	if d.threads[pid] {
 		if kind == engine.KindExit {
@@ -130,7 +130,7 @@ func (d *forkstatDecoder) Decode(line []byte, at uint64, to *Output) error {
 	ev, p := to.add(kind, pid, at)
 	ev.IDChange = map[string]engine.IDChange{"uid": engine.ChangedUID, "gid": engine.ChangedGID, "sid": engine.ChangedSID}[event]
 	if event != "comm" {
-		d.fill(&c, p)
+		d.setProcess(&c, p)
 	}
 	switch event {
 	case "fork":
@@ -148,10 +148,10 @@ func (d *forkstatDecoder) Decode(line []byte, at uint64, to *Output) error {
 			setExit(ev, int32(status))
 		}
 	case "comm":
-		// What follows is not the name but the command line, as it is now.
+		// The rest is the current command line, not the name.
 		if i := strings.LastIndex(c.process, " -> "); i >= 0 {
 			c.process = c.process[i+4:]
-			d.fill(&c, p)
+			d.setProcess(&c, p)
 		}
 	}
 	return nil
@@ -159,15 +159,15 @@ func (d *forkstatDecoder) Decode(line []byte, at uint64, to *Output) error {
 
 type forkstatLine struct{ ids, info, process string }
 
-// forkstatColumns cuts what follows the pid.
+// forkstatColumns splits the columns after the pid.
 func forkstatColumns(event, rest string) (c forkstatLine, ok bool) {
 	info, ids := 0, forkstatInfo+1
-	if event != "gid" { // where the two have changed places
+	if event != "gid" { // for "gid" the two are swapped
 		info, ids = forkstatIDs, 0
 	}
 	const all = forkstatIDs + forkstatInfo + forkstatTime
 	if len(rest) > forkstatNoIDs && strings.TrimSpace(rest[:forkstatNoIDs]) == "" {
-		// Of a process that /proc does not show any more.
+		// The process is no longer in /proc.
 		rest = strings.Repeat(" ", forkstatIDs-forkstatNoIDs) + rest
 	}
 	if len(rest) < all {
@@ -182,8 +182,8 @@ func forkstatColumns(event, rest string) (c forkstatLine, ok bool) {
 	return c, true
 }
 
-// fill sets what /proc showed.
-func (d *forkstatDecoder) fill(c *forkstatLine, p *engine.Process) {
+// setProcess sets the values from /proc.
+func (d *forkstatDecoder) setProcess(c *forkstatLine, p *engine.Process) {
 	real, ok := d.userID(c.ids[:forkstatUser])
 	effective, ok2 := d.userID(c.ids[forkstatUser+1 : 2*forkstatUser+1])
 	if ok && ok2 {
@@ -198,8 +198,8 @@ func (d *forkstatDecoder) fill(c *forkstatLine, p *engine.Process) {
 	}
 }
 
-// userID returns the id of a column: a number, or a name unless that may be cut. A name is looked
-// up once: that reads a file.
+// userID returns the id of a column: a number, or a name that is not cut. It looks up each name
+// once, as that reads a file.
 func (d *forkstatDecoder) userID(column string) (id uint32, ok bool) {
 	name := strings.TrimSpace(column)
 	if name == "root" {

@@ -15,55 +15,54 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// Format says which member of a line of JSON is what. A path names a member, with "/" before each
-// member within another one: "process/pid". In paths "*" stands for the key of Kinds that the line
-// has.
+// Format maps members of a JSON line to fields. A path names a member, with "/" between nested
+// names: "process/pid". In paths "*" stands for the key of Kinds that the line has.
 type Format struct {
-	// Name is what the monitor is called.
+	// Name is the name of the monitor.
 	Name string `json:"name"`
-	// Note is what is to be known of the output or of this file, for its table.
+	// Note is a remark for the capability table.
 	Note string `json:"note"`
-	// Kind is the path of the text, or the list of texts, that says what happened. Without it
-	// the line has a member with one of the names in Kinds.
+	// Kind is the path of the text, or list of texts, with the kind of event. If it is empty
+	// the line has a member named by a key of Kinds.
 	Kind string `json:"kind"`
-	// Kinds are the kinds of event by that text: fork, exec, exit, id_change, comm, ptrace,
-	// core_dump, exec_failed, gap; "" is none that is of interest. Lines without any of these
-	// are left out too.
+	// Kinds maps these texts to kinds of event: fork, exec, exit, id_change, comm, ptrace,
+	// core_dump, exec_failed, gap; or "" to ignore it. Lines without any of them are ignored
+	// too.
 	Kinds map[string]string `json:"kinds"`
-	// Only, if not empty, are paths and the texts that they have to have.
+	// Only maps paths to required texts.
 	Only map[string]string `json:"only"`
-	// Time is when it happened. Without it this is when the line arrives.
+	// Time is the time of the event. nil means the arrival of the line.
 	Time *TimeFormat `json:"time"`
-	// Members are the paths of what is said of the process: see the manual for the names.
+	// Members are the paths of the fields of the process; the manual lists their names.
 	Members map[string]string `json:"members"`
-	// Absent are values of members that are not in the line because they have them: 0, for one.
+	// Absent are values that the line omits, such as 0.
 	Absent map[string]uint64 `json:"absent"`
-	// Base64 ends the names of members that have in base64 what the one without that ending
-	// has as text, if that is not UTF-8.
+	// Base64 is a suffix of member names: a member with it has in base64 the value of the
+	// member without it, if the value is not UTF-8.
 	Base64 string `json:"base64"`
-	// IDs are the changes by the text of the member id_change: uid, gid, sid.
+	// IDs maps texts of the member id_change to changes: uid, gid, sid.
 	IDs map[string]string `json:"ids"`
-	// At has the kinds of event that bring a member; the rest come with every event.
+	// At lists the kinds of event that have a member; other members come with every event.
 	At map[string][]string `json:"at"`
-	// Partial are kinds of which it does not report all: not what 32-bit programs do, for one.
+	// Partial are kinds that are reported only partly, for example without 32-bit programs.
 	Partial []string `json:"partial"`
-	// Unchanged says that ids that are set to what they are count as a change.
+	// Unchanged is set if setting ids to the values they have counts as a change.
 	Unchanged bool `json:"unchanged"`
-	// Slash says that directories (cwd) end with a slash.
+	// Slash is set if directories (cwd) end with a slash.
 	Slash bool `json:"slash"`
 	// Terminal and Tracefs are as in Monitor.
 	Terminal bool `json:"terminal"`
 	Tracefs  bool `json:"tracefs"`
-	// Late is how much later than it happened a line may come, such as "2s"; 10 s without it.
+	// Late is the largest delay of a line, such as "2s". Default 10s.
 	Late string `json:"late"`
 }
 
-// TimeFormat says what the time of a line is.
+// TimeFormat describes the time of a line.
 type TimeFormat struct {
 	Member string `json:"member"`
 	Unit   string `json:"unit"`  // s, ms, us, ns, or rfc3339
 	Clock  string `json:"clock"` // monotonic, boottime or realtime (rfc3339 needs none)
-	// Tolerance is by how much it may be wrong, such as "1ms".
+	// Tolerance is the largest error, such as "1ms".
 	Tolerance string `json:"tolerance"`
 }
 
@@ -78,13 +77,12 @@ var units = map[string]uint64{"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1, "rfc3339"
 
 var clocks = []string{"monotonic", "boottime", "realtime"}
 
-// ReadFormat reads a file with a Format, and returns the monitor that is a command with output of
-// this format. In place of a file it takes the name of a known monitor, whose output the command
-// prints.
+// ReadFormat reads a Format from a file, and returns a monitor that runs command and decodes its
+// output. Instead of a file it accepts the name of a known monitor.
 func ReadFormat(file, command string) (*Monitor, error) {
 	words := []string{"-c", "exec " + command}
 	if strings.ContainsAny(command, "|;&<>()`$") {
-		words[1] = command // a pipeline, say
+		words[1] = command // for example a pipeline
 	}
 	if m, err := Find(file); err == nil {
 		m.Name += "*"
@@ -94,18 +92,17 @@ func ReadFormat(file, command string) (*Monitor, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("the format of a monitor: %w", err)
+		return nil, fmt.Errorf("monitor format: %w", err)
 	}
 	m, err := ParseFormat(text, strings.TrimSuffix(filepath.Base(file), ".json"))
 	if err != nil {
-		return nil, fmt.Errorf("the format of a monitor: %s: %w", file, err)
+		return nil, fmt.Errorf("monitor format: %s: %w", file, err)
 	}
 	m.Programs, m.Arguments = []string{"sh"}, words
 	return m, nil
 }
 
-// ParseFormat returns the monitor of a format in JSON, without its command. name is what it is
-// called if the format does not say that.
+// ParseFormat returns the monitor of a JSON format, without its command. name is the default name.
 func ParseFormat(text []byte, name string) (*Monitor, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -166,23 +163,23 @@ func duration(what, text string, otherwise time.Duration) (uint64, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%s: %q is no duration, such as 1ms", what, text)
+		return 0, fmt.Errorf("%s: %q is not a duration, such as 1ms", what, text)
 	}
 	return uint64(d), nil
 }
 
 func (f *Format) check() error {
 	if f.Members["pid"] == "" {
-		return fmt.Errorf("members: the pid is missing")
+		return fmt.Errorf("members: pid is missing")
 	}
 	for text, kind := range f.Kinds {
 		if _, ok := kindNames[kind]; !ok && kind != "" {
-			return fmt.Errorf("kinds: %q is %q, which is none of %s", text, kind, names(kindNames))
+			return fmt.Errorf("kinds: %q is %q, want one of %s", text, kind, names(kindNames))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Members)) {
 		if _, ok := memberFields[name]; !ok {
-			return fmt.Errorf("members: %q is none of %s", name, names(memberFields))
+			return fmt.Errorf("members: unknown name %q, want one of %s", name, names(memberFields))
 		}
 	}
 	for name, kinds := range f.At {
@@ -191,7 +188,7 @@ func (f *Format) check() error {
 		}
 		for _, k := range kinds {
 			if _, ok := kindNames[k]; !ok {
-				return fmt.Errorf("at: %q of %q is none of %s", k, name, names(kindNames))
+				return fmt.Errorf("at: unknown kind %q of %q, want one of %s", k, name, names(kindNames))
 			}
 		}
 	}
@@ -202,12 +199,12 @@ func (f *Format) check() error {
 	}
 	for _, k := range f.Partial {
 		if _, ok := kindNames[k]; !ok {
-			return fmt.Errorf("partial: %q is none of %s", k, names(kindNames))
+			return fmt.Errorf("partial: unknown kind %q, want one of %s", k, names(kindNames))
 		}
 	}
 	for text, id := range f.IDs {
 		if _, ok := idNames[id]; !ok {
-			return fmt.Errorf("ids: %q is %q, which is none of %s", text, id, names(idNames))
+			return fmt.Errorf("ids: %q is %q, want one of %s", text, id, names(idNames))
 		}
 	}
 	if t := f.Time; t != nil {
@@ -216,11 +213,11 @@ func (f *Format) check() error {
 		}
 		switch {
 		case t.Member == "":
-			return fmt.Errorf("time: the member is missing")
+			return fmt.Errorf("time: member is missing")
 		case units[t.Unit] == 0:
-			return fmt.Errorf("time: the unit %q is none of %s", t.Unit, names(units))
+			return fmt.Errorf("time: unknown unit %q, want one of %s", t.Unit, names(units))
 		case !slices.Contains(clocks, t.Clock):
-			return fmt.Errorf("time: the clock %q is none of %s", t.Clock, strings.Join(clocks, ", "))
+			return fmt.Errorf("time: unknown clock %q, want one of %s", t.Clock, strings.Join(clocks, ", "))
 		}
 	}
 	return nil
@@ -228,7 +225,7 @@ func (f *Format) check() error {
 
 func names[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }
 
-// claims returns the fields whose members all are named.
+// claims returns the fields that the format names completely.
 func (f *Format) claims() (list []claim) {
 	at := make(map[engine.Field]engine.Events)
 	for name, path := range f.Members {
@@ -252,7 +249,7 @@ func (f *Format) claims() (list []claim) {
 	return list
 }
 
-// as returns a true value in the form of the output.
+// as returns a true value in the format of the output.
 func (f *Format) as(field engine.Field, text string) string {
 	one := func(first, second string) string {
 		a, b, _ := strings.Cut(text, " ")
@@ -274,7 +271,7 @@ func (f *Format) as(field engine.Field, text string) string {
 		case f.Members["argv"] == "":
 			return spaced(field, text)
 		case text != "" && !strings.HasSuffix(text, "\x00"):
-			return text + "\x00" // a list does not tell
+			return text + "\x00" // a list has no final NUL
 		}
 	}
 	return text

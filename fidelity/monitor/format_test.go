@@ -25,17 +25,17 @@ func TestFormats(t *testing.T) {
 func TestWrongFormats(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"members": {"pid": "p"}, "kind": "k", "unit": "s"}`, "unknown field"},
-		{`{"members": {"comm": "c"}}`, "the pid is missing"},
-		{`{"members": {"pid": "p", "argc": "c"}}`, `"argc" is none of`},
-		{`{"members": {"pid": "p"}, "kinds": {"a": "born"}}`, `"a" is "born", which is none of comm, core_dump`},
-		{`{"members": {"pid": "p"}, "time": {"member": "t", "unit": "min"}}`, `the unit "min" is none of ms, ns`},
-		{`{"members": {"pid": "p"}, "time": {"member": "t", "unit": "s", "clock": "wall"}}`, `the clock "wall" is none of monotonic`},
-		{`{"members": {"pid": "p"}, "time": {"unit": "s"}}`, "the member is missing"},
-		{`{"members": {"pid": "p"}, "late": "soon"}`, `"soon" is no duration`},
+		{`{"members": {"comm": "c"}}`, "pid is missing"},
+		{`{"members": {"pid": "p", "argc": "c"}}`, `unknown name "argc", want one of`},
+		{`{"members": {"pid": "p"}, "kinds": {"a": "born"}}`, `"a" is "born", want one of comm, core_dump`},
+		{`{"members": {"pid": "p"}, "time": {"member": "t", "unit": "min"}}`, `unknown unit "min", want one of ms, ns`},
+		{`{"members": {"pid": "p"}, "time": {"member": "t", "unit": "s", "clock": "wall"}}`, `unknown clock "wall", want one of monotonic`},
+		{`{"members": {"pid": "p"}, "time": {"unit": "s"}}`, "member is missing"},
+		{`{"members": {"pid": "p"}, "late": "soon"}`, `"soon" is not a duration`},
 		{`{"members": {"pid": "p"}, "at": {"comm": ["exec"]}}`, `"comm" is not among the members`},
 		{`{"members": {"pid": "p"}, "absent": {"code": 0}}`, `absent: "code" is not among the members`},
-		{`{"members": {"pid": "p"}, "partial": ["all"]}`, `"all" is none of`},
-		{`{"members": {"pid": "p"}, "ids": {"a": "euid"}}`, `"a" is "euid", which is none of gid, sid, uid`},
+		{`{"members": {"pid": "p"}, "partial": ["all"]}`, `unknown kind "all"`},
+		{`{"members": {"pid": "p"}, "ids": {"a": "euid"}}`, `"a" is "euid", want one of gid, sid, uid`},
 	} {
 		if _, err := ParseFormat([]byte(c.text), "x"); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, not %s", c.text, err, c.want)

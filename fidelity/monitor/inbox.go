@@ -2,14 +2,14 @@ package monitor
 
 import "sync"
 
-// maxInbox is how many bytes wait to be decoded at most. A second of all that a big machine does is
-// less.
+// maxInbox limits the bytes that wait to be decoded. It exceeds the output for one second of load
+// on a large machine.
 const maxInbox = 1 << 30
 
-// inbox keeps what a monitor has printed until it is decoded, so that who reads it is never late
-// because of a decoder. While it is held nothing is decoded.
+// inbox buffers the output of a monitor until it is decoded, so that a slow decoder never delays
+// the reader. While it is held, decoding pauses.
 type inbox struct {
-	most    int // bytes
+	most    int // limit in bytes
 	mu      sync.Mutex
 	changed *sync.Cond
 	list    []chunk
@@ -19,7 +19,7 @@ type inbox struct {
 	drops   bool
 }
 
-// chunk is what one read has returned, at a time of CLOCK_MONOTONIC.
+// chunk is the result of one read, at a time of CLOCK_MONOTONIC.
 type chunk struct {
 	text []byte
 	at   uint64
@@ -31,8 +31,7 @@ func newInbox(most int) *inbox {
 	return b
 }
 
-// drop forgets what waits but for one chunk, which may say why nothing more came, and all that is
-// put in from now on.
+// drop discards the buffered chunks except one, which may explain the end, and all later ones.
 func (b *inbox) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +45,7 @@ func (b *inbox) dropping() bool {
 	return b.drops
 }
 
-// put adds a copy of a text. It reports whether there was room for it.
+// put adds a copy of text, and reports whether it fits.
 func (b *inbox) put(text []byte, at uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +61,7 @@ func (b *inbox) put(text []byte, at uint64) bool {
 	return true
 }
 
-// close says that nothing more comes.
+// close marks the end of the input.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,8 +76,8 @@ func (b *inbox) hold(held bool) {
 	b.changed.Signal()
 }
 
-// take waits for chunks and returns them. It is false after the last ones.
-func (b *inbox) take() (list []chunk, ok bool) {
+// receive waits for chunks and returns them. ok is false after the last ones.
+func (b *inbox) receive() (list []chunk, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.held || len(b.list) == 0 && !b.over {

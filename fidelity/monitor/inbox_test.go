@@ -22,7 +22,7 @@ func TestInbox(t *testing.T) {
 	}
 	out := make(chan taken)
 	take := func() {
-		list, ok := b.take()
+		list, ok := b.receive()
 		out <- taken{list, ok}
 	}
 	go take()
@@ -42,10 +42,10 @@ func TestInbox(t *testing.T) {
 		t.Error("there is no room again")
 	}
 	b.close()
-	if list, ok := b.take(); !ok || len(list) != 1 {
+	if list, ok := b.receive(); !ok || len(list) != 1 {
 		t.Errorf("%q, %v", list, ok)
 	}
-	if _, ok := b.take(); ok {
+	if _, ok := b.receive(); ok {
 		t.Error("more after the end")
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// noField is the field of members that are of the event.
+// noField marks members that belong to the event.
 const noField = engine.Field(engine.NumFields)
 
-// memberFields are the members that a Format can name, with the field that each is of.
+// memberFields maps the members that a Format can name to their fields.
 var memberFields = map[string]engine.Field{
 	"pid": noField, "thread": noField, "tracer": noField, "id_change": noField, "errno": noField, "path": noField, "path_truncated": noField,
 	"birth_ppid": noField, "birth_start": noField, "carried": noField, "truncated": noField, "lost": noField, "lost_from": noField, "lost_to": noField,
@@ -36,15 +36,15 @@ var memberFields = map[string]engine.Field{
 type jsonDecoder struct {
 	*Format
 	wanted wanted
-	boot   uint64 // CLOCK_BOOTTIME less CLOCK_MONOTONIC
-	wall   int64  // CLOCK_REALTIME less CLOCK_MONOTONIC
+	boot   uint64 // CLOCK_BOOTTIME minus CLOCK_MONOTONIC
+	wall   int64  // CLOCK_REALTIME minus CLOCK_MONOTONIC
 }
 
 func newJSONDecoder(f *Format) *jsonDecoder {
 	return &jsonDecoder{f, f.wanted(), truth.BootOffset(), truth.WallOffset()}
 }
 
-// wanted returns what the format names of a line, with each key of Kinds in place of "*".
+// wanted returns the paths of the format, with each key of Kinds in place of "*".
 func (f *Format) wanted() wanted {
 	w := make(wanted)
 	add := func(path string) {
@@ -70,7 +70,7 @@ func (f *Format) wanted() wanted {
 	}
 	for kind := range f.Kinds {
 		if _, ok := w[kind]; f.Kind == "" && !ok {
-			w[kind] = wanted{} // that it is there is enough
+			w[kind] = wanted{} // only its presence matters
 		}
 	}
 	return w
@@ -80,8 +80,8 @@ func (f *Format) wanted() wanted {
 type line struct {
 	f    *Format
 	all  any
-	star string // what "*" stands for
-	err  error  // the first member that makes no sense
+	star string // replaces "*"
+	err  error  // the first invalid member
 }
 
 func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) (err error) {
@@ -108,7 +108,7 @@ func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) (err error) {
 		}
 	}
 	if kinds[0] == engine.KindGap {
-		return d.gap(l, at, to)
+		return d.addGap(l, at, to)
 	}
 	pid, ok := l.number("pid")
 	if !ok || pid == 0 || pid > 1<<31 {
@@ -121,9 +121,9 @@ func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) (err error) {
 	if tid, ok := l.number("thread"); ok {
 		ev.Thread, ev.TID = true, uint32(tid)
 	}
-	d.event(l, ev)
-	l.process(p)
-	d.exit(l, ev)
+	d.setEvent(l, ev)
+	l.setProcess(p)
+	d.setExit(l, ev)
 	if start, ok := l.number("start"); ok {
 		p.Known, p.Start, p.StartUnit = p.Known.With(engine.FieldStart), start, 1
 		if unit, ok := l.number("start_unit"); ok {
@@ -146,7 +146,7 @@ func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) (err error) {
 	return l.err
 }
 
-// kinds returns what happened.
+// kinds returns the kinds of the event.
 func (l *line) kinds() (list []engine.Kind) {
 	add := func(text string) {
 		if kind := l.f.Kinds[text]; kind != "" {
@@ -197,7 +197,7 @@ func (l *line) at(path string) (v any, ok bool) {
 	return v, true
 }
 
-// number returns a member that is a number, or a text that is one.
+// number returns a member that is a number or a numeric text.
 func (l *line) number(name string) (uint64, bool) {
 	v, ok := l.at(l.f.Members[name])
 	if !ok {
@@ -220,7 +220,7 @@ func (l *line) number(name string) (uint64, bool) {
 
 func (l *line) wrong(name string, v any) {
 	if l.err == nil {
-		l.err = fmt.Errorf("%s is %.40q", name, fmt.Sprint(v))
+		l.err = fmt.Errorf("invalid %s %.40q", name, fmt.Sprint(v))
 	}
 }
 
@@ -293,8 +293,8 @@ func (l *line) fields(name string) (set engine.Fields) {
 	return set
 }
 
-// event sets what an event has beside its process.
-func (d *jsonDecoder) event(l *line, ev *engine.Event) {
+// setEvent sets the values of the event itself.
+func (d *jsonDecoder) setEvent(l *line, ev *engine.Event) {
 	if n, ok := l.number("tracer"); ok {
 		ev.Tracer.PID = uint32(n)
 	}
@@ -311,7 +311,7 @@ func (d *jsonDecoder) event(l *line, ev *engine.Event) {
 	}
 	if n, ok := l.number("errno"); ok {
 		ev.Failed.Errno = uint16(n)
-		if n > 1<<16 { // as the negative result of the call
+		if n > 1<<16 { // a negative result of the call
 			ev.Failed.Errno = uint16(-int32(uint32(n)))
 		}
 	}
@@ -320,9 +320,9 @@ func (d *jsonDecoder) event(l *line, ev *engine.Event) {
 	ev.Failed.PathCut = cut == true
 }
 
-// process sets the numbers and texts of a process. A field of two members is known if all of them
-// that the format names are there.
-func (l *line) process(p *engine.Process) {
+// setProcess sets the numbers and texts of a process. A field of two members is known if all
+// members that the format names are present.
+func (l *line) setProcess(p *engine.Process) {
 	set := func(f engine.Field, known bool) {
 		if known {
 			p.Known = p.Known.With(f)
@@ -360,7 +360,7 @@ func (l *line) process(p *engine.Process) {
 	set(engine.FieldCmdline, ok)
 }
 
-// pair sets two ids. If the format has only one of them it stands for both.
+// pair sets two ids. If the format names only one, it sets both.
 func (l *line) pair(first, second string, a, b *uint32) bool {
 	x, ok := l.number(first)
 	y, ok2 := l.number(second)
@@ -374,8 +374,8 @@ func (l *line) pair(first, second string, a, b *uint32) bool {
 	return ok && ok2
 }
 
-// exit sets how a process ended.
-func (d *jsonDecoder) exit(l *line, ev *engine.Event) {
+// setExit sets the exit status.
+func (d *jsonDecoder) setExit(l *line, ev *engine.Event) {
 	if !ev.Events.Has(engine.EventExit) {
 		return
 	}
@@ -420,8 +420,8 @@ func (l *line) signal() (n uint64, ok bool) {
 	return l.number("signal")
 }
 
-// gap adds a gap, and what was lost in it.
-func (d *jsonDecoder) gap(l *line, at uint64, to *Output) error {
+// addGap adds a gap and its lost events.
+func (d *jsonDecoder) addGap(l *line, at uint64, to *Output) error {
 	g := engine.Gap{CPU: engine.AllCPUs, From: at, To: at}
 	n, ok := l.number("lost")
 	if g.Count = n; ok && n > 0 {
@@ -443,7 +443,7 @@ func (d *jsonDecoder) gap(l *line, at uint64, to *Output) error {
 	return l.err
 }
 
-// time returns a time as nanoseconds of CLOCK_MONOTONIC.
+// time returns a time in nanoseconds of CLOCK_MONOTONIC.
 func (d *jsonDecoder) time(v any, ok bool) (uint64, error) {
 	if !ok {
 		return 0, fmt.Errorf("no time")
@@ -465,12 +465,12 @@ func (d *jsonDecoder) time(v any, ok bool) (uint64, error) {
 		ns -= int64(d.boot)
 	}
 	if err != nil || ns < 0 {
-		return 0, fmt.Errorf("the time is %.40q", text)
+		return 0, fmt.Errorf("invalid time %.40q", text)
 	}
 	return uint64(ns), nil
 }
 
-// decimal returns a decimal number of a unit in nanoseconds, all digits of them.
+// decimal converts a decimal number of a unit to nanoseconds, without rounding.
 func decimal(text, unit string) (ns int64, err error) {
 	digits := len(strconv.FormatUint(units[unit], 10)) - 1
 	whole, fraction, _ := strings.Cut(text, ".")

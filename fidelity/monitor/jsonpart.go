@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// wanted are the members of an object that are wanted, by name. Of a member that is nil all is
-// wanted.
+// wanted are the members of an object to decode, by name. A nil entry means the whole member.
 type wanted map[string]wanted
 
 // add adds a path.
@@ -22,7 +21,7 @@ func (w wanted) add(path string) {
 	switch {
 	case !more:
 		w[name] = nil
-	case ok && sub == nil: // all of it is wanted already
+	case ok && sub == nil: // the whole member is wanted already
 	default:
 		if sub == nil {
 			sub = make(wanted)
@@ -37,14 +36,14 @@ var (
 	errDepth = errors.New("no JSON that is less than a hundred levels deep")
 )
 
-// part reads the wanted members of a JSON text, as package json does with UseNumber, and passes
-// over the rest, which may be most of it.
+// part decodes the wanted members of a JSON text, like package json with UseNumber, and skips the
+// others.
 type part struct {
 	text  []byte
 	depth int
 }
 
-// readPart returns the value that a text begins with, objects without what is not wanted.
+// readPart returns the first value of a text, with the wanted members of objects only.
 func readPart(text []byte, w wanted) (any, error) {
 	p := &part{text: text}
 	return p.value(w, false)
@@ -62,7 +61,7 @@ func (p *part) next() byte {
 	return 0
 }
 
-// value reads a value. Of an object it returns the wanted members, all if all is set.
+// value reads a value. It returns the wanted members of an object, or all members if all is set.
 func (p *part) value(w wanted, all bool) (any, error) {
 	switch c := p.next(); {
 	case c == '{':
@@ -103,7 +102,7 @@ func isNumber(word []byte) bool {
 	return simple || len(word) > 0 && (word[0] == '-' || word[0] >= '0' && word[0] <= '9') && json.Valid(word)
 }
 
-// enter goes a level deeper, behind the bracket.
+// enter reads an opening bracket.
 func (p *part) enter() error {
 	if p.depth++; p.depth > 100 {
 		return errDepth
@@ -112,7 +111,7 @@ func (p *part) enter() error {
 	return nil
 }
 
-// more reports whether another element follows in a list or object that ends with a byte.
+// more reports whether another element follows in a list or object that ends with the byte end.
 func (p *part) more(first bool, end byte) (bool, error) {
 	switch c := p.next(); {
 	case c == end:
@@ -207,7 +206,7 @@ func (p *part) string() (s string, err error) {
 	return string(raw[1 : len(raw)-1]), nil
 }
 
-// skip passes over a value. Of its form it looks at strings and brackets only.
+// skip skips a value. It checks strings and brackets only.
 func (p *part) skip() error {
 	for depth := 0; ; {
 		switch p.next() {

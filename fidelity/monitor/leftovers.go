@@ -16,31 +16,31 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// leftover is something in the kernel that outlives the process that made it.
+// leftover is a kernel object that outlives the process that created it.
 type leftover struct {
 	what, name string
 	remove     func() error
-	by         string // how a person removes it
+	by         string // command to remove it
 }
 
-// pinDir is where the file system of eBPF is mounted.
+// pinDir is the mount point of the BPF file system.
 const pinDir = "/sys/fs/bpf"
 
-// probeFiles are files of tracefs with probes. The last one has those of the others, too, and is
-// not in kernels before 5.0.
+// probeFiles are the probe files of tracefs. The last one lists the probes of the others too;
+// kernels before 5.0 lack it.
 var probeFiles = []struct{ what, file string }{
 	{"probe of the kernel", "kprobe_events"}, {"probe of a program", "uprobe_events"}, {"dynamic event", "dynamic_events"},
 }
 
-// findLeftovers lists what is there, in the order in which it can be removed. What cannot be read
-// is taken as not there.
+// findLeftovers lists existing leftovers in the order in which they can be removed. It skips
+// unreadable ones.
 func findLeftovers() (list []leftover) {
 	if fs, err := tracefs.Open(); err == nil {
 		list = traces(fs)
 		fs.Close()
 	}
 	if c, err := auditrule.Open(); err == nil {
-		rules, _ := c.Rules() // without the privilege, or audit, there are none
+		rules, _ := c.Rules() // none without the privilege or without audit
 		c.Close()
 		for _, r := range rules {
 			list = append(list, leftover{"audit rule", ruleName(r), func() error { return deleteRule(r) }, "auditctl -d, with its key"})
@@ -57,12 +57,12 @@ func findLeftovers() (list []leftover) {
 		}
 		return nil
 	})
-	slices.Reverse(pins) // what is in a directory before the directory
+	slices.Reverse(pins) // files before their directory
 	return append(list, pins...)
 }
 
-// traces lists instances and probes. An instance can have probes enabled, which cannot be removed
-// then.
+// traces lists instances and probes. Probes that an instance has enabled cannot be removed before
+// it.
 func traces(fs *tracefs.FS) (list []leftover) {
 	in := func(do func(*tracefs.FS) error) func() error {
 		return func() error {
@@ -93,7 +93,7 @@ func traces(fs *tracefs.FS) (list []leftover) {
 	return list
 }
 
-// ruleName tells an audit rule from others by its key and all of its content.
+// ruleName identifies an audit rule by its key and content.
 func ruleName(b []byte) string {
 	r, _ := auditrule.Parse(b)
 	h := fnv.New32a()
@@ -110,18 +110,18 @@ func deleteRule(rule []byte) error {
 	return c.Delete(rule)
 }
 
-// Company is of monitors that run at the same time: what one of them leaves in the kernel can be
-// another one's that goes on. The zero value is ready.
-type Company struct {
+// Group tracks monitors that run at the same time, as a leftover of one can belong to another
+// running one. The zero value is ready.
+type Group struct {
 	mu sync.Mutex
-	// present are the runs that have not been stopped, with what was there when each began.
+	// present maps running monitors to the leftovers that existed when each began.
 	present map[*Run]map[string]bool
 }
 
 func (l *leftover) id() string { return l.what + " " + l.name }
 
-// arrive notes what is there before a run begins.
-func (c *Company) arrive(r *Run) {
+// register records the leftovers that exist before a run.
+func (c *Group) register(r *Run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.present == nil {
@@ -134,10 +134,10 @@ func (c *Company) arrive(r *Run) {
 	c.present[r] = before
 }
 
-// leave removes what has come since a run began, and says so in a line for each sort. What another
-// run can have made, which goes on, is left until that ends; and what has the pid of a process that
-// lives in its name is that one's.
-func (c *Company) leave(r *Run) (notes []string) {
+// cleanUp removes the leftovers created since a run began, and reports one line for each kind.
+// Leftovers that another running monitor may own stay until that one ends, and so do names that
+// contain the pid of a live process.
+func (c *Group) cleanUp(r *Run) (notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.present[r]
@@ -161,9 +161,9 @@ func (c *Company) leave(r *Run) (notes []string) {
 				sorts = append(sorts, l.what)
 			}
 			removed[l.what] = append(removed[l.what], l.name)
-		case errors.Is(err, fs.ErrNotExist): // who made it has removed it
+		case errors.Is(err, fs.ErrNotExist): // its owner has removed it
 		default:
-			notes = append(notes, fmt.Sprintf("left behind: %s %s, not removed: %v (to remove it: %s)", l.what, l.name, err, l.by))
+			notes = append(notes, fmt.Sprintf("left behind: %s %s: remove it by hand (%[4]s): %[3]v", l.what, l.name, err, l.by))
 		}
 	}
 	for _, what := range sorts {
@@ -178,8 +178,8 @@ func (c *Company) leave(r *Run) (notes []string) {
 	return notes
 }
 
-// hasOwner reports whether a number in a name is the pid of a process that lives. Small numbers
-// count something else.
+// hasOwner reports whether a number in a name is the pid of a live process. It ignores small
+// numbers, which count something else.
 func hasOwner(name string) bool {
 	const small = 100
 	digits := strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' })

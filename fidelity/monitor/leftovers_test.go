@@ -63,9 +63,9 @@ func TestLeftovers(t *testing.T) {
 	}
 	program := fake("") // the image of guests has no sleep(1)
 	program.Programs, program.Environment = []string{os.Args[0]}, []string{ticking + "=1"}
-	together := new(Company)
+	group := new(Group)
 	run := func() *Run {
-		r, err := program.Start(Options{Company: together})
+		r, err := program.Start(Options{Group: group})
 		if err != nil {
 			t.Fatal(err)
 		}

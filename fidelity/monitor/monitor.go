@@ -15,65 +15,63 @@ import (
 // Monitor is a program that watches processes.
 type Monitor struct {
 	Name string
-	// Package is the Debian package that has the program.
+	// Package is the Debian package of the program.
 	Package string
-	// Programs are the names that the program may have, the first one that is found is taken.
+	// Programs are possible names of the program; the first one found is used.
 	Programs []string
-	// Needs are programs of the package that Arguments name.
+	// Needs are further programs of the package that Arguments name.
 	Needs []string
 	// Arguments follow the program's name. "{}" stands for the file of File.
 	Arguments []string
-	// Environment has further variables, as NAME=value.
+	// Environment has additional variables, as NAME=value.
 	Environment []string
 
-	// Terminal lets it print to a terminal: a program that keeps lines back in a buffer if its
-	// output is a pipe does not do so there.
+	// Terminal runs it on a terminal, for programs that buffer their output to a pipe.
 	Terminal bool
-	// Tracefs mounts tracefs and debugfs where the program looks for them, for it alone.
+	// Tracefs mounts tracefs and debugfs in the places that the program expects, for it alone.
 	Tracefs bool
-	// File lets it write to a file, which is read as it grows. The file has the place of its
-	// standard output.
+	// File lets it write to a file instead of its standard output. The file is read as it
+	// grows.
 	File bool
-	// Record is the size of its records; 0: it prints lines.
+	// Record is the size of its records. Zero means lines.
 	Record int
-	// Accounting says that there is no program: the kernel writes records of acct(5).
+	// Accounting is set if there is no program, and the kernel writes records of acct(5).
 	Accounting bool
-	// Version are the arguments that let its program print its version, none if it can't.
+	// Version are the arguments to print the version; none if it has no such option.
 	Version []string
-	// Silent says that it does not count what it loses.
+	// Silent is set if it does not count its lost events.
 	Silent bool
-	// GuestOnly is why the program is run in guests only.
+	// GuestOnly is the reason why the program runs in guests only.
 	GuestOnly string
 
-	// Table is what its output can say, and Foreign how exact that is.
+	// Table lists the fields of its output, Foreign how exact they are.
 	Table   engine.CapabilityTable
 	Foreign score.Tolerance
-	// Threads says that it reports threads, as such.
+	// Threads is set if it reports threads as such.
 	Threads bool
-	// Apart says that it changes what others see of the processes, so that it has performances
-	// of its own. Traces says that it traces them, as a debugger does: those that want a tracer
-	// themselves cannot be performed.
+	// Apart is set if it changes how others see the processes; it then runs alone. Traces is
+	// set if it ptraces them like a debugger; scenarios with their own tracer then cannot run.
 	Apart, Traces bool
 
-	// Blocks says that the processes that it watches wait for it if it does not keep up.
+	// Blocks is set if the watched processes wait for a slow monitor.
 	Blocks bool
 
 	// Decoder returns the decoder of a new run.
 	Decoder func() Decoder
 }
 
-// Decoder turns what a monitor prints into events. It keeps what earlier lines said where one line
-// alone does not say all. An error says what of a line makes no sense; the next line is decoded.
+// Decoder turns the output of a monitor into events. It may keep state between lines. An error
+// describes an invalid line; decoding continues with the next line.
 type Decoder interface {
-	// Decode decodes a line without its end, which came at a time of CLOCK_MONOTONIC.
+	// Decode decodes a line without its end. at is its arrival, in CLOCK_MONOTONIC.
 	Decode(line []byte, at uint64, to *Output) error
 }
 
-// Output is what a decoder makes of a line.
+// Output is the result of decoding a line.
 type Output struct {
 	Events []*engine.Event
-	// Lost is how many events the monitor says that it lost, and Uncounted how often it said
-	// that it lost some without a number.
+	// Lost is the number of lost events that the monitor reports, and Uncounted the number of
+	// its reports without a figure.
 	Lost, Uncounted uint64
 }
 
@@ -109,7 +107,7 @@ func setComm(p *engine.Process, name string) {
 	p.Comm = name
 }
 
-// realOnly is the form of ids of a monitor that prints the real one only.
+// realOnly formats ids for a monitor that prints the real one only.
 func realOnly(f engine.Field, text string) string {
 	if f == engine.FieldUIDs || f == engine.FieldGIDs {
 		real, _, _ := strings.Cut(text, " ")
@@ -118,14 +116,14 @@ func realOnly(f engine.Field, text string) string {
 	return text
 }
 
-// claim is a field of a table.
+// claim is a field of a capability table.
 type claim struct {
 	field engine.Field
 	at    engine.Events
 	via   string
 }
 
-// Events at which monitors bring fields.
+// Events with which monitors report fields.
 const (
 	atFork = engine.EventFork
 	atExec = engine.EventExec
@@ -133,8 +131,8 @@ const (
 	atLife = atFork | atExec | atExit
 )
 
-// table makes a capability table: by kind how its events are reported, and the fields. A field may
-// be missing in any event.
+// table makes a capability table of kinds, with their remarks, and fields. Each field may be
+// missing in any event.
 func table(kinds map[engine.Kind]string, fields []claim, notes ...string) (t engine.CapabilityTable) {
 	for k := range t.Kinds {
 		t.Kinds[k].Via = "not printed"
@@ -152,12 +150,12 @@ func table(kinds map[engine.Kind]string, fields []claim, notes ...string) (t eng
 	return t
 }
 
-// All returns the monitors that are known, without those of a format.
+// All returns the built-in monitors.
 func All() []*Monitor {
 	return []*Monitor{forkstat(), execsnoop(), exitsnoop(), bpftrace(), perf(), strace(), acct(), audit()}
 }
 
-// Find returns the monitor of that name.
+// Find returns the monitor with this name.
 func Find(name string) (*Monitor, error) {
 	var names []string
 	for _, m := range All() {
@@ -166,11 +164,11 @@ func Find(name string) (*Monitor, error) {
 		}
 		names = append(names, m.Name)
 	}
-	return nil, fmt.Errorf("no monitor %q: there are %s, and --command runs any other", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("unknown monitor %q: use one of %s, or --command", name, strings.Join(names, ", "))
 }
 
-// PackagePrograms returns the names of the programs of its package that the image of guests has:
-// those that it is run by, of which a release has one, and those that are named in its arguments.
+// PackagePrograms returns the programs of its package for the guest image: its own possible names,
+// and those in its arguments.
 func (m *Monitor) PackagePrograms() []string {
 	switch {
 	case m.Package == "":
@@ -181,7 +179,7 @@ func (m *Monitor) PackagePrograms() []string {
 	return m.Programs
 }
 
-// Available returns why the monitor can't be run here, nil if its program is installed.
+// Available returns why the monitor can't run here, nil if its program is installed.
 func (m *Monitor) Available() error {
 	if m.Accounting {
 		return accountingElsewhere()
@@ -193,7 +191,7 @@ func (m *Monitor) Available() error {
 // command returns the command line with the program's path.
 func (m *Monitor) command(file string) (list []string, err error) {
 	if m.GuestOnly != "" && !scenario.InGuest() {
-		return nil, fmt.Errorf("run in guests only (make fidelity-matrix MONITORS=%s): %s", m.Name, m.GuestOnly)
+		return nil, fmt.Errorf("runs in guests only (make fidelity-matrix MONITORS=%s): %s", m.Name, m.GuestOnly)
 	}
 	programs, missing := m.Programs, strings.Join(m.Programs, " or ")
 	for _, name := range m.Needs {
@@ -217,7 +215,7 @@ func (m *Monitor) command(file string) (list []string, err error) {
 	return nil, fmt.Errorf("%s is not installed: %s", missing, from)
 }
 
-// split returns what cuts its output into lines or records.
+// split returns the function that splits the output into lines or records.
 func (m *Monitor) split() bufio.SplitFunc {
 	if m.Record == 0 {
 		return bufio.ScanLines
@@ -230,8 +228,7 @@ func (m *Monitor) split() bufio.SplitFunc {
 	}
 }
 
-// lastKind returns the kind of event that shows that all of a short life has come: the last one of
-// a life that is reported.
+// lastKind returns the last kind of event that the monitor reports for a process.
 func (m *Monitor) lastKind() engine.Events {
 	for _, k := range slices.Backward([]engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit}) {
 		if m.Table.Kinds[k].Origin != engine.OriginNone {

@@ -10,12 +10,12 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// perf is perf(1) that records task events and prints them in a pipeline. The tracepoint is there
-// because it wakes perf for each process that has ended: task events alone wake it when a buffer is
-// half full. It is one that others have no eBPF programs on: where one returns 0, as that of
-// exitsnoop on sched_process_exit, perf does not get the event. The clock is there because perf
-// script prints an event when perf has read all buffers twice after that, which it does when there
-// is something in them: on a quiet machine nothing would come for seconds.
+// perf is perf(1): it records task events and prints them in a pipeline. It also records a
+// tracepoint, which wakes perf for each process that ends; task events alone wake it when a buffer
+// is half full. Other monitors attach no eBPF program to this tracepoint: perf loses events where
+// such a program returns 0, as exitsnoop's does on sched_process_exit. It also records a clock:
+// perf script prints an event after two further reads of all buffers, and reads them only if they
+// have data. Without the clock, events on an idle machine would be seconds late.
 func perf() *Monitor {
 	return &Monitor{
 		Name: "perf", Version: []string{"--version"}, Package: "linux-perf", Programs: []string{"sh"}, Terminal: true, Tracefs: true, Needs: []string{"perf"},
@@ -60,7 +60,7 @@ func (perfDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	}
 	at, err := strconv.ParseUint(when[1]+when[2], 10, 64)
 	if err != nil || at == 0 {
-		return err // of a process that was there before
+		return err // a process that existed before
 	}
 	if m := perfTask.FindStringSubmatch(record); m != nil {
 		if m[2] != m[3] {
@@ -69,7 +69,7 @@ func (perfDecoder) Decode(line []byte, _ uint64, to *Output) error {
 		pid, err := strconv.ParseUint(m[2], 10, 32)
 		ppid, err2 := strconv.ParseUint(m[4], 10, 32)
 		if err != nil || err2 != nil {
-			return fmt.Errorf("a pid that is none")
+			return fmt.Errorf("invalid pid")
 		}
 		kind := engine.KindFork
 		if m[1] == "EXIT" {
@@ -82,14 +82,14 @@ func (perfDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	}
 	m := perfComm.FindStringSubmatch(record)
 	if m == nil {
-		return fmt.Errorf("another record")
+		return fmt.Errorf("unknown record")
 	}
 	if m[3] != m[4] {
 		return nil
 	}
 	pid, err := strconv.ParseUint(m[3], 10, 32)
 	if err != nil {
-		return fmt.Errorf("a pid that is none")
+		return fmt.Errorf("invalid pid")
 	}
 	kind := engine.KindComm
 	if m[1] != "" {

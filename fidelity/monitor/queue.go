@@ -11,51 +11,51 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Queue delivers what a monitor prints. It implements the interface of that name of package
-// witness, without a process table: nothing is found by a lookup. A monitor that fails delivers
-// nothing more, and Failed says why.
+// Queue delivers the output of a monitor. It implements Queue of package recorder, without a
+// process table: lookups find no process. If the monitor fails, the queue stops, and Failed returns
+// the reason.
 type Queue struct {
 	mon     *Monitor
 	decoder Decoder
 	split   bufio.SplitFunc
-	rest    []byte // of an incomplete line
+	rest    []byte // an incomplete line
 
 	mu       sync.Mutex
 	events   []arrived
-	taken    int // how many of events were delivered
+	taken    int // number of delivered events
 	came     uint64
 	seen     map[uint32]engine.Events
 	total    uint64
 	lost     uint64
-	unknown  uint64 // times that a loss without a number was reported
-	rubbish  int    // lines that make no sense
-	nonsense string // what the first of them is
+	unknown  uint64 // loss reports without a figure
+	badLines int    // number of invalid lines
+	firstBad string // the first invalid line
 	failed   error
 	woken    chan struct{}
 }
 
-// arrived is an event, whose line was read at a time.
+// arrived is an event and the time of its line.
 type arrived struct {
 	event *engine.Event
 	at    uint64
 }
 
-// newQueue returns a queue that nothing was read for.
+// newQueue returns an empty queue.
 func newQueue(m *Monitor) *Queue {
 	return &Queue{mon: m, decoder: m.Decoder(), split: m.split(), seen: make(map[uint32]engine.Events), woken: make(chan struct{}, 1)}
 }
 
-// maxLine is the longest line in bytes that is waited for.
+// maxLine is the length limit of a line in bytes.
 const maxLine = 16 << 20
 
-// read takes what the monitor has printed, and which was read at a time.
+// read adds output of the monitor that was read at the given time.
 func (q *Queue) read(b []byte, at uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before := len(q.rest)
 	q.rest = append(q.rest, b...)
 	rest, out := q.rest, Output{}
-	// What was there has no end of a line in it.
+	// The earlier bytes contain no line end.
 	for q.mon.Record != 0 || bytes.IndexByte(q.rest[before:], '\n') >= 0 {
 		n, line, _ := q.split(rest, false)
 		if n == 0 {
@@ -63,8 +63,8 @@ func (q *Queue) read(b []byte, at uint64) {
 		}
 		rest = rest[n:]
 		if err := q.decoder.Decode(line, at, &out); err != nil {
-			if q.rubbish++; q.rubbish == 1 {
-				q.nonsense = fmt.Sprintf("%.100q: %v", line, err)
+			if q.badLines++; q.badLines == 1 {
+				q.firstBad = fmt.Sprintf("%.100q: %v", line, err)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (q *Queue) read(b []byte, at uint64) {
 		q.rest = append(q.rest[:0], rest...)
 	}
 	if len(q.rest) > maxLine {
-		q.fail(fmt.Errorf("it printed %d bytes without the end of a line", len(q.rest)))
+		q.fail(fmt.Errorf("it printed %d bytes without a line end", len(q.rest)))
 		q.rest = nil
 	}
 	q.lost += out.Lost
@@ -89,37 +89,37 @@ func (q *Queue) read(b []byte, at uint64) {
 	}
 }
 
-// fail notes why the monitor cannot go on. The first reason counts. mu is held.
+// fail records why the monitor failed. The first reason counts. mu is held.
 func (q *Queue) fail(err error) {
 	if q.failed == nil {
 		q.failed = err
 	}
 }
 
-// manyLines are more than a monitor has to say before its first event.
+// manyLines is more than a monitor prints before its first event.
 const manyLines = 100
 
-// Failed returns why the monitor has ended before it was told to, or makes no sense.
+// Failed returns why the monitor ended early or has invalid output.
 func (q *Queue) Failed() error { return q.failedAfter(manyLines) }
 
-// failedAfter is Failed with the number of lines of which one has to make sense.
+// failedAfter is like Failed, with the number of invalid lines that it accepts.
 func (q *Queue) failedAfter(lines int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.failed == nil && q.total == 0 && q.rubbish >= lines {
-		return fmt.Errorf("of %d lines none makes sense, the first: %s", q.rubbish, q.nonsense)
+	if q.failed == nil && q.total == 0 && q.badLines >= lines {
+		return fmt.Errorf("all %d lines are invalid, the first: %s", q.badLines, q.firstBad)
 	}
 	return q.failed
 }
 
-// saw returns the kinds of events of a pid that were read.
+// saw returns the kinds of events that were read for a pid.
 func (q *Queue) saw(pid uint32) engine.Events {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.seen[pid]
 }
 
-// Empty reports whether all that was read has been delivered.
+// Empty reports whether all events have been delivered.
 func (q *Queue) Empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,7 +129,7 @@ func (q *Queue) Empty() bool {
 // Backend returns the monitor's name.
 func (q *Queue) Backend() string { return q.mon.Name }
 
-// Capabilities returns what the monitor's output can say.
+// Capabilities returns the monitor's capability table.
 func (q *Queue) Capabilities() *engine.CapabilityTable { return &q.mon.Table }
 
 // Get returns the next event.
@@ -146,14 +146,14 @@ func (q *Queue) Get() (*engine.Event, error) {
 	return ev.event, nil
 }
 
-// Arrived returns when the line of the last delivered event was read.
+// Arrived returns the arrival of the last delivered event's line.
 func (q *Queue) Arrived() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.came
 }
 
-// Block waits until there may be an event, or Wake was called. A negative time is for ever.
+// Block waits until there may be an event, or Wake is called. A negative time means forever.
 func (q *Queue) Block(d time.Duration) error {
 	if d < 0 {
 		<-q.woken
@@ -180,7 +180,7 @@ func (q *Queue) Lookup(uint32) *engine.Process { return nil }
 // LookupIdentity finds nothing.
 func (q *Queue) LookupIdentity(engine.Identity) *engine.Process { return nil }
 
-// Stats returns how many events were read, and how many the monitor says that it has lost.
+// Stats returns the number of events read, and of losses that the monitor reported.
 func (q *Queue) Stats() (s engine.Stats, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -193,5 +193,5 @@ func (q *Queue) Stats() (s engine.Stats, err error) {
 // Close does nothing: Run.Stop ends the monitor.
 func (q *Queue) Close() error { return nil }
 
-// errSilent is the error of a monitor of which nothing has come.
-var errSilent = errors.New("nothing of a process that was started for that has come")
+// errSilent is the error if a monitor has not reported a test process.
+var errSilent = errors.New("no event of a test process arrived")

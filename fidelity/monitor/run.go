@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/fidelity/meter"
-	"github.com/quark-linux/quark/fidelity/monitor/keeper"
+	"github.com/quark-linux/quark/fidelity/monitor/supervisor"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
@@ -27,29 +27,29 @@ import (
 
 // Options are the options of a run. The zero value is right for most machines.
 type Options struct {
-	// Patience limits how long a monitor may take to be ready, and to deliver its last events.
-	// 0 is 20 s, and 90 s in a guest, which may be emulated on a busy host; thrice that for a
-	// monitor that compiles its programs.
+	// Patience limits the time until a monitor is ready, and until it has delivered its last
+	// events. Default 20 s, or 90 s in a guest, which may be emulated on a busy host; three
+	// times as long for a monitor that compiles its programs.
 	Patience time.Duration
-	// Grace is how long it may take to end, 5 s if 0.
+	// Grace limits the time that it may take to end. Default 5 s.
 	Grace time.Duration
-	// Company is that of the monitors that run at the same time, nil if it runs alone.
-	Company *Company
+	// Group has the monitors that run at the same time, nil if it runs alone.
+	Group *Group
 }
 
 // Run is a running monitor.
 type Run struct {
 	*Queue
-	// Ready is how long it took from the start until it had reported a process.
+	// Ready is the time from the start to the first report of a process.
 	Ready time.Duration
 
-	opts   Options
-	dir    string
-	keeper *keeper.Keeper
-	ours   io.ReadCloser
-	// theirErrs is what it says on standard error; nil without a program.
+	opts  Options
+	dir   string
+	super *supervisor.Supervisor
+	ours  io.ReadCloser
+	// theirErrs is its standard error; nil without a program.
 	theirErrs io.Closer
-	reading   sync.WaitGroup // of what the program has open
+	reading   sync.WaitGroup // of the program's open files
 	decoding  sync.WaitGroup
 	inbox     *inbox
 	stopping  chan struct{}
@@ -64,25 +64,25 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 		patience = 90 * time.Second
 	}
 	o.Patience, o.Grace = cmp.Or(o.Patience, patience), cmp.Or(o.Grace, 5*time.Second)
-	if o.Company == nil {
-		o.Company = new(Company)
+	if o.Group == nil {
+		o.Group = new(Group)
 	}
 	dir, err := os.MkdirTemp("", "quark-monitor-")
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(maxInbox), stopping: make(chan struct{})}
-	r.opts.Company.arrive(r)
-	r.errs.lost = r.lostMore
+	r.opts.Group.register(r)
+	r.errs.lost = r.addLost
 	began := time.Now()
 	if err = r.start(); err == nil {
 		err = r.awaitReady()
 	}
 	if err != nil {
 		_, notes := r.Stop()
-		// Rubbish can be why it has failed.
+		// An invalid line can be its error message.
 		notes = slices.DeleteFunc(notes, func(note string) bool {
-			return r.nonsense != "" && strings.Contains(note, r.nonsense) && strings.Contains(err.Error(), r.nonsense)
+			return r.firstBad != "" && strings.Contains(note, r.firstBad) && strings.Contains(err.Error(), r.firstBad)
 		})
 		text := strings.Join(append([]string{err.Error()}, notes...), "; ")
 		if said := r.errs.last(); said != "" && !strings.Contains(text, said) {
@@ -91,8 +91,8 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 		return nil, errors.New(oneLine(text))
 	}
 	r.Ready = time.Since(began)
-	if r.keeper != nil {
-		r.base, _ = keeper.Usage(r.keeper.PID)
+	if r.super != nil {
+		r.base, _ = supervisor.Usage(r.super.PID)
 	}
 	return r, nil
 }
@@ -121,14 +121,14 @@ func (r *Run) start() (err error) {
 	if err = r.program(file, out); err != nil {
 		return err
 	}
-	r.reading.Go(r.pump)
+	r.reading.Go(r.readOutput)
 	r.decoding.Go(r.decode)
 	return nil
 }
 
 func (r *Run) program(file string, out *os.File) error {
 	m := r.mon
-	o := keeper.Options{Environ: m.Environment, Tracefs: m.Tracefs, Grace: r.opts.Grace}
+	o := supervisor.Options{Environ: m.Environment, Tracefs: m.Tracefs, Grace: r.opts.Grace}
 	var err error
 	if m.Accounting {
 		err, o.Accounting = accountingElsewhere(), file
@@ -146,7 +146,7 @@ func (r *Run) program(file string, out *os.File) error {
 	if m.File || m.Accounting {
 		out = errs
 	}
-	r.keeper, err = keeper.Start(o, out, errs)
+	r.super, err = supervisor.Start(o, out, errs)
 	if err != nil {
 		theirs.Close()
 		return err
@@ -154,33 +154,33 @@ func (r *Run) program(file string, out *os.File) error {
 	r.theirErrs = theirs
 	r.reading.Go(func() { io.Copy(&r.errs, theirs) })
 	r.reading.Go(func() {
-		<-r.keeper.Done()
-		r.over(errors.New("it ended"))
+		<-r.super.Done()
+		r.recordEnd(errors.New("it ended"))
 	})
 	return nil
 }
 
-// widePipe returns a pipe that has room for what comes while this process does not run.
+// widePipe returns a pipe with room for output while this process does not run.
 func widePipe() (ours, theirs *os.File, err error) {
 	if ours, theirs, err = os.Pipe(); err == nil {
-		// The most that needs no privilege. If it is refused the pipe is as it was.
+		// The largest size without a privilege. On failure the pipe keeps its size.
 		unix.FcntlInt(theirs.Fd(), unix.F_SETPIPE_SZ, 1<<20)
 	}
 	return ours, theirs, err
 }
 
-// pump reads what the monitor prints until its end.
-func (r *Run) pump() {
+// readOutput reads the monitor's output until its end.
+func (r *Run) readOutput() {
 	defer r.inbox.close()
 	for buf := make([]byte, 1<<18); ; {
 		n, err := r.ours.Read(buf)
 		if n > 0 && !r.inbox.put(buf[:n], truth.Clock()) {
-			r.over(fmt.Errorf("it prints faster than can be read: %d MiB wait", maxInbox>>20))
+			r.recordEnd(fmt.Errorf("output is too fast: %d MiB wait to be decoded", maxInbox>>20))
 		}
 		if err == nil {
 			continue
 		}
-		// A terminal that nobody has open any more gives EIO.
+		// A terminal returns EIO once all others have closed it.
 		if !errors.Is(err, io.EOF) && !errors.Is(err, unix.EIO) && !errors.Is(err, os.ErrClosed) {
 			r.lock(func() { r.fail(err) })
 		}
@@ -188,9 +188,9 @@ func (r *Run) pump() {
 	}
 }
 
-// decode decodes what was read, and ends after the last of it.
+// decode decodes the output until its end.
 func (r *Run) decode() {
-	for list, ok := r.inbox.take(); ok; list, ok = r.inbox.take() {
+	for list, ok := r.inbox.receive(); ok; list, ok = r.inbox.receive() {
 		for i, c := range list {
 			if i > 0 && r.inbox.dropping() {
 				break
@@ -198,22 +198,22 @@ func (r *Run) decode() {
 			r.read(c.text, c.at)
 		}
 	}
-	r.over(errors.New("it ended, or closed its output"))
+	r.recordEnd(errors.New("it ended, or closed its output"))
 }
 
-// Hold keeps what the monitor prints from now on, as it is, until Release: nothing but that takes
-// CPU time here meanwhile. Each event has the time of its reading.
-// What was seen of processes until now is forgotten, as their pids may be used again.
+// Hold buffers the monitor's output without decoding until Release, so that reading is the only CPU
+// usage here. Each event has the time of its read. It forgets the pids seen so far, as they may be
+// reused.
 func (r *Run) Hold() {
 	r.inbox.hold(true)
 	r.lock(func() { clear(r.seen) })
 }
 
-// Release ends what Hold began.
+// Release resumes decoding after Hold.
 func (r *Run) Release() { r.inbox.hold(false) }
 
-// over notes why nothing more comes, unless that was wanted.
-func (r *Run) over(why error) {
+// recordEnd records why the output ended, unless the run is stopping.
+func (r *Run) recordEnd(why error) {
 	select {
 	case <-r.stopping:
 	default:
@@ -228,7 +228,7 @@ func (r *Run) lock(f func()) {
 	f()
 }
 
-// awaitReady starts processes until one was reported.
+// awaitReady starts processes until the monitor has reported one.
 func (r *Run) awaitReady() error {
 	path := filepath.Join(r.dir, "ready")
 	if err := tinyelf.Write(path, 0); err != nil {
@@ -263,8 +263,8 @@ func (r *Run) awaitReady() error {
 	return fmt.Errorf("not ready after %v: %w%s", r.opts.Patience, errSilent, hint)
 }
 
-// markers runs processes that execute a program and end, one on each of some CPUs, or without any
-// one on whichever. They run at the same time.
+// markers runs processes that execute a program and end: one on each of the given CPUs, or one on
+// any CPU. They run in parallel.
 func (r *Run) markers(path string, cpus ...int) (pids []uint32, err error) {
 	var all []*bare.Process
 	defer func() {
@@ -289,13 +289,13 @@ func (r *Run) markers(path string, cpus ...int) (pids []uint32, err error) {
 	return pids, nil
 }
 
-// again is after how long another process is started in place of one whose event may be lost, as
-// one can be that ends while a buffer is full.
+// again is the delay before another test process replaces one that may be lost, as when a buffer is
+// full.
 const again = time.Second
 
-// Settle waits until the end of a process of each CPU, which is started after everything else,
-// was delivered. It returns why that will not be.
-func (r *Run) Settle() error {
+// WaitDelivered starts a process on each CPU, after all others, and waits until the end of each was
+// delivered. It returns an error if the monitor fails first.
+func (r *Run) WaitDelivered() error {
 	left, err := scenario.CPUs()
 	if err != nil {
 		return err
@@ -335,10 +335,10 @@ func (r *Run) Settle() error {
 	return nil
 }
 
-// Usage returns what the monitor has cost since it was ready.
+// Usage returns the monitor's resource usage since it was ready.
 func (r *Run) Usage() (u meter.Usage) {
-	if r.keeper != nil {
-		u.CPU, u.RSS = keeper.Usage(r.keeper.PID)
+	if r.super != nil {
+		u.CPU, u.RSS = supervisor.Usage(r.super.PID)
 		u.CPU = max(u.CPU-r.base, 0)
 	}
 	r.lock(func() { u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent })
@@ -347,58 +347,58 @@ func (r *Run) Usage() (u meter.Usage) {
 
 // Programs returns the eBPF programs that the monitor has open.
 func (r *Run) Programs() (own []ebpf.ProgramID) {
-	if r.keeper != nil {
-		for _, id := range keeper.Programs(r.keeper.PID) {
+	if r.super != nil {
+		for _, id := range supervisor.Programs(r.super.PID) {
 			own = append(own, ebpf.ProgramID(id))
 		}
 	}
 	return own
 }
 
-// Pause lets the monitor stand still, and Resume go on.
+// Pause stops the monitor by SIGSTOP.
 func (r *Run) Pause() error { return r.signal(unix.SIGSTOP) }
 
-// Resume ends what Pause began.
+// Resume continues the monitor after Pause.
 func (r *Run) Resume() error { return r.signal(unix.SIGCONT) }
 
 func (r *Run) signal(s unix.Signal) error {
 	if r.mon.Accounting {
-		return errors.New("it is no program that could stand still")
+		return errors.New("no program to pause")
 	}
-	return r.keeper.Signal(s)
+	return r.super.Signal(s)
 }
 
-// Stop ends the monitor and all that it has left behind. It returns what the monitor has cost since
-// it was ready, and in one line each what went wrong and what it had left.
+// Stop ends the monitor and removes its leftovers. It returns the usage since it was ready, and one
+// line for each problem and leftover.
 func (r *Run) Stop() (u meter.Usage, notes []string) {
 	if r.Failed() != nil {
-		r.inbox.drop() // it can be a flood of what makes no sense
+		r.inbox.drop() // it can have many invalid lines
 	}
 	close(r.stopping)
 	r.Release()
-	if r.keeper != nil {
-		u = r.Usage() // what it does to end is no part of its cost
-		notes = r.ended(r.keeper.Stop())
+	if r.super != nil {
+		u = r.Usage() // exclude the cost of ending
+		notes = r.endNotes(r.super.Stop())
 	}
 	if !r.finish() {
-		notes = append(notes, "its output is still open: by a process that has left the keeper")
+		notes = append(notes, "its output is still open in a process outside the supervisor")
 	}
-	notes = append(notes, r.opts.Company.leave(r)...)
+	notes = append(notes, r.opts.Group.cleanUp(r)...)
 	os.RemoveAll(r.dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent
-	if r.rubbish > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines make no sense, the first: %s", r.rubbish, r.nonsense))
+	if r.badLines > 0 {
+		notes = append(notes, fmt.Sprintf("%d lines are invalid, the first: %s", r.badLines, r.firstBad))
 	}
 	if r.unknown > 0 {
-		notes = append(notes, fmt.Sprintf("it said %d times that it had lost events, not how many", r.unknown))
+		notes = append(notes, fmt.Sprintf("it reported lost events %d times without a number", r.unknown))
 	}
 	return u, notes
 }
 
-// finish waits for the end of the output, which nobody has open any more, and closes it. It reports
-// whether that was so.
+// finish waits until all writers have closed the output, and closes it. It reports whether they
+// did.
 func (r *Run) finish() bool {
 	done := make(chan struct{})
 	go func() {
@@ -421,13 +421,13 @@ func (r *Run) finish() bool {
 	return over
 }
 
-// ended tells how the program ended where that is not as it should.
-func (r *Run) ended(report keeper.Report, err error) (notes []string) {
+// endNotes describes an unexpected end of the program.
+func (r *Run) endNotes(report supervisor.Report, err error) (notes []string) {
 	status := unix.WaitStatus(report.Status)
 	said := r.errs.last()
 	switch {
 	case err != nil:
-		notes = append(notes, fmt.Sprintf("its keeper failed: %v", err))
+		notes = append(notes, fmt.Sprintf("the supervisor failed: %v", err))
 	case report.Error != "":
 		notes = append(notes, report.Error)
 	case report.Hung:
@@ -443,18 +443,18 @@ func (r *Run) ended(report keeper.Report, err error) (notes []string) {
 	return notes
 }
 
-// lostMore counts what the monitor says on standard error that it lost.
-func (r *Run) lostMore(out Output) {
+// addLost counts losses that the monitor reports on standard error.
+func (r *Run) addLost(out Output) {
 	r.lock(func() { r.lost += out.Lost })
 }
 
-// Events returns how many events were read.
+// Events returns the number of events read.
 func (r *Run) Events() (n uint64) {
 	r.lock(func() { n = r.total })
 	return n
 }
 
-// tail reads a file as it grows, until the monitor has been stopped and its end is reached.
+// tail reads a growing file, until the monitor has been stopped and the end is reached.
 type tail struct {
 	file     string
 	f        *os.File
@@ -479,7 +479,7 @@ func (t *tail) Read(b []byte) (n int, err error) {
 		select {
 		case <-t.stopping:
 			time.Sleep(20 * time.Millisecond)
-			t.late = true // what it wrote at its end is read
+			t.late = true // read the output written at its end
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -492,13 +492,13 @@ func (t *tail) Close() error {
 	return t.f.Close()
 }
 
-// complaints keeps the end of what a program says on standard error, where programs of libbpf-tools
-// tell of what they lose, too.
+// complaints keeps the end of a program's standard error, where programs of libbpf-tools report
+// losses too.
 type complaints struct {
 	lost func(Output)
 	mu   sync.Mutex
 	text []byte
-	line []byte // the beginning of a line
+	line []byte // the start of a line
 }
 
 func (c *complaints) Write(b []byte) (int, error) {
@@ -525,14 +525,14 @@ func (c *complaints) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// last returns the last lines, as one.
+// last returns the last lines, joined to one.
 func (c *complaints) last() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return oneLine(string(c.text))
 }
 
-// oneLine makes one line of a text, of which the end is left if it is long.
+// oneLine joins the lines of a text, and keeps the end of a long one.
 func oneLine(text string) string {
 	const most = 400
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")

@@ -11,13 +11,13 @@ import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/meter"
-	"github.com/quark-linux/quark/fidelity/monitor/keeper"
+	"github.com/quark-linux/quark/fidelity/monitor/supervisor"
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 func TestMain(m *testing.M) {
-	keeper.Main()
+	supervisor.Main()
 	meter.Main()
 	if os.Getenv(ticking) != "" {
 		tick()
@@ -76,10 +76,10 @@ func TestRun(t *testing.T) {
 		{name: "it is missing a feature", script: `echo no such tracepoint >&2; exit 3`, start: "it exited with 3: no such tracepoint"},
 		{name: "it says nothing", script: `sleep 1000`, start: "not ready after 1s"},
 		{name: "it only complains", script: `echo no room >&2; sleep 1000`, start: "; it said: no room"},
-		{name: "rubbish", script: `echo what; sleep 1000`, start: `of 1 lines none makes sense, the first: "what": no tick`},
-		{name: "a flood of rubbish", script: `yes`, start: `none makes sense, the first: "y": no tick`},
-		{name: "a line without an end", script: `yes | tr -d '\n'`, terminal: true, start: "without the end of a line"},
-		{name: "some rubbish", script: `trap 'exit 0' INT; echo what; sleep 0.3; ` + forever, note: `1 lines make no sense, the first: "what": no tick`},
+		{name: "invalid output", script: `echo what; sleep 1000`, start: `all 1 lines are invalid, the first: "what": no tick`},
+		{name: "much invalid output", script: `yes`, start: `lines are invalid, the first: "y": no tick`},
+		{name: "a line without an end", script: `yes | tr -d '\n'`, terminal: true, start: "without a line end"},
+		{name: "some invalid output", script: `trap 'exit 0' INT; echo what; sleep 0.3; ` + forever, note: `1 lines are invalid, the first: "what": no tick`},
 		{name: "it dies", script: `for i in 1 2 3 4 5 6 7 8 9 0; do echo tick; sleep 0.02; done; echo out of memory >&2; kill -9 $$`, settle: "it ended", note: "killed by signal 9 (killed): out of memory"},
 		{name: "it hangs", script: `for i in 1 2 3 4 5 6 7 8 9 0; do echo tick; sleep 0.02; done; sleep 1000`, settle: "it hangs: after 1s"},
 		{name: "it does not end", script: `trap '' INT; ` + forever, note: "did not end within 500ms of SIGINT and was killed"},
@@ -113,7 +113,7 @@ func TestRun(t *testing.T) {
 					}
 				}
 			}()
-			if err := r.Settle(); !contains(err, c.settle) {
+			if err := r.WaitDelivered(); !contains(err, c.settle) {
 				t.Errorf("settle: %v, not %q", err, c.settle)
 			}
 			u, notes := r.Stop()
@@ -146,10 +146,10 @@ func TestNotInstalled(t *testing.T) {
 	if _, err := m.Start(Options{}); !contains(err, "no-such-program is not installed: apt-get install linux-perf") {
 		t.Error(err)
 	}
-	if _, err := audit().Start(Options{}); !contains(err, "run in guests only (make fidelity-matrix MONITORS=audit): once audit was enabled") {
+	if _, err := audit().Start(Options{}); !contains(err, "runs in guests only (make fidelity-matrix MONITORS=audit): once audit was enabled") {
 		t.Error(err)
 	}
-	if _, err := Find("nothing"); !contains(err, "there are forkstat, execsnoop, exitsnoop, bpftrace, perf, strace, acct, audit") {
+	if _, err := Find("nothing"); !contains(err, "use one of forkstat, execsnoop, exitsnoop, bpftrace, perf, strace, acct, audit") {
 		t.Error(err)
 	}
 }
@@ -215,7 +215,7 @@ func TestBackend(t *testing.T) {
 			l := recorder.NewListener(r, 0, false)
 			l.Start()
 			defer l.Pause()
-			if err := r.Settle(); err != nil {
+			if err := r.WaitDelivered(); err != nil {
 				t.Error(err)
 			}
 			programs := r.Programs()

@@ -13,14 +13,14 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// strace is strace(1) attached to this process, of which the processes of all scenarios are
-// descendants. Each of their system calls that it wants stops them.
+// strace is strace(1) attached to this process, the ancestor of all scenario processes. Each traced
+// system call stops its process.
 func strace() *Monitor {
 	return &Monitor{
 		Name: "strace", Version: []string{"--version"}, Package: "strace", Programs: []string{"strace"}, File: true, Apart: true, Traces: true,
-		// SIGURG is what Go's runtime interrupts threads with; the end by a signal that is
-		// not traced is not printed. Its output goes to a file: if it waited for a pipe to
-		// be read, it would wait for this process, which waits for it.
+		// Go's runtime uses SIGURG to interrupt threads. strace does not print an end by an
+		// untraced signal. Output goes to a file: on a full pipe strace would wait for this
+		// process, which waits for strace.
 		Arguments: []string{"-f", "-q", "-ttt", "-xx", "-s", "131072", "-e", "signal=!SIGURG", "-e", "trace=process", "-o", "{}", "-p", strconv.Itoa(os.Getpid())},
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "fork, vfork, clone, clone3 without CLONE_THREAD", engine.KindExec: "execve, execveat",
@@ -41,17 +41,17 @@ func strace() *Monitor {
 type straceDecoder struct {
 	wall    int64
 	threads map[uint32]uint32 // the process of each thread that is not its leader
-	begun   map[uint32]string // the calls of threads that have not returned
+	begun   map[uint32]string // calls of threads that have not returned
 }
 
-// Decode does without regular expressions, which would take longer than all else together.
+// Decode uses no regular expressions, which would dominate its time.
 func (d *straceDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	tid, now, text, err := d.head(string(line))
 	if err != nil {
 		return err
 	}
 	if what, ok := strings.CutPrefix(text, "+++ "); ok {
-		return d.over(tid, now, what, to)
+		return d.decodeEnd(tid, now, what, to)
 	}
 	if begun, ok := cutBegun(text); ok {
 		d.begun[tid] = begun
@@ -84,7 +84,7 @@ func (d *straceDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	return nil
 }
 
-// head cuts the thread and the time, in seconds with six decimals, off a line.
+// head splits the thread and the time, in seconds with six decimals, off a line.
 func (d *straceDecoder) head(text string) (tid uint32, at uint64, rest string, err error) {
 	number, rest, _ := strings.Cut(text, " ")
 	when, rest, ok := strings.Cut(strings.TrimLeft(rest, " "), " ")
@@ -92,14 +92,14 @@ func (d *straceDecoder) head(text string) (tid uint32, at uint64, rest string, e
 	n, err := strconv.ParseUint(number, 10, 32)
 	ns, err2 := strconv.ParseInt(seconds+decimals+"000", 10, 64)
 	if !ok || err != nil || err2 != nil || len(decimals) != 6 || ns < 0 {
-		return 0, 0, "", fmt.Errorf("no pid and time at its beginning")
+		return 0, 0, "", fmt.Errorf("no pid and time at the start")
 	}
 	return uint32(n), uint64(max(ns-d.wall, 0)), rest, nil
 }
 
-// over takes what is printed between +++ signs: how a thread ended, or that it has the pid of the
-// leader now.
-func (d *straceDecoder) over(tid uint32, now uint64, what string, to *Output) error {
+// decodeEnd decodes the text between +++ signs: how a thread ended, or that it took the leader's
+// pid.
+func (d *straceDecoder) decodeEnd(tid uint32, now uint64, what string, to *Output) error {
 	what, ok := strings.CutSuffix(what, " +++")
 	if !ok {
 		return nil
@@ -121,7 +121,7 @@ func (d *straceDecoder) over(tid uint32, now uint64, what string, to *Output) er
 	return nil
 }
 
-// cutBegun returns the beginning of a call whose end has a line of its own.
+// cutBegun returns the start of a call that ends on a later line.
 func cutBegun(text string) (begun string, ok bool) {
 	if !strings.HasSuffix(text, " ...>") {
 		return "", false
@@ -133,8 +133,8 @@ func cutBegun(text string) (begun string, ok bool) {
 	return text[:i], true
 }
 
-// straceResult cuts the result off the arguments of a call, and the name of the error if it is one:
-// `"x") = -1 ENOENT (No such file or directory)`. No text in the arguments has a space as such.
+// straceResult splits the result off the arguments of a call, and the name of an error: `"x") = -1
+// ENOENT (No such file or directory)`. No text in the arguments contains a plain space.
 func straceResult(text string) (args, result, errno string, ok bool) {
 	i := strings.LastIndex(text, " = ")
 	if i < 0 {
@@ -186,7 +186,7 @@ func (d *straceDecoder) exec(tid uint32, at uint64, name, args, errno string, re
 	}
 	_, p := to.add(engine.KindExec, d.process(tid), at)
 	if len(texts) == 0 {
-		return fmt.Errorf("an exec without a path")
+		return fmt.Errorf("exec without a path")
 	}
 	if name == "execve" {
 		p.Known, p.ExecPath = p.Known.With(engine.FieldExecPath), texts[0]
@@ -210,8 +210,7 @@ func straceErrno(name string) (n uint16) {
 	return 0
 }
 
-// straceTexts returns the texts of the arguments of an exec: its path, and those of the list after
-// it, as far as they are printed.
+// straceTexts returns the printed texts of an exec: its path and its argument list.
 func straceTexts(args string) (texts []string, cut bool) {
 	inList := false
 	for len(args) > 0 {
@@ -270,8 +269,8 @@ func (d *straceDecoder) end(tid uint32, at uint64, code, signal string, core boo
 	return nil
 }
 
-// signalOf returns a signal by its name, as strace has it: SIGRT_8 is the eighth real-time one
-// after SIGRTMIN, which is 34 in C programs and 32 here.
+// signalOf returns a signal by strace's name: SIGRT_8 is the eighth real-time signal after
+// SIGRTMIN, which is 34 in C programs and 32 here.
 func signalOf(name string) (n int32, ok bool) {
 	if rest, rt := strings.CutPrefix(name, "SIGRT_"); rt {
 		n, err := strconv.ParseUint(rest, 10, 6)

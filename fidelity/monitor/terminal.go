@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a pseudo terminal that passes all bytes as they are. What is written to theirs is
-// read from ours.
+// terminal opens a pseudo terminal in raw mode. Output written to theirs is read from ours.
 func terminal() (ours, theirs *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -26,7 +25,7 @@ func terminal() (ours, theirs *os.File, err error) {
 		ours.Close()
 		return nil, nil, fmt.Errorf("open a terminal: %w", err)
 	}
-	// No echo, no lines, no translation of line ends; and lines of any length.
+	// raw mode: no echo, no line buffer, no translation of line ends
 	t, err := unix.IoctlGetTermios(int(theirs.Fd()), unix.TCGETS)
 	if err == nil {
 		t.Iflag, t.Oflag, t.Lflag = 0, 0, 0

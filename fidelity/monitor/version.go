@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// VersionText returns the first line that the monitor's program says of its version, "" if it can't
-// say it.
+// VersionText returns the first line of the program's version output, "" if it has none.
 func (m *Monitor) VersionText() string {
 	list, err := m.command("")
 	if len(m.Version) == 0 || err != nil {
@@ -19,7 +18,7 @@ func (m *Monitor) VersionText() string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	// forkstat says it with its help, which is an error.
+	// forkstat prints it with its help, which is an error.
 	out, _ := exec.CommandContext(ctx, list[0], m.Version...).CombinedOutput()
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	if len(line) > 80 || !strings.ContainsAny(line, "0123456789") {

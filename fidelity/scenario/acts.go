@@ -18,44 +18,44 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// nobody is the pid of no process, until the kernel writes one in its place.
-const nobody = 1<<31 - 1
+// noPID is the pid of no process. The kernel overwrites it.
+const noPID = 1<<31 - 1
 
-// Offsets in struct siginfo, as waitid(2) fills it.
+// Offsets in struct siginfo of waitid(2).
 const (
 	infoCode   = 8
 	infoPID    = 16
 	infoStatus = 24
 )
 
-// actor is a life of a script while its system calls are listed.
+// actor builds the system calls of one process of a script.
 type actor struct {
 	*process
 	f       *play
 	number  int
-	dir     string        // its last own working directory, "" if others may have it too
-	program string        // the last program that it executed, likewise
-	root    string        // the directory that is its root, "" for that of the director
-	n       int           // counts names
+	dir     string        // its last own working directory, "" if shared
+	program string        // its last own program, "" if shared
+	root    string        // its root directory, "" for the director's
+	n       int           // number of names so far
 	child   *process      // the last one
 	apart   bool          // its children are in a pid namespace that ends with the first
-	timed   bool          // its children are in another time namespace, and it after an exec
+	timed   bool          // its children, and it after an exec, are in another time namespace
 	clone   *bare.Clone   // of the child
-	waited  *bare.Memory  // what the last waitid(2) has told
+	waited  *bare.Memory  // result of the last waitid(2)
 	mounts  bool          // it may have its own mount namespace
-	hides   engine.Fields // of which /proc shows others something else than what is meant
+	hides   engine.Fields // fields for which /proc shows others another value
 }
 
-// life lists the system calls of a life that another one starts. before, if not nil, lists those at
-// its beginning.
-func (f *play) life(l *script.Process, by *actor, thread bool, before func(*process)) *process {
+// listCalls lists the system calls of a process that by starts. before, if not nil, adds calls at
+// the start.
+func (f *play) listCalls(l *script.Process, by *actor, thread bool, before func(*process)) *process {
 	a := &actor{process: f.script(), f: f, number: f.lives, mounts: by.mounts, timed: by.timed, root: by.root, hides: by.hides}
 	f.lives++
 	p := a.process
 	p.refused, p.thread = true, thread
 	p.stamp()
-	// The reading of the clock has room after its two arguments.
-	p.self, p.told = bare.Word{Script: p.Script, Call: 0, Index: 2}, bare.Word{Script: p.Script, Call: 0, Index: 3}
+	// The clock's result has room after its two arguments.
+	p.self, p.childID = bare.Word{Script: p.Script, Call: 0, Index: 2}, bare.Word{Script: p.Script, Call: 0, Index: 3}
 	if before != nil {
 		before(p)
 	}
@@ -72,11 +72,11 @@ func (f *play) life(l *script.Process, by *actor, thread bool, before func(*proc
 	return p
 }
 
-// acts list the system calls of the operations.
+// acts list the system calls of each operation.
 var acts map[string]func(*actor, *script.Op)
 
 func init() {
-	// Not at the declaration: lives have operations that start lives.
+	// Not in the declaration, as it would refer to itself.
 	acts = map[string]func(*actor, *script.Op){
 		"exit": func(a *actor, op *script.Op) {
 			a.code = number(op, 0)
@@ -100,12 +100,12 @@ func init() {
 		},
 		"kill": func(a *actor, op *script.Op) {
 			a.child.prey = true
-			a.child.told = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
-			a.clone.ParentTID = a.child.told
-			a.call("kill", unix.SYS_KILL, nobody, script.Signals[op.Args[0]])
+			a.child.childID = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
+			a.clone.ParentTID = a.child.childID
+			a.call("kill", unix.SYS_KILL, noPID, script.Signals[op.Args[0]])
 		},
-		"stand": func(a *actor, op *script.Op) { a.stand(false) },
-		"trace": func(a *actor, op *script.Op) { a.stand(true) },
+		"pause": func(a *actor, op *script.Op) { a.pause(false) },
+		"trace": func(a *actor, op *script.Op) { a.pause(true) },
 		"setresuid": func(a *actor, op *script.Op) {
 			a.setIDs(engine.ChangedUID, "setresuid", unix.SYS_SETRESUID, number(op, 0), number(op, 1), number(op, 2))
 		},
@@ -131,7 +131,7 @@ func init() {
 		},
 		"login": (*actor).login,
 		"chdir": func(a *actor, op *script.Op) {
-			// A child may be in a directory of before.
+			// A child may still be in the earlier directory.
 			a.dir = a.f.mkdir(a.name(), a.next("dir"), op.Args[0])
 			a.chdir(a.dir)
 		},
@@ -150,19 +150,19 @@ func init() {
 			a.call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
 			a.call("bind", unix.SYS_MOUNT, a.in(from), a.in(to), nil, unix.MS_BIND, nil)
 			a.chdir(to)
-			a.SkipUnless(unshared, private) // else the mounts would be those of all
+			a.SkipUnless(unshared, private) // else all processes would share the mounts
 		},
 		"chroot": func(a *actor, op *script.Op) {
-			// Where it is begins at the new root at once.
+			// Current paths are relative to the new root at once.
 			s := a.change(engine.SetOf(engine.FieldFilename, engine.FieldCwd), "chroot", unix.SYS_CHROOT, a.in(a.f.dir))
-			s.says = append(s.says, linked(a.process, engine.FieldFilename, "exe"), linked(a.process, engine.FieldCwd, "cwd"))
+			s.probes = append(s.probes, linked(a.process, engine.FieldFilename, "exe"), linked(a.process, engine.FieldCwd, "cwd"))
 			entered := s.call
 			a.root, a.hides = a.f.dir, a.hides|engine.SetOf(engine.FieldFilename, engine.FieldCwd)
 			a.chdir(a.f.mkdir(a.name()))
 			a.SkipUnless(entered)
 		},
 		"unlink-program": func(a *actor, op *script.Op) {
-			a.unsettled(engine.FieldExecutable.Set()) // its last change
+			a.unsettled(engine.FieldExecutable.Set()) // removal is its last change
 			a.moved(engine.FieldFilename, "exe", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.in(a.program), 0)
 		},
 		"rename-program": func(a *actor, op *script.Op) {
@@ -184,13 +184,13 @@ func init() {
 
 const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
 
-// number returns an argument that is one, which the script has checked.
+// number returns a numeric argument, which the script has checked.
 func number(op *script.Op, i int) int {
 	n, _ := strconv.Atoi(op.Args[i])
 	return n
 }
 
-// name returns a name of the life that no other one has.
+// name returns a unique name for the process.
 func (a *actor) name() string { return fmt.Sprint("life", a.number) }
 
 // next returns a new name.
@@ -200,7 +200,7 @@ func (a *actor) next(what string) string {
 }
 
 // change appends a system call that changes fields without an event. Another thread may execute a
-// program before the call has returned.
+// program before the call returns.
 func (a *actor) change(fields engine.Fields, name string, number uintptr, args ...any) *step {
 	a.unsettled(fields)
 	a.call(name, number, args...)
@@ -209,10 +209,10 @@ func (a *actor) change(fields engine.Fields, name string, number uintptr, args .
 	return &a.steps[len(a.steps)-1]
 }
 
-// moved appends a system call that changes what a link in /proc shows, and returns its index.
+// moved appends a system call that changes the target of a link in /proc, and returns its index.
 func (a *actor) moved(field engine.Field, link, name string, number uintptr, args ...any) int {
 	s := a.change(field.Set(), name, number, args...)
-	s.says = append(s.says, linked(a.process, field, link))
+	s.probes = append(s.probes, linked(a.process, field, link))
 	return s.call
 }
 
@@ -220,15 +220,15 @@ func (a *actor) chdir(dir string) int {
 	return a.moved(engine.FieldCwd, "cwd", "chdir", unix.SYS_CHDIR, a.in(dir))
 }
 
-// in returns the path, as the process has it, of one in the script's directory. Where chroot was
-// refused that path does not exist.
+// in returns the process's path of a path in the script's directory. The result does not exist if
+// chroot failed.
 func (a *actor) in(path string) string { return cmp.Or(strings.TrimPrefix(path, a.root), "/") }
 
 // namespace is a kind of namespace.
 type namespace struct {
 	flag  int
 	field engine.Field
-	link  string // in /proc/PID
+	link  string // name in /proc/PID
 }
 
 var namespaces = map[string]namespace{
@@ -238,13 +238,13 @@ var namespaces = map[string]namespace{
 	"time": {unix.CLONE_NEWTIME, engine.FieldTimeNS, "ns/time"}, "pid": {unix.CLONE_NEWPID, engine.FieldPIDNS, "ns/pid"},
 }
 
-// there reports whether the kernel has namespaces of this kind.
-func (ns namespace) there() bool {
+// available reports whether the kernel has namespaces of this kind.
+func (ns namespace) available() bool {
 	_, err := os.Lstat("/proc/self/" + ns.link)
 	return err == nil
 }
 
-// changes are the fields that a new namespace changes.
+// changes returns the fields that a new namespace changes.
 func (ns *namespace) changes() engine.Fields {
 	if ns.field == engine.FieldUserNS {
 		return ns.field.Set().With(engine.FieldCaps)
@@ -252,8 +252,8 @@ func (ns *namespace) changes() engine.Fields {
 	return ns.field.Set()
 }
 
-// says is what a process finds out of its namespace.
-func (ns *namespace) says(p *process) says {
+// reads returns the process's own view of its namespace.
+func (ns *namespace) probe(p *process) probe {
 	getpid := p.Len()
 	if ns.field != engine.FieldPIDNS {
 		return linked(p, ns.field, ns.link)
@@ -270,10 +270,10 @@ func (ns *namespace) says(p *process) says {
 	return s
 }
 
-// unshare appends the way to a new namespace, and returns the index of the system call.
+// unshare appends the calls to enter a new namespace, and returns the index of unshare(2).
 func (a *actor) unshare(name string) int {
 	ns := namespaces[name]
-	if !ns.there() {
+	if !ns.available() {
 		a.f.skip("the kernel has no %s namespaces", strings.TrimSuffix(name, "ns"))
 	}
 	switch name {
@@ -286,24 +286,24 @@ func (a *actor) unshare(name string) int {
 		a.mounts = true
 	}
 	s := a.change(ns.changes(), "unshare", unix.SYS_UNSHARE, ns.flag)
-	s.says = append(s.says, ns.says(a.process))
+	s.probes = append(s.probes, ns.probe(a.process))
 	return s.call
 }
 
-// setIDs appends a system call that sets user or group ids, which may be what they are.
+// setIDs appends a system call that sets user or group ids, possibly to the values they have.
 func (a *actor) setIDs(which engine.IDChange, name string, number uintptr, args ...any) {
 	was := ids(a.process, which)
 	a.event(truth.Record{Op: truth.IDs, ID: which}, name, number, args...)
 	s := &a.steps[len(a.steps)-1]
-	s.says, s.was = []says{ids(a.process, which)}, []says{was}
+	s.probes, s.was = []probe{ids(a.process, which)}, []probe{was}
 }
 
 func (a *actor) sleep(micros int) {
 	a.call("nanosleep", unix.SYS_NANOSLEEP, []unix.Timespec{unix.NsecToTimespec(int64(micros) * 1000)}, nil)
 }
 
-// login appends the change of the login uid, which the kernel may refuse. The files become
-// descriptor 0, the lowest.
+// login appends a change of the login uid, which the kernel may reject. The files get the lowest
+// descriptor, 0.
 func (a *actor) login(op *script.Op) {
 	a.mayFail = true
 	uid, saved := strconv.FormatUint(uint64(uint32(number(op, 0))), 10), a.f.reserve()
@@ -318,8 +318,8 @@ func (a *actor) login(op *script.Op) {
 	a.call("read", unix.SYS_READ, 0, bare.Buffer(16), 16).call("dup3", unix.SYS_DUP3, saved, 0, 0)
 	at := a.stamp()
 	a.steps = append(a.steps, step{call: session, before: at, noNext: true, record: truth.Record{Op: truth.Now, Open: engine.FieldLogin.Set()},
-		says: []says{{engine.FieldLogin.Set(), session, func(p *process, session, n int) (s truth.State) {
-			// Another user namespace shows other uids: what is not set here is open.
+		probes: []probe{{engine.FieldLogin.Set(), session, func(p *process, session, n int) (s truth.State) {
+			// Another user namespace shows other uids: then the result is unrecorded.
 			if result, ok := p.run.Result(p.number, wrote); ok && result > 0 {
 				s.Set(engine.FieldLogin, uid+" "+string(p.run.Bytes(p.number, session, 1, n)))
 			}
@@ -327,28 +327,28 @@ func (a *actor) login(op *script.Op) {
 		}}}})
 }
 
-// raise appends the end by a signal. Should it not end the life, that goes on to its end.
+// raise appends a signal. If it does not end the process, the process continues.
 func (a *actor) raise(op *script.Op) {
 	a.stamp()
 	a.self = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
-	a.call("kill", unix.SYS_KILL, nobody, script.Signals[op.Args[0]])
+	a.call("kill", unix.SYS_KILL, noPID, script.Signals[op.Args[0]])
 	a.sleep(10_000)
 }
 
-// stand lets the process wait until the director has seen it.
-func (a *actor) stand(trace bool) {
-	s := &stand{a.process, a.f.inherited(), trace, a.hides}
+// pause lets the process wait until the director has read its state.
+func (a *actor) pause(trace bool) {
+	s := &pausePoint{a.process, a.f.inherited(), trace, a.hides}
 	a.stamp()
-	a.call("write", unix.SYS_WRITE, a.f.ready.w, []uint32{uint32(len(a.f.stands))}, 4)
+	a.call("write", unix.SYS_WRITE, a.f.ready.w, []uint32{uint32(len(a.f.pauses))}, 4)
 	a.WaitFor(s.goOn.r)
-	a.f.stands = append(a.f.stands, s)
+	a.f.pauses = append(a.f.pauses, s)
 }
 
 // start appends the start of a process or thread.
 func (a *actor) start(op *script.Op, flags uint64) {
 	var fresh engine.Fields
 	var begin []func(p *process)
-	var pid, group any // nil unless asked for
+	var pid, group any // nil unless requested
 	signal := unix.Signal(0)
 	for _, how := range op.Args {
 		switch how {
@@ -365,12 +365,12 @@ func (a *actor) start(op *script.Op, flags uint64) {
 			begin = append(begin, func(p *process) {
 				var in truth.State
 				in.Set(engine.FieldCgroup, g.path)
-				p.look(in)
+				p.setState(in)
 			})
 		case "memory":
 			flags |= unix.CLONE_VM
 		case "signal":
-			signal = unix.SIGURG // which nobody heeds
+			signal = unix.SIGURG // ignored by default
 		default:
 			flags |= uint64(namespaces[how].flag)
 		}
@@ -382,28 +382,29 @@ func (a *actor) start(op *script.Op, flags uint64) {
 		}
 		fresh |= ns.changes()
 		begin = append(begin, func(p *process) {
-			p.look(truth.State{})
+			p.setState(truth.State{})
 			s := &p.steps[len(p.steps)-1]
-			s.says = append(s.says, ns.says(p))
+			s.probes = append(s.probes, ns.probe(p))
 		})
 	}
 	if !thread {
-		// What others have too nobody renames or removes: their truth would not tell.
+		// Later operations do not rename or remove shared files, as their effect on others
+		// is not recorded.
 		a.dir, a.program = "", ""
 	}
 	by := *a
 	by.mounts = a.mounts || slices.Contains(op.Args, "mnt")
 	by.timed = a.timed || slices.Contains(op.Args, "time")
-	c := a.f.life(op.Process, &by, thread, func(p *process) {
+	c := a.f.listCalls(op.Process, &by, thread, func(p *process) {
 		for _, b := range begin {
 			b(p)
 		}
 	})
-	// Of that flag clone(2) would make another signal.
+	// clone(2) uses the bits of CLONE_NEWTIME for the exit signal.
 	c.fresh, c.flags, c.prey = fresh, uintptr(flags&^unix.CLONE_NEWTIME), a.apart && !thread
 	clone := &bare.Clone{
 		Flags: flags | unix.CLONE_CHILD_SETTID | unix.CLONE_PARENT_SETTID, Signal: signal,
-		ChildTID: c.self, ParentTID: c.told, SetTID: pid, Cgroup: group,
+		ChildTID: c.self, ParentTID: c.childID, SetTID: pid, Cgroup: group,
 	}
 	if flags&unix.CLONE_PARENT == 0 {
 		c.flags |= uintptr(signal)
@@ -417,14 +418,15 @@ func (a *actor) start(op *script.Op, flags uint64) {
 	a.startOther(c, what, func() { a.Clone(c.Script, clone) })
 }
 
-// exec appends the execution of a program, which goes on with the life, and returns the index of
+// exec appends the execution of a program that continues with the script, and returns the index of
 // the system call.
 func (a *actor) exec(how string, argv []string) int {
 	path := filepath.Join(a.f.dir, a.name()+a.next("program"))
 	mode, owner, at, fd := os.FileMode(0o755), 0, a.in(path), -1
 	whole := argv
 	if how == "unlinked" && a.mounts || how == "relative" && a.thread {
-		// An open file is on a mount of another namespace; a thread changes no directory.
+		// An open file would be on a mount of another namespace, and a thread does not
+		// change the directory.
 		how = "absolute"
 	}
 	switch how {
@@ -474,7 +476,7 @@ func (a *actor) exec(how string, argv []string) int {
 	a.program = path
 	written := func(elf []byte) error {
 		if how == "memfd" {
-			// Again where the first way to start the process was refused.
+			// Written again if the first way to start the process failed.
 			_, err := unix.Pwrite(fd, elf, 0)
 			return err
 		}
@@ -506,25 +508,25 @@ func (a *actor) exec(how string, argv []string) int {
 		return err
 	})
 	a.stamp()
-	s.says = []says{named(a.process), linked(a.process, engine.FieldFilename, "exe"), ids(a.process, engine.ChangedUID), ids(a.process, engine.ChangedGID)}
+	s.probes = []probe{named(a.process), linked(a.process, engine.FieldFilename, "exe"), ids(a.process, engine.ChangedUID), ids(a.process, engine.ChangedGID)}
 	if a.thread {
-		// Its namespaces are its own, and its directory if the leader has its own.
-		s.says = append(s.says, linked(a.process, engine.FieldCwd, "cwd"))
+		// The thread's namespaces are its own, and its directory if the leader has its own.
+		s.probes = append(s.probes, linked(a.process, engine.FieldCwd, "cwd"))
 		open := func(*process, int, int) truth.State { return truth.State{} }
-		s.says = append(s.says, says{engine.FieldLogin.Set(), s.call, open})
+		s.probes = append(s.probes, probe{engine.FieldLogin.Set(), s.call, open})
 		for name, ns := range namespaces {
 			if name != "pid" {
-				s.says = append(s.says, ns.says(a.process))
+				s.probes = append(s.probes, ns.probe(a.process))
 			}
 		}
 	} else if a.timed {
 		time := namespaces["time"]
-		s.says = append(s.says, time.says(a.process))
+		s.probes = append(s.probes, time.probe(a.process))
 	}
 	return s.call
 }
 
-// title appends the execution of a program that shows other arguments than it was started with.
+// title appends the execution of a program that overwrites its arguments.
 func (a *actor) title(op *script.Op) {
 	execed := a.exec("absolute", []string{"title"})
 	text := cmdline(op.Args)
@@ -539,7 +541,7 @@ func (a *actor) title(op *script.Op) {
 	a.call("mmap", unix.SYS_MMAP, own, room, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED, -1, nil)
 	a.call("pread64", unix.SYS_PREAD64, fd, own, len(text), 0)
 	const at, none = 1 << 22, 1<<64 - 1<<32 // any address; no executable
-	// struct prctl_mm_map. Kernels before 5.2 want the heap behind the data.
+	// struct prctl_mm_map. Kernels before 5.2 require the heap behind the data.
 	layout := []any{at, at + 1, at, at + 1, at + 2, at + 2, at, begin, end, end, end, nil, uint64(none)}
 	a.call("prctl", unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, layout, 8*len(layout), 0)
 	shown := step{call: a.Len() - 1, before: a.stamp(), noNext: true, record: truth.Record{Op: truth.Shown}}
@@ -549,15 +551,15 @@ func (a *actor) title(op *script.Op) {
 	a.SkipUnless(execed)
 }
 
-// execBroken appends the execution of a program whose segment can't be mapped, which the kernel
-// finds out when the process has nothing left to go back to: it ends by SIGSEGV.
+// execBroken appends the execution of a program with a segment that can't be mapped. The kernel
+// detects this after it has removed the old image, so the process ends by SIGSEGV.
 func (a *actor) execBroken(*script.Op) {
 	path := filepath.Join(a.f.dir, a.name()+"broken")
 	a.broken.Set(engine.FieldComm, commOf(filepath.Base(path)))
 	a.broken.Set(engine.FieldFilename, a.in(path))
 	a.broken.Set(engine.FieldCmdline, cmdline([]string{"broken"}))
 	before := a.stamp()
-	// The time namespace that children were to have becomes the process's own.
+	// The process enters the time namespace of its future children.
 	open := setByExec | engine.FieldsIDs | engine.FieldExitSignal.Set() | engine.FieldTimeNS.Set()
 	for _, r := range []truth.Record{
 		{Op: truth.Now, Open: open},
@@ -568,14 +570,14 @@ func (a *actor) execBroken(*script.Op) {
 	}
 	a.Exec(a.in(path), []string{"broken"}, nil)
 	a.Resume(func(elf []byte) error {
-		// In memory the segment is smaller than in the file.
+		// The segment is smaller in memory than in the file.
 		binary.LittleEndian.PutUint64(elf[64+40:], 1)
 		return os.WriteFile(path, elf, 0o755)
 	})
 }
 
-// brokeAt returns when, at the earliest, the exec of a broken program ended the process, 0 if it
-// may have been something else.
+// brokeAt returns the earliest time at which the exec of a broken program ended the process, 0 if
+// the cause is uncertain.
 func (p *process) brokeAt(status unix.WaitStatus) uint64 {
 	if p.broken.Known == 0 || status.Signal() != unix.SIGSEGV || p.prey || p.hasThreads() {
 		return 0
@@ -600,7 +602,7 @@ func (f *play) reserve() int {
 	return fd
 }
 
-// openUnlinked opens a program under a reserved number and removes its file.
+// openUnlinked opens a program as a reserved descriptor and removes its file.
 func (f *play) openUnlinked(path string, number int) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -613,7 +615,7 @@ func (f *play) openUnlinked(path string, number int) error {
 	return os.Remove(path)
 }
 
-// seccompKill appends the end of the thread or of the process by a filter of system calls.
+// seccompKill appends the end of the thread or process by a seccomp filter.
 func (a *actor) seccompKill(op *script.Op) {
 	kill := uint32(unix.SECCOMP_RET_KILL_THREAD)
 	if op.Args[0] == "process" {
@@ -624,7 +626,7 @@ func (a *actor) seccompKill(op *script.Op) {
 	a.call("getppid", unix.SYS_GETPPID)
 }
 
-// killAt appends a filter of system calls for the thread: at one call it is killed.
+// killAt appends a seccomp filter that kills the thread at one system call.
 func (p *process) killAt(number, action uint32) {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},

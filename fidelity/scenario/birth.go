@@ -23,14 +23,14 @@ func forkExecExit(d *director) {
 		d.do(d.light().image(d.self, []string{"fork-exec-exit", "a b", ""}, role("report", code, 0)))
 	}
 	for range scale(1, 3) {
-		// With a process group of its own the group's leader differs from the parent.
+		// In its own process group the leader differs from the parent.
 		p := d.light().call("chdir", unix.SYS_CHDIR, d.dir).call("setpgid", unix.SYS_SETPGID, 0, 0)
 		d.hold(p, d.waiter(7), "true", "this", "", "is", "nop!").release()
 	}
 }
 
 func forkFailed(d *director) {
-	const nowhere = 1 // no address for the child's descriptor, which the kernel stores late
+	const nowhere = 1 // invalid address for the child's descriptor, stored late
 	p, born := d.script(), new(bare.Script).Exit(4)
 	call := p.Len()
 	p.Start(born, "clone", unix.SYS_CLONE, unix.CLONE_PIDFD|int(unix.SIGCHLD), 0, nowhere, 0, 0).Fails(unix.EFAULT)
@@ -42,7 +42,7 @@ func forkFailed(d *director) {
 	d.finishReaped(p, e)
 }
 
-// tiny makes a program that ends at once, and returns its path and the state of a process that
+// tiny creates a program that ends at once, and returns its path and the state of a process that
 // has executed it.
 func (d *director) tiny(name string, code int, argv ...string) (path string, s truth.State) {
 	path = filepath.Join(d.dir, name)
@@ -60,7 +60,7 @@ func cmdline(argv []string) string { return strings.Join(argv, "\x00") + "\x00" 
 func shortLives(d *director) {
 	argv := []string{"short-life", "x"}
 	path, s := d.tiny("short-life", 5, argv...)
-	// On a busy machine none of the first may be short.
+	// On a busy machine the first ones may all be slow.
 	const short, most = 50 * time.Millisecond, 200
 	for n, seen := 0, false; n < scale(50, 10) || !seen && n < most; n++ {
 		begun := time.Now()
@@ -73,7 +73,7 @@ func posixSpawn(d *director) {
 	d.wantCode(d.reapSpawned(d.spawn("spawned", &syscall.ProcAttr{Env: role("report", 3, 0), Files: []uintptr{0, 1, 2}})), 3)
 }
 
-// threadForks starts a process from another thread of the director than the rest.
+// threadForks starts a process from another thread of the director.
 func threadForks(d *director) {
 	p, started := d.light().end(2), make(chan error)
 	runtime.LockOSThread()
@@ -89,7 +89,7 @@ func cloneParent(d *director) {
 	d.do(d.script().child(unix.CLONE_PARENT, child).end(1))
 }
 
-// makeCgroup makes a cgroup, and returns its directory and its path as in /proc/PID/cgroup.
+// makeCgroup creates a cgroup, and returns its directory and its path as in /proc/PID/cgroup.
 func (d *director) makeCgroup() (dir, path string) {
 	_, s, err := d.proc.Read("self")
 	d.must(err)
@@ -101,8 +101,8 @@ func (d *director) makeCgroup() (dir, path string) {
 	return dir, path
 }
 
-// cgroupMount returns where the hierarchy is mounted whose paths are told: cgroup2, or where there
-// is none that of the pids controller in cgroup v1.
+// cgroupMount returns the mount point of the reported hierarchy: cgroup2, or the pids controller of
+// cgroup v1.
 func (d *director) cgroupMount() string {
 	for _, at := range []struct {
 		mount string

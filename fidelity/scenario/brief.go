@@ -11,8 +11,7 @@ import (
 )
 
 // Brief runs a process that ends at once, on one CPU, and returns its pid and its records. A queue
-// that delivers events in order and has delivered its end has delivered all earlier events of
-// that CPU.
+// that delivers in order, and has delivered this end, has delivered all earlier events of the CPU.
 func Brief(cpu int) (pid int, records []truth.Record, err error) {
 	before := truth.Clock()
 	p, err := bare.Start(new(bare.Script).Pin(cpu).Exit(0), bare.Options{Share: true})

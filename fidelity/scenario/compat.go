@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// compatCall is a system call as 32-bit programs make it, with arch/x86/entry/syscalls's number.
+// compatCall is a system call of a 32-bit program, with its 32-bit number.
 type compatCall [5]uint32
 
 // Numbers of system calls of 32-bit programs.
@@ -27,8 +27,8 @@ const (
 	compatExitGroup = 252
 )
 
-// compat has p execute a program that makes 32-bit system calls and then ends with the code. It
-// skips the scenario where there are none.
+// compat lets p execute a program that makes 32-bit system calls and exits with the code. It skips
+// the scenario if the kernel has none.
 func (d *director) compat(p *process, code uint32, calls ...compatCall) {
 	path := d.compatProgram(append(calls, compatCall{compatExitGroup, code})...)
 	status := d.do(p.program(path, []string{"compat"}, truth.State{}))
@@ -50,7 +50,7 @@ func (d *director) compatProgram(calls ...compatCall) (path string) {
 			text = binary.LittleEndian.AppendUint32(append(text, set), c[i])
 		}
 		text = append(text, 0xcd, 0x80) // int 0x80
-		// After an error the program ends by a signal: test eax, eax; jns +2; ud2.
+		// On an error the program ends by a signal: test eax, eax; jns +2; ud2.
 		text = append(text, 0x85, 0xc0, 0x79, 0x02, 0x0f, 0x0b)
 	}
 	program, err := tinyelf.Program(text)
@@ -78,8 +78,7 @@ func compatTracer(d *director) {
 	d.finish(p)
 }
 
-// compatIDs changes ids by 32-bit system calls. The event after that is a PTRACE, which brings no
-// ids.
+// compatIDs changes ids by 32-bit system calls. The next event is a PTRACE, which has no ids.
 func compatIDs(d *director) {
 	d.compat(d.script(), 4) // skips
 	path := d.compatProgram(

@@ -12,9 +12,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// containers has processes in cgroups with the names that runtimes give to those of containers, or
-// nearly. They move there before their exec, are moved between fork and exec or after the exec, or
-// are born there.
+// containers runs processes in cgroups with names like those that container runtimes use. They move
+// there before the exec, between fork and exec, or after the exec, or are created there.
 func containers(d *director) {
 	id, other := fmt.Sprintf("%064x", d.pid), strings.Repeat("f", 64)
 	const pod = "a5c1f8d5-1919-434d-add7-4afaafdaef89"
@@ -32,7 +31,7 @@ func containers(d *director) {
 	}
 }
 
-// inContainer lets processes come into a cgroup, which it makes and removes.
+// inContainer moves processes into a cgroup that it creates and removes.
 func (d *director) inContainer(path, is string) {
 	mount := d.cgroupMount()
 	defer func() {
@@ -52,16 +51,16 @@ func (d *director) inContainer(path, is string) {
 	in.Set(engine.FieldCgroup, path)
 	in.Container = is
 	enter := func(p *process) *process {
-		return p.call("write", unix.SYS_WRITE, procs, "0", 1).look(in)
+		return p.call("write", unix.SYS_WRITE, procs, "0", 1).setState(in)
 	}
-	// move moves a process from outside and has that seen.
+	// move moves a process from outside and lets it be observed.
 	move := func(p *process) {
 		d.must(os.WriteFile(name, []byte(itoa(p.pid)), 0))
 		d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: truth.Clock(), State: in})
 	}
 
 	leader := d.hold(enter(d.script().setsid()), d.waiter(0), "in a container")
-	if !strings.HasPrefix(is, " ") { // the director is in none
+	if !strings.HasPrefix(is, " ") { // the director is in no container
 		var own truth.State
 		own.Set(engine.FieldEntry, "container "+itoa(leader.pid))
 		d.record(truth.Record{Op: truth.Now, PID: leader.pid, Latest: truth.Clock(), State: own})

@@ -19,30 +19,30 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// director is the state of the process that performs scenarios.
+// director is the state of the process that runs scenarios.
 type director struct {
 	proc truth.Proc
 	pid  int
 	self string // path of this program
 
-	// Of the scenario:
+	// State of the scenario:
 	dir string // an empty directory
 	fds []int  // to be closed
-	// How many lives its scripts had. Each has names of its own, as a reader of /proc can keep
-	// the program of one that has ended busy.
+	// Number of processes of its scripts. Each has unique file names, as a reader of /proc can
+	// keep an ended process's program busy.
 	lives int
 
-	waited truth.IO // of the children that this process has waited for
+	waited truth.IO // I/O of the children that this process has waited for
 }
 
-// stop is the panic value with which the director ends a scenario early.
+// stop is the panic value that ends a scenario early.
 type stop struct {
 	op     truth.Op
 	reason string
 }
 
-// direct performs scenarios one after the other and does not return.
-func direct(names []string) {
+// direct runs scenarios one after the other and does not return.
+func runDirector(names []string) {
 	d := &director{proc: truth.Proc{FD: procFD}}
 	code := d.guard(func() {
 		d.setUp()
@@ -84,7 +84,7 @@ func (d *director) perform(name string) {
 	s.run(d)
 }
 
-// guard calls f and returns the director's exit code. If f stopped early it records why.
+// guard calls f and returns the director's exit code. If f stopped early it records the reason.
 func (d *director) guard(f func()) (code int) {
 	defer func() {
 		switch r := recover().(type) {
@@ -102,10 +102,10 @@ func (d *director) guard(f func()) (code int) {
 	return 0
 }
 
-// setUp moves the descriptors that os/exec passed on, from 3, to their numbers, opens /proc, and
-// makes this process a subreaper.
+// setUp moves the descriptors passed by os/exec, from 3, to their numbers, opens /proc, and makes
+// this process a subreaper.
 func (d *director) setUp() {
-	// Executed programs inherit truthFD and procFD only.
+	// Executed programs inherit only truthFD and procFD.
 	d.must(takeFDs(3, unix.O_CLOEXEC, goFD, readyFD))
 	d.must(takeFDs(5, 0, truthFD))
 	proc, err := truth.OpenProc()
@@ -115,16 +115,16 @@ func (d *director) setUp() {
 	d.pid = os.Getpid()
 	d.self, err = os.Executable()
 	d.must(err)
-	// Orphans become children of this process, which then can wait for them.
+	// As a subreaper this process adopts orphans and can wait for them.
 	d.must(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
-	d.must(heed(unix.SIGHUP))
-	d.must(heed(unix.SIGINT))
+	d.must(restoreDefault(unix.SIGHUP))
+	d.must(restoreDefault(unix.SIGINT))
 }
 
-// heed lets a signal end this process and those that it starts. nohup(1) and shells in the
-// background have programs ignore it, which Go keeps so.
-func heed(sig unix.Signal) error {
-	var byDefault [4]uint64 // struct sigaction of the kernel: handler, flags, restorer, mask
+// restoreDefault restores the default action of a signal for this process and its children.
+// nohup(1) and background jobs of shells ignore signals, and Go inherits that.
+func restoreDefault(sig unix.Signal) error {
+	var byDefault [4]uint64 // the kernel's struct sigaction: handler, flags, restorer, mask
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("let %v end this process: %w", sig, errno)
@@ -132,7 +132,7 @@ func heed(sig unix.Signal) error {
 	return nil
 }
 
-// endAll kills and reaps processes that the scenario has left, for example because it was skipped.
+// endAll kills and reaps processes that the scenario left, for example because it was skipped.
 func (d *director) endAll() {
 	left, _ := children.Of(d.pid)
 	for _, pid := range left {
@@ -155,10 +155,10 @@ func (d *director) must(err error) {
 	}
 }
 
-// want fails the scenario if it did not do what it is meant to.
+// want fails the scenario unless ok.
 func (d *director) want(ok bool, format string, args ...any) {
 	if !ok {
-		d.fail(fmt.Errorf("the scenario did not do its work: "+format, args...))
+		d.fail(fmt.Errorf("scenario failed:  "+format, args...))
 	}
 }
 
@@ -169,16 +169,16 @@ func (d *director) wantCode(status unix.WaitStatus, code int) {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// mkdir makes a directory below the scenario's, with its parents.
+// mkdir creates a directory below the scenario's, with its parents.
 func (d *director) mkdir(names ...string) string {
 	dir := filepath.Join(append([]string{d.dir}, names...)...)
 	d.must(os.MkdirAll(dir, 0o755))
 	return dir
 }
 
-// waiter returns the path of a program that writes a byte to its standard output, waits for one
-// from its standard input, and ends with the code. It is so small that even an emulated machine
-// executes it in a few milliseconds.
+// waiter returns the path of a program that writes a byte to its standard output, waits for a byte
+// on its standard input, and exits with the code. It is small enough to start in a few milliseconds
+// on an emulated machine.
 func (d *director) waiter(code int) string {
 	path := filepath.Join(d.dir, fmt.Sprintf("waiter%d", code))
 	if _, err := os.Stat(path); err != nil {
@@ -191,7 +191,7 @@ func (d *director) writeWaiter(path string, code int) {
 	d.must(tinyelf.WriteWaiter(path, uint8(code)))
 }
 
-// start starts p, and skips the scenario if p may fail or the kernel lacks what it needs.
+// start starts p. It skips the scenario if p may fail or the kernel lacks a feature.
 func (d *director) start(p *process) *process {
 	if err := d.tryStart(p); err != nil {
 		if p.mayFail || errors.Is(err, errors.ErrUnsupported) {
@@ -214,7 +214,7 @@ func (d *director) tryStart(p *process) error {
 	}
 	p.run, p.pid, p.group, p.parent = run, run.PID, p, d.pid
 	p.enumerate(new(int))
-	p.know()
+	p.readIDs()
 	d.record(truth.Record{
 		Op: truth.Fork, PID: p.pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid, Fresh: p.fresh,
 		State: born(p.parentTID, unix.SIGCHLD),
@@ -222,7 +222,7 @@ func (d *director) tryStart(p *process) error {
 	return nil
 }
 
-// born returns what is told of a process by who makes it.
+// born returns the fields of a new process that its creator determines.
 func born(parentTID int, exitSignal unix.Signal) (s truth.State) {
 	s.Set(engine.FieldParentTID, itoa(parentTID))
 	s.Set(engine.FieldExitSignal, itoa(int(exitSignal)))
@@ -232,14 +232,14 @@ func born(parentTID int, exitSignal unix.Signal) (s truth.State) {
 // do starts p and waits for its end.
 func (d *director) do(p *process) unix.WaitStatus { return d.finish(d.start(p)) }
 
-// ended is the end of a process that has been waited for.
+// ended is the end of a process that was waited for.
 type ended struct {
 	status unix.WaitStatus
 	used   truth.Used
 	at     uint64 // the latest time of the end, CLOCK_MONOTONIC ns
 }
 
-// usage returns what the process has used, nil if that is not known.
+// usage returns the resource usage of the process, nil if unknown.
 func (e *ended) usage() *truth.Used {
 	if e.used == (truth.Used{}) {
 		return nil
@@ -267,8 +267,8 @@ func (d *director) reap(pid int) ended {
 	return e
 }
 
-// spawn starts this program as os/exec does, and records the fork. os/exec itself would start
-// another process first, to find out whether the kernel has pidfds.
+// spawn starts this program as os/exec does, and records the fork. os/exec would first start
+// another process, to probe for pidfds.
 func (d *director) spawn(name string, attr *syscall.ProcAttr) (pid int) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -295,8 +295,8 @@ func (d *director) finish(p *process) unix.WaitStatus {
 // finishReaped is finish for a process that has been waited for.
 func (d *director) finishReaped(p *process, e ended) unix.WaitStatus {
 	d.check(p)
-	p.know()
-	d.history(p, e, func(c *process) ended {
+	p.readIDs()
+	d.recordHistory(p, e, func(c *process) ended {
 		if c.pid == 0 {
 			d.fail(fmt.Errorf("child %d of process %d was not started", c.number, p.pid))
 		}
@@ -306,31 +306,31 @@ func (d *director) finishReaped(p *process, e ended) unix.WaitStatus {
 	return e.status
 }
 
-// history records what a process and those that it started did, and their ends, which endOf
-// returns.
-func (d *director) history(p *process, e ended, endOf func(*process) ended) {
+// recordHistory records the events of a process and of its children, and their ends as endOf
+// returns them.
+func (d *director) recordHistory(p *process, e ended, endOf func(*process) ended) {
 	for _, c := range p.others {
 		if c.thread {
-			d.tell(c, e.at)
+			d.recordSteps(c, e.at)
 		}
 	}
-	d.tell(p, e.at)
+	d.recordSteps(p, e.at)
 	for _, c := range p.others {
 		switch {
 		case c.pid == 0 && c.refused:
 		case !c.thread:
-			d.history(c, endOf(c), endOf)
+			d.recordHistory(c, endOf(c), endOf)
 		case c.pid != 0:
-			d.record(c.leave(p.pid, e.at))
+			d.record(c.threadEnd(p.pid, e.at))
 		default:
-			// The thread executed a program before the clone that started it returned.
+			// The thread executed a program before its clone returned.
 			d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: e.at, OpenThreads: true})
 		}
 	}
-	d.record(p.exit(e))
+	d.record(p.exitRecord(e))
 }
 
-// check ends the scenario if a call of p has failed.
+// check fails the scenario if a call of p failed.
 func (d *director) check(p *process) {
 	err := p.run.Check()
 	switch {
@@ -342,8 +342,8 @@ func (d *director) check(p *process) {
 	}
 }
 
-// look reads the state of a process, which waits, from /proc.
-func (d *director) look(pid int) truth.State {
+// readState reads the state of a waiting process from /proc.
+func (d *director) readState(pid int) truth.State {
 	got, s, err := d.proc.Read(itoa(pid))
 	d.must(err)
 	if got != pid {
@@ -353,14 +353,13 @@ func (d *director) look(pid int) truth.State {
 	return s
 }
 
-// observe records the state of a process, which waits, from /proc, and lets all queues be read.
+// observe records the state of a waiting process from /proc, and lets all queues be read.
 func (d *director) observe(pid int) {
-	d.record(truth.Record{Op: truth.Now, PID: pid, Latest: truth.Clock(), State: d.look(pid)})
+	d.record(truth.Record{Op: truth.Now, PID: pid, Latest: truth.Clock(), State: d.readState(pid)})
 	d.awaitReaders(pid)
 }
 
-// awaitReaders waits until all events so far have been read from the queues, while a process
-// waits.
+// awaitReaders waits until all events so far have been read from the queues, while a process waits.
 func (d *director) awaitReaders(pid int) {
 	d.record(truth.Record{Op: truth.Read, PID: pid, Latest: truth.Clock()})
 	for b := make([]byte, 1); ; {

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// leaderFirst ends leaders with status 3 while another thread lives on, which then ends in each of
+// leaderFirst ends leaders with status 3 while another thread continues, which then ends in one of
 // several ways.
 func leaderFirst(d *director) {
 	for _, last := range []func(*process){
@@ -39,8 +39,8 @@ func leaderFirst(d *director) {
 	}
 }
 
-// endTogether lets all threads of a process end at the same moment, each by exit(2), so that the
-// kernel may treat several of them as the last.
+// endTogether lets all threads of a process end at the same moment by exit(2), so that the kernel
+// may treat several of them as the last.
 func endTogether(d *director) {
 	for range scale(50, 10) {
 		g := d.gate()
@@ -58,10 +58,10 @@ func endTogether(d *director) {
 	}
 }
 
-// awaitZombieLeader waits until the leader has ended and is a zombie.
+// awaitZombieLeader waits until the leader is a zombie.
 func (d *director) awaitZombieLeader(p *process) { await(func() bool { return d.state(p) == 'Z' }) }
 
-// state returns the state of the process's leader, as /proc names it.
+// state returns the state of the leader from /proc.
 func (d *director) state(p *process) byte {
 	b, err := os.ReadFile("/proc/" + itoa(p.pid) + "/stat")
 	d.must(err)
@@ -77,11 +77,11 @@ func exitGroupThread(d *director) {
 	}
 }
 
-// noCore is a limit of RLIMIT_CORE with which the kernel writes no core: neither a file, which is
-// longer, nor to a program, which 0 would not keep from it.
+// noCore is a value of RLIMIT_CORE with which the kernel writes no core to a file, which would be
+// longer, nor to a program. 0 would not prevent the latter.
 const noCore = 1
 
-// kill returns a scenario of deaths by a signal, without a core dump.
+// kill returns a scenario of ends by a signal, without a core dump.
 func kill(sig unix.Signal) func(*director) {
 	return func(d *director) {
 		for range scale(3, 1) {
@@ -91,8 +91,8 @@ func kill(sig unix.Signal) func(*director) {
 	}
 }
 
-// kill sends a signal to a process that may write so much of a core, and returns its status and the
-// record of a core dump.
+// kill sends a signal to a process with a core limit, and returns its status and the record of a
+// core dump.
 func (d *director) kill(p *process, sig unix.Signal, limit uint64) (unix.WaitStatus, truth.Record) {
 	ready := d.gate()
 	p.call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{Cur: limit, Max: limit}}, nil).stamp()
@@ -108,7 +108,7 @@ func (d *director) kill(p *process, sig unix.Signal, limit uint64) (unix.WaitSta
 func killCore(d *director) {
 	var at truth.State
 	at.Set(engine.FieldCwd, d.dir)
-	status, core := d.kill(d.script().call("chdir", unix.SYS_CHDIR, d.dir).look(at), unix.SIGSEGV, 64<<20)
+	status, core := d.kill(d.script().call("chdir", unix.SYS_CHDIR, d.dir).setState(at), unix.SIGSEGV, 64<<20)
 	if !status.CoreDump() {
 		pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
 		d.skip("the kernel wrote no core: kernel.core_pattern is %q", strings.TrimSpace(string(pattern)))
@@ -116,8 +116,8 @@ func killCore(d *director) {
 	d.record(core)
 }
 
-// pipeCore has the kernel write cores to a program: one that reads them, one that ends at once, and
-// none. Only a core that was written is a CORE_DUMP. The setting is the whole machine's.
+// pipeCore lets the kernel pipe cores to a program: one that reads them, one that ends at once, and
+// a missing one. Only a written core is a CORE_DUMP. The setting affects the whole machine.
 func pipeCore(d *director) {
 	if !InGuest() {
 		d.skip("it changes kernel.core_pattern, which is for guests only (QUARK_INITRAMFS=1)")
@@ -133,7 +133,7 @@ func pipeCore(d *director) {
 	d.must(tinyelf.Write(ends, 0))
 	for _, program := range []string{reads, ends, none} {
 		d.must(os.WriteFile(pattern, []byte("|"+program), 0))
-		// Programs get cores that are no files, so that this limit is not for them.
+		// The limit does not apply to cores that are piped to programs.
 		status, core := d.kill(d.script(), unix.SIGSEGV, 0)
 		written := status.CoreDump()
 		d.want(status.Signal() == unix.SIGSEGV && (program == ends || written == (program == reads)), "%s: wait status %#x", program, status)
@@ -143,14 +143,14 @@ func pipeCore(d *director) {
 	}
 }
 
-// daemon runs a process whose parent ends, so that the subreaper becomes its parent.
+// daemon runs a process with a parent that ends, so that the subreaper becomes its parent.
 func daemon(d *director) {
 	for range scale(2, 1) {
 		child := d.script()
 		h := d.prepare(child)
 		child.image(d.waiter(6), []string{"daemon"}, nil)
 		h.process = d.start(d.script().setsid().child(0, child).end(0))
-		// Once the parent has been waited for, the daemon has its new parent.
+		// Once the parent was waited for, the daemon has its new parent.
 		parent := d.reap(h.pid)
 		h.await()
 		child.released = truth.Clock()
@@ -171,7 +171,7 @@ func threads200(d *director) {
 	d.do(d.light().image(d.self, []string{"threads"}, role("threads", 3, scale(200, 50))))
 }
 
-// threadEnds has threads that end one after the other while their process lives on, and one that
+// threadEnds runs threads that end one after the other while their process continues, and one that
 // lives until the process ends.
 func threadEnds(d *director) {
 	for range scale(3, 1) {
@@ -195,9 +195,8 @@ func threadEnds(d *director) {
 	}
 }
 
-// threadStatus ends processes with another status than their threads: threads that ended long
-// before, and threads that end at the same time, so that their messages may come in another
-// order.
+// threadStatus ends processes with another status than their threads: some threads ended long
+// before, others end at the same time, so that their messages may arrive in another order.
 func threadStatus(d *director) {
 	for _, code := range []int{0, 5} {
 		d.endAfter(d.script().endThread(3), code)
@@ -233,8 +232,8 @@ func threadKilled(d *director) {
 	}
 }
 
-// heldThread stops a thread, by ptrace, in the middle of its exit with status 1 until the leader
-// has ended with status 2. The thread began its exit first, but its message comes last.
+// heldThread stops a thread by ptrace during its exit with status 1, until the leader has ended
+// with status 2. The thread began its exit first, but its message comes last.
 func heldThread(d *director) {
 	for range scale(3, 1) {
 		thread, leader := d.gate(), d.gate()

@@ -11,16 +11,16 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// The ways in which a program of a chain of [entries] runs that is not an entry leader itself.
+// How a program in a chain of [entries] runs if it is not an entry leader.
 const (
 	inherits = ""     // in its parent's session
-	keeps    = "kept" // in a session of its own, with its parent's entry leader
+	keeps    = "kept" // in its own session, with its parent's entry leader
 )
 
 // entries runs chains of this program under the names that make entry leaders: each program starts
-// the next one. The entry leader of the first one is not told.
+// the next one. The entry leader of the first one is not recorded.
 func entries(d *director) {
-	// A copy: a link could be to another file system.
+	// A copy, as a link could cross file systems.
 	program := filepath.Join(d.dir, "program")
 	content, err := os.ReadFile(d.self)
 	d.must(err)
@@ -42,8 +42,8 @@ func entries(d *director) {
 	}
 }
 
-// enter is the role of a program in such a chain, which its arguments are: its name, its way, and
-// those of the next.
+// enter is the role of a program in such a chain. Its arguments are its name, its way, and the rest
+// of the chain.
 func enter(self string, chain []string) error {
 	if way := chain[1]; way != inherits && way != keeps {
 		var own truth.State
@@ -67,7 +67,7 @@ func enter(self string, chain []string) error {
 		d.wantCode(d.do(p.image(filepath.Join(filepath.Dir(self), chain[0]), chain, role("enter", 0, 0))), 0)
 	})
 	if code != 0 {
-		return errors.New("the next program of the chain did not do its work")
+		return errors.New("the next program of the chain failed")
 	}
 	return nil
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Environ is what queues have to ask for that watch the scenario of this name.
+// Environ is the selection that queues must request for the scenario of this name.
 var Environ = source.Environ{Names: []string{"A*", "TOKEN", "NONE"}}
 
-// withEnviron appends the execution of a program with an environment, of which reported is told.
+// withEnviron appends the execution of a program with an environment, and records the reported
+// part.
 func (p *process) withEnviron(path string, s truth.State, env []string, reported ...string) *process {
 	if s.Set(engine.FieldEnviron, ""); len(reported) > 0 {
 		s.Set(engine.FieldEnviron, cmdline(reported))
@@ -22,7 +23,7 @@ func (p *process) withEnviron(path string, s truth.State, env []string, reported
 	return p
 }
 
-// environ executes programs with environments, of short lives and of processes that go on.
+// environ executes programs with environments, both short-lived and waiting ones.
 func environ(d *director) {
 	path, s := d.tiny("environ", 5, "x")
 	for _, c := range []struct{ env, reported []string }{

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// execFails appends an execve(2) that has to fail. A path that is no string is an address that
-// can't be read.
+// execFails appends an execve(2) that must fail. A path that is not a string is an unreadable
+// address.
 func (p *process) execFails(with unix.Errno, path any, argv ...string) *process {
 	f := truth.Failed{Errno: int(with)}
 	if s, ok := path.(string); ok {
@@ -24,7 +24,7 @@ func (p *process) execFails(with unix.Errno, path any, argv ...string) *process 
 	return p.failed(f, "execve", unix.SYS_EXECVE, path, argv, nil)
 }
 
-// execAtFails appends an execveat(2) that has to fail. An empty path is of the file itself.
+// execAtFails appends an execveat(2) that must fail. An empty path means the file itself.
 func (p *process) execAtFails(with unix.Errno, dir int, path string) *process {
 	f, flags := truth.Failed{Errno: int(with), Path: path}, 0
 	switch {
@@ -44,8 +44,7 @@ func (p *process) failed(f truth.Failed, name string, number uintptr, args ...an
 	return p
 }
 
-// execFailed has processes whose execs fail for all the reasons that a file, a path and arguments
-// can give.
+// execFailed runs execs that fail for every reason that a file, a path or arguments can cause.
 func execFailed(d *director) {
 	file := func(name string, content string, mode os.FileMode) string {
 		path := filepath.Join(d.dir, name)
@@ -69,7 +68,7 @@ func execFailed(d *director) {
 		execFails(unix.EFAULT, 1).call("chdir", unix.SYS_CHDIR, d.dir)
 	var there truth.State
 	there.Set(engine.FieldCwd, d.dir)
-	p.look(there).execFails(unix.ENOENT, "./missing").
+	p.setState(there).execFails(unix.ENOENT, "./missing").
 		execFails(unix.ENOENT, strings.Repeat("./", 1000)+"missing")
 	d.do(p.end(1))
 
@@ -78,7 +77,7 @@ func execFailed(d *director) {
 		execAtFails(unix.ENOENT, fd, missing).execAtFails(unix.ENOENT, unix.AT_FDCWD, "missing").execAtFails(unix.EBADF, 1<<20, "missing")
 	d.do(p.end(2))
 
-	// A search in three directories, by a child in its parent's memory, as of posix_spawn(3).
+	// A search in three directories by a child in its parent's memory, as in posix_spawn(3).
 	search, path, s := d.script(), "", truth.State{}
 	path, s = d.tiny("found", 3, "found")
 	child := d.script()
@@ -89,7 +88,7 @@ func execFailed(d *director) {
 	child.program(path, []string{"found"}, s)
 	d.do(search.child(child.flags, child).awaitChild().end(3))
 
-	// A thread, whose process goes on.
+	// A thread of a process that continues.
 	g, done := d.gate(), d.gate()
 	thread := d.script()
 	thread.thread = true
@@ -98,6 +97,6 @@ func execFailed(d *director) {
 	p.startThread(thread).WaitFor(done.r)
 	d.observeAt(p.end(4), g, done)
 
-	// A process that shares its memory with one that runs.
+	// A process that shares its memory with a running one.
 	d.do(d.light().execFails(unix.ENOENT, missing).program(path, []string{"found"}, s))
 }

@@ -23,7 +23,7 @@ func (p *process) setresuid(r, e, s int) *process {
 	return p.event(idRecord(engine.ChangedUID, r, e, s), "setresuid", unix.SYS_SETRESUID, r, e, s)
 }
 
-// idRecord is the record of a process whose user or group ids are real, effective and saved.
+// idRecord returns the record of a process with real, effective and saved ids.
 func idRecord(id engine.IDChange, real, effective, saved int) truth.Record {
 	r := truth.Record{Op: truth.IDs, ID: id}
 	ids, of := engine.FieldUIDs, engine.FieldSUID
@@ -35,8 +35,8 @@ func idRecord(id engine.IDChange, real, effective, saved int) truth.Record {
 	return r
 }
 
-// stand lets a process that executes nothing wait until it has been observed, and then end.
-func (d *director) stand(p *process, code int) {
+// pauseAndEnd lets a process without an exec pause until it has been observed, and then end.
+func (d *director) pauseAndEnd(p *process, code int) {
 	ready, goOn := d.gate(), d.gate()
 	p.stamp()
 	p.Tell(ready.w).WaitFor(goOn.r)
@@ -70,9 +70,9 @@ func singleIDs(d *director) {
 		{"setresgid", unix.SYS_SETRESGID, []any{same, 3008, same}, idRecord(gid, 0, 3008, 0)},
 		{"setresuid of the saved id", unix.SYS_SETRESUID, []any{same, same, 3009}, idRecord(uid, 0, 0, 3009)},
 	} {
-		d.stand(d.script().event(c.record, c.name, c.number, c.args...), 0)
+		d.pauseAndEnd(d.script().event(c.record, c.name, c.number, c.args...), 0)
 	}
-	d.stand(d.script().setsid(), 0)
+	d.pauseAndEnd(d.script().setsid(), 0)
 }
 
 // sameIDs sets ids to their current values, and file system ids, which quark does not report.
@@ -82,7 +82,7 @@ func sameIDs(d *director) {
 		name   string
 		number uintptr
 		args   []any
-		id     engine.IDChange // ids that the call sets but does not change
+		id     engine.IDChange // ids that the call sets without a change
 	}{
 		{{"setuid", unix.SYS_SETUID, []any{0}, engine.ChangedUID}},
 		{{"setgid", unix.SYS_SETGID, []any{0}, engine.ChangedGID}},
@@ -103,13 +103,14 @@ func sameIDs(d *director) {
 		for _, c := range calls {
 			p.event(truth.Record{Op: truth.IDs, ID: c.id, Optional: true, Unchanged: true}, c.name, c.number, c.args...)
 		}
-		d.stand(p, 0)
+		d.pauseAndEnd(p, 0)
 	}
 	d.fileIDs()
 }
 
-// fileIDs lets a process stand still while root has another user id for the file system, and fewer
-// capabilities, which is not recorded: who reads it then has what is not so before and after.
+// fileIDs pauses a process of root with a temporary other file system uid, and so fewer
+// capabilities, which are not recorded. A reader at that time gets values that are wrong before and
+// after.
 func (d *director) fileIDs() {
 	set := func(p *process, uid int) *process {
 		return p.event(truth.Record{Op: truth.IDs, ID: engine.ChangedUID, Optional: true, Unchanged: true}, "setfsuid", unix.SYS_SETFSUID, uid)
@@ -161,14 +162,14 @@ func setuidProgram(d *director) {
 		p.mayFail = true
 		p.after.Set(engine.FieldPrivileges, c.by.String())
 		h := d.hold(p, path, fmt.Sprintf("%o", c.mode))
-		s := d.look(h.pid)
+		s := d.readState(h.pid)
 		u, g := s.Value[engine.FieldUIDs], s.Value[engine.FieldGIDs]
 		d.want(u == c.uids && g == c.gids, "mode %o: user ids %s, group ids %s", c.mode, u, g)
 		h.release()
 	}
 }
 
-// fileCaps executes a program that has a capability, as root, who has it already, and as a user.
+// fileCaps executes a program with a file capability, as root, which has it already, and as a user.
 func fileCaps(d *director) {
 	path := filepath.Join(d.dir, "file-caps")
 	d.writeWaiter(path, 0)
@@ -190,8 +191,8 @@ func fileCaps(d *director) {
 	d.hold(user, path, "user").release()
 }
 
-// capset lowers the effective and inheritable sets. An exec by root then raises the permitted and
-// effective sets to the bounding set.
+// capset lowers the effective and inheritable sets. A following exec by root raises the permitted
+// and effective sets to the bounding set.
 func capset(d *director) {
 	// Version 3, this thread; effective, permitted, inheritable: low words, then high words.
 	header := []uint32{0x20080522, 0}
@@ -203,7 +204,7 @@ func capset(d *director) {
 	d.hold(p, d.waiter(0), "capset").release()
 }
 
-// changedBefore changes many attributes before an exec, after which the process lives on.
+// changedBefore changes many attributes before an exec of a process that continues.
 func changedBefore(d *director) {
 	dir := d.mkdir("elsewhere")
 	p := d.script().unsettled(engine.FieldCaps.Set() | engine.FieldPGID.Set())
@@ -241,7 +242,7 @@ func ptraceCall(request, pid int, data uintptr) error {
 	return nil
 }
 
-// trace makes the director the tracer of a process, or ends that, and records it.
+// trace attaches or detaches the director as the tracer of a process, and records it.
 func (d *director) trace(pid, request int) error {
 	r := truth.Record{Op: truth.Ptrace, PID: pid, Earliest: truth.Clock()}
 	if err := ptraceCall(request, pid, 0); err != nil {
@@ -281,8 +282,8 @@ func ptrace(d *director) {
 	}
 }
 
-// tracerEnds has a process that ends while it traces another, and one that asks to be traced: the
-// kernel tells of the attaching alone.
+// tracerEnds runs a process that ends while it traces another, and one that requests to be traced:
+// the kernel reports only the attach.
 func tracerEnds(d *director) {
 	done := d.gate()
 	p := d.traced(done)
@@ -296,7 +297,7 @@ func tracerEnds(d *director) {
 }
 
 // clonePtrace lets a traced process clone with CLONE_PTRACE: the child has the same tracer from its
-// birth on.
+// birth.
 func clonePtrace(d *director) {
 	g := d.gate()
 	p := d.script()
@@ -307,7 +308,7 @@ func clonePtrace(d *director) {
 	d.start(p)
 	d.must(d.trace(p.pid, unix.PTRACE_SEIZE))
 	g.open()
-	// The child begins stopped. A tracer that waits for any process gets its stop and its end.
+	// The child starts stopped. A tracer that waits for any process gets its stop and its end.
 	var mine, childs *ended
 	var childPID int
 	for mine == nil {
@@ -324,16 +325,16 @@ func clonePtrace(d *director) {
 		}
 	}
 	d.must(p.run.Check())
-	p.know()
-	d.tell(p, mine.at)
-	d.record(p.exit(*mine))
+	p.readIDs()
+	d.recordSteps(p, mine.at)
+	d.record(p.exitRecord(*mine))
 	d.want(childs == nil || childPID == child.pid, "the tracer got the end of process %d", childPID)
 	if childs == nil || !childs.status.Exited() {
 		e := d.reap(child.pid)
 		childs = &e
 	}
-	d.record(child.exit(*childs))
-	// A source may report that the child is born traced, or not.
+	d.record(child.exitRecord(*childs))
+	// A source may report the child's tracer at birth, or not.
 	d.record(truth.Record{Op: truth.Ptrace, PID: child.pid, Latest: childs.at, Tracer: d.pid, Optional: true})
 	p.run.Free()
 }

@@ -1,12 +1,12 @@
-// Package scenario has the workloads of the fidelity suite: process trees that record what they
-// do themselves.
+// Package scenario has the workloads of the fidelity suite: process trees that record their own
+// events.
 //
-// A scenario is performed by a process of its own, the director. It is the same program,
-// executed again with the environment variable [Env], so a program that uses this package calls
-// [Main] first. The director forks processes that make a list of system calls and read the clock
-// between them. The programs that these execute either wait and are observed by the director, or
-// are this program again and report their own state. All processes write records into one
-// socket; the scenario is over when its last writer has closed it.
+// One process, the director, runs a scenario. It is the caller's own program, executed again with
+// the environment variable [Env], so such a program calls [Main] first. The director forks
+// processes that make a list of system calls and read the clock between them. These execute
+// programs that either wait while the director observes them, or are this program again and report
+// their own state. All processes write records to one socket. The scenario ends when the last
+// writer has closed it.
 package scenario
 
 import (
@@ -16,22 +16,22 @@ import (
 // Scenario is one workload.
 type Scenario struct {
 	Name, Doc string
-	// Test names the test of quark-test that runs the scenario.
+	// Test is the test of quark-test that runs the scenario.
 	Test string
-	// Quick scenarios have lives so short that all their events are joined.
+	// Quick scenarios have processes that are so short that all their events are joined.
 	Quick bool
-	// Unread scenarios end before anything is read from the queues.
+	// Unread scenarios end before any queue is read.
 	Unread bool
-	// Early scenarios begin before the queues are opened: they announce that they are
-	// ready, and wait until Wait is called.
+	// Early scenarios begin before the queues are opened: they report that they are ready, and
+	// continue after Wait is called.
 	Early bool
-	// Tracer scenarios have a tracer for some processes, which nobody else can trace then.
+	// Tracer scenarios trace some processes, which other tracers then cannot trace.
 	Tracer bool
-	// run performs it; nil for the script in scripts/NAME.script.
+	// run runs the scenario; nil means the script scripts/NAME.script.
 	run func(*director)
 }
 
-// All returns the scenarios, the simple ones first.
+// All returns the scenarios, simple ones first.
 func All() []Scenario { return list }
 
 var list []Scenario
@@ -137,7 +137,7 @@ func init() {
 	}
 }
 
-// Find returns the scenario of that name: one of the list, a storm, or a script in a file.
+// Find returns the scenario with this name: from the list, a storm, or a script file.
 func Find(name string) (Scenario, bool) {
 	if s, ok := parseStorm(name); ok {
 		return s.Scenario(), true
@@ -152,7 +152,7 @@ func Find(name string) (Scenario, bool) {
 	return list[i], true
 }
 
-// Of returns the scenarios of a test of quark-test.
+// Of returns the scenarios of a quark-test test.
 func Of(test string) (own []Scenario) {
 	for _, s := range list {
 		if s.Test == test {

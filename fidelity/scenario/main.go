@@ -15,16 +15,15 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Env is the environment variable that turns a program that calls Main into a process of a
-// scenario. It is a variable because the scenarios choose the arguments.
+// Env is the environment variable that makes Main run a process of a scenario. It is not an
+// argument, as scenarios choose their arguments.
 const Env = "QUARK_FIDELITY"
 
-// The descriptors of the processes of a scenario; the numbers are high, so that no other descriptor
-// has them.
+// Descriptors of the processes of a scenario. The numbers are high to avoid conflicts.
 const (
-	truthFD = 201 // records are written here
+	truthFD = 201 // for writing records
 	procFD  = 202 // /proc
-	goFD    = 203 // the process reads a byte here before it goes on
+	goFD    = 203 // the process waits for a byte here
 	readyFD = 204 // the process writes a byte here when it is ready
 )
 
@@ -32,15 +31,15 @@ const (
 const separator = ";"
 
 func init() {
-	// init runs on the main thread. The scenario has to stay on it, because its comm, ids
-	// and namespaces are those of the process.
+	// init runs on the main thread. The scenario must stay on it, as comm, ids and namespaces
+	// of the process are those of this thread.
 	if os.Getenv(Env) != "" {
 		runtime.LockOSThread()
 	}
 }
 
-// InGuest reports whether this machine is a guest that was booted for tests: one whose settings
-// they may change for good.
+// InGuest reports whether this machine is a test guest, in which tests may change system settings
+// permanently.
 func InGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 
 // scale returns a number of repetitions: fewer in a guest, which may be emulated and slow.
@@ -51,7 +50,7 @@ func scale(host, guest int) int {
 	return host
 }
 
-// Main runs the part of a scenario for which this process was started, and does not return then.
+// Main runs the part of a scenario for which this process was started, and then does not return.
 func Main() {
 	v := os.Getenv(Env)
 	if v == "" {
@@ -59,35 +58,35 @@ func Main() {
 	}
 	role, arg, _ := strings.Cut(v, ":")
 	if role == "run" {
-		direct(strings.Split(arg, separator))
+		runDirector(strings.Split(arg, separator))
 	}
 	if role == "worker" {
 		err := worker(strings.Split(arg, ":"))
 		fmt.Fprintf(os.Stderr, "%s=%s: %v\n", Env, v, err)
 		os.Exit(2)
 	}
-	if err := image(role, strings.Split(arg, ":")); err != nil {
+	if err := runRole(role, strings.Split(arg, ":")); err != nil {
 		fmt.Fprintf(os.Stderr, "%s=%s: %v\n", Env, v, err)
 		write(truth.Record{Op: truth.Fail, Reason: fmt.Sprintf("%s: %v", v, err)})
 		os.Exit(2)
 	}
 }
 
-// role returns the environment with which a scenario executes this program. The program reports
-// its state and then, by name:
+// role returns the environment for executing this program in a role. The program reports its state
+// and then:
 //
-//	report  ends with the code
-//	chain   executes itself more times before it ends
-//	threads starts more threads before it ends
-//	use     uses CPU time, memory and files in so many threads before it ends
-//	use-wait likewise, and waits for a child which uses files
-//	enter   starts the programs that its arguments name; see [entries]
+//	report   exits with the code
+//	chain    executes itself more times before it exits
+//	threads  starts more threads before it exits
+//	use      uses CPU time, memory and files in as many threads before it exits
+//	use-wait like use, and waits for a child that uses files
+//	enter    starts the programs in its arguments; see [entries]
 func role(name string, code, more int) []string {
 	return []string{fmt.Sprintf("%s=%s:%d:%d", Env, name, code, more)}
 }
 
-// image performs a role.
-func image(name string, args []string) error {
+// runRole runs a role.
+func runRole(name string, args []string) error {
 	if len(args) != 2 {
 		return errors.New("not a role")
 	}
@@ -138,7 +137,7 @@ func report(op truth.Op) error {
 	return write(truth.Record{Op: op, PID: pid, State: s, Latest: before, Own: true, OpenThreads: true})
 }
 
-// takeFDs moves descriptors that this process was started with to their numbers. The first is from.
+// takeFDs moves inherited descriptors, starting at from, to their numbers.
 func takeFDs(from, flags int, numbers ...int) error {
 	for i, n := range numbers {
 		if err := unix.Dup3(from+i, n, flags); err != nil {
@@ -149,14 +148,14 @@ func takeFDs(from, flags int, numbers ...int) error {
 	return nil
 }
 
-// pause announces that the process is ready and waits until it may go on.
-func pause() error {
+// awaitGo reports that the process is ready and waits until it may continue.
+func awaitGo() error {
 	if _, err := unix.Write(readyFD, []byte{1}); err != nil {
-		return fmt.Errorf("announce that the process is ready: %w", err)
+		return fmt.Errorf("report that the process is ready: %w", err)
 	}
 	for b := make([]byte, 1); ; {
 		if _, err := unix.Read(goFD, b); !errors.Is(err, unix.EINTR) {
-			return err // told to go on, or the writer is gone
+			return err // a byte arrived, or the writer is gone
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (d *director) at(p *process, cwd string) {
 
 func cwdRoot(d *director) { d.at(d.light(), "/") }
 
-// wholePath is the depth in directories up to which a path has to be reported whole.
+// wholePath is the depth in directories up to which a path must be reported whole.
 const wholePath = 90
 
 func cwdDeep(depth int) func(*director) {
@@ -43,7 +43,7 @@ func cwdDeep(depth int) func(*director) {
 	}
 }
 
-// cwdLongNames has a path close to PATH_MAX, of names close to NAME_MAX.
+// cwdLongNames uses a path close to PATH_MAX, with names close to NAME_MAX.
 func cwdLongNames(d *director) {
 	dir := d.mkdir(strings.Repeat(strings.Repeat("x", 250)+"/", 15))
 	d.at(d.light().mayCut(engine.FieldCwd.Set()), dir)
@@ -64,7 +64,7 @@ func cwdBind(d *director) {
 	}
 }
 
-// mkdirs appends system calls that make directories.
+// mkdirs appends system calls that create directories.
 func (p *process) mkdirs(dirs ...string) *process {
 	for _, d := range dirs {
 		p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, d, 0o755)
@@ -77,7 +77,7 @@ func (p *process) tmpfs(dir string) *process {
 	return p.call("mount tmpfs", unix.SYS_MOUNT, "tmp", dir, "tmpfs", 0, nil)
 }
 
-// cwdMounts has working directories in mounts below mounts: those in the list, of
+// cwdMounts uses working directories in nested mounts: the listed ones, below
 // TOP/one/inner/three/four with mounts on TOP and on TOP/one/inner.
 func cwdMounts(d *director) {
 	for i, c := range []struct {
@@ -103,12 +103,12 @@ func cwdMounts(d *director) {
 	}
 }
 
-// cwdDeepMounts has working directories 16 and more deep, in one mount and in mounts below mounts.
-// A kernel event may have no room for such a path. /proc has the whole path while the process
-// lives; the path of a process that ended at once may be cut.
+// cwdDeepMounts uses working directories 16 and more deep, in one mount and in nested mounts. A
+// kernel event may lack the room for such a path. /proc has the whole path while the process lives;
+// the path of a short-lived process may be cut.
 func cwdDeepMounts(d *director) {
 	path, s := d.tiny("ended", 0, "ended")
-	// The numbers of directories in each mount, from the outermost inwards.
+	// Numbers of directories in each mount, from the outermost inwards.
 	for i, shape := range [][]int{{16}, {8, 8}, {5, 6, 6}, {4, 4, 4, 4}, {3, 3, 3, 3, 3, 3}, {20, 20}} {
 		top := d.mkdir(fmt.Sprint("deep", i))
 		build := func() (p *process, cwd string) {
@@ -130,13 +130,13 @@ func cwdDeepMounts(d *director) {
 		p, _ = build()
 		var in truth.State
 		in.Set(engine.FieldCwd, cwd)
-		p.call("chdir", unix.SYS_CHDIR, cwd).look(in)
+		p.call("chdir", unix.SYS_CHDIR, cwd).setState(in)
 		d.do(p.program(path, []string{"ended"}, s))
 	}
 }
 
 func cwdOverlay(d *director) {
-	// An upper layer must not be on overlayfs, which is where a container's files are.
+	// An upper layer must not be on overlayfs, where a container's files are.
 	tmp := d.mkdir("tmp")
 	p := d.light().private().tmpfs(tmp)
 	dirs := map[string]string{}
@@ -150,8 +150,8 @@ func cwdOverlay(d *director) {
 	d.at(p, dirs["merged"]+"/of lower")
 }
 
-// execOverlay executes a program of an overlay without an upper layer, whose layers are on one file
-// system: then stat(2) says of a file the device and the inode that the overlay has for it.
+// execOverlay executes a program of an overlay without an upper layer and with both layers on one
+// file system. Then stat(2) returns the device and inode of the overlay.
 func execOverlay(d *director) {
 	lower, other, merged := d.mkdir("lower"), d.mkdir("other"), d.mkdir("merged")
 	d.writeWaiter(filepath.Join(lower, "program"), 0)
@@ -159,8 +159,8 @@ func execOverlay(d *director) {
 	d.hold(p, filepath.Join(merged, "program"), "overlay").release()
 }
 
-// cwdDetached has a working directory, and then also a program, on a mount that was detached while
-// in use: no path leads there any more.
+// cwdDetached uses a working directory, and then also a program, on a mount that was detached while
+// in use: no path leads there.
 func cwdDetached(d *director) {
 	files := d.mkdir("files")
 	d.writeWaiter(filepath.Join(files, "inside"), 0)
@@ -175,7 +175,7 @@ func cwdDetached(d *director) {
 		p := d.light().private().call("bind", unix.SYS_MOUNT, files, top, nil, unix.MS_BIND, nil)
 		var in truth.State
 		in.Set(engine.FieldCwd, top)
-		p.call("chdir", unix.SYS_CHDIR, top).look(in).call("umount2", unix.SYS_UMOUNT2, top, unix.MNT_DETACH)
+		p.call("chdir", unix.SYS_CHDIR, top).setState(in).call("umount2", unix.SYS_UMOUNT2, top, unix.MNT_DETACH)
 		d.hold(p.now(truth.Record{Op: truth.Now, Unreachable: c.fields}), c.program, "detached").release()
 	}
 }
@@ -188,12 +188,12 @@ func chdirExec(d *director) {
 	in.Set(engine.FieldCwd, dir)
 	s.Overlay(&in)
 	for range scale(20, 5) {
-		d.do(d.light().call("chdir", unix.SYS_CHDIR, dir).look(in).program(path, []string{"chdir-exec"}, s))
+		d.do(d.light().call("chdir", unix.SYS_CHDIR, dir).setState(in).program(path, []string{"chdir-exec"}, s))
 	}
 }
 
-// holdInside is hold for a process in another root directory. program and cwd are the paths that
-// the process itself sees.
+// holdInside is hold for a process in another root directory. program and cwd are paths as the
+// process sees them.
 func (d *director) holdInside(p *process, program, cwd string) {
 	h := d.prepare(p)
 	h.inside.Set(engine.FieldFilename, program)
@@ -221,7 +221,7 @@ func pivotRoot(d *director) {
 	d.writeWaiter(filepath.Join(bin, "program"), 0)
 	p := d.light().private().unsettled(engine.FieldCwd.Set())
 	if d.onRootfs() {
-		// pivot_root cannot replace rootfs itself, but it can replace a bind mount of it.
+		// pivot_root cannot replace rootfs itself, but can replace a bind mount of it.
 		other := d.mkdir("other")
 		p.call("bind", unix.SYS_MOUNT, "/", other, nil, unix.MS_BIND|unix.MS_REC, nil)
 		p.call("chroot", unix.SYS_CHROOT, other)
@@ -234,12 +234,12 @@ func pivotRoot(d *director) {
 	d.holdInside(p, "/bin/program", "/bin")
 }
 
-// onRootfs reports whether the root is the kernel's rootfs, to which it unpacks an initramfs.
+// onRootfs reports whether the root is the kernel's rootfs, which has the unpacked initramfs.
 func (d *director) onRootfs() bool {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	d.must(err)
 	for line := range strings.Lines(string(b)) {
-		// rootfs is the only mount that is its own parent.
+		// Only rootfs is its own parent mount.
 		if f := strings.Fields(line); len(f) > 4 && f[4] == "/" && f[0] == f[1] {
 			return true
 		}
@@ -260,19 +260,19 @@ func nsPID(d *director) {
 	h.release()
 }
 
-// nsEnter lets a process enter a namespace of each kind of the kernel that another one has made.
+// nsEnter lets a process enter a namespace of each kind, created by another process.
 func nsEnter(d *director) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		ns, link := namespaces[name], namespaces[name].link
-		if !ns.there() {
-			continue // as time namespaces before Linux 5.6
+		if !ns.available() {
+			continue // for example time namespaces before Linux 5.6
 		}
 		first, second := d.script(), d.script()
 		first.mayFail, second.mayFail = true, true
 		var inside, entered *held
 		of, changes := first, ns.changes()
 		if name == "pid" {
-			changes = 0 // it is that of children
+			changes = 0 // it applies to children
 		}
 		switch first.unsettled(changes).call("unshare", unix.SYS_UNSHARE, ns.flag); name {
 		case "pid":
@@ -320,7 +320,7 @@ func nsUser(d *director) {
 	})
 }
 
-// terminal opens a pseudo terminal, and returns the side on which processes run.
+// terminal opens a pseudo terminal, and returns the side for processes.
 func (d *director) terminal() (slave int) {
 	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -17,58 +17,58 @@ type process struct {
 	d       *director
 	opts    bare.Options
 	fresh   engine.Fields // fields that it does not inherit
-	mayFail bool          // a failed call skips the scenario: it can't run here
-	refused bool          // a failed call is one that did not happen
+	mayFail bool          // a failed call skips the scenario
+	refused bool          // a failed call is ignored
 	prey    bool          // its parent may kill it
-	broken  truth.State   // after the exec of a broken program, its last call
-	code    int           // with which it is to end
-	// byThread is set if exit(2) is to end it, or its last thread.
+	broken  truth.State   // state after the exec of a broken program, its last call
+	code    int           // expected exit code
+	// byThread is set if exit(2) of the process or its last thread is to end it.
 	byThread bool
-	after    truth.State // besides what /proc shows, once the program of hold runs
+	after    truth.State // state beyond /proc, once the program of hold runs
 
 	steps  []step
 	others []*process // children and threads in the order of their start
-	group  *process   // the process that it is a thread of; itself if it is none
-	parent int        // pid of the parent at birth
+	group  *process   // the process of a thread; itself for a process
+	parent int        // parent at birth
 	thread bool       // it is a thread
 	flags  uintptr    // flags of clone(2), for a child
 	last   int        // index of the last stamp, -1 for none
 
 	run       *bare.Process
-	number    int       // of the script in run
+	number    int       // number of the script in run
 	pid       int       // for a thread, its tid
-	parentTID int       // the thread that started it, or of its parent that started that
-	self      bare.Word // where the kernel writes its id when it starts, as it has it itself
-	told      bare.Word // likewise, as its parent has it
+	parentTID int       // the thread that started it or, with CLONE_PARENT, its parent
+	self      bare.Word // where the kernel writes its id at start, from its own view
+	childID   bare.Word // the same from its parent's view
 	released  uint64    // when it was allowed to end
-	// A thread that executed took the leader's number between these times.
+	// A thread that executed took the leader's pid between these times.
 	leaving, left uint64
 	gate          *gate // where it waits, if others wait elsewhere
 }
 
 // step is an event in a script. It happened if its call succeeded.
 type step struct {
-	call   int  // index of the call; the next call is a stamp unless noNext
+	call   int  // index of the call; a stamp follows unless noNext
 	before int  // index of the stamp before the call
 	noNext bool // no stamp follows the call
 	other  int  // 1 + index in others
-	leads  bool // the call makes the process the leader of a group
+	leads  bool // the call makes the process a group leader
 	record truth.Record
-	says   []says
-	was    []says // the same before the call; if nothing differs, nothing changed
+	probes []probe
+	was    []probe // the same before the call; equal results mean no change
 }
 
-// says is a call with which a process finds out what it is after a step.
-type says struct {
+// probe is a call that reads fields of the process after a step.
+type probe struct {
 	fields engine.Fields
 	call   int
-	read   func(p *process, call, result int) truth.State // after a call that did not fail
+	read   func(p *process, call, result int) truth.State // used if the call succeeded
 }
 
 func (d *director) script() *process { return &process{Script: new(bare.Script), d: d, last: -1} }
 
-// light returns a script that shares the director's memory until it executes a program, as with
-// vfork(2), and so starts much faster. It must not start others, change its ids or dump core.
+// light returns a script that shares the director's memory until its exec, as with vfork(2), and so
+// starts much faster. It must not start others, change its ids or dump core.
 func (d *director) light() *process {
 	p := d.script()
 	p.opts.Share = true
@@ -82,13 +82,13 @@ func (p *process) stamp() int {
 	return p.last
 }
 
-// call appends a system call that makes no event.
+// call appends a system call without an event.
 func (p *process) call(name string, number uintptr, args ...any) *process {
 	p.Call(name, number, args...)
 	return p
 }
 
-// event appends a system call that makes an event.
+// event appends a system call with an event.
 func (p *process) event(r truth.Record, name string, number uintptr, args ...any) *process {
 	before := p.stamp()
 	p.steps = append(p.steps, step{call: p.Len(), before: before, record: r})
@@ -97,12 +97,12 @@ func (p *process) event(r truth.Record, name string, number uintptr, args ...any
 	return p
 }
 
-// look appends a record of state that the calls before it have set.
-func (p *process) look(s truth.State) *process {
+// setState appends a record of the state that the preceding calls have set.
+func (p *process) setState(s truth.State) *process {
 	return p.now(truth.Record{Op: truth.Now, State: s})
 }
 
-// unsettled records that the following calls change fields to values that are not recorded.
+// unsettled records that the following calls change fields to unrecorded values.
 func (p *process) unsettled(fields engine.Fields) *process {
 	return p.now(truth.Record{Op: truth.Now, Open: fields})
 }
@@ -118,8 +118,8 @@ func (p *process) now(r truth.Record) *process {
 	return p
 }
 
-// image appends the execution of a program whose state is recorded later: this program in a role
-// reports itself, and a program that waits is observed.
+// image appends the execution of a program with a state that is recorded later: this program in a
+// role reports itself, and a waiting program is observed.
 func (p *process) image(path string, argv []string, env []string) *process {
 	p.stamp()
 	p.Exec(path, argv, env)
@@ -175,14 +175,14 @@ func (p *process) endThread(code int) *process {
 	return p
 }
 
-// exit returns the record of the end.
-func (p *process) exit(e ended) truth.Record {
+// exitRecord returns the record of the end.
+func (p *process) exitRecord(e ended) truth.Record {
 	return truth.Record{Op: truth.Exit, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Status: int32(e.status), ByThread: p.byThread, Used: e.usage()}
 }
 
-// leave returns the record of the end of a thread of process pid, which has ended. A thread that
-// executes takes the leader's number, so its own is free from then on.
-func (p *process) leave(pid int, end uint64) truth.Record {
+// threadEnd returns the record of the end of a thread of process pid, which has ended. A thread
+// that executes takes the leader's pid, so its own becomes free.
+func (p *process) threadEnd(pid int, end uint64) truth.Record {
 	return truth.Record{Op: truth.ThreadEnd, PID: pid, TID: p.pid, Earliest: cmp.Or(p.leaving, p.lastStamp()), Latest: cmp.Or(p.left, end)}
 }
 
@@ -208,17 +208,17 @@ func (p *process) lastStamp() (t uint64) {
 	return max(t, p.released)
 }
 
-// know finds out the ids of those that p has started by now.
-func (p *process) know() {
+// readIDs reads the ids of the processes and threads that p has started so far.
+func (p *process) readIDs() {
 	for _, o := range p.others {
 		o.run, o.pid = p.run, p.run.Thread(o.number)
-		if o.pid == 0 && o.told != (bare.Word{}) {
-			// It goes on before a vfork returns, or a clone that a signal ends.
+		if o.pid == 0 && o.childID != (bare.Word{}) {
+			// It runs before a vfork returns, or a clone that a signal interrupts.
 			by := o
-			if o.told.Script == p.Script {
+			if o.childID.Script == p.Script {
 				by = p
 			}
-			if id := int(p.run.Arg(by.number, o.told.Call, o.told.Index)); id != nobody {
+			if id := int(p.run.Arg(by.number, o.childID.Call, o.childID.Index)); id != noPID {
 				o.pid = id
 			}
 		}
@@ -229,11 +229,11 @@ func (p *process) know() {
 		case o.flags&unix.CLONE_PARENT != 0:
 			o.parent, o.parentTID = p.group.parent, p.parentTID
 		}
-		o.know()
+		o.readIDs()
 	}
 }
 
-// enumerate numbers p and those that it starts as [bare.Process.Thread] does.
+// enumerate numbers p and its children and threads like [bare.Process.Thread].
 func (p *process) enumerate(next *int) {
 	p.number = *next
 	*next++
@@ -242,10 +242,10 @@ func (p *process) enumerate(next *int) {
 	}
 }
 
-// became adds to a record what the process found out after a step.
-func (p *process) became(r *truth.Record, list []says) {
+// addProbes adds the results of the probes after a step to a record.
+func (p *process) addProbes(r *truth.Record, list []probe) {
 	for _, say := range list {
-		if r.Op != truth.Now { // which says itself what is open
+		if r.Op != truth.Now { // which lists its open fields itself
 			r.Open |= say.fields
 		}
 		if result, ok := p.run.Result(p.number, say.call); ok && result >= 0 {
@@ -259,19 +259,19 @@ func (p *process) became(r *truth.Record, list []says) {
 const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldExecutable | 1<<engine.FieldExecPath |
 	1<<engine.FieldCmdline | 1<<engine.FieldCaps)
 
-// ofThreads are the fields that a thread has for itself, and so its process after its exec.
+// ofThreads are the fields that a thread has for itself, and its process after its exec.
 const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldCwd|1<<engine.FieldCgroup|1<<engine.FieldLogin)
 
-// tell records the steps that p made until its end. Of a thread these are the program that it
-// executed and what it did from then on, as the process.
-func (d *director) tell(p *process, end uint64) {
+// recordSteps records the steps of p until its end. For a thread these are its exec and its later
+// events as the process.
+func (d *director) recordSteps(p *process, end uint64) {
 	process := !p.thread
-	var own truth.State // what a thread has changed for itself
+	var own truth.State // fields that a thread has changed for itself
 	for _, s := range p.steps {
 		before, ok := p.run.Stamp(p.number, s.before)
 		result, returned := p.run.Result(p.number, s.call)
 		if !ok || returned && result < 0 && s.record.Op != truth.ExecFailed {
-			continue // the process ended before this step, or the kernel refused it
+			continue // the process ended before this step, or the kernel rejected it
 		}
 		after, r := end, s.record
 		done := s.noNext
@@ -281,9 +281,9 @@ func (d *director) tell(p *process, end uint64) {
 				r.Own = true
 			}
 		}
-		p.became(&r, s.says)
+		p.addProbes(&r, s.probes)
 		if was := (truth.Record{}); s.was != nil {
-			if p.became(&was, s.was); was.State == r.State {
+			if p.addProbes(&was, s.was); was.State == r.State {
 				r.Optional, r.Unchanged = true, true
 			}
 		}
@@ -297,7 +297,7 @@ func (d *director) tell(p *process, end uint64) {
 			case p.left != 0:
 			case done:
 				p.leaving, p.left = before, after
-			default: // it was killed on the way, or right after it
+			default: // it was killed during it, or right after it
 				r.Open |= ofThreads
 			}
 		}
@@ -305,15 +305,15 @@ func (d *director) tell(p *process, end uint64) {
 			before = max(before, p.group.reached()) // the leader has ended by then
 			r.ID = engine.ChangedUID | engine.ChangedGID
 			if ofThread {
-				// It becomes the process with what it has; then the exec
-				// changes that.
+				// The thread becomes the process with its own fields; then the exec
+				// changes them.
 				own.Forget(^ofThreads)
 				d.record(truth.Record{Op: truth.Shown, PID: p.group.pid, Latest: before, State: own})
 			}
 		}
 		for _, t := range p.others {
 			if t.left != 0 {
-				after = min(after, t.left-1) // likewise
+				after = min(after, t.left-1) // the same
 			}
 		}
 		r.PID, r.Earliest, r.Latest = p.group.pid, before, after
@@ -328,12 +328,12 @@ func (d *director) tell(p *process, end uint64) {
 			r.State.Set(engine.FieldPGID, itoa(p.group.pid))
 		}
 		if !done && !returned && p.refused {
-			// The process ended in this call, and nobody knows whether it was made.
+			// The process ended during this call; whether it took effect is unknown.
 			r.Optional = true
 			r.Open |= r.State.Known
 			r.State = truth.State{}
 			if r.Op == truth.Exec {
-				r.ID = engine.ChangedUID | engine.ChangedGID // perhaps told
+				r.ID = engine.ChangedUID | engine.ChangedGID // perhaps reported
 				r.Open |= engine.FieldExitSignal.Set()
 			}
 		}
@@ -343,7 +343,7 @@ func (d *director) tell(p *process, end uint64) {
 			if r.TID = c.pid; r.TID == 0 {
 				continue
 			}
-			// A thread that executes can end the leader before it has taken the time.
+			// A thread that executes can end the leader before it reads the time.
 			if c.left != 0 {
 				r.Latest = min(r.Latest, c.left)
 			}
@@ -365,11 +365,11 @@ func (d *director) tell(p *process, end uint64) {
 			}
 			for _, t := range p.others {
 				if t.left != 0 && t.leaving <= r.Latest {
-					// A thread's exec ended p: the child is of before.
+					// A thread's exec ended p: the child was created before it.
 					r.Fresh |= setByExec
 				}
 			}
-			r.Optional = false // it is there
+			r.Optional = false // it exists
 			d.record(r)
 		case process, r.Op == truth.Exec, r.Op == truth.ExecFailed: // perhaps of a thread
 			d.record(r)
@@ -390,13 +390,13 @@ func (d *director) gate() *gate {
 	return &gate{fds[0], fds[1], d}
 }
 
-// open lets one waiting process go on.
+// open lets one waiting process continue.
 func (g *gate) open() {
 	_, err := unix.Write(g.w, []byte{1})
 	g.d.must(err)
 }
 
-// release lets one waiting process go on, so that the given ones end later than now.
+// release lets one waiting process continue, so that the given ones end later than now.
 func (g *gate) release(ending ...*process) {
 	for _, p := range ending {
 		p.released = truth.Clock()
@@ -404,7 +404,7 @@ func (g *gate) release(ending ...*process) {
 	g.open()
 }
 
-// pass waits until another process opens the gate. It ends the scenario if a system call of p has
+// pass waits until another process opens the gate. It fails the scenario if a system call of p
 // failed.
 func (g *gate) pass(p *process) {
 	fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
@@ -413,7 +413,7 @@ func (g *gate) pass(p *process) {
 		if err != nil && err != unix.EINTR {
 			g.d.fail(fmt.Errorf("poll a pipe: %w", err))
 		}
-		// A script goes on after a failed call, so it may open the gate all the same.
+		// A script continues after a failed call, so it may open the gate anyway.
 		g.d.check(p)
 		if n == 1 {
 			_, err := unix.Read(g.r, make([]byte, 1))
@@ -423,23 +423,23 @@ func (g *gate) pass(p *process) {
 	}
 }
 
-// held is a process that executes a program that waits.
+// held is a process that executes a waiting program.
 type held struct {
 	*process
 	ready, goOn *gate
 	execer      *process    // executes: the process, or a child or thread of it
-	inside      truth.State // paths as seen from the process's own root
-	path        string      // what the execve(2) asks for, "" if it is not told
+	inside      truth.State // paths as the process itself sees them
+	path        string      // path of the execve(2), "" if not recorded
 }
 
-// prepare gives p the descriptors that a program of [director.waiter] uses.
+// prepare gives p the descriptors for a program of [director.waiter].
 func (d *director) prepare(p *process) *held {
 	h := &held{process: p, ready: d.gate(), goOn: d.gate(), execer: p}
 	p.call("dup3", unix.SYS_DUP3, h.goOn.r, 0, 0).call("dup3", unix.SYS_DUP3, h.ready.w, 1, 0)
 	return h
 }
 
-// hold lets p execute a program that waits, and records its state.
+// hold lets p execute a waiting program, and records its state.
 func (d *director) hold(p *process, path string, argv ...string) *held {
 	h := d.prepare(p)
 	h.path = path
@@ -449,7 +449,7 @@ func (d *director) hold(p *process, path string, argv ...string) *held {
 	return h
 }
 
-// holdTwice is hold for a process that is observed, after ready, also before it executes.
+// holdTwice is hold for a process that is also observed before its exec, after ready.
 func (d *director) holdTwice(p *process, name string, ready func()) {
 	h, first := d.prepare(p), d.gate()
 	p.Tell(first.w).WaitFor(h.goOn.r)
@@ -473,12 +473,12 @@ func (h *held) await() {
 	}
 	// The last stamp is right before the execve(2).
 	execed, ok := h.run.Stamp(h.execer.number, h.execer.last)
-	h.d.want(ok, "process %d has not come to its exec", h.pid)
+	h.d.want(ok, "process %d did not reach its exec", h.pid)
 	now := truth.Clock()
 	if h.execer.thread {
 		h.execer.left = now
 	}
-	is := h.d.look(pid)
+	is := h.d.readState(pid)
 	is.Overlay(&h.after)
 	if h.path != "" {
 		is.Set(engine.FieldExecPath, h.path)
@@ -497,7 +497,7 @@ func (p *process) started(i int) (id int) {
 	return id
 }
 
-// await polls until something is done.
+// await polls until done returns true.
 func await(done func() bool) {
 	for !done() {
 		unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil)

@@ -15,12 +15,12 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Running is a scenario that was started, or several that one process performs one after the other.
+// Running is a started scenario, or several that one process runs one after the other.
 type Running struct {
 	Scenario // the first one
 	list     []Scenario
-	// ReadAll is called while processes of the scenario wait. It has to read all events
-	// that are queued in the kernel. If queues are open, set it before Wait.
+	// ReadAll is called while processes of the scenario wait. It must read all events that are
+	// queued in the kernel. If queues are open, set it before Wait.
 	ReadAll func() error
 
 	cmd     *exec.Cmd
@@ -28,13 +28,13 @@ type Running struct {
 	ready   *os.File
 	goOn    *os.File
 	records []truth.Record
-	reads   chan struct{} // a process waits until everything has been read
-	wasRead chan bool     // the answer to reads: whether somebody has read
-	done    chan error    // sent when all writers of records have ended
+	reads   chan struct{} // a process waits until all queues have been read
+	wasRead chan bool     // the answer to reads: whether they were read
+	done    chan error    // receives when all writers of records have ended
 }
 
-// Start starts scenarios, which one process performs one after the other. An early or unread
-// scenario has to be the only one. An early one is ready when Start returns.
+// Start starts scenarios, which one process runs one after the other. An early or unread scenario
+// must be the only one. An early one is ready when Start returns.
 func Start(s Scenario, more ...Scenario) (*Running, error) {
 	r := &Running{Scenario: s, list: append([]Scenario{s}, more...), reads: make(chan struct{}, 1), wasRead: make(chan bool), done: make(chan error, 1)}
 	if err := r.start(); err != nil {
@@ -57,7 +57,7 @@ func (r *Running) start() error {
 	if err != nil {
 		return err
 	}
-	// Without privileges the buffer is smaller, which is enough for most scenarios.
+	// Without privileges the buffer is smaller, which suffices for most scenarios.
 	if unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, recordBuffer) != nil {
 		unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUF, recordBuffer)
 	}
@@ -104,7 +104,7 @@ func (r *Running) start() error {
 	return nil
 }
 
-// read receives records until no writer is left.
+// read receives records until the last writer has ended.
 func (r *Running) read(fd int) error {
 	for buf := make([]byte, recordBuffer); ; {
 		n, err := unix.Read(fd, buf)
@@ -130,7 +130,7 @@ func (r *Running) read(fd int) error {
 	}
 }
 
-// readAll reads all queues, then lets the waiting process go on.
+// readAll reads all queues, then lets the waiting process continue.
 func (r *Running) readAll() error {
 	if r.ReadAll != nil {
 		if err := r.ReadAll(); err != nil {
@@ -147,13 +147,13 @@ type Outcome struct {
 	Name      string
 	Skip      string // why it can't run here
 	Processes []*truth.Process
-	All       []*truth.Process // with the lives of all scenarios of the same director
-	// Director is the pid of the process that performed the scenario.
+	All       []*truth.Process // including processes of other scenarios of the director
+	// Director is the pid of the process that ran the scenario.
 	Director int
 }
 
-// Wait lets an early scenario go on, waits for the end of all processes and returns the outcome of
-// each scenario. The error says why a scenario did not do its work.
+// Wait lets an early scenario continue, waits for the end of all processes and returns the outcome
+// of each scenario, or an error if a scenario failed.
 func (r *Running) Wait(patience time.Duration) (all []*Outcome, err error) {
 	defer r.close()
 	if r.Early {
@@ -169,7 +169,7 @@ func (r *Running) Wait(patience time.Duration) (all []*Outcome, err error) {
 		case <-r.reads:
 			err = r.readAll()
 		case <-timer.C:
-			err = fmt.Errorf("not over after %v", patience)
+			err = fmt.Errorf("still running after %v", patience)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
@@ -178,7 +178,7 @@ func (r *Running) Wait(patience time.Duration) (all []*Outcome, err error) {
 	return r.outcomes(r.cmd.Wait())
 }
 
-// outcomes sorts the lives by scenario. The director is a part of each; ended is the error of
+// outcomes sorts the processes by scenario. The director belongs to each; ended is the error of
 // waiting for it.
 func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 	director := r.cmd.Process.Pid
@@ -188,7 +188,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 		pid int
 		at  uint64
 	}
-	of := make(map[birth]int) // index of the scenario of each life
+	of := make(map[birth]int) // index of the scenario of each process
 	now := &Outcome{Name: r.Name}
 	all = append(all, now)
 	for _, rec := range r.records {
@@ -234,7 +234,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 	return all, nil
 }
 
-// ownState returns the state of this process, of which directors are born.
+// ownState returns the state of this process, which directors inherit.
 func ownState() (*truth.State, error) {
 	proc, err := truth.OpenProc()
 	if err != nil {
@@ -245,7 +245,7 @@ func ownState() (*truth.State, error) {
 	return &state, err
 }
 
-// close kills the director if it still runs, and closes all descriptors.
+// close kills a running director, and closes all descriptors.
 func (r *Running) close() {
 	close(r.wasRead)
 	if r.cmd != nil && r.cmd.Process != nil && r.cmd.ProcessState == nil {

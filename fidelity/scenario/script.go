@@ -22,8 +22,8 @@ import (
 
 const filePrefix = "file:"
 
-// FromFile returns the scenario of a script in a file (see package script), which is read when the
-// scenario is performed. The path must not have a semicolon. Its name is "file:" and the path.
+// FromFile returns the scenario of a script file (see package script), which is read when the
+// scenario runs. The path must not contain a semicolon. The name is "file:" and the path.
 func FromFile(path string) Scenario {
 	return Scenario{Name: filePrefix + path, Doc: "the script " + path, run: func(d *director) {
 		text, err := os.ReadFile(path)
@@ -43,8 +43,7 @@ func (d *director) parse(name string, text []byte) []*script.Process {
 //go:embed scripts
 var scripts embed.FS
 
-// ownScript performs the processes of a scenario's script one after the other. Each call has to
-// succeed.
+// ownScript runs the processes of a scenario's script one after the other. Each call must succeed.
 func (d *director) ownScript(name string) {
 	text, err := scripts.ReadFile("scripts/" + name + ".script")
 	d.must(err)
@@ -56,23 +55,23 @@ func (d *director) ownScript(name string) {
 	}
 }
 
-// parseFile reads the name of a script.
+// parseFile parses the name of a script.
 func parseFile(name string) (s Scenario, ok bool) {
 	path, ok := strings.CutPrefix(name, filePrefix)
 	return FromFile(path), ok && path != ""
 }
 
-// play is a script that is being performed.
+// play is a running script.
 type play struct {
 	*director
-	ready  *gate // a process that stands writes its number in stands
-	stands []*stand
+	ready  *gate // a paused process writes its number in pauses
+	pauses []*pausePoint
 	waits  []wait
-	cgroup *cgroup // made for the first life that needs it
+	cgroup *cgroup // created for the first process that needs it
 }
 
-// stand is a place in a life where its process waits for the director.
-type stand struct {
+// pausePoint is a place in a script where its process waits for the director.
+type pausePoint struct {
 	*process
 	goOn  *gate
 	trace bool // the director attaches as a tracer and detaches
@@ -82,7 +81,7 @@ type stand struct {
 // wait is a waitid(2) of a process for a child.
 type wait struct {
 	*process
-	call int // the next one is a stamp
+	call int // the next call is a stamp
 }
 
 // reaped is a process that was waited for.
@@ -91,14 +90,14 @@ type reaped struct {
 	ended
 }
 
-// runProcesses starts the processes of a script, serves those that stand, and records what
-// happened when all have ended. check is called with the end of each.
+// runProcesses starts the processes of a script, serves paused ones, and records all events at the
+// end. It calls check with the end of each.
 func (d *director) runProcesses(lives []*script.Process, check func(*process, ended)) {
 	f := &play{director: d, ready: d.inherited()}
 	defer f.removeCgroup()
 	var first []*process
 	for _, l := range lives {
-		first = append(first, f.life(l, &actor{}, false, nil))
+		first = append(first, f.listCalls(l, &actor{}, false, nil))
 	}
 	for _, p := range first {
 		p.opts.Self = p.self
@@ -115,7 +114,7 @@ func (d *director) runProcesses(lives []*script.Process, check func(*process, en
 	slices.SortStableFunc(ends, func(a, b reaped) int { return cmp.Compare(a.at, b.at) })
 	endOf := f.match(first, ends)
 	for _, p := range first {
-		d.history(p, endOf[p], func(c *process) ended { return endOf[c] })
+		d.recordHistory(p, endOf[p], func(c *process) ended { return endOf[c] })
 	}
 	for p, e := range endOf {
 		check(p, e)
@@ -131,7 +130,7 @@ func (d *director) runProcesses(lives []*script.Process, check func(*process, en
 	}
 }
 
-// dumping are the signals at which the kernel starts a core dump.
+// dumping are the signals with a core dump.
 var dumping = []unix.Signal{unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS, unix.SIGXCPU, unix.SIGXFSZ}
 
 // inherited returns a gate that programs inherit.
@@ -144,7 +143,7 @@ func (d *director) inherited() *gate {
 	return g
 }
 
-// reapAll waits for children until there is none. Orphans become children before their parent ends.
+// reapAll waits for children until none is left. Orphans become children before their parent ends.
 func reapAll() (list []reaped) {
 	for {
 		var status unix.WaitStatus
@@ -161,7 +160,7 @@ func reapAll() (list []reaped) {
 	}
 }
 
-// serve lets the next process that stands go on. It returns false when all processes have ended.
+// serve lets the next paused process continue. It returns false when all processes have ended.
 func (f *play) serve(first []*process) bool {
 	b := make([]byte, 4)
 	for {
@@ -176,17 +175,17 @@ func (f *play) serve(first []*process) bool {
 		break
 	}
 	number := int(binary.NativeEndian.Uint32(b))
-	if number >= len(f.stands) {
+	if number >= len(f.pauses) {
 		return false
 	}
-	s := f.stands[number]
+	s := f.pauses[number]
 	for _, p := range first {
-		p.know()
+		p.readIDs()
 	}
-	// What other threads do, or a parent that kills it, could be seen or not.
+	// With other threads, or a parent that kills it, the state would be uncertain.
 	if !s.prey && !s.hasThreads() && s.pid != 0 {
 		if s.trace {
-			f.traceStanding(s.pid)
+			f.tracePaused(s.pid)
 		}
 		if got, now, err := f.proc.Read(itoa(s.pid)); err == nil && got == s.pid {
 			// The fork's record has closer bounds.
@@ -199,8 +198,8 @@ func (f *play) serve(first []*process) bool {
 	return true
 }
 
-// traceStanding attaches to a process that waits, and detaches once it is stopped.
-func (f *play) traceStanding(pid int) {
+// tracePaused attaches to a waiting process, and detaches once it is stopped.
+func (f *play) tracePaused(pid int) {
 	if f.trace(pid, unix.PTRACE_SEIZE) != nil {
 		return
 	}
@@ -208,8 +207,8 @@ func (f *play) traceStanding(pid int) {
 	await(func() bool { return f.trace(pid, unix.PTRACE_DETACH) == nil })
 }
 
-// waited returns the children that processes have waited for themselves. What such a call has told
-// is there even if a signal ended its process before it returned.
+// waited returns the children that processes have waited for themselves. The result of such a call
+// is valid even if a signal ended the process before the call returned.
 func (f *play) waited() (list []reaped) {
 	for _, w := range f.waits {
 		info := w.run.Bytes(w.number, w.call, 2, infoStatus+4)
@@ -233,10 +232,11 @@ func (f *play) waited() (list []reaped) {
 	return list
 }
 
-// match finds the end of each process. Those of the same pid ended in the order of their start.
+// match finds the end of each process. Processes with the same pid ended in the order of their
+// start.
 func (f *play) match(first []*process, ends []reaped) map[*process]ended {
 	var started []*process
-	begun := make(map[*process]uint64) // when it was about to be started
+	begun := make(map[*process]uint64) // when its start began
 	var gather func(*process)
 	gather = func(p *process) {
 		if !p.thread && p.pid != 0 {
@@ -252,7 +252,7 @@ func (f *play) match(first []*process, ends []reaped) map[*process]ended {
 		}
 	}
 	for _, p := range first {
-		p.know()
+		p.readIDs()
 		gather(p)
 	}
 	slices.SortStableFunc(started, func(a, b *process) int { return cmp.Compare(begun[a], begun[b]) })
@@ -268,7 +268,7 @@ func (f *play) match(first []*process, ends []reaped) map[*process]ended {
 	return of
 }
 
-// cgroup is one that a script has made.
+// cgroup is a cgroup that a script has created.
 type cgroup struct {
 	dir, path string
 	fd, procs int // of the directory, and of cgroup.procs
@@ -300,11 +300,11 @@ func (f *play) removeCgroup() {
 	}
 }
 
-// linked is what a link below /proc/self shows.
-func linked(p *process, field engine.Field, name string) says {
+// linked reads a link below /proc/self.
+func linked(p *process, field engine.Field, name string) probe {
 	const most = 512
 	p.call("readlinkat", unix.SYS_READLINKAT, procFD, "self/"+name, bare.Buffer(most), most)
-	return says{field.Set(), p.Len() - 1, func(p *process, call, n int) (s truth.State) {
+	return probe{field.Set(), p.Len() - 1, func(p *process, call, n int) (s truth.State) {
 		if text := string(p.run.Bytes(p.number, call, 2, n)); n < most {
 			if kind, ok := strings.CutPrefix(name, "ns/"); ok {
 				text = strings.Trim(text, kind+":[]")
@@ -315,33 +315,33 @@ func linked(p *process, field engine.Field, name string) says {
 	}}
 }
 
-// named is the comm.
-func named(p *process) says {
+// named reads the comm.
+func named(p *process) probe {
 	p.call("prctl", unix.SYS_PRCTL, unix.PR_GET_NAME, bare.Buffer(16))
-	return says{engine.FieldComm.Set(), p.Len() - 1, func(p *process, call, _ int) (s truth.State) {
+	return probe{engine.FieldComm.Set(), p.Len() - 1, func(p *process, call, _ int) (s truth.State) {
 		name, _, _ := strings.Cut(string(p.run.Bytes(p.number, call, 1, 16)), "\x00")
 		s.Set(engine.FieldComm, name)
 		return s
 	}}
 }
 
-const overflowID = 65534 // of users and groups that a user namespace does not have
+const overflowID = 65534 // of users and groups without a mapping in a user namespace
 
-// ids are the user or group ids.
-func ids(p *process, which engine.IDChange) says {
+// ids reads the user or group ids.
+func ids(p *process, which engine.IDChange) probe {
 	number := uintptr(unix.SYS_GETRESUID)
 	if which == engine.ChangedGID {
 		number = unix.SYS_GETRESGID
 	}
 	p.call("getresuid", number, bare.Buffer(4), bare.Buffer(4), bare.Buffer(4))
 	empty := idRecord(which, 0, 0, 0).State
-	return says{empty.Known, p.Len() - 1, func(p *process, call, _ int) truth.State {
+	return probe{empty.Known, p.Len() - 1, func(p *process, call, _ int) truth.State {
 		var id [3]int
 		for i := range id {
 			id[i] = int(binary.NativeEndian.Uint32(p.run.Bytes(p.number, call, i, 4)))
 		}
 		if slices.Contains(id[:], overflowID) {
-			return truth.State{} // of another user namespace
+			return truth.State{} // another user namespace
 		}
 		return idRecord(which, id[0], id[1], id[2]).State
 	}}

@@ -240,7 +240,7 @@ func TestOperations(t *testing.T) {
 		if c.script == "chdir c\n  chroot" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Snapshots, func(l truth.Snapshot) bool {
 			return l.State.Value[engine.FieldCwd] == "/life0/dir1/c"
 		}) {
-			t.Errorf("the directory in the new root is not told")
+			t.Errorf("the directory in the new root is not childID")
 		}
 	}
 }

@@ -18,18 +18,19 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// Storm is a load of many short processes that fork, execute a program and exit.
+// Storm is a load of many short-lived processes that fork, execute a program and exit.
 type Storm struct {
 	Processes int // total number
-	Workers   int // processes that start them, each one after the other
+	Workers   int // processes that start them, one after the other each
 	Rate      int // processes per second of all workers together; 0 is full speed
-	// Length, if not 0, ends the storm after this time even if fewer processes were started.
+	// Length ends the storm after this time, even with fewer processes. Zero means no limit.
 	Length time.Duration
-	// Bare storms record no short lives: recording would distort a measurement of cost.
+	// Bare storms record no short-lived processes: recording would distort a measurement of
+	// cost.
 	Bare bool
 }
 
-// StormName is the storm in the list of scenarios.
+// StormName is the name of the storm in the list of scenarios.
 const StormName = "storm"
 
 const stormPrefix = StormName + ","
@@ -45,7 +46,7 @@ func (s Storm) Scenario() Scenario {
 	}
 }
 
-// parseStorm reads the name of a storm.
+// parseStorm parses the name of a storm.
 func parseStorm(name string) (s Storm, ok bool) {
 	arg, ok := strings.CutPrefix(name, stormPrefix)
 	if !ok {
@@ -58,7 +59,7 @@ func parseStorm(name string) (s Storm, ok bool) {
 // defaultStorm is the storm in the list.
 var defaultStorm = Storm{Processes: scale(1000, 100), Workers: 4}
 
-// run starts the workers, which wait, and then lets all go on at once.
+// run starts the workers, which wait, and then lets all continue at once.
 func (s Storm) run(d *director) {
 	d.must(tinyelf.Write(filepath.Join(d.dir, StormName), 0))
 	gate := d.gate()
@@ -83,7 +84,7 @@ func (s Storm) run(d *director) {
 		_, err := unix.Read(ready.r, make([]byte, 1))
 		d.must(err)
 	}
-	d.must(pause())
+	d.must(awaitGo())
 	for range workers {
 		gate.open()
 	}
@@ -111,7 +112,7 @@ func worker(args []string) error {
 	w.execed.Set(engine.FieldComm, StormName)
 	w.execed.Set(engine.FieldFilename, w.path)
 	w.execed.Set(engine.FieldCmdline, StormName+"\x00x\x00")
-	if err := pause(); err != nil {
+	if err := awaitGo(); err != nil {
 		return err
 	}
 	next := time.Now()
@@ -124,7 +125,7 @@ func worker(args []string) error {
 			time.Sleep(time.Until(next))
 			next = next.Add(time.Duration(every))
 		}
-		if err := w.one(); err != nil {
+		if err := w.runOne(); err != nil {
 			return err
 		}
 	}
@@ -143,12 +144,12 @@ func worker(args []string) error {
 type stormer struct {
 	pid     int
 	path    string         // the program that the processes execute
-	execed  truth.State    // the state of a process that has executed it
+	execed  truth.State    // state after its exec
 	records []truth.Record // written after the storm
 }
 
-// one starts a process and waits for its end.
-func (w *stormer) one() error {
+// runOne starts a process and waits for its end.
+func (w *stormer) runOne() error {
 	before := truth.Clock()
 	pid, err := syscall.ForkExec(w.path, []string{StormName, "x"}, &syscall.ProcAttr{})
 	if err != nil {
@@ -179,8 +180,7 @@ func (s Storm) Time(patience time.Duration) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-// ShortProcesses returns the short-lived processes of a storm, and their rate per
-// second.
+// ShortProcesses returns the short-lived processes of a storm, and their rate per second.
 func ShortProcesses(all []*truth.Process) (lives []*truth.Process, rate float64) {
 	first, last := truth.Forever, uint64(0)
 	for _, l := range all {

@@ -29,7 +29,7 @@ func args(n, length int) func(*director) {
 }
 
 // argsSizes executes programs that end at once, with 2,000 empty arguments and with command lines
-// of sizes below and above the room in a kernel event.
+// shorter and longer than the room in a kernel event.
 func argsSizes(d *director) {
 	const name = "args-sizes"
 	lines := [][]string{append([]string{name}, make([]string, 2000)...)}
@@ -48,7 +48,8 @@ func argsNone(d *director) {
 	d.hold(d.light(), d.waiter(0)).release()
 }
 
-// odd returns a scenario whose directory, program and arguments have names with the text.
+// odd returns a scenario with the text in the names of the directory, the program and the
+// arguments.
 func odd(text string) func(*director) {
 	return func(d *director) {
 		dir := d.mkdir("d" + text)
@@ -81,7 +82,7 @@ func relative(d *director) {
 	}
 }
 
-// pidReuse gives the same pid to several processes, each right after the end of the one before.
+// pidReuse gives the same pid to several processes, each right after the end of the previous one.
 func pidReuse(d *director) {
 	path, s := d.tiny("reused", 2, "reused")
 	first := d.script().end(1)
@@ -105,8 +106,8 @@ func pidReuse(d *director) {
 	}
 }
 
-// pidReuseLater gives a pid to a second process so much later that the start times in /proc, which
-// are in ticks, differ. With read the queues are read while the first process runs.
+// pidReuseLater reuses a pid so much later that the start times in /proc, which are in ticks,
+// differ. With read, the queues are read while the first process runs.
 func pidReuseLater(read bool) func(*director) {
 	return func(d *director) {
 		before := time.Now()
@@ -118,12 +119,12 @@ func pidReuseLater(read bool) func(*director) {
 		}
 		time.Sleep(3*engine.ProcStartUnit - time.Since(before))
 		second := d.script()
-		second.opts.PID, second.mayFail = first.pid, true // another process may have it
+		second.opts.PID, second.mayFail = first.pid, true // may be reused
 		d.hold(second, d.waiter(12), "second").release()
 	}
 }
 
-// older has processes that exist before the queues are opened.
+// older starts processes before the queues are opened.
 func older(d *director) {
 	g := d.gate()
 	p := d.script()
@@ -136,7 +137,7 @@ func older(d *director) {
 	q.WaitFor(g.r)
 	q.end(8)
 	d.start(q)
-	d.must(pause())
+	d.must(awaitGo())
 	g.open()
 	g.open()
 	h.await()

@@ -12,12 +12,12 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// oddBytes is how many bytes a child moves; not whole KiB.
+// oddBytes is the number of bytes that a child transfers; not a multiple of 1 KiB.
 const oddBytes = 10_000_001
 
-// usage executes this program, which uses something in several threads and tells how much. One
-// process has a single thread, and works in the kernel. Others wait for such a child, whose I/O the
-// kernel adds to theirs.
+// usage executes this program, which uses resources in several threads and records how much. One
+// process has a single thread and works in the kernel. Others wait for such a child, and the kernel
+// adds its I/O to theirs.
 func usage(d *director) {
 	d.do(d.mover())
 	d.doWaiting(d.script().child(0, d.mover()).call("wait4", unix.SYS_WAIT4, -1, nil, 0, nil).end(0))
@@ -27,7 +27,7 @@ func usage(d *director) {
 	d.do(d.light().image(d.self, []string{"usage"}, role("use-wait", 0, 3)))
 }
 
-// mover returns a process that moves oddBytes bytes.
+// mover returns a process that transfers oddBytes bytes.
 func (d *director) mover() *process {
 	var fds [2]int
 	for i, name := range []string{"from", "to"} {
@@ -39,17 +39,17 @@ func (d *director) mover() *process {
 	return d.script().call("sendfile", unix.SYS_SENDFILE, fds[1], fds[0], nil, oddBytes).end(0)
 }
 
-// doWaiting performs p, which waits for its children; they end with 0.
+// doWaiting runs p, which waits for its children; they exit with 0.
 func (d *director) doWaiting(p *process) {
 	e := d.reap(d.start(p).pid)
 	d.check(p)
-	p.know()
-	d.history(p, e, func(*process) ended { return ended{at: e.at} })
+	p.readIDs()
+	d.recordHistory(p, e, func(*process) ended { return ended{at: e.at} })
 	p.run.Free()
 }
 
-// use uses CPU time, memory and files in n threads, of which every other one ends before the
-// process, and, if it is to wait, has a child do so. It records what the process has used.
+// use uses CPU time, memory and files in n threads, half of which end before the process. If wait
+// is set, a child does so too. It records the usage of the process.
 func use(n int, wait bool) error {
 	done := make(chan error)
 	for i := range n {
@@ -75,7 +75,7 @@ func use(n int, wait bool) error {
 		d := &director{proc: truth.Proc{FD: procFD}, pid: os.Getpid(), dir: dir}
 		code := d.guard(func() { d.do(d.mover()) })
 		if err := os.RemoveAll(dir); err != nil || code != 0 {
-			return errors.Join(errors.New("the child did not do its work"), err)
+			return errors.Join(errors.New("the child failed"), err)
 		}
 		waited = d.waited
 	}
@@ -86,7 +86,7 @@ func use(n int, wait bool) error {
 	return write(truth.Record{Op: truth.HasUsed, PID: os.Getpid(), Latest: truth.Clock(), Own: true, Used: &u})
 }
 
-// useSome uses something in the calling thread, of each thread another amount.
+// useSome uses resources in the calling thread, a different amount in each thread.
 func useSome(i int) error {
 	f, err := os.CreateTemp("", "usage")
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Limits bound generated scripts. The zero value has the defaults.
+// Limits limit generated scripts. The zero value has the defaults.
 type Limits struct {
-	Processes int // processes and threads of a script, at most; 8 if 0
-	Ops       int // operations of a life, at most; 8 if 0
-	// Without are names of operations that scripts do not have.
+	Processes int // largest number of processes and threads of a script; default 8
+	Ops       int // largest number of operations of a process; default 8
+	// Without are operations that scripts must not have.
 	Without []string
 }
 
@@ -27,7 +27,7 @@ func Generate(rng *rand.Rand, o Limits) *Script {
 	g := &generator{rng, o, 1 + rng.IntN(min(o.Processes, maxProcesses))}
 	s := new(Script)
 	for g.left > 0 {
-		s.Processes = append(s.Processes, g.life(inProcess, 1, false))
+		s.Processes = append(s.Processes, g.process(inProcess, 1, false))
 	}
 	return s
 }
@@ -35,27 +35,27 @@ func Generate(rng *rand.Rand, o Limits) *Script {
 type generator struct {
 	*rand.Rand
 	Limits
-	left int // lives
+	left int // number of processes
 }
 
-func (g *generator) life(in kind, depth int, alone bool) *Process {
+func (g *generator) process(in kind, depth int, alone bool) *Process {
 	g.left--
 	l := new(Process)
-	child := false   // one that can be killed
+	child := false   // it has a child to kill
 	apart := false   // its children are in another pid namespace
-	overrun := false // a thread executes a program, at a time that the leader does not know
+	overrun := false // a thread executes a program at a time unknown to the leader
 	for range 1 + g.IntN(min(g.Ops, maxOps)) {
 		o := g.operation(in)
 		if o.starts != 0 && (g.left == 0 || depth == maxDepth || alone) || o.name == "kill" && !child {
 			continue
 		}
-		// Of what the leader does then nobody knows whether it happened.
+		// Whether the leader's later operations took effect is unknown.
 		if overrun && !slices.Contains([]string{"sleep", "yield", "exit", "exit-thread"}, o.name) {
 			continue
 		}
 		op := Op{Name: o.name, Args: g.args(o)}
 		if o.starts != 0 {
-			op.Process = g.life(o.starts, depth+1, apart || op.apart())
+			op.Process = g.process(o.starts, depth+1, apart || op.apart())
 			overrun = o.starts == inThread && slices.ContainsFunc(op.Process.Ops, func(op Op) bool { return op.Name == "exec" })
 		}
 		apart = apart || op.Name == "unshare" && op.apart()
@@ -68,7 +68,7 @@ func (g *generator) life(in kind, depth int, alone bool) *Process {
 	return l
 }
 
-// operation returns one that a kind of life may have, by the weights.
+// operation returns a weighted random operation for a kind of process.
 func (g *generator) operation(in kind) *operation {
 	sum := 0
 	allowed := func(o *operation) bool { return o.in&in != 0 && !slices.Contains(g.Without, o.name) }
@@ -109,7 +109,7 @@ func (g *generator) arg(p *param) string {
 	case p.words != nil:
 		return p.words[g.IntN(len(p.words))]
 	case p.most == id.most && g.IntN(2) == 0:
-		return strconv.Itoa(max(p.least, 0)) // root, as most programs need it
+		return strconv.Itoa(max(p.least, 0)) // root, which most programs need
 	case p.most == micros.most:
 		return strconv.Itoa(g.IntN(2000))
 	case p.most != 0:
@@ -118,8 +118,8 @@ func (g *generator) arg(p *param) string {
 	return texts[g.IntN(len(texts))]
 }
 
-// Smaller returns the scripts to try in order to find a shorter one that does the same: with one
-// life or operation less, or with a smaller argument. Each is valid.
+// Smaller returns candidates for a shorter script: with one process or operation less, or with a
+// smaller argument. Each is valid.
 func (s *Script) Smaller() iter.Seq[*Script] {
 	return func(yield func(*Script) bool) {
 		try := func(change func(*Script)) bool {
@@ -166,12 +166,12 @@ func (s *Script) all() (list []*Process) {
 func (s *Script) clone() *Script {
 	c, err := Parse(s.String())
 	if err != nil {
-		panic(err) // only valid scripts are asked for smaller ones
+		panic(err) // the script was valid
 	}
 	return c
 }
 
-// smaller returns arguments of which one is left out, or smaller.
+// smaller returns lists of arguments with one left out or smaller.
 func (o *operation) smaller(args []string) (list [][]string) {
 	for i, a := range args {
 		p := o.param(i)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// kind is a set of the kinds of lives that may have an operation.
+// kind is a set of the kinds of processes that may have an operation.
 type kind uint8
 
 const (
@@ -15,22 +15,22 @@ const (
 	inBoth = inProcess | inThread
 )
 
-// operation describes what a life can do.
+// operation describes an operation.
 type operation struct {
 	name   string
 	in     kind
-	starts kind    // of the life that it starts, which is its block
-	ends   bool    // nothing can follow it
-	weight int     // how often the generator takes it, in relation to the others
+	starts kind    // kind of the process that it starts, which is its block
+	ends   bool    // no operation can follow
+	weight int     // relative frequency in generated scripts
 	args   []param // the last one may be repeated
 }
 
 // param describes an argument.
 type param struct {
-	words       []string // it is one of these
+	words       []string // one of these
 	least, most int      // otherwise a number, if most is not 0
 	many        bool     // any number of them, or none
-	// Otherwise it is text without a NUL byte.
+	// otherwise a text without a NUL byte
 }
 
 // Signals are the names of signals that end a process, and their numbers.
@@ -51,7 +51,7 @@ var Programs = []string{
 	"absolute", "relative", "link", "interpreter", "memfd", "unlinked", "setuid", "setgid", "missing",
 }
 
-// operations are all operations.
+// operations lists all operations.
 var operations = []operation{
 	{name: "exit", in: inBoth, ends: true, weight: 4, args: []param{code}},
 	{name: "exit-thread", in: inBoth, ends: true, weight: 3, args: []param{code}},
@@ -68,7 +68,7 @@ var operations = []operation{
 	{name: "title", in: inProcess, weight: 1, args: []param{{}}},
 	{name: "wait", in: inProcess, weight: 8},
 	{name: "kill", in: inProcess, weight: 2, args: []param{signal}},
-	{name: "stand", in: inProcess, weight: 3},
+	{name: "pause", in: inProcess, weight: 3},
 	{name: "trace", in: inProcess, weight: 1},
 	{name: "setresuid", in: inBoth, weight: 3, args: []param{id, id, id}},
 	{name: "setresgid", in: inBoth, weight: 3, args: []param{id, id, id}},
@@ -108,7 +108,7 @@ func find(name string) *operation {
 	return &operations[i]
 }
 
-// check says what is wrong with arguments.
+// check checks arguments.
 func (o *operation) check(args []string) error {
 	least, most := len(o.args), len(o.args)
 	if most > 0 && o.args[most-1].many {
@@ -131,11 +131,11 @@ func (p *param) check(a string) error {
 	switch {
 	case p.words != nil:
 		if !slices.Contains(p.words, a) {
-			return fmt.Errorf("%q is none of %q", a, p.words)
+			return fmt.Errorf("%q is not one of %q", a, p.words)
 		}
 	case p.most != 0:
 		if n, err := strconv.Atoi(a); err != nil || n < p.least || n > p.most || a != strconv.Itoa(n) {
-			return fmt.Errorf("%q is not a number of %d to %d", a, p.least, p.most)
+			return fmt.Errorf("%q is not a number from %d to %d", a, p.least, p.most)
 		}
 	case len(a) > maxText || slices.Contains([]byte(a), 0):
 		return fmt.Errorf("text of %d bytes is longer than %d, or has a NUL", len(a), maxText)

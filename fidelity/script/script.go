@@ -1,8 +1,8 @@
-// Package script is the language of generated lives, and of the simple scenarios: which processes
-// and threads there are, what each does, and in which order. Package scenario performs scripts.
+// Package script is the language of generated workloads and of simple scenarios: which processes
+// and threads there are, what each does, and in which order. Package scenario runs scripts.
 //
-// A script is text of one operation a line. An operation that starts a life has that life as its
-// block, two spaces further in:
+// A script has one operation a line. An operation that starts a process or thread has its
+// operations as a block, indented by two more spaces:
 //
 //	process
 //	  chdir a
@@ -13,11 +13,11 @@
 //	  wait
 //	  exit 0
 //
-// Arguments with other characters than printable ones of ASCII are quoted as in Go; text after # is
-// a comment. A life that comes to the end of its block ends with status 0; that of a thread is the
-// end of the thread. What the kernel refuses did not happen, and the life goes on. A process that
-// stands waits until it has been seen from outside. "exec" executes a program that goes on with the
-// life; "clone again" uses the pid that the last wait has set free.
+// Arguments with characters other than printable ASCII are quoted as in Go. Text after # is a
+// comment. A process that reaches the end of its block exits with status 0, a thread ends. A
+// process continues after an operation that the kernel rejects. "pause" waits until the process has
+// been observed from outside. "exec" executes a program that continues with the block. "clone
+// again" uses the pid that the last wait has released.
 package script
 
 import (
@@ -30,7 +30,7 @@ import (
 // Limits of each script.
 const (
 	maxProcesses = 64
-	maxOps       = 24 // of one life
+	maxOps       = 24 // of one process
 	maxDepth     = 8
 	maxArgs      = 40
 	maxText      = 4096
@@ -39,21 +39,21 @@ const (
 // Script is a list of processes that start one after the other and run at the same time.
 type Script struct{ Processes []*Process }
 
-// Process is what one process or thread does.
+// Process has the operations of one process or thread.
 type Process struct{ Ops []Op }
 
-// Op is an operation. Process is the one that it starts, or nil.
+// Op is an operation. Process is the process that it starts, or nil.
 type Op struct {
 	Name    string
 	Args    []string
 	Process *Process
-	line    int // of the text it was read from
+	line    int // line number in the text
 }
 
-// Parse reads a script. Errors have the number of the line.
+// Parse parses a script. Errors have the line number.
 func Parse(text string) (*Script, error) {
 	s := new(Script)
-	// Each block that is open, from the outermost inwards; the script itself is not a life.
+	// Each open block, from the outermost inwards; the script itself is not a process.
 	blocks := []*Process{nil}
 	number := 0
 	for line := range strings.Lines(text) {
@@ -70,10 +70,10 @@ func Parse(text string) (*Script, error) {
 		depth := indent / 2
 		switch {
 		case indent%2 != 0 || depth >= len(blocks):
-			return nil, fmt.Errorf("line %d: the indent of %d spaces is not of a block; each is two further in", number, indent)
+			return nil, fmt.Errorf("line %d: no block has an indent of %d spaces: indent by two", number, indent)
 		case depth == 0:
 			if words[0] != "process" || len(words) > 1 {
-				return nil, fmt.Errorf("line %d: a block without an indent begins with \"process\"", number)
+				return nil, fmt.Errorf("line %d: an unindented block begins with \"process\"", number)
 			}
 			s.Processes = append(s.Processes, new(Process))
 			blocks = append(blocks[:1], s.Processes[len(s.Processes)-1])
@@ -93,14 +93,14 @@ func Parse(text string) (*Script, error) {
 	return s, nil
 }
 
-// split returns the words of a line.
+// split splits a line into words.
 func split(line string) (words []string, err error) {
 	for rest := strings.Trim(line, " \r\n"); rest != "" && rest[0] != '#'; rest = strings.TrimLeft(rest, " ") {
 		word := ""
 		if rest[0] == '"' {
 			quoted, err := strconv.QuotedPrefix(rest)
 			if err != nil {
-				return nil, fmt.Errorf("a quoted word does not end")
+				return nil, fmt.Errorf("missing closing quote")
 			}
 			if word, err = strconv.Unquote(quoted); err != nil {
 				return nil, err
@@ -138,7 +138,7 @@ func (l *Process) write(b *strings.Builder, indent string) {
 	}
 }
 
-// quote quotes a word unless it can stand for itself.
+// quote quotes a word if necessary.
 func quote(word string) string {
 	plain := func(r rune) bool { return r > ' ' && r <= '~' && r != '"' && r != '#' }
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
@@ -147,7 +147,7 @@ func quote(word string) string {
 	return strconv.QuoteToASCII(word)
 }
 
-// check says why the script can't be performed.
+// check returns an error if the script can't run.
 func (s *Script) check() error {
 	n := 0
 	for _, l := range s.Processes {
@@ -158,8 +158,8 @@ func (s *Script) check() error {
 	return nil
 }
 
-// apart reports whether the lives that the operation, or one that follows, starts are in a pid
-// namespace of their own. They start none themselves, whose pids nobody else would know.
+// apart reports whether the operation puts later children into a pid namespace of their own. They
+// start no processes, as those would have unknown pids.
 func (o *Op) apart() bool {
 	return (o.Name == "clone" || o.Name == "unshare") && slices.Contains(o.Args, "pid")
 }
@@ -167,9 +167,9 @@ func (o *Op) apart() bool {
 func (l *Process) check(in kind, depth int, n *int, alone bool) error {
 	*n++
 	if *n > maxProcesses || depth > maxDepth || len(l.Ops) > maxOps {
-		return fmt.Errorf("a script has at most %d lives, %d inside each other, of %d operations each", maxProcesses, maxDepth, maxOps)
+		return fmt.Errorf("a script has at most %d processes, nested %d deep, with %d operations each", maxProcesses, maxDepth, maxOps)
 	}
-	child := false // one that can be killed
+	child := false // it has a child to kill
 	apart := false // its children are in another pid namespace
 	for i := range l.Ops {
 		op := &l.Ops[i]
@@ -194,15 +194,15 @@ func (l *Process) check(in kind, depth int, n *int, alone bool) error {
 func (o *Op) check(of *operation, in kind, child, last bool) error {
 	switch {
 	case of == nil:
-		return fmt.Errorf("no operation %q", o.Name)
+		return fmt.Errorf("unknown operation %q", o.Name)
 	case of.in&in == 0:
-		return fmt.Errorf("a thread does not %s", o.Name)
+		return fmt.Errorf("%s is not possible in a thread", o.Name)
 	case of.ends && !last:
-		return fmt.Errorf("nothing follows %s", o.Name)
+		return fmt.Errorf("%s must be the last operation", o.Name)
 	case of.name == "kill" && !child:
-		return fmt.Errorf("kill: there is no child that was not killed before")
+		return fmt.Errorf("kill: no live child")
 	case (of.starts != 0) != (o.Process != nil):
-		return fmt.Errorf("%s: only an operation that starts a life has a block", o.Name)
+		return fmt.Errorf("%s: only an operation that starts a process has a block", o.Name)
 	}
 	return of.check(o.Args)
 }
@@ -228,8 +228,8 @@ func (s *Script) each(f func(*Process)) {
 	}
 }
 
-// Operations returns the names of operations in the script, each once and sorted. Those with a
-// word that says how have it too, as in "exec memfd".
+// Operations returns the sorted names of operations in the script. Operations with variants include
+// them, as in "exec memfd".
 func (s *Script) Operations() []string {
 	return s.collect(func(l *Process, add func(string)) {
 		for _, op := range l.Ops {
@@ -238,7 +238,7 @@ func (s *Script) Operations() []string {
 	})
 }
 
-// Pairs returns the pairs of operations that follow each other in a life, as in "fork, wait".
+// Pairs returns the pairs of consecutive operations of a process, as in "fork, wait".
 func (s *Script) Pairs() []string {
 	return s.collect(func(l *Process, add func(string)) {
 		for i := 1; i < len(l.Ops); i++ {
@@ -254,27 +254,27 @@ func (s *Script) collect(from func(l *Process, add func(string))) (list []string
 }
 
 func (o *Op) label() string {
-	if len(o.Args) > 0 && find(o.Name).ways() != nil {
+	if len(o.Args) > 0 && find(o.Name).variants() != nil {
 		return o.Name + " " + o.Args[0]
 	}
 	return o.Name
 }
 
-// ways returns the words of an operation that say how, nil if there are none.
-func (o *operation) ways() []string {
+// variants returns the variants of an operation, nil if it has none.
+func (o *operation) variants() []string {
 	if len(o.args) == 0 || slices.Equal(o.args[0].words, name.words) {
 		return nil
 	}
 	return o.args[0].words
 }
 
-// All returns what Operations and Pairs of all scripts together have.
+// All returns the Operations and Pairs of all possible scripts.
 func All() (names, pairs []string) {
 	of := func(o *operation) (labels []string) {
-		if o.ways() == nil || o.args[0].many {
+		if o.variants() == nil || o.args[0].many {
 			labels = append(labels, o.name)
 		}
-		for _, w := range o.ways() {
+		for _, w := range o.variants() {
 			labels = append(labels, o.name+" "+w)
 		}
 		return labels

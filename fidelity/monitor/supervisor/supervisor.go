@@ -1,7 +1,7 @@
-// Package keeper runs a program below a process of its own, the keeper, which adopts all that the
-// program leaves behind, and ends it. The keeper is the same program as its user, executed again,
-// so a program that uses this package calls [Main] first.
-package keeper
+// Package supervisor runs a program below a supervisor process, which adopts the processes that the
+// program leaves behind, and ends them. The supervisor is the caller's own program, executed again,
+// so such a program calls [Main] first.
+package supervisor
 
 import (
 	"encoding/json"
@@ -22,42 +22,41 @@ import (
 	"github.com/quark-linux/quark/internal/children"
 )
 
-// env is the environment variable that turns a program that calls Main into a keeper. Its value is
-// an Options in JSON.
-const env = "QUARK_FIDELITY_KEEPER"
+// env is the environment variable that makes Main run the supervisor. Its value is an Options in
+// JSON.
+const env = "QUARK_FIDELITY_SUPERVISOR"
 
-// reportFD is the keeper's descriptor for its reports.
+// reportFD is the supervisor's descriptor for its reports.
 const reportFD = 3
 
-// Options say what a keeper runs.
+// Options describe the program to run.
 type Options struct {
 	Command []string `json:"command"`
-	Environ []string `json:"environ,omitempty"` // further variables
+	Environ []string `json:"environ,omitempty"` // additional variables
 	// Tracefs mounts tracefs and debugfs, for the program alone, where they are not mounted.
 	Tracefs bool `json:"tracefs,omitempty"`
-	// Accounting, if not "", has the kernel append a record for each process that ends to this
-	// file, instead of a program.
+	// Accounting, if not empty, runs no program: the kernel appends a record to this file for
+	// each process that ends.
 	Accounting string `json:"accounting,omitempty"`
-	// Grace is how long the program has to end after SIGINT.
+	// Grace is the time for the program to end after SIGINT.
 	Grace time.Duration `json:"grace"`
 }
 
-// Report is what a keeper says at the end.
+// Report is a report of the supervisor.
 type Report struct {
-	PID int `json:"pid"` // in the first report, which has nothing else but Error
-	// Status is how the program ended, as wait(2) has it, and Early is set if nobody had asked
-	// it to.
+	PID int `json:"pid"` // the first report has only PID or Error
+	// Status is the wait status of the program. Early is set if it ended without a request.
 	Status int32 `json:"status"`
 	Early  bool  `json:"early"`
 	// Hung is set if it had to be killed.
 	Hung bool `json:"hung"`
-	// Left names the processes that it had left running, which were killed.
+	// Left names the processes that it left running. They were killed.
 	Left  []string `json:"left,omitempty"`
 	Error string   `json:"error,omitempty"`
 }
 
-// Keeper is a running keeper.
-type Keeper struct {
+// Supervisor is a running supervisor.
+type Supervisor struct {
 	PID  int // of the program
 	cmd  *exec.Cmd
 	in   io.WriteCloser
@@ -68,7 +67,7 @@ type Keeper struct {
 }
 
 // Start starts a program. Its output goes to out and its errors to errs.
-func Start(o Options, out, errs *os.File) (*Keeper, error) {
+func Start(o Options, out, errs *os.File) (*Supervisor, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func Start(o Options, out, errs *os.File) (*Keeper, error) {
 		return nil, err
 	}
 	defer w.Close()
-	k := &Keeper{cmd: exec.Command(self), pipe: r, done: make(chan struct{})}
+	k := &Supervisor{cmd: exec.Command(self), pipe: r, done: make(chan struct{})}
 	reports := json.NewDecoder(r)
 	k.cmd.Env = append(os.Environ(), env+"="+string(text))
 	k.cmd.Stdout, k.cmd.Stderr, k.cmd.ExtraFiles = out, errs, []*os.File{w}
@@ -91,7 +90,7 @@ func Start(o Options, out, errs *os.File) (*Keeper, error) {
 	}
 	if err != nil {
 		r.Close()
-		return nil, fmt.Errorf("start a keeper: %w", err)
+		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
 	w.Close()
 	var first Report
@@ -111,24 +110,24 @@ func Start(o Options, out, errs *os.File) (*Keeper, error) {
 }
 
 // Done returns a channel that is closed when the program has ended.
-func (k *Keeper) Done() <-chan struct{} { return k.done }
+func (k *Supervisor) Done() <-chan struct{} { return k.done }
 
-// Stop ends the program, by SIGINT first, and returns what became of it.
-func (k *Keeper) Stop() (r Report, err error) {
+// Stop ends the program, first by SIGINT, and returns the report.
+func (k *Supervisor) Stop() (r Report, err error) {
 	k.in.Close()
 	<-k.done
 	return k.last, errors.Join(k.err, k.end())
 }
 
-func (k *Keeper) end() error {
+func (k *Supervisor) end() error {
 	k.in.Close()
 	err := k.cmd.Wait()
 	return errors.Join(err, k.pipe.Close())
 }
 
-// Signal sends a signal to the process group of the program, and to its descendants that have left
-// that.
-func (k *Keeper) Signal(s unix.Signal) error {
+// Signal sends a signal to the process group of the program, and to its descendants outside that
+// group.
+func (k *Supervisor) Signal(s unix.Signal) error {
 	err := unix.Kill(-k.PID, s)
 	for _, pid := range family(k.PID) {
 		if group, e := unix.Getpgid(pid); e == nil && group != k.PID {
@@ -138,14 +137,14 @@ func (k *Keeper) Signal(s unix.Signal) error {
 	return err
 }
 
-// Main runs the keeper if this process was started as one, and does not return then.
+// Main runs the supervisor if this process was started as one, and then does not return.
 func Main() {
 	text := os.Getenv(env)
 	if text == "" {
 		return
 	}
 	os.Unsetenv(env)
-	runtime.LockOSThread() // whose mount namespace the program is to have
+	runtime.LockOSThread() // the program gets this thread's mount namespace
 	reports := os.NewFile(reportFD, "reports")
 	unix.CloseOnExec(reportFD)
 	out := json.NewEncoder(reports)
@@ -156,7 +155,7 @@ func Main() {
 	case o.Accounting != "":
 		err = account(o.Accounting, out)
 	default:
-		err = keep(o, out)
+		err = superviseProgram(o, out)
 	}
 	if err != nil {
 		out.Encode(Report{Error: err.Error()})
@@ -165,7 +164,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// account has the kernel account to a file until standard input ends.
+// account enables process accounting to a file until standard input ends.
 func account(file string, out *json.Encoder) error {
 	switch err := unix.Acct(file); {
 	case errors.Is(err, unix.ENOSYS):
@@ -182,8 +181,8 @@ func account(file string, out *json.Encoder) error {
 	return errors.Join(err, out.Encode(Report{}))
 }
 
-// keep runs the program until standard input ends, or until it ends itself.
-func keep(o Options, out *json.Encoder) error {
+// superviseProgram runs the program until standard input ends, or until it ends itself.
+func superviseProgram(o Options, out *json.Encoder) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -195,13 +194,14 @@ func keep(o Options, out *json.Encoder) error {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Env = append(os.Environ(), o.Environ...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// A group of its own gets the signals. Should the keeper be killed the program is too.
+	// The process group receives the signals. The kernel kills the program if the supervisor
+	// dies.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	pid := cmd.Process.Pid
-	os.Stdout.Close() // that its reader learns when nobody has it open any more
+	os.Stdout.Close() // so that the reader sees the end when the program closes it
 	if err := out.Encode(Report{PID: pid}); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func keep(o Options, out *json.Encoder) error {
 	return out.Encode(r)
 }
 
-// reap waits for all descendants that have become children, and says how the program ended.
+// reap waits for all adopted children, and reports the status of the program.
 func reap(pid int, ended chan<- int32) {
 	for {
 		var status unix.WaitStatus
@@ -239,15 +239,15 @@ func reap(pid int, ended chan<- int32) {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return // none is left
+			return // no children are left
 		case got == pid:
 			ended <- int32(status)
 		}
 	}
 }
 
-// killRest kills the processes that the program has left, and names them. A pipeline's other parts
-// have some time to end by themselves.
+// killRest kills the processes that the program left, and returns their names. Other parts of a
+// pipeline get some time to end.
 func killRest() (left []string) {
 	for n := range 200 {
 		pids, err := children.Of(os.Getpid())
@@ -286,14 +286,14 @@ func mountTracefs() error {
 		if unix.Statfs(m.at, &st) == nil && int64(st.Type) == m.magic {
 			continue
 		}
-		// What is missing the program says itself.
+		// The program itself reports missing mounts.
 		unix.Mount("nodev", m.at, m.kind, 0, "")
 	}
 	return nil
 }
 
-// Usage returns the CPU time and the peak memory, in KiB, of a running program with its process
-// group and its descendants.
+// Usage returns the CPU time and the peak memory, in KiB, of a running program, its process group
+// and its descendants.
 func Usage(pid int) (cpu time.Duration, rss int64) {
 	for _, pid := range family(pid) {
 		dir := fmt.Sprintf("/proc/%d", pid)
@@ -313,8 +313,8 @@ func Usage(pid int) (cpu time.Duration, rss int64) {
 	return cpu, rss
 }
 
-// family returns the processes of a group and the descendants of the one that it is named after: a
-// daemon leaves the group.
+// family returns the processes of a group and the descendants of its leader, as a daemon leaves the
+// group.
 func family(pgid int) (pids []int) {
 	type process struct{ pid, parent, group int }
 	var all []process
@@ -342,8 +342,8 @@ func family(pgid int) (pids []int) {
 	return pids
 }
 
-// Programs returns the ids of the eBPF programs that a running program, with those of Usage, has
-// open, by themselves or by what they are attached to.
+// Programs returns the ids of the eBPF programs that the processes of Usage have open, directly or
+// by links.
 func Programs(pid int) (ids []uint32) {
 	for _, pid := range family(pid) {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
