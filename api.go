@@ -27,7 +27,7 @@ type (
 	Task         = engine.Task         // the part of a Process that has a fixed size
 	Credentials  = engine.Credentials  // user and group ids
 	Login        = engine.Login        // by which login it came in
-	Executable   = engine.Executable   // the file that it executes
+	ExeFile      = engine.ExeFile      // the file that it executes
 	Usage        = engine.Usage        // what it has used when it ends
 	Privileges   = engine.Privileges   // what that gave it
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
@@ -102,42 +102,42 @@ const (
 
 // The fields of a process, and sets of them.
 const (
-	FieldStart    = engine.FieldStart
-	FieldPPID     = engine.FieldPPID
-	FieldPGID     = engine.FieldPGID
-	FieldSID      = engine.FieldSID
-	FieldUIDs     = engine.FieldUIDs // real and effective
-	FieldSUID     = engine.FieldSUID
-	FieldGIDs     = engine.FieldGIDs // real and effective
-	FieldSGID     = engine.FieldSGID
-	FieldCaps     = engine.FieldCaps
-	FieldTTY      = engine.FieldTTY
-	FieldUTSNS    = engine.FieldUTSNS
-	FieldIPCNS    = engine.FieldIPCNS
-	FieldMntNS    = engine.FieldMntNS
-	FieldNetNS    = engine.FieldNetNS
-	FieldComm     = engine.FieldComm
-	FieldFilename = engine.FieldFilename
-	FieldCmdline  = engine.FieldCmdline
-	FieldCwd      = engine.FieldCwd
-	FieldCgroup   = engine.FieldCgroup
-	FieldExit     = engine.FieldExit
+	FieldStart  = engine.FieldStart
+	FieldPPID   = engine.FieldPPID
+	FieldPGID   = engine.FieldPGID
+	FieldSID    = engine.FieldSID
+	FieldUIDs   = engine.FieldUIDs // real and effective
+	FieldSUID   = engine.FieldSUID
+	FieldGIDs   = engine.FieldGIDs // real and effective
+	FieldSGID   = engine.FieldSGID
+	FieldCaps   = engine.FieldCaps
+	FieldTTY    = engine.FieldTTY
+	FieldUTSNS  = engine.FieldUTSNS
+	FieldIPCNS  = engine.FieldIPCNS
+	FieldMntNS  = engine.FieldMntNS
+	FieldNetNS  = engine.FieldNetNS
+	FieldComm   = engine.FieldComm
+	FieldExe    = engine.FieldExe
+	FieldArgs   = engine.FieldArgs
+	FieldCwd    = engine.FieldCwd
+	FieldCgroup = engine.FieldCgroup
+	FieldExit   = engine.FieldExit
 
-	FieldExitSignal = engine.FieldExitSignal // what the parent gets
-	FieldParentTID  = engine.FieldParentTID
-	FieldLogin      = engine.FieldLogin // login uid and session of audit
-	FieldExecutable = engine.FieldExecutable
-	FieldExecPath   = engine.FieldExecPath // what execve(2) was asked for
-	FieldPIDNS      = engine.FieldPIDNS    // with the pid in it
-	FieldUserNS     = engine.FieldUserNS
-	FieldCgroupNS   = engine.FieldCgroupNS
-	FieldTimeNS     = engine.FieldTimeNS
-	FieldCPUTime    = engine.FieldCPUTime
-	FieldPeakRSS    = engine.FieldPeakRSS
-	FieldIO         = engine.FieldIO
-	FieldEnviron    = engine.FieldEnviron    // as far as Options.Environ asks for it
-	FieldEntry      = engine.FieldEntry      // derived by quark
-	FieldPrivileges = engine.FieldPrivileges // likewise
+	FieldParentSignal   = engine.FieldParentSignal // what the parent gets
+	FieldBirthParentTID = engine.FieldBirthParentTID
+	FieldLogin          = engine.FieldLogin // login uid and session of audit
+	FieldExeFile        = engine.FieldExeFile
+	FieldExecPath       = engine.FieldExecPath // what execve(2) was asked for
+	FieldPIDNS          = engine.FieldPIDNS    // with the pid in it
+	FieldUserNS         = engine.FieldUserNS
+	FieldCgroupNS       = engine.FieldCgroupNS
+	FieldTimeNS         = engine.FieldTimeNS
+	FieldCPUTime        = engine.FieldCPUTime
+	FieldPeakRSS        = engine.FieldPeakRSS
+	FieldIO             = engine.FieldIO
+	FieldEnviron        = engine.FieldEnviron     // as far as Options.Environ asks for it
+	FieldEntryLeader    = engine.FieldEntryLeader // derived by quark
+	FieldPrivileges     = engine.FieldPrivileges  // likewise
 
 	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
 
@@ -147,7 +147,7 @@ const (
 
 	InitialUserNamespace = engine.InitialUserNamespace // a Namespaces.User
 
-	ModeSetUID = engine.ModeSetUID // of Executable.Mode
+	ModeSetUID = engine.ModeSetUID // of ExeFile.Mode
 	ModeSetGID = engine.ModeSetGID
 
 	NumFields = engine.NumFields
@@ -155,7 +155,7 @@ const (
 	FieldsIDs   = engine.FieldsIDs   // the four of user and group ids
 	FieldsNS    = engine.FieldsNS    // the namespaces, without FieldPIDNS
 	FieldsUsage = engine.FieldsUsage // the three of Usage
-	AllFields   = engine.AllFields   // without FieldEntry and FieldPrivileges
+	AllFields   = engine.AllFields   // without FieldEntryLeader and FieldPrivileges
 )
 
 // The ways by which processes come in: what Process.EntryLeader is.
@@ -224,14 +224,14 @@ const (
 
 // The kinds of raw event, and the rules by which they are joined.
 const (
-	KindFork     = engine.KindFork
-	KindExec     = engine.KindExec
-	KindExit     = engine.KindExit
-	KindIDChange = engine.KindIDChange
-	KindComm     = engine.KindComm
-	KindPtrace   = engine.KindPtrace
-	KindCoreDump = engine.KindCoreDump
-	KindGap      = engine.KindGap
+	KindFork         = engine.KindFork
+	KindExec         = engine.KindExec
+	KindExit         = engine.KindExit
+	KindIDChange     = engine.KindIDChange
+	KindSetProcTitle = engine.KindSetProcTitle
+	KindPtrace       = engine.KindPtrace
+	KindCoreDump     = engine.KindCoreDump
+	KindGap          = engine.KindGap
 
 	KindExecFailed = engine.KindExecFailed
 

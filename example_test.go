@@ -27,8 +27,8 @@ func Example() {
 			return
 		}
 		p := ev.Process
-		if ev.Events.Has(quark.EventExec) && p.Known.Has(quark.FieldFilename) {
-			fmt.Printf("%v: process %d executes %s\n", ev.Wall, p.PID, p.Filename)
+		if ev.Events.Has(quark.EventExec) && p.Known.Has(quark.FieldExe) {
+			fmt.Printf("%v: process %d executes %s\n", ev.Wall, p.PID, p.Exe)
 		}
 		if ev.Events.Has(quark.EventExit) && p.Known.Has(quark.FieldExit) {
 			fmt.Printf("%v: process %d ends with code %d, signal %d\n", ev.Wall, p.PID, p.Task.Exit.Code(), p.Task.Exit.Signal())

@@ -28,7 +28,7 @@ func tiny(opts quark.Options) quark.Options {
 }
 
 // After a loss nothing of before is said to be true: an image whose EXEC was lost is
-// carried, and a process whose EXIT was lost is found to be gone.
+// cached, and a process whose EXIT was lost is found to be gone.
 func TestLossIsToldAndNotBelieved(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		opts = tiny(opts)
@@ -105,13 +105,13 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 		})
 		p := exit.Process
 		for f, lie := range map[quark.Field]bool{
-			quark.FieldFilename: p.Filename != path,
-			quark.FieldCmdline:  string(p.Cmdline) != "waits\x001000\x00",
-			quark.FieldCwd:      p.Cwd != dir,
-			quark.FieldComm:     p.Comm != "waiter",
+			quark.FieldExe:  p.Exe != path,
+			quark.FieldArgs: string(p.Args) != "waits\x001000\x00",
+			quark.FieldCwd:  p.Cwd != dir,
+			quark.FieldComm: p.Comm != "waiter",
 		} {
-			if lie && p.Known.Has(f) && !p.Carried.Has(f) {
-				t.Errorf("%s is not carried and wrong\n%s", f, exit.AppendDump(nil))
+			if lie && p.Known.Has(f) && !p.Cached.Has(f) {
+				t.Errorf("%s is not cached and wrong\n%s", f, exit.AppendDump(nil))
 			}
 		}
 	})
@@ -195,7 +195,7 @@ func TestPidReusedDuringLoss(t *testing.T) {
 				{quark.FieldExit, ev.Time > between && p.Exited && p.Exit.Code() != 7},
 			}
 			for _, l := range lies {
-				if l.lie && p.Known.Has(l.field) && !p.Carried.Has(l.field) {
+				if l.lie && p.Known.Has(l.field) && !p.Cached.Has(l.field) {
 					t.Errorf("%s is wrong\n%s", l.field, ev.AppendDump(nil))
 				}
 			}

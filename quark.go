@@ -73,7 +73,7 @@ type Options struct {
 	// Kinds is the set of events that are reported, such as EventExec|EventExit; 0 for all but
 	// EXEC_FAILED.
 	// The kernel makes no others, as far as the backend does not need them itself, so that
-	// few kinds cost less. What the others would change is carried or unknown. A backend that
+	// few kinds cost less. What the others would change is cached or unknown. A backend that
 	// has none of them is passed over. Gaps are always reported, GONE only with all EXITs.
 	Kinds Events
 
@@ -84,7 +84,7 @@ type Options struct {
 
 	// Exits selects the ends that are reported. With ExitsNonzero a process that ends with
 	// status 0 leaves the table unseen. With EXIT alone in Kinds the proc connector (Linux
-	// 6.6) then makes messages of failing threads only: the exit status is carried where
+	// 6.6) then makes messages of failing threads only: the exit status is cached where
 	// /proc does not show any more whether another thread ended last. Where a thread with
 	// status 0 did, the end has the time when /proc last showed the process.
 	Exits Exits

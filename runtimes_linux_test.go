@@ -163,7 +163,7 @@ func (w *watch) end(t *testing.T) {
 	}
 	for p := range w.queue.Processes() {
 		if c, _ := p.Container(); !p.Exited && strings.Contains(p.Cgroup, unique()) {
-			t.Errorf("%s: pid %d, %s, is still in %+v", w.name, p.PID, p.Filename, c)
+			t.Errorf("%s: pid %d, %s, is still in %+v", w.name, p.PID, p.Exe, c)
 		}
 	}
 }
@@ -225,8 +225,8 @@ func (b *box) test(t *testing.T, watches []*watch) {
 	}
 	defer proc.Close()
 	init := b.look(t, proc, pid)
-	if inner := strings.Fields(init.Value[engine.FieldPIDNS]); inner[1] != "1" || init.Value[engine.FieldFilename] != "/init" {
-		t.Fatalf("pid %d is not the first of the container: %v, %s", pid, inner, init.Value[engine.FieldFilename])
+	if inner := strings.Fields(init.Value[engine.FieldPIDNS]); inner[1] != "1" || init.Value[engine.FieldExe] != "/init" {
+		t.Fatalf("pid %d is not the first of the container: %v, %s", pid, inner, init.Value[engine.FieldExe])
 	}
 
 	// A process that lives long, and one that ends at once.
@@ -272,7 +272,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 		b.judge(t, w, ev, init)
 		if p := ev.Process; b.legacy {
 			b.judgeLegacy(t, w, p)
-		} else if p.Known.Has(quark.FieldEntry) && (p.EntryType != quark.EntryContainer || int(p.EntryLeader.PID) != pid) {
+		} else if p.Known.Has(quark.FieldEntryLeader) && (p.EntryType != quark.EntryContainer || int(p.EntryLeader.PID) != pid) {
 			t.Errorf("%s: the first process came in by %v, leader %d", w.name, p.EntryType, p.EntryLeader.PID)
 		}
 		if later != 0 {
@@ -329,13 +329,13 @@ func (b *box) look(t *testing.T, proc truth.Proc, pid int) truth.State {
 func (b *box) judge(t *testing.T, w *watch, ev *quark.Event, want truth.State) {
 	t.Helper()
 	p := ev.Process
-	for f := range engine.FieldEntry {
-		got, carried := truth.ValueOf(p, f), p.Carried.Has(f)
+	for f := range engine.FieldEntryLeader {
+		got, cached := truth.ValueOf(p, f), p.Cached.Has(f)
 		switch none := w.queue.Capabilities().Fields[f].Origin == quark.OriginNone; {
 		case !want.Known.Has(f), none, f == engine.FieldPPID: // runtimes end after it
 		case !p.Known.Has(f):
 			t.Errorf("%s: %v of pid %d is unknown at %v", w.name, f, p.PID, ev.Events)
-		case got != want.Value[f] && !carried:
+		case got != want.Value[f] && !cached:
 			t.Errorf("%s: %v of pid %d is %q, not %q", w.name, f, p.PID, got, want.Value[f])
 		}
 	}
@@ -373,7 +373,7 @@ func (b *box) judgeEnd(t *testing.T, w *watch, pid, code int, was truth.State) {
 	if !p.Known.Has(quark.FieldExit) || int(p.Exit.WaitStatus) != code<<8 {
 		t.Errorf("%s: pid %d ended with %#x (known: %v), not with %d", w.name, pid, p.Exit.WaitStatus, p.Known, code)
 	}
-	if ppid := fmt.Sprint(p.PPID); p.Known.Has(quark.FieldPPID) && !p.Carried.Has(quark.FieldPPID) && ppid != was.Value[engine.FieldPPID] {
+	if ppid := fmt.Sprint(p.PPID); p.Known.Has(quark.FieldPPID) && !p.Cached.Has(quark.FieldPPID) && ppid != was.Value[engine.FieldPPID] {
 		t.Errorf("%s: the parent of pid %d is %s at its end, not %s", w.name, pid, ppid, was.Value[engine.FieldPPID])
 	}
 	b.judgeContainer(t, w, ev, was.Value[engine.FieldCgroup])
@@ -383,11 +383,11 @@ func (b *box) judgeEnd(t *testing.T, w *watch, pid, code int, was truth.State) {
 // which nothing tells: it is not in there, or what is said may be old.
 func (b *box) judgeMoved(t *testing.T, w *watch, pid int, to string) {
 	t.Helper()
-	if p := w.last(t, pid, quark.EventExec).Process; p.Cgroup == to && p.Known.Has(quark.FieldCgroup) && !p.Carried.Has(quark.FieldCgroup) {
+	if p := w.last(t, pid, quark.EventExec).Process; p.Cgroup == to && p.Known.Has(quark.FieldCgroup) && !p.Cached.Has(quark.FieldCgroup) {
 		t.Errorf("%s: pid %d was not yet in %s at its exec", w.name, pid, to)
 	}
 	ev := w.last(t, pid, quark.EventExit)
-	if ev.Process.Carried.Has(quark.FieldCgroup) && ev.Process.Cgroup != to {
+	if ev.Process.Cached.Has(quark.FieldCgroup) && ev.Process.Cgroup != to {
 		return
 	}
 	b.judgeContainer(t, w, ev, to)
@@ -399,7 +399,7 @@ func (b *box) judgeBrief(t *testing.T, w *watch, like truth.State, begin uint64)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ev := range slices.Backward(w.events) {
-		if p := ev.Process; ev.Time > begin && ev.Events.Has(quark.EventExit) && p.Filename == "/brief" {
+		if p := ev.Process; ev.Time > begin && ev.Events.Has(quark.EventExit) && p.Exe == "/brief" {
 			if b.judgeContainer(t, w, ev, like.Value[engine.FieldCgroup]); p.Exit.WaitStatus != 3<<8 {
 				t.Errorf("%s: /brief ended with %#x", w.name, p.Exit.WaitStatus)
 			}
@@ -421,7 +421,7 @@ func findIn(t *testing.T, proc truth.Proc, of truth.State, program string) int {
 	for _, d := range dirs {
 		if pid, err := strconv.Atoi(d.Name()); err == nil {
 			_, s, err := proc.Read(d.Name())
-			if own, _, _ := strings.Cut(s.Value[engine.FieldPIDNS], " "); err == nil && own == ns && s.Value[engine.FieldFilename] == program {
+			if own, _, _ := strings.Cut(s.Value[engine.FieldPIDNS], " "); err == nil && own == ns && s.Value[engine.FieldExe] == program {
 				return pid
 			}
 		}

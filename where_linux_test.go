@@ -62,11 +62,11 @@ func TestWhere(t *testing.T) {
 		{"failed", engine.FieldExit, []string{"setuid", "killed"}},
 		{"uid == 12345", engine.FieldUIDs, []string{"user"}},
 		{"comm != (plain, waiter)", engine.FieldComm, []string{"setuid"}},
-		{`exe ~ "/**/set?id"`, engine.FieldFilename, []string{"setuid"}},
-		{"argv == needle", engine.FieldCmdline, []string{"argument"}},
+		{`exe ~ "/**/set?id"`, engine.FieldExe, []string{"setuid"}},
+		{"argv == needle", engine.FieldArgs, []string{"argument"}},
 		{"env.QUARK_WHERE ~ y*", engine.FieldEnviron, []string{"variable"}},
-		{"exe_flags == set_uid", engine.FieldExecutable, []string{"setuid"}},
-		{fmt.Sprintf("exe_device == %d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)), engine.FieldExecutable, all},
+		{"exe_flags == set_uid", engine.FieldExeFile, []string{"setuid"}},
+		{fmt.Sprintf("exe_device == %d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)), engine.FieldExeFile, all},
 		{"exit_code > 2", engine.FieldExit, []string{"setuid"}},
 		{"signal == KILL", engine.FieldExit, []string{"killed"}},
 		{"duration < 1h", engine.FieldStart, all},
@@ -116,7 +116,7 @@ func TestWhere(t *testing.T) {
 				// It is a self-test child, or was to execute the missing program.
 			case name == "": // its ancestors are unknown
 				strangers++
-			case name == "hidden" && whole(ev.Process, engine.FieldCmdline):
+			case name == "hidden" && whole(ev.Process, engine.FieldArgs):
 				t.Errorf("%s of the hidden process was delivered", ev.Events)
 			case name != "hidden" && name != "last":
 				ends = append(ends, ev.Clone())

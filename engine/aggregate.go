@@ -75,7 +75,7 @@ func DefaultMatrix() *Matrix {
 	m := MinimalMatrix()
 	m[KindFork][KindExec] = JoinForkExec
 	m[KindFork][KindIDChange] = JoinBeforeExec
-	for _, head := range []Kind{KindFork, KindExec, KindComm} {
+	for _, head := range []Kind{KindFork, KindExec, KindSetProcTitle} {
 		m[head][KindExit] = JoinOnce
 	}
 	for _, head := range []Kind{KindFork, KindExec} {
@@ -88,9 +88,9 @@ func DefaultMatrix() *Matrix {
 // new process or image gives itself; [Options.MinAgg] selects it.
 func MinimalMatrix() *Matrix {
 	m := new(Matrix)
-	m[KindFork][KindComm] = JoinAlways
-	m[KindExec][KindComm] = JoinAlways
-	m[KindComm][KindComm] = JoinAlways
+	m[KindFork][KindSetProcTitle] = JoinAlways
+	m[KindExec][KindSetProcTitle] = JoinAlways
+	m[KindSetProcTitle][KindSetProcTitle] = JoinAlways
 	m[KindIDChange][KindIDChange] = JoinAlways
 	return m
 }

@@ -136,7 +136,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		}
 		return t.thread(p, r)
 	}
-	before, beforeKnown := p.Cred, p.Known&^p.Carried&^t.unseen
+	before, beforeKnown := p.Cred, p.Known&^p.Cached&^t.unseen
 	if p.asOf > r.Time {
 		beforeKnown = 0
 	}
@@ -186,7 +186,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	if isNew && t.judge != nil && r.Kind != KindFork {
 		t.adoptMarks(p)
 	}
-	p.setCarried(t.unseen, r)
+	p.setCached(t.unseen, r)
 	p.doubt(replaced &^ r.Task.Known)
 	if r.Kind == KindExec {
 		t.decideEntry(p, r)
@@ -208,19 +208,19 @@ const ofThreads = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldComm|1<<Fie
 // thread returns what is known of the thread of r. Its process p takes from the event only what all
 // its threads share. The result is valid until the next event.
 func (t *table) thread(p *process, r *RawEvent) *process {
-	if known, carried := r.Task.Known, r.Task.Carried; !p.Exited {
+	if known, cached := r.Task.Known, r.Task.Cached; !p.Exited {
 		r.Task.Known &^= ofThreads
-		r.Task.Carried &^= ofThreads
+		r.Task.Cached &^= ofThreads
 		t.update(p, r)
-		p.setCarried(t.unseen, r)
-		r.Task.Known, r.Task.Carried = known, carried
+		p.setCached(t.unseen, r)
+		r.Task.Known, r.Task.Cached = known, cached
 	}
 	v := &t.view
 	t.release(v)
 	t.copy(v, p)
 	v.Known &^= ofThreads
 	t.update(v, r)
-	v.setCarried(t.unseen, r)
+	v.setCached(t.unseen, r)
 	return v
 }
 
@@ -231,7 +231,7 @@ func (t *table) stray(r *RawEvent) *process {
 	*v = process{}
 	v.PID, v.born, v.context, v.image, v.doubts = r.PID, t.bornBy(r), &noContext, &noImage, &noDoubts
 	t.update(v, r)
-	v.setCarried(t.unseen, r)
+	v.setCached(t.unseen, r)
 	if t.judge != nil {
 		v.Marks.add(noMarksKnown)
 	}
@@ -250,31 +250,31 @@ func (r *RawEvent) ofFailedExec(number uint16) Fields {
 	return imageFields.With(FieldComm)
 }
 
-// setCarried marks what r does not report and may have changed unseen as carried.
-func (p *process) setCarried(unseen Fields, r *RawEvent) {
-	p.Carried = (p.Carried|unseen)&^r.Task.Known | r.Task.Carried
-	p.Carried &= p.Known &^ FieldStart.Set()
+// setCached marks what r does not report and may have changed unseen as cached.
+func (p *process) setCached(unseen Fields, r *RawEvent) {
+	p.Cached = (p.Cached|unseen)&^r.Task.Known | r.Task.Cached
+	p.Cached &= p.Known &^ FieldStart.Set()
 	p.dispel(r.Task.Known)
 }
 
-// doubt marks fields as carried as the process may have ended by an exec that failed.
+// doubt marks fields as cached as the process may have ended by an exec that failed.
 func (p *process) doubt(replaced Fields) {
-	if replaced &= p.Known &^ p.Carried; replaced != 0 {
+	if replaced &= p.Known &^ p.Cached; replaced != 0 {
 		p.doubted |= replaced.ofImage()
 		p.environDoubted = p.environDoubted || replaced.Has(FieldEnviron)
-		p.Carried |= replaced
+		p.Cached |= replaced
 	}
 }
 
-// dispel says that fields are carried for another reason than doubt, or not at all.
+// dispel says that fields are cached for another reason than doubt, or not at all.
 func (p *process) dispel(s Fields) {
 	p.doubted &^= s.ofImage()
 	p.environDoubted = p.environDoubted && !s.Has(FieldEnviron)
 }
 
-// carriedAlive returns what is carried of the image of p for a child that it forked.
-func (p *process) carriedAlive() Fields {
-	f := p.Carried &^ p.doubted.fields()
+// cachedAlive returns what is cached of the image of p for a child that it forked.
+func (p *process) cachedAlive() Fields {
+	f := p.Cached &^ p.doubted.fields()
 	if p.environDoubted {
 		f &^= FieldEnviron.Set()
 	}
@@ -298,7 +298,7 @@ func (t *table) parentAt(pid uint32, child *process, time uint64) *process {
 // fork.Creator, nil if it is not certain. It returns the parent, or nil.
 func (t *table) setBirth(p *process, fork *RawEvent, creator *process) *process {
 	p.birthKnown, p.birthStarted = false, false
-	if !fork.Task.Known.Has(FieldPPID) || fork.Task.Carried.Has(FieldPPID) {
+	if !fork.Task.Known.Has(FieldPPID) || fork.Task.Cached.Has(FieldPPID) {
 		return nil
 	}
 	p.birthPID, p.birthKnown = fork.Task.PPID, true
@@ -332,8 +332,8 @@ func (r *RawEvent) changed() (s Fields) {
 	case KindExec: // exec sets saved ids to the effective ones
 		s = s.With(FieldComm).With(FieldCaps).With(FieldSUID).With(FieldSGID)
 		// Programs often change these between fork and exec, without an event.
-		s |= FieldsNS | Fields(1<<FieldPGID|1<<FieldTTY|1<<FieldCwd|1<<FieldCgroup|1<<FieldExitSignal)
-	case KindComm:
+		s |= FieldsNS | Fields(1<<FieldPGID|1<<FieldTTY|1<<FieldCwd|1<<FieldCgroup|1<<FieldParentSignal)
+	case KindSetProcTitle:
 		s = s.With(FieldComm)
 	case KindIDChange:
 		if r.IDChange&ChangedUID != 0 {
@@ -362,7 +362,7 @@ func (t *table) idle(r *RawEvent) bool {
 	if p == nil || p.sighted >= r.Time || p.asOf <= t.gapTo {
 		return false
 	}
-	known, o, n := p.Known&r.Task.Known&^(p.Carried|t.unseen), &p.Cred, &r.Task.Cred
+	known, o, n := p.Known&r.Task.Known&^(p.Cached|t.unseen), &p.Cred, &r.Task.Cred
 	if known.Has(FieldUIDs) && known.Has(FieldSUID) && o.UID == n.UID && o.EUID == n.EUID && o.SUID == n.SUID {
 		r.IDChange &^= ChangedUID
 	}
@@ -383,7 +383,7 @@ func (t *table) learn(r *RawEvent) *process {
 	p.asOf, p.imageSince = r.Time, r.Time
 	t.update(p, r)
 	// /proc shows the current arguments, which the process may have overwritten.
-	p.Carried = p.Known & (t.unseen | SetOf(FieldCmdline, FieldEnviron) | p.Carried&FieldEntry.Set())
+	p.Cached = p.Known & (t.unseen | SetOf(FieldArgs, FieldEnviron) | p.Cached&FieldEntryLeader.Set())
 	p.unsettled, t.learned, p.parented = true, true, true
 	return p
 }
@@ -400,10 +400,10 @@ func (t *table) alignSnapshot(p *process, time uint64) {
 		t.clearImage(p)
 		kept := constant
 		if !p.entersItself() {
-			kept |= FieldEntry.Set()
+			kept |= FieldEntryLeader.Set()
 		}
 		p.Known &= kept
-		p.Truncated, p.Carried = 0, p.Carried&kept
+		p.Truncated, p.Cached = 0, p.Cached&kept
 	case p.ahead != nil && time >= p.sighted:
 		t.bringBack(p)
 	}
@@ -423,7 +423,7 @@ func (t *table) bringBack(p *process) {
 	t.setContext(p, c)
 	copyIf(back.Has(FieldComm), &p.Comm, &o.Comm)
 	copyIf(back.Has(FieldCwd), &p.Cwd, &o.Cwd)
-	if back.Has(FieldEntry) {
+	if back.Has(FieldEntryLeader) {
 		p.EntryType, p.entryPID, p.entryStart = o.EntryType, o.entryPID, o.entryStart
 	}
 	if back&imageFields != 0 {
@@ -432,7 +432,7 @@ func (t *table) bringBack(p *process) {
 	}
 	p.Known |= back
 	p.Truncated |= o.Truncated & back
-	p.Carried |= o.Carried & back
+	p.Cached |= o.Cached & back
 	t.release(o)
 }
 
@@ -446,7 +446,7 @@ func (t *table) update(p *process, r *RawEvent) {
 	}
 	if k.Has(FieldLogin) && (p.Login != s.Login || !p.Known.Has(FieldLogin)) {
 		p.loginSince = r.Time
-		if s.Carried.Has(FieldLogin) {
+		if s.Cached.Has(FieldLogin) {
 			p.loginSince = max(r.Time, r.Read)
 		}
 		p.loginMixed = p.loginMixed || p.parented
@@ -481,9 +481,9 @@ func (p *process) set(s *Task, k Fields) {
 	if k.Has(FieldExit) {
 		p.waitStatus, p.exitTime = s.Exit.WaitStatus, s.Exit.Time
 	}
-	copyIf(k.Has(FieldParentTID), &p.ParentTID, &s.ParentTID)
+	copyIf(k.Has(FieldBirthParentTID), &p.ParentTID, &s.ParentTID)
 	copyIf(k.Has(FieldPPID), &p.PPID, &s.PPID)
-	copyIf(k.Has(FieldExitSignal), &p.ExitSignal, &s.ExitSignal)
+	copyIf(k.Has(FieldParentSignal), &p.ParentSignal, &s.ParentSignal)
 	copyIf(k.Has(FieldPGID), &p.PGID, &s.PGID)
 	copyIf(k.Has(FieldSID), &p.SID, &s.SID)
 	copyIf(k.Has(FieldPIDNS), &p.NSPID, &s.NSPID)
@@ -546,7 +546,7 @@ func (t *table) clearImage(p *process) {
 func (p *process) forgetImage() {
 	p.Known &^= imageFields.With(FieldPrivileges)
 	p.Truncated &^= imageFields
-	p.Carried &^= imageFields
+	p.Cached &^= imageFields
 	p.dispel(imageFields)
 }
 
@@ -555,22 +555,22 @@ func (t *table) inheritImage(p, c *process, fork *RawEvent) {
 	p.imageSince = fork.Time
 	switch b := &c.before; {
 	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
-		t.inherit(p, c.image, fork.Time, c.Known, c.Truncated, c.carriedAlive())
+		t.inherit(p, c.image, fork.Time, c.Known, c.Truncated, c.cachedAlive())
 	case c.hadEarlier(fork.Time) && fork.mayHaveImage(b.number):
-		t.inherit(p, b.image, fork.Time, b.known.fields(), b.truncated.fields(), b.carried.fields())
+		t.inherit(p, b.image, fork.Time, b.known.fields(), b.truncated.fields(), b.cached.fields())
 	}
 }
 
 // inherit gives p, which was forked at a time, what is known of the image i. What was read later
 // need not be of then: its path may begin at another root, and its arguments be overwritten.
-func (t *table) inherit(p *process, i *image, forked uint64, known, truncated, carried Fields) {
+func (t *table) inherit(p *process, i *image, forked uint64, known, truncated, cached Fields) {
 	if i.read > forked {
-		known &^= carried
+		known &^= cached
 	}
 	t.setImage(p, i.share())
 	p.Known |= known & imageFields
 	p.Truncated |= truncated & imageFields
-	p.Carried |= carried & imageFields
+	p.Cached |= cached & imageFields
 }
 
 // inheritLogin gives p the login that c had at the time of the fork: its creator, or its parent
@@ -587,7 +587,7 @@ func (t *table) inheritLogin(p, c *process, fork *RawEvent) {
 	}
 	p.loginSince = fork.Time
 	p.Known |= FieldLogin.Set()
-	p.Carried |= FieldLogin.Set()
+	p.Cached |= FieldLogin.Set()
 }
 
 // mayHaveImage reports whether the image at r can be that of a number.
@@ -599,8 +599,8 @@ func (r *RawEvent) mayHaveImage(number uint16) bool {
 // the event sets it.
 func (t *table) replaceImage(p *process, time uint64) {
 	t.drop(p.before.image)
-	p.before = earlier{p.image, p.Known.ofImage(), p.Truncated.ofImage(), p.Carried.ofImage(), p.imageNumber}
-	p.before.known &^= SetOf(FieldExecutable, FieldExecPath).ofImage() // seldom needed
+	p.before = earlier{p.image, p.Known.ofImage(), p.Truncated.ofImage(), p.Cached.ofImage(), p.imageNumber}
+	p.before.known &^= SetOf(FieldExeFile, FieldExecPath).ofImage() // seldom needed
 	p.image = t.newImage(time)
 	p.forgetImage()
 	p.imageSince = time

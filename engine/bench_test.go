@@ -13,15 +13,15 @@ import (
 // life is fork, exec and exit of one process, with all that the eBPF source reports by default, and
 // with more at the end.
 func life() []enginetest.Raw {
-	strings := engine.FieldComm.Set() | engine.FieldFilename.Set() | engine.FieldCmdline.Set() |
+	strings := engine.FieldComm.Set() | engine.FieldExe.Set() | engine.FieldArgs.Set() |
 		engine.FieldCwd.Set() | engine.FieldCgroup.Set()
 	l := []enginetest.Raw{
 		{Kind: fork, Creator: 1, Comm: []byte("sh"), Cwd: []byte("/root"), Cgroup: []byte("/")},
-		{Kind: exec, Comm: []byte("true"), Filename: []byte("/usr/bin/true"),
-			Cmdline: []byte("true\x00this\x00is\x00nop!\x00"), Cwd: []byte("/root"), Cgroup: []byte("/system.slice/cron.service")},
+		{Kind: exec, Comm: []byte("true"), Exe: []byte("/usr/bin/true"),
+			Args: []byte("true\x00this\x00is\x00nop!\x00"), Cwd: []byte("/root"), Cgroup: []byte("/system.slice/cron.service")},
 		{Kind: exit, Comm: []byte("true")},
 	}
-	ofExec := engine.SetOf(engine.FieldExecutable, engine.FieldExecPath)
+	ofExec := engine.SetOf(engine.FieldExeFile, engine.FieldExecPath)
 	ofEnd := engine.FieldsUsage.With(engine.FieldExit)
 	for i := range l {
 		l[i].Task.Known = engine.AllFields &^ (strings | ofExec | ofEnd | engine.FieldEnviron.Set())

@@ -33,7 +33,7 @@ func TestRoomForTexts(t *testing.T) {
 		for ; b.Room() > 0 && n < 100; n++ {
 			r := b.Reserve()
 			r.PID = 1
-			r.Grow(FieldCmdline, c.long)
+			r.Grow(FieldArgs, c.long)
 			b.Insert(r)
 		}
 		if n != c.want {
@@ -146,8 +146,8 @@ func anyEvent(rnd *rand.Rand, r *RawEvent) {
 	if !t.Known.Has(FieldExit) {
 		t.Exit = Exit{}
 	}
-	if !t.Known.Has(FieldExecutable) {
-		t.Executable = Executable{}
+	if !t.Known.Has(FieldExeFile) {
+		t.ExeFile = ExeFile{}
 	}
 	if t.Known&FieldsUsage == 0 {
 		r.Usage = Usage{}
@@ -209,13 +209,13 @@ func TestBufferKeepsAll(t *testing.T) {
 func TestRawEventBytes(t *testing.T) {
 	b := NewBuffer(2)
 	r := b.Reserve()
-	r.Set(FieldFilename, []byte("/bin/true"))
-	copy(r.Grow(FieldCmdline, 5), "true\x00")
+	r.Set(FieldExe, []byte("/bin/true"))
+	copy(r.Grow(FieldArgs, 5), "true\x00")
 	r.Set(FieldCwd, nil)
-	if got := string(r.Bytes(FieldFilename)); got != "/bin/true" {
+	if got := string(r.Bytes(FieldExe)); got != "/bin/true" {
 		t.Errorf("filename is %q", got)
 	}
-	if got := string(r.Bytes(FieldCmdline)); got != "true\x00" {
+	if got := string(r.Bytes(FieldArgs)); got != "true\x00" {
 		t.Errorf("cmdline is %q", got)
 	}
 	if r.Bytes(FieldCwd) == nil || len(r.Bytes(FieldCwd)) != 0 {
@@ -225,7 +225,7 @@ func TestRawEventBytes(t *testing.T) {
 		t.Error("an unknown cgroup has bytes")
 	}
 	b.Release(r)
-	if r = b.Reserve(); r.Task.Known != 0 || r.Bytes(FieldFilename) != nil {
+	if r = b.Reserve(); r.Task.Known != 0 || r.Bytes(FieldExe) != nil {
 		t.Error("a reserved event is not empty")
 	}
 }

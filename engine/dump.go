@@ -10,7 +10,7 @@ import (
 // Dump writes the event as text in the shape of quark's manual: a line
 // "->PID (EVENTS)", then a line "  TAG<TAB>key=value ..." for each group of
 // attributes. An unknown value is "?", a value that was cut ends in "...". The line
-// CARR names the fields that are carried.
+// CACH names the fields that are cached.
 // Bytes that do not print are escaped as in Go strings.
 func (e *Event) Dump(w io.Writer) error {
 	_, err := w.Write(e.AppendDump(nil))
@@ -20,7 +20,7 @@ func (e *Event) Dump(w io.Writer) error {
 // AppendDump appends what Dump writes to b.
 func (e *Event) AppendDump(b []byte) []byte { return e.appendDump(b, ofDump) }
 
-// appendDump is AppendDump where CARR names the carried ones of some fields.
+// appendDump is AppendDump where CACH names the cached ones of some fields.
 func (e *Event) appendDump(b []byte, of Fields) []byte {
 	pid := uint32(0)
 	if e.Process != nil {
@@ -82,11 +82,11 @@ func (p *Process) AppendDump(b []byte) []byte { return p.appendDump(b, ofDump) }
 func (p *Process) appendDump(b []byte, of Fields) []byte {
 	d := dumper{b: b, p: p}
 	d.line("COMM").text("comm", FieldComm, p.Comm)
-	d.line("CMDL").list("cmdline", FieldCmdline, p.Cmdline)
+	d.line("CMDL").list("args", FieldArgs, p.Args)
 	if p.Known.Has(FieldEnviron) {
 		d.line("ENVI").list("environ", FieldEnviron, p.Environ)
 	}
-	d.line("PROC").num("ppid", FieldPPID, p.PPID).num("parent_signal", FieldExitSignal, p.ExitSignal)
+	d.line("PROC").num("ppid", FieldPPID, p.PPID).num("parent_signal", FieldParentSignal, p.ParentSignal)
 	d.line("PROC").num("uid", FieldUIDs, p.Cred.UID).num("gid", FieldGIDs, p.Cred.GID).
 		num("suid", FieldSUID, p.Cred.SUID).num("sgid", FieldSGID, p.Cred.SGID).
 		num("euid", FieldUIDs, p.Cred.EUID).num("egid", FieldGIDs, p.Cred.EGID).
@@ -103,7 +103,7 @@ func (p *Process) appendDump(b []byte, of Fields) []byte {
 	d.line("PROC").num("pid_inonum", FieldPIDNS, p.NS.PID).num("ns_pid", FieldPIDNS, p.NSPID)
 	d.line("PROC").login("login_uid", p.Login.UID).login("audit_session", p.Login.Session)
 	d.line("CWD").text("cwd", FieldCwd, p.Cwd)
-	d.line("EXE").text("exe", FieldFilename, p.Filename).text("exec_path", FieldExecPath, p.ExecPath).executable()
+	d.line("EXE").text("exe", FieldExe, p.Exe).text("exec_path", FieldExecPath, p.ExecPath).executable()
 	if p.Known.Has(FieldPrivileges) && p.Privileges != 0 {
 		d.line("PRIV").key("privileges", true)
 		d.b = append(d.b, p.Privileges.String()...)
@@ -123,11 +123,11 @@ func (p *Process) appendDump(b []byte, of Fields) []byte {
 	}
 	if b := &p.Birth; b.Known != 0 {
 		d.line("BRTH").number("parent_pid", b.Known.Has(FieldPPID), uint64(b.Parent.PID)).
-			number("parent_start", b.Known.Has(FieldStart), b.Parent.Start).num("parent_tid", FieldParentTID, p.ParentTID)
+			number("parent_start", b.Known.Has(FieldStart), b.Parent.Start).num("parent_tid", FieldBirthParentTID, p.ParentTID)
 	}
-	if carried := p.Carried & of; carried != 0 {
-		d.line("CARR")
-		d.b = append(append(d.b, "\tcarried="...), carried.String()...)
+	if cached := p.Cached & of; cached != 0 {
+		d.line("CACH")
+		d.b = append(append(d.b, "\tcached="...), cached.String()...)
 	}
 	return append(d.b, '\n')
 }
@@ -217,14 +217,14 @@ func (d *dumper) list(name string, f Field, texts []byte) {
 }
 
 func (d *dumper) executable() *dumper {
-	x := &d.p.Executable
-	if !d.key("exe_mode", d.p.Known.Has(FieldExecutable)) {
+	x := &d.p.ExeFile
+	if !d.key("exe_mode", d.p.Known.Has(FieldExeFile)) {
 		return d
 	}
 	d.b = strconv.AppendUint(append(d.b, '0'), uint64(x.Mode), 8)
-	d.num("exe_uid", FieldExecutable, x.UID).num("exe_gid", FieldExecutable, x.GID)
+	d.num("exe_uid", FieldExeFile, x.UID).num("exe_gid", FieldExeFile, x.GID)
 	d.b = fmt.Appendf(d.b, " exe_dev=%d:%d", x.Major(), x.Minor())
-	d.big("exe_inode", FieldExecutable, x.Inode)
+	d.big("exe_inode", FieldExeFile, x.Inode)
 	changed := time.Unix(0, x.Ctime)
 	d.b = fmt.Appendf(d.b, " exe_ctime=%d.%09d", changed.Unix(), changed.Nanosecond())
 	if x.Removed {

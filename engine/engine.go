@@ -340,7 +340,7 @@ func (e *Engine) take(r *RawEvent, now uint64) *process {
 	ev.Parts = append(ev.Parts, Part{})
 	part := &ev.Parts[n] // a literal would be built elsewhere and copied
 	part.Kind, part.IDChange, part.Time, part.CPU = r.Kind, r.IDChange, r.Time, r.CPU
-	part.Cred, part.Known, part.Carried = p.Cred, p.Known&FieldsIDs, p.Carried&FieldsIDs
+	part.Cred, part.Known, part.Cached = p.Cred, p.Known&FieldsIDs, p.Cached&FieldsIDs
 	ev.Events |= r.Kind.Events()
 	ev.IDChange |= r.IDChange
 	if r.Kind == KindPtrace {

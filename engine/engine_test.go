@@ -78,7 +78,7 @@ const (
 	fork = engine.KindFork
 	exec = engine.KindExec
 	exit = engine.KindExit
-	comm = engine.KindComm
+	comm = engine.KindSetProcTitle
 	ids  = engine.KindIDChange
 	core = engine.KindCoreDump
 )
@@ -177,7 +177,7 @@ func TestThreadsOwnState(t *testing.T) {
 		if got := p.Known & own; got != want || p.Known&^own != before.Known&^own {
 			t.Errorf("%v: known are %v, want %v", kind, p.Known, want)
 		}
-		if p.Cred.UID != 5 || p.Carried&own != 0 || p.Exited || kind == exit && p.Task.Exit.Code() != 3 ||
+		if p.Cred.UID != 5 || p.Cached&own != 0 || p.Exited || kind == exit && p.Task.Exit.Code() != 3 ||
 			kind == comm && p.Comm != "thread" {
 			t.Errorf("%v: %+v", kind, p)
 		}
@@ -275,7 +275,7 @@ func TestThreadOfAnUnknownProcess(t *testing.T) {
 // An exec that fails when the old image is gone makes no EXEC, and yet the image is not the old
 // one any more.
 func TestFailedExec(t *testing.T) {
-	const image = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCmdline)
+	const image = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs)
 	r := newRig(t, engine.Options{MinAgg: true})
 	numbered := func(ev enginetest.Raw, image uint16) enginetest.Raw {
 		ev.Image = image
@@ -583,7 +583,7 @@ func learn(r *rig, pid uint32, at, start, unit uint64, filename string) {
 	d := raw(fork, pid, at)
 	d.Task.Known = engine.FieldStart.Set()
 	d.Task.Start, d.Task.StartUnit = start, unit
-	d.Filename = []byte(filename)
+	d.Exe = []byte(filename)
 	d.Fill(&ev)
 	r.Learn(&ev)
 }
@@ -609,7 +609,7 @@ func TestSnapshotMeetsFork(t *testing.T) {
 		if count(r) != 1 || p.Start != start/unit*unit {
 			t.Errorf("unit %d: %d processes, start %d: a start time once known stays", unit, count(r), p.Start)
 		}
-		if p.Known.Has(engine.FieldFilename) {
+		if p.Known.Has(engine.FieldExe) {
 			t.Error("the image read later is not that of the fork")
 		}
 	}
@@ -653,23 +653,23 @@ func TestInheritance(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	parent := raw(fork, 1, 0)
 	image := raw(exec, 1, 10)
-	image.Filename, image.Cmdline = []byte("/bin/sh"), []byte("sh\x00-c\x00")
+	image.Exe, image.Args = []byte("/bin/sh"), []byte("sh\x00-c\x00")
 	child := raw(fork, 2, 20)
 	child.Creator = 1
 	second := raw(exec, 1, 30)
-	second.Filename = []byte("/bin/second")
+	second.Exe = []byte("/bin/second")
 	orphan := raw(fork, 3, 40)
 	r.src.Push(parent, image, child, second, orphan)
 	r.drain(t)
 	p := r.Lookup(2)
-	if !p.Known.Has(engine.FieldFilename) || p.Filename != "/bin/sh" || string(p.Cmdline) != "sh\x00-c\x00" {
-		t.Errorf("child has %q %q", p.Filename, p.Cmdline)
+	if !p.Known.Has(engine.FieldExe) || p.Exe != "/bin/sh" || string(p.Args) != "sh\x00-c\x00" {
+		t.Errorf("child has %q %q", p.Exe, p.Args)
 	}
-	if r.Lookup(3).Known.Has(engine.FieldFilename) {
+	if r.Lookup(3).Known.Has(engine.FieldExe) {
 		t.Error("a child of an unknown creator inherits")
 	}
-	if p := r.Lookup(1); p.Filename != "/bin/second" || p.Known.Has(engine.FieldCmdline) {
-		t.Errorf("an exec that does not say its cmdline leaves %q", p.Cmdline)
+	if p := r.Lookup(1); p.Exe != "/bin/second" || p.Known.Has(engine.FieldArgs) {
+		t.Errorf("an exec that does not say its cmdline leaves %q", p.Args)
 	}
 }
 
@@ -678,18 +678,18 @@ func TestInheritance(t *testing.T) {
 func TestInheritanceFromBeforeTheExec(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	shell := raw(exec, 9, 0)
-	shell.Filename = []byte("/bin/sh")
+	shell.Exe = []byte("/bin/sh")
 	sub := raw(fork, 1, 10)
 	sub.Creator = 9
 	child := raw(fork, 2, 20)
 	child.Creator = 1
 	image := raw(exec, 1, 30)
-	image.Filename = []byte("/bin/foo")
+	image.Exe = []byte("/bin/foo")
 	r.src.Push(shell, sub, child, image)
 	if diff := cmp.Diff([]string{"9 EXEC", "1 FORK+EXEC", "2 FORK"}, r.drain(t)); diff != "" {
 		t.Error(diff)
 	}
-	if a, b := r.Lookup(1).Filename, r.Lookup(2).Filename; a != "/bin/foo" || b != "/bin/sh" {
+	if a, b := r.Lookup(1).Exe, r.Lookup(2).Exe; a != "/bin/foo" || b != "/bin/sh" {
 		t.Errorf("parent %q child %q", a, b)
 	}
 }
@@ -697,7 +697,7 @@ func TestInheritanceFromBeforeTheExec(t *testing.T) {
 func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	first := raw(fork, 1, 0)
-	first.Task.Known = engine.AllFields &^ (engine.FieldComm.Set() | engine.FieldFilename.Set() | engine.FieldCmdline.Set() |
+	first.Task.Known = engine.AllFields &^ (engine.FieldComm.Set() | engine.FieldExe.Set() | engine.FieldArgs.Set() |
 		engine.FieldCwd.Set() | engine.FieldCgroup.Set() | engine.FieldExit.Set() | engine.FieldsUsage)
 	first.Comm = []byte("a")
 	r.src.Push(first)
@@ -759,9 +759,9 @@ func TestParentAtTheEnd(t *testing.T) {
 			r.src.Push(end)
 			r.drain(t)
 			p := r.Lookup(2)
-			carried := p.Carried.Has(engine.FieldPPID)
-			if got := p.Known.Has(engine.FieldPPID); got != (c.want != 0) || got && (p.PPID != c.want || carried == (c.told != 0)) {
-				t.Errorf("ppid is %d, known %v, carried %v", p.PPID, got, carried)
+			cached := p.Cached.Has(engine.FieldPPID)
+			if got := p.Known.Has(engine.FieldPPID); got != (c.want != 0) || got && (p.PPID != c.want || cached == (c.told != 0)) {
+				t.Errorf("ppid is %d, known %v, cached %v", p.PPID, got, cached)
 			}
 		})
 	}
@@ -919,7 +919,7 @@ func TestWrongOptions(t *testing.T) {
 func TestCloneOutlivesGet(t *testing.T) {
 	r := newRig(t, engine.Options{CacheGraceTime: time.Nanosecond})
 	ev := raw(exec, 1, 0)
-	ev.Cmdline = []byte("first\x00")
+	ev.Args = []byte("first\x00")
 	r.src.Push(ev, exited(raw(exit, 1, 1), 0))
 	r.clock.Advance(2 * time.Second)
 	got, err := r.Get()
@@ -928,11 +928,11 @@ func TestCloneOutlivesGet(t *testing.T) {
 	}
 	kept := got.Clone()
 	r.clock.Advance(time.Second)
-	ev.PID, ev.Cmdline = 2, []byte("other\x00")
+	ev.PID, ev.Args = 2, []byte("other\x00")
 	r.src.Push(ev)
 	r.drain(t)
-	if string(kept.Process.Cmdline) != "first\x00" || kept.Process.PID != 1 {
-		t.Errorf("clone changed to %d %q", kept.Process.PID, kept.Process.Cmdline)
+	if string(kept.Process.Args) != "first\x00" || kept.Process.PID != 1 {
+		t.Errorf("clone changed to %d %q", kept.Process.PID, kept.Process.Args)
 	}
 }
 

@@ -27,7 +27,7 @@ func (t EntryType) String() string {
 // leads a session and executes a program, if ownEntry says so. It keeps the leader's identity, so
 // that neither the leader's end nor a new process with its pid changes anything. For processes
 // that are older than the source the same rule is applied to what /proc shows, where the parent can
-// be another one than at birth: all but those of process 1 and of kernel threads are carried.
+// be another one than at birth: all but those of process 1 and of kernel threads are cached.
 
 // These begin the names of programs that start containers or wait in them.
 var (
@@ -51,7 +51,7 @@ func isSSHD(name string) bool { return name == "sshd" || strings.HasPrefix(name,
 // ownEntry returns by which way p, a session leader, came in itself: EntryUnknown if it keeps the
 // entry leader that it has. parent is the name of its parent's program.
 func (p *process) ownEntry(parent string) EntryType {
-	name := fileName(p.Filename)
+	name := fileName(p.Exe)
 	const serial = 64 // the first minor number after those of the consoles
 	terminal := p.TTY.Major == 4 && (p.TTY.Minor >= serial || name == "login")
 	pseudo := p.TTY.Major >= 136 && p.TTY.Major <= 143
@@ -79,22 +79,22 @@ func (p *process) entersContainer(parent *process) (enters, known bool) {
 	}
 	of, known := parent.container()
 	own.Inside, of.Inside = "", ""
-	return own != of && !beginsWith(fileName(p.Filename), helpers), known
+	return own != of && !beginsWith(fileName(p.Exe), helpers), known
 }
 
 // setEntry makes p an entry leader.
-func (p *process) setEntry(by EntryType, carried bool) {
+func (p *process) setEntry(by EntryType, cached bool) {
 	p.EntryType, p.entryPID, p.entryStart = by, p.PID, p.Start
-	p.markEntry(p.Known.Has(FieldStart), carried)
+	p.markEntry(p.Known.Has(FieldStart), cached)
 }
 
-func (p *process) markEntry(known, carried bool) {
-	p.Known &^= FieldEntry.Set()
-	p.Carried &^= FieldEntry.Set()
+func (p *process) markEntry(known, cached bool) {
+	p.Known &^= FieldEntryLeader.Set()
+	p.Cached &^= FieldEntryLeader.Set()
 	if known {
-		p.Known |= FieldEntry.Set()
-		if carried {
-			p.Carried |= FieldEntry.Set()
+		p.Known |= FieldEntryLeader.Set()
+		if cached {
+			p.Cached |= FieldEntryLeader.Set()
 		}
 	}
 }
@@ -107,17 +107,17 @@ func (p *process) entersItself() bool {
 // inheritEntry gives p the entry leader that its parent had at a time. parent is nil if it is not
 // certain.
 func (p *process) inheritEntry(parent *process, time uint64) {
-	if parent == nil || !parent.Known.Has(FieldEntry) || parent.entersItself() && time < parent.imageSince {
+	if parent == nil || !parent.Known.Has(FieldEntryLeader) || parent.entersItself() && time < parent.imageSince {
 		p.markEntry(false, false)
 		return
 	}
 	p.EntryType, p.entryPID, p.entryStart = parent.EntryType, parent.entryPID, parent.entryStart
-	p.markEntry(true, parent.Carried.Has(FieldEntry))
+	p.markEntry(true, parent.Cached.Has(FieldEntryLeader))
 }
 
 // decideEntry decides whether p has become an entry leader when it executed a program.
 func (t *table) decideEntry(p *process, exec *RawEvent) {
-	leads, known, carried := t.leadsSession(p)
+	leads, known, cached := t.leadsSession(p)
 	switch {
 	case p.PID == 1:
 		return
@@ -125,19 +125,19 @@ func (t *table) decideEntry(p *process, exec *RawEvent) {
 		p.markEntry(false, false)
 		return
 	case !leads:
-		if carried && p.Known.Has(FieldEntry) {
-			p.Carried |= FieldEntry.Set()
+		if cached && p.Known.Has(FieldEntryLeader) {
+			p.Cached |= FieldEntryLeader.Set()
 		}
 		return
 	}
-	const needed = Fields(1<<FieldPPID | 1<<FieldTTY | 1<<FieldFilename)
+	const needed = Fields(1<<FieldPPID | 1<<FieldTTY | 1<<FieldExe)
 	parent := t.parentAt(p.PPID, p, exec.Time)
-	if p.Known&needed != needed || parent == nil || parent.Known&FieldFilename.Set() == 0 || exec.Time < parent.imageSince {
+	if p.Known&needed != needed || parent == nil || parent.Known&FieldExe.Set() == 0 || exec.Time < parent.imageSince {
 		p.markEntry(false, false)
 		return
 	}
-	carried = p.Carried&needed != 0 || parent.missed
-	by := p.ownEntry(fileName(parent.Filename))
+	cached = p.Cached&needed != 0 || parent.missed
+	by := p.ownEntry(fileName(parent.Exe))
 	if by == EntryUnknown {
 		enters, known := p.entersContainer(parent)
 		if !known && t.cgroups {
@@ -145,27 +145,27 @@ func (t *table) decideEntry(p *process, exec *RawEvent) {
 			return
 		}
 		// The parent's cgroup is of another time.
-		if own, _ := p.container(); own.ID != "" || p.Carried.Has(FieldCgroup) {
-			carried = true
+		if own, _ := p.container(); own.ID != "" || p.Cached.Has(FieldCgroup) {
+			cached = true
 		}
 		if enters {
 			by = EntryContainer
 		}
 	}
 	if by != EntryUnknown {
-		p.setEntry(by, carried || t.unseen.Has(FieldEntry))
-	} else if carried && p.Known.Has(FieldEntry) {
-		p.Carried |= FieldEntry.Set()
+		p.setEntry(by, cached || t.unseen.Has(FieldEntryLeader))
+	} else if cached && p.Known.Has(FieldEntryLeader) {
+		p.Cached |= FieldEntryLeader.Set()
 	}
 }
 
-// leadsSession reports whether p leads a session; carried if it may have become the leader without
+// leadsSession reports whether p leads a session; cached if it may have become the leader without
 // an event.
-func (t *table) leadsSession(p *process) (leads, known, carried bool) {
+func (t *table) leadsSession(p *process) (leads, known, cached bool) {
 	switch {
 	case p.Known.Has(FieldSID) && p.SID == p.PID: // for good
 		return true, true, false
-	case p.Known.Has(FieldSID) && !p.Carried.Has(FieldSID), p.forked && !p.mayLead && !t.unseen.Has(FieldSID):
+	case p.Known.Has(FieldSID) && !p.Cached.Has(FieldSID), p.forked && !p.mayLead && !t.unseen.Has(FieldSID):
 		return false, true, false
 	}
 	return false, p.Known.Has(FieldSID), true
@@ -197,7 +197,7 @@ func (t *table) settleEntries() {
 // settleEntry decides the entry leader of a process that /proc showed, after that of its parent.
 func (t *table) settleEntry(p *process) {
 	switch parent := t.byPID.get(p.PPID); {
-	case p.Known.Has(FieldEntry):
+	case p.Known.Has(FieldEntryLeader):
 	case p.PID == 1:
 		p.setEntry(EntryInit, false)
 	case !p.Known.Has(FieldPPID):
@@ -206,20 +206,20 @@ func (t *table) settleEntry(p *process) {
 	case parent == nil || parent == p:
 	default:
 		p.inheritEntry(parent, math.MaxUint64)
-		const needed = Fields(1<<FieldSID | 1<<FieldTTY | 1<<FieldFilename)
+		const needed = Fields(1<<FieldSID | 1<<FieldTTY | 1<<FieldExe)
 		if p.EntryType == EntryKThread || p.Known.Has(FieldSID) && p.SID != p.PID {
 			break
 		}
-		if p.Known&needed != needed || !parent.Known.Has(FieldFilename) {
+		if p.Known&needed != needed || !parent.Known.Has(FieldExe) {
 			p.markEntry(false, false)
-		} else if by := p.ownEntry(fileName(parent.Filename)); by != EntryUnknown {
+		} else if by := p.ownEntry(fileName(parent.Exe)); by != EntryUnknown {
 			p.setEntry(by, true)
 		} else if enters, _ := p.entersContainer(parent); enters {
 			p.setEntry(EntryContainer, true)
 		}
 	}
 	if p.EntryType > EntryKThread || p.EntryType == EntryInit && p.PID != 1 {
-		p.markEntry(p.Known.Has(FieldEntry), true)
+		p.markEntry(p.Known.Has(FieldEntryLeader), true)
 	}
 }
 
@@ -232,7 +232,7 @@ func (t *CapabilityTable) addDerived() {
 		row.Via += "; not for a set-id program, as ids can change without an ID_CHANGE"
 		row.Partial = EventExec
 	}
-	for _, f := range []Field{FieldExecutable, FieldUIDs, FieldGIDs, FieldCaps, FieldUserNS} {
+	for _, f := range []Field{FieldExeFile, FieldUIDs, FieldGIDs, FieldCaps, FieldUserNS} {
 		if !t.Fields[f].Brings(EventExec) {
 			*row = Capability{Via: "it needs " + f.String() + " from the kernel at EXEC"}
 		}
@@ -241,13 +241,13 @@ func (t *CapabilityTable) addDerived() {
 
 // addEntry adds the row of the entry leader, which every source has that reports births.
 func (t *CapabilityTable) addEntry() {
-	row := &t.Fields[FieldEntry]
+	row := &t.Fields[FieldEntryLeader]
 	if !t.all(KindFork) || t.Kinds[KindExec].Origin == OriginNone {
 		*row = Capability{Via: "it needs FORK and EXEC"}
 		return
 	}
 	*row = Capability{Origin: OriginDerived, Via: "inherited; at EXEC from sid, tty, ppid, filename and cgroup", At: EventFork | EventExec}
-	for _, f := range []Field{FieldSID, FieldTTY, FieldPPID, FieldFilename, FieldCgroup} {
+	for _, f := range []Field{FieldSID, FieldTTY, FieldPPID, FieldExe, FieldCgroup} {
 		if t.SplitRecords || !t.Fields[f].Brings(EventExec) {
 			row.Partial = row.At
 		}

@@ -22,7 +22,7 @@ func leading(kind engine.Kind, pid, ppid, sid uint32, at uint64, file string) en
 		r.Creator = ppid
 	}
 	if file != "" {
-		r.Filename = []byte(file)
+		r.Exe = []byte(file)
 	}
 	return r
 }
@@ -36,13 +36,13 @@ func (r *rig) learn(processes ...enginetest.Raw) {
 	}
 }
 
-// entryOf is the entry leader of a process, "?" if it is unknown, with "*" if it is carried.
+// entryOf is the entry leader of a process, "?" if it is unknown, with "*" if it is cached.
 func entryOf(p *engine.Process) string {
-	if p == nil || !p.Known.Has(engine.FieldEntry) {
+	if p == nil || !p.Known.Has(engine.FieldEntryLeader) {
 		return "?"
 	}
 	text := fmt.Sprintf("%s %d of %d", p.EntryType, p.EntryLeader.PID, p.EntryLeader.Start)
-	if p.Carried.Has(engine.FieldEntry) {
+	if p.Cached.Has(engine.FieldEntryLeader) {
 		text += "*"
 	}
 	return text
@@ -205,7 +205,7 @@ func TestEntryLeaderOfContainer(t *testing.T) {
 	}
 }
 
-// A child that a source tells no login of has that of who made it, as carried; or of its parent
+// A child that a source tells no login of has that of who made it, as cached; or of its parent
 // where the source does not say who made it, unless a child of before may have, which has another.
 func TestLoginIsInherited(t *testing.T) {
 	r := newRig(t, engine.Options{Matrix: new(engine.Matrix)})
@@ -215,7 +215,7 @@ func TestLoginIsInherited(t *testing.T) {
 		return p
 	}
 	read := func(at uint64, p enginetest.Raw) enginetest.Raw {
-		p.Read, p.Task.Carried = uint64(time.Second)+at, engine.FieldLogin.Set()
+		p.Read, p.Task.Cached = uint64(time.Second)+at, engine.FieldLogin.Set()
 		return p
 	}
 	by := func(creator uint32, p enginetest.Raw) enginetest.Raw {
@@ -227,27 +227,27 @@ func TestLoginIsInherited(t *testing.T) {
 		event enginetest.Raw
 		want  string
 	}{
-		{by(0, leading(fork, 10, 1, 1, 1, "")), "4294967295 0 carried"},
+		{by(0, leading(fork, 10, 1, 1, 1, "")), "4294967295 0 cached"},
 		{login(7, leading(exec, 10, 1, 10, 2, "/bin/sh")), "7 8"},
-		{leading(comm, 10, 1, 10, 3, ""), "7 8 carried"},
-		{by(0, leading(fork, 11, 10, 10, 4, "")), "7 8 carried"},
+		{leading(comm, 10, 1, 10, 3, ""), "7 8 cached"},
+		{by(0, leading(fork, 11, 10, 10, 4, "")), "7 8 cached"},
 		{login(9, leading(exec, 10, 1, 10, 6, "/bin/sh")), "9 10"},
-		{by(10, leading(fork, 12, 10, 10, 7, "")), "9 10 carried"},
+		{by(10, leading(fork, 12, 10, 10, 7, "")), "9 10 cached"},
 		{by(10, leading(fork, 13, 10, 10, 5, "")), "?"}, // of before, and comes late
 		{by(0, leading(fork, 14, 10, 10, 8, "")), "?"},  // perhaps made by 11
 		{by(99, leading(fork, 15, 10, 10, 9, "")), "?"},
 		{login(3, leading(exec, 15, 10, 10, 10, "/bin/sh")), "3 4"},
-		{read(14, login(5, leading(exec, 15, 10, 10, 11, "/bin/sh"))), "5 6 carried"},
+		{read(14, login(5, leading(exec, 15, 10, 10, 11, "/bin/sh"))), "5 6 cached"},
 		{by(15, leading(fork, 16, 15, 10, 13, "")), "?"}, // of before the reading
-		{by(15, leading(fork, 17, 15, 10, 14, "")), "5 6 carried"},
+		{by(15, leading(fork, 17, 15, 10, 14, "")), "5 6 cached"},
 	} {
 		r.src.Push(step.event)
 		p, got := r.one(t).Process, "?"
 		if p.Known.Has(engine.FieldLogin) {
 			got, _ = p.NumberText(engine.FieldLogin)
 		}
-		if p.Carried.Has(engine.FieldLogin) {
-			got += " carried"
+		if p.Cached.Has(engine.FieldLogin) {
+			got += " cached"
 		}
 		if got != step.want {
 			t.Errorf("step %d: %d has %s, want %s", i, p.PID, got, step.want)
@@ -260,12 +260,12 @@ func TestLoginIsInherited(t *testing.T) {
 func TestImageReadAfterABirthIsNotInherited(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	x := leading(exec, 10, 1, 10, 2, "/program")
-	x.Read, x.Task.Carried = uint64(time.Second)+5, engine.FieldFilename.Set()
+	x.Read, x.Task.Cached = uint64(time.Second)+5, engine.FieldExe.Set()
 	r.src.Push(x, leading(fork, 11, 10, 10, 3, ""), leading(fork, 12, 10, 10, 6, ""), leading(fork, 13, 11, 10, 7, ""))
 	for _, want := range []string{"/program", "", "/program", ""} {
 		p := r.one(t).Process
-		if p.Known.Has(engine.FieldFilename) != (want != "") || want != "" && (p.Filename != want || !p.Carried.Has(engine.FieldFilename)) {
-			t.Errorf("%d: filename %q, known %s, carried %s, want %q", p.PID, p.Filename, p.Known, p.Carried, want)
+		if p.Known.Has(engine.FieldExe) != (want != "") || want != "" && (p.Exe != want || !p.Cached.Has(engine.FieldExe)) {
+			t.Errorf("%d: filename %q, known %s, cached %s, want %q", p.PID, p.Exe, p.Known, p.Cached, want)
 		}
 	}
 }
@@ -273,14 +273,14 @@ func TestImageReadAfterABirthIsNotInherited(t *testing.T) {
 // A source that does not report births and programs has no entry leaders; the others say how.
 func TestEntryCapability(t *testing.T) {
 	r := newRig(t, engine.Options{})
-	if c := r.src.Capabilities().Fields[engine.FieldEntry]; c.Origin != engine.OriginDerived || !c.At.Has(engine.EventExec) {
+	if c := r.src.Capabilities().Fields[engine.FieldEntryLeader]; c.Origin != engine.OriginDerived || !c.At.Has(engine.EventExec) {
 		t.Errorf("%+v", c)
 	}
 	src := &noForks{Source: new(enginetest.Source)}
 	if _, err := engine.New(src, r.clock.Engine(), engine.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if c := src.table.Fields[engine.FieldEntry]; c.Origin != engine.OriginNone || c.Via == "" {
+	if c := src.table.Fields[engine.FieldEntryLeader]; c.Origin != engine.OriginNone || c.Via == "" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -309,9 +309,9 @@ func TestLineage(t *testing.T) {
 		if ev, err := e.Get(); err == nil && ev.Events.Has(engine.EventExit) {
 			text, object = string(e.AppendDump(nil, ev)), string(e.AppendJSON(nil, ev))
 			of := ev.Clone()
-			of.Process.Carried |= engine.FieldEntry.Set()
-			if got := string(e.AppendDump(nil, of)); !strings.Contains(got, "  CARR\tcarried=filename,entry_leader\n") || strings.Contains(string(of.AppendDump(nil)), "entry_leader") {
-				t.Errorf("a carried entry leader is not told with the leaders alone: %q", got)
+			of.Process.Cached |= engine.FieldEntryLeader.Set()
+			if got := string(e.AppendDump(nil, of)); !strings.Contains(got, "  CACH\tcached=exe,entry_leader\n") || strings.Contains(string(of.AppendDump(nil)), "entry_leader") {
+				t.Errorf("a cached entry leader is not told with the leaders alone: %q", got)
 			}
 			if clone := ev.Clone(); text != string(e.AppendDump(nil, clone)) {
 				t.Error("a clone has others")
@@ -327,9 +327,9 @@ func TestLineage(t *testing.T) {
 		t.Error(object)
 	}
 	_, got, _ := strings.Cut(object, `},"session_leader"`)
-	const bash = `{"pid":3,"start_boottime_ns":1001000000,"comm":"bash","filename":"/bin/bash"}`
-	want := ":" + bash + `,"group_leader":` + bash + `,"ancestors":[{"pid":4,"start_boottime_ns":1004000000,"comm":"make","filename":"/usr/bin/make"},` + bash +
-		`,{"pid":2,"start_boottime_ns":2,"comm":"sshd","filename":"/usr/sbin/sshd","carried":"filename"},{"pid":1,"start_boottime_ns":1,"comm":"init","filename":"/sbin/init","carried":"filename"}]}`
+	const bash = `{"pid":3,"start_boottime_ns":1001000000,"comm":"bash","exe":"/bin/bash"}`
+	want := ":" + bash + `,"group_leader":` + bash + `,"ancestors":[{"pid":4,"start_boottime_ns":1004000000,"comm":"make","exe":"/usr/bin/make"},` + bash +
+		`,{"pid":2,"start_boottime_ns":2,"comm":"sshd","exe":"/usr/sbin/sshd","cached":"exe"},{"pid":1,"start_boottime_ns":1,"comm":"init","exe":"/sbin/init","cached":"exe"}]}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -363,12 +363,12 @@ func TestLineageOfThen(t *testing.T) {
 		}
 		const of30 = `{"pid":30,"start_boottime_ns":30000`
 		want := []string{
-			"30 ", "31 " + of30 + `,"filename":"/bin/old"}`, "32 " + of30 + `,"filename":"/bin/new","carried":"filename"}`,
-			"32 " + of30 + `,"comm":"new","filename":"/bin/new","exited":true,"carried":"filename"}`,
+			"30 ", "31 " + of30 + `,"exe":"/bin/old"}`, "32 " + of30 + `,"exe":"/bin/new","cached":"exe"}`,
+			"32 " + of30 + `,"comm":"new","exe":"/bin/new","exited":true,"cached":"exe"}`,
 		}
 		if status != 0 { // perhaps by an exec that failed, which the source does not tell
 			want[2] = "32 " + of30 + "}"
-			want[3] = strings.Replace(want[3], `"carried":"`, `"carried":"comm,`, 1)
+			want[3] = strings.Replace(want[3], `"cached":"`, `"cached":"comm,`, 1)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("ended with %d: %s", status, diff)

@@ -11,21 +11,21 @@ type FailedExec struct {
 	// has it in messages; a relative path is one from the working directory.
 	Path      string
 	PathKnown bool
-	// PathCarried is set if the path was read after the call from the memory of the process, to
+	// PathCached is set if the path was read after the call from the memory of the process, to
 	// which others may have written meanwhile.
-	PathCarried bool
-	PathCut     bool // its end is missing
+	PathCached    bool
+	PathTruncated bool // its end is missing
 }
 
 // failed returns what a KindExecFailed reports, and leaves in r what is of the process.
 func (t *table) failed(r *RawEvent) FailedExec {
-	f := FailedExec{Errno: r.Errno, PathKnown: r.Task.Known.Has(FieldFilename)}
+	f := FailedExec{Errno: r.Errno, PathKnown: r.Task.Known.Has(FieldExe)}
 	if f.PathKnown {
-		f.Path = t.names.get(r.Bytes(FieldFilename))
-		f.PathCarried, f.PathCut = r.Task.Carried.Has(FieldFilename), r.Task.Truncated.Has(FieldFilename)
+		f.Path = t.names.get(r.Bytes(FieldExe))
+		f.PathCached, f.PathTruncated = r.Task.Cached.Has(FieldExe), r.Task.Truncated.Has(FieldExe)
 	}
-	for _, s := range []*Fields{&r.Task.Known, &r.Task.Carried, &r.Task.Truncated} {
-		*s &^= FieldFilename.Set()
+	for _, s := range []*Fields{&r.Task.Known, &r.Task.Cached, &r.Task.Truncated} {
+		*s &^= FieldExe.Set()
 	}
 	return f
 }
@@ -54,11 +54,11 @@ func (f *FailedExec) appendDump(b []byte) []byte {
 		return append(b, "?\n"...)
 	}
 	b = appendEscaped(b, f.Path)
-	if f.PathCut {
+	if f.PathTruncated {
 		b = append(b, "..."...)
 	}
-	if f.PathCarried {
-		b = append(b, " path_carried=1"...)
+	if f.PathCached {
+		b = append(b, " path_cached=1"...)
 	}
 	return append(b, '\n')
 }
@@ -68,7 +68,7 @@ func (o *object) failed(f *FailedExec) {
 	o.uintIf(f.Errno != 0, "errno", uint32(f.Errno))
 	o.textIf(f.Errno != 0, "error", f.ErrnoName())
 	o.textIf(f.PathKnown, "path", f.Path)
-	o.trueIf(f.PathCarried, "path_carried")
-	o.trueIf(f.PathCut, "path_truncated")
+	o.trueIf(f.PathCached, "path_cached")
+	o.trueIf(f.PathTruncated, "path_truncated")
 	o.end('}')
 }

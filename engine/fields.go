@@ -6,48 +6,48 @@ type Field uint8
 
 // The fields, and their number.
 const (
-	FieldStart      Field = iota // start time
-	FieldPPID                    // parent's pid
-	FieldPGID                    // process group
-	FieldSID                     // session
-	FieldUIDs                    // real and effective user id
-	FieldSUID                    // saved user id
-	FieldGIDs                    // real and effective group id
-	FieldSGID                    // saved group id
-	FieldCaps                    // the five capability sets
-	FieldTTY                     // controlling terminal; 0:0 is "none"
-	FieldUTSNS                   // namespace inode numbers
-	FieldIPCNS                   //
-	FieldMntNS                   //
-	FieldNetNS                   //
-	FieldComm                    // comm of the thread group's leader
-	FieldFilename                // absolute path of the executable
-	FieldCmdline                 // argv, NUL-separated
-	FieldCwd                     // working directory
-	FieldCgroup                  // cgroup path
-	FieldExit                    // wait status and time of the end
-	FieldExitSignal              // the signal that the parent gets at the end
-	FieldParentTID               // the thread of the parent at birth
-	FieldLogin                   // login uid and session of audit(8)
-	FieldExecutable              // the file of the image, as stat(2) has it
-	FieldExecPath                // the path that execve(2) was asked for
-	FieldPIDNS                   // pid namespace, and the pid in it
-	FieldUserNS                  // namespace inode numbers
-	FieldCgroupNS                //
-	FieldTimeNS                  //
-	FieldCPUTime                 // time in user mode and in the kernel, of an EXIT
-	FieldPeakRSS                 // the most memory that was resident, of an EXIT
-	FieldIO                      // bytes read and written, of an EXIT
-	FieldEnviron                 // environment, as far as Options asked for it
-	FieldEntry                   // entry leader, which the engine derives
-	FieldPrivileges              // what the executable gave the process, which it derives too
-	NumFields       = iota
+	FieldStart          Field = iota // start time
+	FieldPPID                        // parent's pid
+	FieldPGID                        // process group
+	FieldSID                         // session
+	FieldUIDs                        // real and effective user id
+	FieldSUID                        // saved user id
+	FieldGIDs                        // real and effective group id
+	FieldSGID                        // saved group id
+	FieldCaps                        // the five capability sets
+	FieldTTY                         // controlling terminal; 0:0 is "none"
+	FieldUTSNS                       // namespace inode numbers
+	FieldIPCNS                       //
+	FieldMntNS                       //
+	FieldNetNS                       //
+	FieldComm                        // comm of the thread group's leader
+	FieldExe                         // absolute path of the executable
+	FieldArgs                        // argv, NUL-separated
+	FieldCwd                         // working directory
+	FieldCgroup                      // cgroup path
+	FieldExit                        // wait status and time of the end
+	FieldParentSignal                // the signal that the parent gets at the end
+	FieldBirthParentTID              // the thread of the parent at birth
+	FieldLogin                       // login uid and session of audit(8)
+	FieldExeFile                     // the file of the image, as stat(2) has it
+	FieldExecPath                    // the path that execve(2) was asked for
+	FieldPIDNS                       // pid namespace, and the pid in it
+	FieldUserNS                      // namespace inode numbers
+	FieldCgroupNS                    //
+	FieldTimeNS                      //
+	FieldCPUTime                     // time in user mode and in the kernel, of an EXIT
+	FieldPeakRSS                     // the most memory that was resident, of an EXIT
+	FieldIO                          // bytes read and written, of an EXIT
+	FieldEnviron                     // environment, as far as Options asked for it
+	FieldEntryLeader                 // entry leader, which the engine derives
+	FieldPrivileges                  // what the executable gave the process, derived too
+	NumFields           = iota
 )
 
 var fieldNames = [NumFields]string{
-	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
-	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
-	"exit_signal", "parent_tid", "login", "executable", "exec_path", "pid_ns", "user_ns", "cgroup_ns", "time_ns",
+	"start", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
+	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "exe", "args", "cwd", "cgroup", "exit",
+	"parent_signal", "birth_parent_tid", "login", "exe_file", "exec_path", "pid_ns", "user_ns", "cgroup_ns", "time_ns",
 	"cpu_time", "peak_rss", "io", "environ", "entry_leader", "privileges",
 }
 
@@ -72,9 +72,9 @@ func SetOf(fields ...Field) (s Fields) {
 	return s
 }
 
-// AllFields has every field that a source can report: all but FieldEntry and
+// AllFields has every field that a source can report: all but FieldEntryLeader and
 // those that follow it.
-const AllFields Fields = 1<<FieldEntry - 1
+const AllFields Fields = 1<<FieldEntryLeader - 1
 
 // Sets that sources report together.
 const (

@@ -26,13 +26,13 @@ type held struct {
 	next    *held // neighbours among the events of the pid
 	prev    *held
 
-	block          *block    // that it is in
-	whole          *RawEvent // the event itself, if pack had no place for all of it; else
-	standing       *standing
-	known, carried Fields
-	start, read    uint64
-	startUnit      uint32
-	from, to       uint16 // what else there is of it, in block.rest
+	block         *block    // that it is in
+	whole         *RawEvent // the event itself, if pack had no place for all of it; else
+	standing      *standing
+	known, cached Fields
+	start, read   uint64
+	startUnit     uint32
+	from, to      uint16 // what else there is of it, in block.rest
 
 	tid, cpu, creator            uint32
 	ppid, pgid, sid              uint32
@@ -61,7 +61,7 @@ func (h *held) before(o *held) bool {
 }
 
 // textFields are the fields of variable length.
-const textFields = Fields(1<<FieldComm | 1<<FieldFilename | 1<<FieldCmdline | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExecPath | 1<<FieldEnviron)
+const textFields = Fields(1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExecPath | 1<<FieldEnviron)
 
 // first returns the first field of s, which is not empty.
 func (s Fields) first() Field { return Field(bits.TrailingZeros64(uint64(s))) }
@@ -96,9 +96,9 @@ func (b *Buffer) pack(h *held, r *RawEvent) {
 	t := &r.Task
 	s := standing{t.Cred, t.Login, t.Caps, t.TTY, t.NS}
 	h.standing = b.standings.get(&s)
-	h.known, h.carried, h.start, h.startUnit, h.read = t.Known, t.Carried, t.Start, uint32(t.StartUnit), r.Read
+	h.known, h.cached, h.start, h.startUnit, h.read = t.Known, t.Cached, t.Start, uint32(t.StartUnit), r.Read
 	h.tid, h.cpu, h.creator, h.idChange = r.TID, r.CPU, r.Creator, r.IDChange
-	h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal = t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ExitSignal
+	h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal = t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ParentSignal
 
 	at, order := h.block, binary.NativeEndian
 	to := at.rest[:at.filled]
@@ -110,7 +110,7 @@ func (b *Buffer) pack(h *held, r *RawEvent) {
 			to = order.AppendUint64(to, n)
 		}
 	}
-	if x := &t.Executable; t.Known.Has(FieldExecutable) {
+	if x := &t.ExeFile; t.Known.Has(FieldExeFile) {
 		to = order.AppendUint64(order.AppendUint64(to, x.Inode), uint64(x.Ctime))
 		to = order.AppendUint32(order.AppendUint32(order.AppendUint32(to, x.Device), x.UID), x.GID)
 		to = append(order.AppendUint16(to, x.Mode), 0)
@@ -137,8 +137,8 @@ func (b *Buffer) open(h *held) *RawEvent {
 	t, s := &r.Task, h.standing
 	r.Kind, r.Thread, r.Image, r.PID, r.Time = h.Kind, h.Thread, h.Image, h.PID, h.Time
 	r.TID, r.CPU, r.Creator, r.IDChange, r.Read = h.tid, h.cpu, h.creator, h.idChange, h.read
-	t.Known, t.Carried, t.Start, t.StartUnit = h.known, h.carried, h.start, uint64(h.startUnit)
-	t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ExitSignal = h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal
+	t.Known, t.Cached, t.Start, t.StartUnit = h.known, h.cached, h.start, uint64(h.startUnit)
+	t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ParentSignal = h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal
 	t.Cred, t.Login, t.Caps, t.TTY, t.NS = s.Cred, s.Login, s.Caps, s.TTY, s.NS
 
 	from, order := h.block.rest[h.from:h.to], binary.NativeEndian
@@ -152,8 +152,8 @@ func (b *Buffer) open(h *held) *RawEvent {
 		}
 		from = from[7*8:]
 	}
-	if t.Known.Has(FieldExecutable) {
-		t.Executable = Executable{order.Uint64(from), int64(order.Uint64(from[8:])), order.Uint32(from[16:]), order.Uint32(from[20:]),
+	if t.Known.Has(FieldExeFile) {
+		t.ExeFile = ExeFile{order.Uint64(from), int64(order.Uint64(from[8:])), order.Uint32(from[16:]), order.Uint32(from[20:]),
 			order.Uint32(from[24:]), order.Uint16(from[28:]), from[30] != 0}
 		from = from[31:]
 	}

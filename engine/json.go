@@ -60,13 +60,13 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.entity("entity_id", true, Identity{p.PID, p.Start}, &clock.Host)
 	}
 	o.textIf(known(FieldComm), "comm", p.Comm)
-	o.textIf(known(FieldFilename), "filename", p.Filename)
+	o.textIf(known(FieldExe), "exe", p.Exe)
 	o.textIf(known(FieldExecPath), "exec_path", p.ExecPath)
-	if known(FieldExecutable) {
-		o.executable(&p.Executable)
+	if known(FieldExeFile) {
+		o.executable(&p.ExeFile)
 	}
-	if known(FieldCmdline) {
-		o.list("cmdline", p.Cmdline)
+	if known(FieldArgs) {
+		o.list("args", p.Args)
 	}
 	if known(FieldEnviron) {
 		o.list("environ", p.Environ)
@@ -106,7 +106,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.textIf(c.Unit != "", "unit", c.Unit)
 		o.end('}')
 	}
-	o.uintIf(known(FieldExitSignal), "exit_signal", p.ExitSignal)
+	o.uintIf(known(FieldParentSignal), "parent_signal", p.ParentSignal)
 	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		o.exit(p, clock)
 	}
@@ -116,7 +116,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	if p.Birth.Known != 0 {
 		o.birth(p, &clock.Host)
 	}
-	if known(FieldEntry) {
+	if known(FieldEntryLeader) {
 		o.begin("entry_leader", '{')
 		o.text("type", p.EntryType.String())
 		o.identity(p.EntryLeader)
@@ -126,7 +126,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.text("privileges", p.Privileges.String())
 	}
 	o.trueIf(p.Inferred, "inferred")
-	o.fieldsIf(p.Carried != 0, "carried", p.Carried)
+	o.fieldsIf(p.Cached != 0, "cached", p.Cached)
 	o.fieldsIf(p.Truncated != 0, "truncated", p.Truncated)
 	return append(o.b, '}')
 }
@@ -228,8 +228,8 @@ func (o *object) list(name string, texts []byte) {
 	}
 }
 
-func (o *object) executable(x *Executable) {
-	o.begin("executable", '{')
+func (o *object) executable(x *ExeFile) {
+	o.begin("exe_file", '{')
 	o.uint("major", uint64(x.Major()))
 	o.uint("minor", uint64(x.Minor()))
 	o.inBase("inode", "", x.Inode, 10) // which may be beyond 2^53
@@ -298,7 +298,7 @@ func (o *object) birth(p *Process, h *Host) {
 	o.begin("birth", '{')
 	b := &p.Birth
 	o.uintIf(b.Known.Has(FieldPPID), "ppid", b.Parent.PID)
-	o.uintIf(p.Known.Has(FieldParentTID), "parent_tid", p.ParentTID)
+	o.uintIf(p.Known.Has(FieldBirthParentTID), "parent_tid", p.ParentTID)
 	if b.Known.Has(FieldStart) {
 		o.uint("parent_start_boottime_ns", b.Parent.Start)
 	}

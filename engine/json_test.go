@@ -13,13 +13,13 @@ import (
 var wall = engine.NewClock(nil, engine.Host{}, engine.Offset{Wall: time.Unix(1000, 0)})
 
 func full() *engine.Process {
-	p := &engine.Process{PID: 7, Environ: []byte("A=b\x00C=\x00"), Comm: "true", Filename: "/bin/true", Cwd: "/", Cgroup: "/a", Cmdline: []byte("true\x00a b\x00"), Exited: true}
+	p := &engine.Process{PID: 7, Environ: []byte("A=b\x00C=\x00"), Comm: "true", Exe: "/bin/true", Cwd: "/", Cgroup: "/a", Args: []byte("true\x00a b\x00"), Exited: true}
 	p.Known = engine.AllFields
 	p.Start, p.StartUnit, p.PPID = 5e9, 1, 1
 	p.Caps.Effective = 1<<41 - 1
-	p.ExitSignal, p.ParentTID, p.Login = 17, 2, engine.Login{UID: 1000, Session: 3}
+	p.ParentSignal, p.ParentTID, p.Login = 17, 2, engine.Login{UID: 1000, Session: 3}
 	p.ExecPath = "true"
-	p.Executable = engine.Executable{Inode: 1 << 63, Ctime: 2e9 + 3, Device: 254<<8 | 1, UID: 4, GID: 5, Mode: 0o104755, Removed: true}
+	p.ExeFile = engine.ExeFile{Inode: 1 << 63, Ctime: 2e9 + 3, Device: 254<<8 | 1, UID: 4, GID: 5, Mode: 0o104755, Removed: true}
 	p.NSPID, p.NS.PID, p.NS.User, p.NS.Cgroup, p.NS.Time = 3, 4, 5, 6, 7
 	p.Birth = engine.Birth{Parent: engine.Identity{PID: 1}, Known: engine.FieldPPID.Set()}
 	p.Task.Exit = engine.Exit{WaitStatus: 0x8b, Time: 6e9}
@@ -31,10 +31,10 @@ func TestJSON(t *testing.T) {
 	got := string(ev.AppendJSON(nil, wall, "ebpf"))
 	want := `{"time":"1970-01-01T00:16:45.000000000Z","monotonic_ns":5000000000,"cpu":3,"backend":"ebpf","events":["FORK","EXIT"],` +
 		`"process":{"pid":7,"ns_pid":3,"ppid":1,"start_boottime_ns":5000000000,"start_precision_ns":1,"start":"1970-01-01T00:16:45.000000000Z",` +
-		`"comm":"true","filename":"/bin/true","exec_path":"true","executable":{"major":254,"minor":1,"inode":"9223372036854775808",` +
-		`"ctime":"1970-01-01T00:00:02.000000003Z","mode":"0104755","uid":4,"gid":5,"removed":true},"cmdline":["true","a b"],"environ":["A=b","C="],"cwd":"/","uid":0,"euid":0,"suid":0,"gid":0,"egid":0,"sgid":0,` +
+		`"comm":"true","exe":"/bin/true","exec_path":"true","exe_file":{"major":254,"minor":1,"inode":"9223372036854775808",` +
+		`"ctime":"1970-01-01T00:00:02.000000003Z","mode":"0104755","uid":4,"gid":5,"removed":true},"args":["true","a b"],"environ":["A=b","C="],"cwd":"/","uid":0,"euid":0,"suid":0,"gid":0,"egid":0,"sgid":0,` +
 		`"login":{"uid":1000,"session":3},"pgid":0,"sid":0,"caps":{"inheritable":"0x0","permitted":"0x0","effective":"0x1ffffffffff","bounding":"0x0","ambient":"0x0"},` +
-		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0,"pid":4,"user":5,"cgroup":6,"time":7},"tty":{"major":0,"minor":0},"cgroup":"/a","exit_signal":17,` +
+		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0,"pid":4,"user":5,"cgroup":6,"time":7},"tty":{"major":0,"minor":0},"cgroup":"/a","parent_signal":17,` +
 		`"exit":{"code":0,"signal":11,"core_dumped":true,"wait_status":139,"time":"1970-01-01T00:16:46.000000000Z","monotonic_ns":6000000000},"birth":{"ppid":1,"parent_tid":2}}}`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -56,28 +56,28 @@ func FuzzJSON(f *testing.F) {
 	f.Add("\"\\\n\t\x01\x7f\u2028é", "\x80")
 	f.Fuzz(func(t *testing.T, name, cmdline string) {
 		p := full()
-		p.Filename, p.Cmdline = name, []byte(cmdline)
+		p.Exe, p.Args = name, []byte(cmdline)
 		var got struct {
-			Filename    string   `json:"filename"`
-			FilenameB64 *string  `json:"filename_b64"`
-			Cmdline     []string `json:"cmdline"`
-			CmdlineB64  []string `json:"cmdline_b64"`
+			Exe     string   `json:"exe"`
+			ExeB64  *string  `json:"exe_b64"`
+			Args    []string `json:"args"`
+			ArgsB64 []string `json:"args_b64"`
 		}
 		if err := json.Unmarshal(p.AppendJSON(nil, wall), &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.FilenameB64 != nil {
-			raw, err := base64.StdEncoding.DecodeString(*got.FilenameB64)
+		if got.ExeB64 != nil {
+			raw, err := base64.StdEncoding.DecodeString(*got.ExeB64)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got.Filename = string(raw)
+			got.Exe = string(raw)
 		}
-		if got.Filename != name {
-			t.Errorf("filename %q came back as %q", name, got.Filename)
+		if got.Exe != name {
+			t.Errorf("filename %q came back as %q", name, got.Exe)
 		}
-		args := got.Cmdline
-		for i, a := range got.CmdlineB64 {
+		args := got.Args
+		for i, a := range got.ArgsB64 {
 			raw, err := base64.StdEncoding.DecodeString(a)
 			if err != nil {
 				t.Fatal(err)
@@ -119,11 +119,11 @@ func TestContainer(t *testing.T) {
 func TestDump(t *testing.T) {
 	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Process: full()}
 	ev.Process.Known &^= engine.FieldCwd.Set()
-	ev.Process.Truncated = engine.FieldCmdline.Set()
+	ev.Process.Truncated = engine.FieldArgs.Set()
 	want := `->7 (FORK+EXIT)
   CPU	cpu=0
   COMM	comm=true
-  CMDL	cmdline=[ true, a b... ]
+  CMDL	args=[ true, a b... ]
   ENVI	environ=[ A=b, C= ]
   PROC	ppid=1 parent_signal=17
   PROC	uid=0 gid=0 suid=0 sgid=0 euid=0 egid=0 pgid=0 sid=0
@@ -157,7 +157,7 @@ func shortLife() (*engine.Event, *engine.Clock) {
 	p.Known &^= engine.FieldEnviron.Set() | engine.FieldPrivileges.Set()
 	p.Birth.Known = engine.FieldPPID.Set().With(engine.FieldStart)
 	p.Cgroup = "/system.slice/cron.service"
-	p.Carried = engine.FieldCwd.Set().With(engine.FieldCgroup)
+	p.Cached = engine.FieldCwd.Set().With(engine.FieldCgroup)
 	kinds := engine.EventFork | engine.EventExec | engine.EventExit
 	return &engine.Event{Events: kinds, Time: 5e9, Wall: wall.At(5e9), CPU: 1, Process: p}, clock
 }

@@ -7,16 +7,16 @@ type Kind uint8
 
 // The kinds of raw event.
 const (
-	KindFork       Kind = iota // a process (or, with Thread set, a thread) was created
-	KindExec                   // a process replaced its image
-	KindExit                   // a thread group ended (or, with Thread set, one thread)
-	KindIDChange               // user, group or session ids changed
-	KindComm                   // comm was set by other means than exec
-	KindPtrace                 // a tracer attached or detached by ptrace(2)
-	KindCoreDump               // the kernel has written a core of a process
-	KindGap                    // events were lost, see [Gap]; of no process
-	KindExecFailed             // an exec failed, and the process goes on as it was
-	NumKinds       = iota
+	KindFork         Kind = iota // a process (or, with Thread set, a thread) was created
+	KindExec                     // a process replaced its image
+	KindExit                     // a thread group ended (or, with Thread set, one thread)
+	KindIDChange                 // user, group or session ids changed
+	KindSetProcTitle             // comm was set by other means than exec
+	KindPtrace                   // a tracer attached or detached by ptrace(2)
+	KindCoreDump                 // the kernel has written a core of a process
+	KindGap                      // events were lost, see [Gap]; of no process
+	KindExecFailed               // an exec failed, and the process goes on as it was
+	NumKinds         = iota
 )
 
 func (k Kind) String() string {
@@ -36,7 +36,7 @@ func (k Kind) Events() Events {
 
 var kindEvents = [NumKinds]Events{
 	KindFork: EventFork, KindExec: EventExec, KindExit: EventExit, KindIDChange: EventIDChange,
-	KindComm: EventSetProcTitle, KindPtrace: EventPtrace, KindCoreDump: EventCoreDump, KindGap: EventGap,
+	KindSetProcTitle: EventSetProcTitle, KindPtrace: EventPtrace, KindCoreDump: EventCoreDump, KindGap: EventGap,
 	KindExecFailed: EventExecFailed,
 }
 

@@ -81,7 +81,7 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 		return nil
 	}
 	at := p.asOf
-	if p.Carried.Has(f) {
+	if p.Cached.Has(f) {
 		at = p.born // the group may be gone since, and its number another's
 	}
 	l := t.at(pid, at)
@@ -102,9 +102,9 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 // then on events may be missing, or applied too early, as they joined an earlier one.
 type relative struct {
 	*process
-	known, carried Fields // of FieldComm and FieldFilename
-	filename       string
-	exited         bool
+	known, cached Fields // of FieldComm and FieldExe
+	filename      string
+	exited        bool
 }
 
 // relative returns what is printed of p, which is a leader or an ancestor of e.Process.
@@ -116,22 +116,22 @@ func (e *Event) relative(p *process) relative {
 	case !e.Thread && p.PID == e.Process.PID && p.born == e.Process.born: // its own leader
 		time = p.asOf
 	}
-	r := relative{process: p, filename: p.Filename}
+	r := relative{process: p, filename: p.Exe}
 	r.exited = p.Exited && p.exitTime != 0 && p.exitTime <= time
 	if p.asOf <= time {
 		r.known = p.Known & FieldComm.Set()
 	}
 	// An exec that a signal ends may have changed the image first, without an EXEC.
 	killed := p.Exited && (!p.Known.Has(FieldExit) || Exit{WaitStatus: p.waitStatus}.Signal() != 0)
-	carried, file := p.Carried, FieldFilename.Set()
+	cached, file := p.Cached, FieldExe.Set()
 	switch b := &p.before; {
 	case p.imageSince <= time && (p.asOf <= time || !killed):
 		r.known |= p.Known & file
 	case p.hadEarlier(time):
 		r.known |= b.known.fields() & file
-		r.filename, carried = b.Filename, b.carried.fields()|p.Carried&^file
+		r.filename, cached = b.Exe, b.cached.fields()|p.Cached&^file
 	}
-	r.carried = carried & r.known
+	r.cached = cached & r.known
 	return r
 }
 
@@ -171,29 +171,29 @@ func (r relative) appendTo(b []byte) []byte {
 		o.uint("start_boottime_ns", r.Start)
 	}
 	o.textIf(r.known.Has(FieldComm), "comm", r.Comm)
-	o.textIf(r.known.Has(FieldFilename), "filename", r.filename)
+	o.textIf(r.known.Has(FieldExe), "exe", r.filename)
 	o.trueIf(r.exited, "exited")
-	if r.carried != 0 {
-		o.text("carried", r.carried.String())
+	if r.cached != 0 {
+		o.text("cached", r.cached.String())
 	}
 	return append(o.b, '}')
 }
 
 // AppendDump appends the event as [Event.AppendDump] does, and a line with the leaders of its
-// process and one with its ancestors, the parent first. A name that is carried, or of a later time,
+// process and one with its ancestors, the parent first. A name that is cached, or of a later time,
 // is left out.
 func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
-	b = ev.appendDump(b, ofDump.With(FieldEntry))
+	b = ev.appendDump(b, ofDump.With(FieldEntryLeader))
 	p := ev.Process
 	if p == nil || ev.Events.Has(EventGap) {
 		return b
 	}
 	d := dumper{b: b, p: p}
 	d.line("LEAD")
-	if d.key("entry_leader_type", p.Known.Has(FieldEntry)) {
+	if d.key("entry_leader_type", p.Known.Has(FieldEntryLeader)) {
 		d.b = append(d.b, p.EntryType.String()...)
 	}
-	d.num("entry_leader", FieldEntry, p.EntryLeader.PID)
+	d.num("entry_leader", FieldEntryLeader, p.EntryLeader.PID)
 	d.relative("session_leader", ev, e.sessionLeader(p)).relative("group_leader", ev, e.groupLeader(p))
 	d.line("ANCS").key("ancestors", true)
 	d.b = append(d.b, '[')
@@ -217,7 +217,7 @@ func (d *dumper) relative(key string, ev *Event, p *process) *dumper {
 
 func (d *dumper) relativeName(r relative) {
 	d.b = strconv.AppendUint(d.b, uint64(r.PID), 10)
-	if (r.known &^ r.carried).Has(FieldComm) {
+	if (r.known &^ r.cached).Has(FieldComm) {
 		d.b = appendEscaped(append(d.b, ':'), r.Comm)
 	}
 }

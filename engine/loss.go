@@ -15,10 +15,10 @@ const (
 // gap makes the state of all processes doubtful that is of before the end of g.
 func (t *table) gap(g *Gap) { t.gapTo = max(t.gapTo, g.To) }
 
-// refresh marks as carried what may have been changed by a lost event.
+// refresh marks as cached what may have been changed by a lost event.
 func (t *table) refresh(p *process) {
 	if p.asOf <= t.gapTo && (!p.Exited || p.Inferred) {
-		p.Carried |= p.Known &^ constant
+		p.Cached |= p.Known &^ constant
 		p.missed = true
 		p.dispel(imageFields)
 	}
@@ -95,14 +95,14 @@ func (t *table) guessAgain(r *RawEvent) *process {
 }
 
 // revive undoes the inferred end of p, which has an event at a time. The guessed processes of until
-// then are p: what their events told is unknown of p, and the rest carried.
+// then are p: what their events told is unknown of p, and the rest cached.
 func (t *table) revive(p *process, time uint64) {
 	for o := p.younger; o != nil; {
 		next := o.younger
 		if o.guessed(time) {
 			p.Known &^= (o.Known | o.guesses) &^ constant
 			p.Truncated &= p.Known
-			p.Carried = p.Known &^ constant
+			p.Cached = p.Known &^ constant
 			p.dispel(imageFields)
 			p.Marks.add(Marks{Set: o.Marks.Set})
 			o.found()

@@ -25,16 +25,16 @@ var numberTexts = [NumFields]func(*Task) string{
 		c := &t.Caps
 		return fmt.Sprintf("%016x %016x %016x %016x %016x", c.Inheritable, c.Permitted, c.Effective, c.Bounding, c.Ambient)
 	},
-	FieldTTY:        func(t *Task) string { return fmt.Sprintf("%d:%d", t.TTY.Major, t.TTY.Minor) },
-	FieldUTSNS:      func(t *Task) string { return fmt.Sprint(t.NS.UTS) },
-	FieldIPCNS:      func(t *Task) string { return fmt.Sprint(t.NS.IPC) },
-	FieldMntNS:      func(t *Task) string { return fmt.Sprint(t.NS.Mnt) },
-	FieldNetNS:      func(t *Task) string { return fmt.Sprint(t.NS.Net) },
-	FieldExitSignal: func(t *Task) string { return fmt.Sprint(t.ExitSignal) },
-	FieldParentTID:  func(t *Task) string { return fmt.Sprint(t.ParentTID) },
-	FieldLogin:      func(t *Task) string { return fmt.Sprint(t.Login.UID, " ", t.Login.Session) },
-	FieldExecutable: func(t *Task) string {
-		x := &t.Executable
+	FieldTTY:            func(t *Task) string { return fmt.Sprintf("%d:%d", t.TTY.Major, t.TTY.Minor) },
+	FieldUTSNS:          func(t *Task) string { return fmt.Sprint(t.NS.UTS) },
+	FieldIPCNS:          func(t *Task) string { return fmt.Sprint(t.NS.IPC) },
+	FieldMntNS:          func(t *Task) string { return fmt.Sprint(t.NS.Mnt) },
+	FieldNetNS:          func(t *Task) string { return fmt.Sprint(t.NS.Net) },
+	FieldParentSignal:   func(t *Task) string { return fmt.Sprint(t.ParentSignal) },
+	FieldBirthParentTID: func(t *Task) string { return fmt.Sprint(t.ParentTID) },
+	FieldLogin:          func(t *Task) string { return fmt.Sprint(t.Login.UID, " ", t.Login.Session) },
+	FieldExeFile: func(t *Task) string {
+		x := &t.ExeFile
 		return fmt.Sprintf("%d:%d %d %d %o %d %d %t", x.Major(), x.Minor(), x.Inode, x.Ctime, x.Mode, x.UID, x.GID, x.Removed)
 	},
 	FieldPIDNS:    func(t *Task) string { return fmt.Sprint(t.NS.PID, " ", t.NSPID) },

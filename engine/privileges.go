@@ -30,11 +30,11 @@ const InitialUserNamespace = 0xEFFFFFFD
 // derivePrivileges tells what the file of an EXEC that was just applied gave p, which had other ids
 // before. What can't be told for certain is unknown.
 func (p *process) derivePrivileges(before *Credentials, known Fields) {
-	const needed = Fields(1<<FieldExecutable | 1<<FieldUIDs | 1<<FieldGIDs | 1<<FieldCaps | 1<<FieldUserNS)
-	if p.Known&^p.Carried&needed != needed {
+	const needed = Fields(1<<FieldExeFile | 1<<FieldUIDs | 1<<FieldGIDs | 1<<FieldCaps | 1<<FieldUserNS)
+	if p.Known&^p.Cached&needed != needed {
 		return
 	}
-	x, now := &p.Executable, &p.Cred
+	x, now := &p.ExeFile, &p.Cred
 	uid, uidTold := p.setID(x.Mode&ModeSetUID != 0, known.Has(FieldUIDs), before.EUID, now.EUID, x.UID)
 	// Without the group's permission to execute the bit has another meaning.
 	gid, gidTold := p.setID(x.Mode&ModeSetGID != 0 && x.Mode&0o010 != 0, known.Has(FieldGIDs), before.EGID, now.EGID, x.GID)

@@ -43,9 +43,9 @@ func TestPrivileges(t *testing.T) {
 		}
 		r.src.Push(old)
 		r.one(t)
-		e := told(exec, 5, 200, ids.With(engine.FieldExecutable))
+		e := told(exec, 5, 200, ids.With(engine.FieldExeFile))
 		e.Task.Cred = engine.Credentials{UID: 1000, EUID: c.now}
-		e.Task.Executable.Mode = c.mode
+		e.Task.ExeFile.Mode = c.mode
 		e.Task.Caps = engine.Capabilities{Permitted: c.permitted, Bounding: all}
 		e.Task.NS.User = c.ns
 		r.src.Push(e)

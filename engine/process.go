@@ -21,17 +21,17 @@ type Identity struct {
 // says which members hold a value.
 //
 // A *Process that the engine hands out is valid until the next call of Get;
-// [Process.Clone] keeps one. The strings may be kept, Cmdline and Environ may not.
+// [Process.Clone] keeps one. The strings may be kept, Args and Environ may not.
 type Process struct {
 	PID uint32
 	Task
 
 	Comm     string // up to 15 bytes
-	Filename string // absolute path of the executable, or "memfd:NAME"
+	Exe      string // absolute path of the executable, or "memfd:NAME"
 	ExecPath string // the path that execve(2) was asked for, as it was given
 	Cwd      string
 	Cgroup   string
-	Cmdline  []byte // each argument followed by a NUL, as it was started, or /proc shows it
+	Args     []byte // each argument followed by a NUL, as it was started, or /proc shows it
 	Environ  []byte // likewise the variables that were asked for, as NAME=value
 
 	// Birth is who made the process. It never changes; Task.PPID is the parent now.
@@ -41,7 +41,7 @@ type Process struct {
 	Usage *Usage
 
 	// EntryLeader is the process by which this one came in, and EntryType by which way, if
-	// FieldEntry is known. It may have ended.
+	// FieldEntryLeader is known. It may have ended.
 	EntryLeader Identity
 	EntryType   EntryType
 
@@ -86,13 +86,13 @@ func (p *Process) AsOf() uint64 { return p.asOf }
 // IsKernelThread reports whether p is certain to be a thread of the kernel, which has neither an
 // executable nor arguments.
 func (p *Process) IsKernelThread() bool {
-	certain := (p.Known &^ p.Carried).Has(FieldEntry) && p.EntryType == EntryKThread
-	return certain && !p.execed && !p.Known.Has(FieldFilename) && !p.Known.Has(FieldCmdline)
+	certain := (p.Known &^ p.Cached).Has(FieldEntryLeader) && p.EntryType == EntryKThread
+	return certain && !p.execed && !p.Known.Has(FieldExe) && !p.Known.Has(FieldArgs)
 }
 
-// Args yields the arguments, without their NULs. The slices are parts of Cmdline.
-func (p *Process) Args() iter.Seq[[]byte] {
-	return parts(p.Cmdline)
+// Arguments yields the arguments, without their NULs. The slices are parts of Args.
+func (p *Process) Arguments() iter.Seq[[]byte] {
+	return parts(p.Args)
 }
 
 // Variables yields the variables of the environment. The slices are parts of Environ.
@@ -116,7 +116,7 @@ type Container = container.Container
 
 // Container returns the container of the process as its cgroup tells it, see
 // [github.com/quark-linux/quark/engine/container]; the zero Container is none that it knows. It is
-// unknown if Cgroup is unknown or lacks its beginning, and carried if Cgroup is.
+// unknown if Cgroup is unknown or lacks its beginning, and cached if Cgroup is.
 func (p *Process) Container() (c Container, known bool) {
 	return containerOf(p.Cgroup, p.Known&^p.Truncated)
 }
@@ -138,7 +138,7 @@ func (p *Process) Clone() *Process {
 		return nil
 	}
 	c := *p
-	c.Cmdline, c.Environ = bytes.Clone(p.Cmdline), bytes.Clone(p.Environ)
+	c.Args, c.Environ = bytes.Clone(p.Args), bytes.Clone(p.Environ)
 	if c.Usage != nil {
 		u := *c.Usage
 		c.Usage = &u
@@ -189,9 +189,9 @@ type Part struct {
 
 	// Cred are the ids right after the part, as far as their fields are in Known: for
 	// KindExec those that the image began with.
-	Cred    Credentials
-	Known   Fields
-	Carried Fields // of these, those that may have changed before; see Task
+	Cred   Credentials
+	Known  Fields
+	Cached Fields // of these, those that may have changed before; see Task
 }
 
 // Clone returns a copy that stays as it is.

@@ -35,13 +35,13 @@ type RawEvent struct {
 	IDChange IDChange // for KindIDChange
 	Usage    Usage    // for KindExit
 
-	// Errno is for KindExecFailed what the call failed with. FieldFilename is then the path
+	// Errno is for KindExecFailed what the call failed with. FieldExe is then the path
 	// that it was given, and not that of an image: see [FailedExec].
 	Errno uint16
 
 	Gap *Gap // for KindGap, which SetGap makes
 
-	// Read is when the fields that are carried were read, if that was after Time: a child that
+	// Read is when the fields that are cached were read, if that was after Time: a child that
 	// was born in between may not have had them. It is 0 otherwise.
 	Read uint64
 
@@ -73,7 +73,7 @@ func varOf(f Field) Field {
 		return numVars - 2
 	case FieldEnviron:
 		return numVars - 1
-	case FieldComm, FieldFilename, FieldCmdline, FieldCwd, FieldCgroup:
+	case FieldComm, FieldExe, FieldArgs, FieldCwd, FieldCgroup:
 		return f - FieldComm
 	}
 	return numVars
@@ -89,7 +89,7 @@ func (r *RawEvent) Reset() {
 	r.data = data
 }
 
-// Grow makes n bytes of storage for field f (FieldComm, FieldFilename, FieldCmdline, FieldCwd,
+// Grow makes n bytes of storage for field f (FieldComm, FieldExe, FieldArgs, FieldCwd,
 // FieldCgroup, FieldExecPath or FieldEnviron), marks f as known and returns the bytes for the
 // caller to fill. The slice is valid until the next call of Grow or Set.
 func (r *RawEvent) Grow(f Field, n int) []byte {

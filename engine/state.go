@@ -8,8 +8,8 @@ import (
 // process is what the table keeps of a process; show makes a [Process] of it. What is the same for
 // many they share: a child has the context and the image of its parent until either gets another.
 type process struct {
-	PID, ExitSignal           uint32
-	Known, Truncated, Carried Fields
+	PID, ParentSignal        uint32
+	Known, Truncated, Cached Fields
 
 	*context // of setContext alone, not to be written to
 	*image   // of setImage and ownImage, likewise
@@ -29,7 +29,7 @@ type process struct {
 	Marks Marks
 
 	imageNumber uint16
-	// doubted and environDoubted are what of the image is carried only because the process may
+	// doubted and environDoubted are what of the image is cached only because the process may
 	// have ended by an exec that failed too late to go back. No child was forked after that.
 	doubted        imageFlags
 	environDoubted bool
@@ -126,9 +126,9 @@ const ofContext = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldTTY|1<<Fiel
 
 // file is what a process executes and how it was asked for, the same for all that execute it so.
 type file struct {
-	Filename   string
-	ExecPath   string
-	Executable Executable
+	Exe      string
+	ExecPath string
+	ExeFile  ExeFile
 }
 
 // equals makes one of what is equal. Like an interner it forgets what was not asked for while a
@@ -181,23 +181,23 @@ type image struct {
 	args   uint32 // length of the arguments
 	shared int32  // processes that have it, also as an earlier one
 	since  uint64 // when it was first seen
-	read   uint64 // when what is carried of it was read, see [RawEvent.Read]
+	read   uint64 // when what is cached of it was read, see [RawEvent.Read]
 }
 
-const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline | 1<<FieldExecutable | 1<<FieldExecPath | 1<<FieldEnviron)
+const imageFields = Fields(1<<FieldExe | 1<<FieldArgs | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldEnviron)
 
-// imageFlags has the bits of imageFields from FieldFilename on, without FieldEnviron.
+// imageFlags has the bits of imageFields from FieldExe on, without FieldEnviron.
 type imageFlags uint16
 
-func (s Fields) ofImage() imageFlags { return imageFlags(s & imageFields >> FieldFilename) }
+func (s Fields) ofImage() imageFlags { return imageFlags(s & imageFields >> FieldExe) }
 
-func (f imageFlags) fields() Fields { return Fields(f) << FieldFilename }
+func (f imageFlags) fields() Fields { return Fields(f) << FieldExe }
 
 // earlier is the image that a process had until imageSince, nil if it is not known.
 type earlier struct {
 	*image
-	known, truncated, carried imageFlags
-	number                    uint16
+	known, truncated, cached imageFlags
+	number                   uint16
 }
 
 // hadEarlier reports whether the process p had its earlier image at a time.
@@ -269,27 +269,27 @@ func (t *table) ownImage(p *process) *image {
 // updateImage copies the fields of the image in k from r.
 func (t *table) updateImage(p *process, r *RawEvent, k Fields) {
 	cmdline, environ := p.cmdline(), p.environ()
-	if k.Has(FieldCmdline) {
-		cmdline = r.Bytes(FieldCmdline)
+	if k.Has(FieldArgs) {
+		cmdline = r.Bytes(FieldArgs)
 	}
 	if k.Has(FieldEnviron) {
 		environ = r.Bytes(FieldEnviron)
 	}
 	f := &t.executed
 	*f = *p.file
-	if k.Has(FieldFilename) {
-		t.updateName(&f.Filename, r.Bytes(FieldFilename))
+	if k.Has(FieldExe) {
+		t.updateName(&f.Exe, r.Bytes(FieldExe))
 	}
 	if k.Has(FieldExecPath) {
 		t.updateName(&f.ExecPath, r.Bytes(FieldExecPath))
 	}
-	copyIf(k.Has(FieldExecutable), &f.Executable, &r.Task.Executable)
+	copyIf(k.Has(FieldExeFile), &f.ExeFile, &r.Task.ExeFile)
 	sameTexts := string(cmdline) == string(p.cmdline()) && string(environ) == string(p.environ())
 	if sameTexts && *f == *p.file {
 		return
 	}
 	i := t.ownImage(p)
-	if r.Task.Carried&k != 0 {
+	if r.Task.Cached&k != 0 {
 		i.read = r.Read
 	}
 	i.file = t.files.get(f)
@@ -318,12 +318,12 @@ func (t *table) bringImageBack(p *process, o *image, back Fields) {
 	i := t.ownImage(p)
 	i.read = max(i.read, o.read)
 	f := *i.file
-	copyIf(back.Has(FieldFilename), &f.Filename, &o.Filename)
-	copyIf(back.Has(FieldExecutable), &f.Executable, &o.Executable)
+	copyIf(back.Has(FieldExe), &f.Exe, &o.Exe)
+	copyIf(back.Has(FieldExeFile), &f.ExeFile, &o.ExeFile)
 	copyIf(back.Has(FieldExecPath), &f.ExecPath, &o.ExecPath)
 	i.file = t.files.get(&f)
 	cmdline, environ := i.cmdline(), i.environ()
-	if back.Has(FieldCmdline) {
+	if back.Has(FieldArgs) {
 		cmdline = o.cmdline()
 	}
 	if back.Has(FieldEnviron) {
@@ -405,14 +405,14 @@ func (t *table) hide() {
 
 // fill writes p to v, every member of it: v is used again.
 func (t *table) fill(v *Process, p *process) {
-	v.PID, v.Comm, v.Filename, v.ExecPath, v.Cwd, v.Cgroup = p.PID, p.Comm, p.Filename, p.ExecPath, p.Cwd, p.Cgroup
-	v.Cmdline, v.Environ = p.cmdline(), p.environ()
+	v.PID, v.Comm, v.Exe, v.ExecPath, v.Cwd, v.Cgroup = p.PID, p.Comm, p.Exe, p.ExecPath, p.Cwd, p.Cgroup
+	v.Args, v.Environ = p.cmdline(), p.environ()
 	k := &v.Task
-	k.Known, k.Truncated, k.Carried, k.ExitSignal, k.NSPID = p.Known, p.Truncated, p.Carried, p.ExitSignal, p.NSPID
+	k.Known, k.Truncated, k.Cached, k.ParentSignal, k.NSPID = p.Known, p.Truncated, p.Cached, p.ParentSignal, p.NSPID
 	k.Start, k.StartUnit = p.Start, uint64(p.StartUnit)
 	k.PPID, k.PGID, k.SID, k.ParentTID = p.PPID, p.PGID, p.SID, p.ParentTID
 	k.Cred, k.Login, k.Caps, k.TTY, k.NS = p.Cred, p.Login, p.Caps, p.TTY, p.NS
-	k.Executable, k.Exit = p.Executable, Exit{}
+	k.ExeFile, k.Exit = p.ExeFile, Exit{}
 	if p.Known.Has(FieldExit) {
 		k.Exit = Exit{p.waitStatus, p.exitTime}
 	}
@@ -435,7 +435,7 @@ func (t *table) fill(v *Process, p *process) {
 // inner returns of p, which may be a clone of one that is gone, what tells who belongs to it.
 func (p *Process) inner() process {
 	return process{
-		doubts: &noDoubts, PID: p.PID, Known: p.Known, Carried: p.Carried, PPID: p.PPID, PGID: p.PGID, SID: p.SID, asOf: p.asOf, born: p.born,
+		doubts: &noDoubts, PID: p.PID, Known: p.Known, Cached: p.Cached, PPID: p.PPID, PGID: p.PGID, SID: p.SID, asOf: p.asOf, born: p.born,
 		birthKnown: p.Birth.Known.Has(FieldPPID), birthStarted: p.Birth.Known.Has(FieldStart),
 		birthPID: p.Birth.Parent.PID, birthStart: p.Birth.Parent.Start,
 	}

@@ -19,7 +19,7 @@ func TestBurstIsGivenBack(t *testing.T) {
 			events := life()
 			for i := range events {
 				events[i].PID, events[i].Time, events[i].Task.Start = pid, r.clock.Now()+uint64(i), r.clock.Now()
-				events[i].Cmdline = fmt.Appendf(nil, "%01000d", pid)
+				events[i].Args = fmt.Appendf(nil, "%01000d", pid)
 			}
 			r.src.Push(events...)
 			pid++

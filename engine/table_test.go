@@ -69,7 +69,7 @@ func TestFindAmongLives(t *testing.T) {
 		life := make(map[*RawEvent]int)
 		for n := range 100 {
 			unit := []uint64{1, ProcStartUnit}[rnd.IntN(2)]
-			for start, kinds := now, []Kind{KindFork, KindExec, KindComm, KindExit}; len(kinds) > 0; kinds = kinds[1:] {
+			for start, kinds := now, []Kind{KindFork, KindExec, KindSetProcTitle, KindExit}; len(kinds) > 0; kinds = kinds[1:] {
 				now += 1 + rnd.Uint64N(uint64(20*time.Millisecond))
 				if rnd.IntN(4) == 0 {
 					continue // lost

@@ -7,16 +7,16 @@ type Task struct {
 	Known     Fields // the fields that hold a value
 	Truncated Fields // known fields whose value was cut
 
-	// Carried are the known fields whose value is of an earlier event, or of /proc at
+	// Cached are the known fields whose value is of an earlier event, or of /proc at
 	// another time, and may have changed since without an event that told it. The
 	// others are true at the event. In a RawEvent a source sets it for what it cannot
 	// prove to be true at the event, and for fields not in Known of which an earlier value
 	// may not be; see [FieldChanges] for what the engine adds.
-	Carried Fields
+	Cached Fields
 
-	// ExitSignal is the signal that the parent gets when the process ends, 0 for none: as
+	// ParentSignal is the signal that the parent gets when the process ends, 0 for none: as
 	// clone(2) was told, and SIGCHLD after an exec.
-	ExitSignal uint32
+	ParentSignal uint32
 
 	// NSPID is the pid in the process's own pid namespace, NS.PID, as getpid(2) returns it.
 	NSPID uint32
@@ -36,7 +36,7 @@ type Task struct {
 	// asked for another parent (CLONE_PARENT). It never changes.
 	ParentTID uint32
 
-	Executable Executable
+	ExeFile ExeFile
 
 	Caps Capabilities
 	TTY  TTY
@@ -64,9 +64,9 @@ type Login struct {
 // LoginUnset is the uid and the session of a process that no login has led to.
 const LoginUnset = 1<<32 - 1
 
-// Executable is the file of the image that a process executes, as it was at the EXEC: what
+// ExeFile is the file of the image that a process executes, as it was at the EXEC: what
 // stat(2) says of it. Whether that is still the file of the path shows in Inode and Ctime.
-type Executable struct {
+type ExeFile struct {
 	Inode uint64
 	Ctime int64 // last change of the file or of its attributes, in nanoseconds since 1970
 
@@ -80,17 +80,17 @@ type Executable struct {
 	Removed bool
 }
 
-// The bits of Executable.Mode that give the process of an exec ids of the owner.
+// The bits of ExeFile.Mode that give the process of an exec ids of the owner.
 const (
 	ModeSetUID = 0o4000
 	ModeSetGID = 0o2000
 )
 
 // Major returns the major number of the device.
-func (x *Executable) Major() uint32 { return x.Device >> 8 & 0xfff }
+func (x *ExeFile) Major() uint32 { return x.Device >> 8 & 0xfff }
 
 // Minor returns the minor number of the device.
-func (x *Executable) Minor() uint32 { return x.Device>>12&0xfff00 | x.Device&0xff }
+func (x *ExeFile) Minor() uint32 { return x.Device>>12&0xfff00 | x.Device&0xff }
 
 // Capabilities are the five capability sets of capabilities(7) as bit masks.
 type Capabilities struct {

@@ -149,7 +149,7 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 			}
 		}
 		change()
-		return w.event(engine.KindExec, l, 1<<engine.FieldFilename), true
+		return w.event(engine.KindExec, l, 1<<engine.FieldExe), true
 	case 3:
 		if l.pid == 1 {
 			return ev, false
@@ -176,7 +176,7 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 	case 5:
 		s.comm = w.name("comm")
 		change()
-		return w.event(engine.KindComm, l, 1<<engine.FieldComm), true
+		return w.event(engine.KindSetProcTitle, l, 1<<engine.FieldComm), true
 	case 6:
 		s.cwd = w.name("/dir")
 	case 7:
@@ -228,7 +228,7 @@ func (l *being) raw(k engine.Kind, now uint64, has engine.Fields) enginetest.Raw
 		to    *[]byte
 		value string
 	}{
-		engine.FieldComm: {&r.Comm, s.comm}, engine.FieldFilename: {&r.Filename, s.filename}, engine.FieldCmdline: {&r.Cmdline, s.cmdline},
+		engine.FieldComm: {&r.Comm, s.comm}, engine.FieldExe: {&r.Exe, s.filename}, engine.FieldArgs: {&r.Args, s.cmdline},
 		engine.FieldCwd: {&r.Cwd, s.cwd}, engine.FieldCgroup: {&r.Cgroup, s.cgroup},
 	} {
 		if has.Has(f) {
@@ -274,7 +274,7 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	if p.Known.Has(engine.FieldStart) {
 		lie(engine.FieldStart, p.Start, l.start/p.StartUnit*p.StartUnit)
 	}
-	s, sure := l.at(at), p.Known&^p.Carried
+	s, sure := l.at(at), p.Known&^p.Cached
 	if sure.Has(engine.FieldPPID) {
 		lie(engine.FieldPPID, p.PPID, s.ppid)
 	}
@@ -284,8 +284,8 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	if sure.Has(engine.FieldTTY) {
 		lie(engine.FieldTTY, p.TTY, s.tty)
 	}
-	if sure.Has(engine.FieldEntry) {
-		lie(engine.FieldEntry, entry{p.EntryType, p.EntryLeader.PID, p.EntryLeader.Start / engine.ProcStartUnit},
+	if sure.Has(engine.FieldEntryLeader) {
+		lie(engine.FieldEntryLeader, entry{p.EntryType, p.EntryLeader.PID, p.EntryLeader.Start / engine.ProcStartUnit},
 			entry{s.entry.by, s.entry.pid, s.entry.start / engine.ProcStartUnit})
 	}
 	if sure.Has(engine.FieldUIDs) {
@@ -294,11 +294,11 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	if sure.Has(engine.FieldComm) {
 		lie(engine.FieldComm, p.Comm, s.comm)
 	}
-	if sure.Has(engine.FieldFilename) {
-		lie(engine.FieldFilename, p.Filename, s.filename)
+	if sure.Has(engine.FieldExe) {
+		lie(engine.FieldExe, p.Exe, s.filename)
 	}
-	if sure.Has(engine.FieldCmdline) {
-		lie(engine.FieldCmdline, string(p.Cmdline), s.cmdline)
+	if sure.Has(engine.FieldArgs) {
+		lie(engine.FieldArgs, string(p.Args), s.cmdline)
 	}
 	if sure.Has(engine.FieldCwd) {
 		lie(engine.FieldCwd, p.Cwd, s.cwd)
@@ -313,7 +313,7 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 		lie(engine.FieldStart, p.Birth.Parent.Start/engine.ProcStartUnit, l.parentStart/engine.ProcStartUnit)
 	}
 	for _, part := range ev.Parts {
-		if part.Known.Has(engine.FieldUIDs) && !part.Carried.Has(engine.FieldUIDs) {
+		if part.Known.Has(engine.FieldUIDs) && !part.Cached.Has(engine.FieldUIDs) {
 			lie(engine.FieldUIDs, part.Cred.UID, l.at(part.Time).uid)
 		}
 	}
@@ -343,13 +343,13 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 		}
 		return who
 	}
-	if leader := r.SessionLeader(p); leader != nil && !p.Carried.Has(engine.FieldSID) {
+	if leader := r.SessionLeader(p); leader != nil && !p.Cached.Has(engine.FieldSID) {
 		is("session leader", leader, madeBy(l.at(p.AsOf()).sid, p.AsOf()))
 	}
 	if leader := r.GroupLeader(p); leader != nil {
 		want := madeBy(p.PGID, p.AsOf())
-		for _, s := range l.states { // carried, it may be of an earlier time
-			if led := madeBy(s.pgid, s.since); p.Carried.Has(engine.FieldPGID) && led != nil && s.pgid == p.PGID && led.start/engine.ProcStartUnit == leader.Start/engine.ProcStartUnit {
+		for _, s := range l.states { // cached, it may be of an earlier time
+			if led := madeBy(s.pgid, s.since); p.Cached.Has(engine.FieldPGID) && led != nil && s.pgid == p.PGID && led.start/engine.ProcStartUnit == leader.Start/engine.ProcStartUnit {
 				want = led
 			}
 		}
@@ -377,10 +377,10 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 // not true when the event began; a leader of itself is as the event says.
 func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (lies []string) {
 	type relative struct {
-		PID                     uint32
-		Start                   uint64 `json:"start_boottime_ns"`
-		Comm, Filename, Carried string
-		Exited                  bool
+		PID               uint32
+		Start             uint64 `json:"start_boottime_ns"`
+		Comm, Exe, Cached string
+		Exited            bool
 	}
 	var o struct {
 		Session   *relative `json:"session_leader"`
@@ -404,13 +404,13 @@ func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (li
 		}
 		s := l.at(at)
 		if p.Exited && (l.end == 0 || l.end > at) ||
-			p.Comm != "" && p.Comm != s.comm && !strings.Contains(p.Carried, "comm") ||
-			p.Filename != "" && p.Filename != s.filename && !strings.Contains(p.Carried, "filename") {
+			p.Comm != "" && p.Comm != s.comm && !strings.Contains(p.Cached, "comm") ||
+			p.Exe != "" && p.Exe != s.filename && !strings.Contains(p.Cached, "exe") {
 			lies = append(lies, fmt.Sprintf("%d %s at %d: printed %+v of one that ends at %d: %+v", ev.Process.PID, ev.Events, at, *p, l.end, *s))
 		}
-		for _, later := range l.states { // carried is of before
+		for _, later := range l.states { // cached is of before
 			unique := !slices.Contains(files, later.filename)
-			if later.since > at && (p.Comm == later.comm && later.comm != s.comm || unique && p.Filename == later.filename && later.filename != s.filename) {
+			if later.since > at && (p.Comm == later.comm && later.comm != s.comm || unique && p.Exe == later.filename && later.filename != s.filename) {
 				lies = append(lies, fmt.Sprintf("%d at %d: printed %+v, which it becomes at %d", ev.Process.PID, at, *p, later.since))
 			}
 		}
@@ -453,11 +453,11 @@ func (w *world) look(pid uint32) (uint64, engine.Sight) {
 	return 0, engine.SightGone
 }
 
-// TestNothingThatIsNotCarriedIsWrong lets processes live at random, loses events, starts in
+// TestNothingThatIsNotCachedIsWrong lets processes live at random, loses events, starts in
 // the middle, and holds every delivered event against the truth: what is known and not
-// carried is right, at the event's last part.
-func TestNothingThatIsNotCarriedIsWrong(t *testing.T) {
-	var delivered, lost, sure, carried, gone int
+// cached is right, at the event's last part.
+func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
+	var delivered, lost, sure, cached, gone int
 	found := make(map[string]int)
 	for seed := range uint64(400) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
@@ -534,13 +534,13 @@ func TestNothingThatIsNotCarriedIsWrong(t *testing.T) {
 					gone++
 				}
 				for f := range engine.Field(engine.NumFields) {
-					if ev.Process.Carried.Has(f) {
-						carried++
+					if ev.Process.Cached.Has(f) {
+						cached++
 					} else if ev.Process.Known.Has(f) {
 						sure++
 					}
 				}
-				if sure := ev.Process.Known &^ ev.Process.Carried; sure.Has(engine.FieldEntry) {
+				if sure := ev.Process.Known &^ ev.Process.Cached; sure.Has(engine.FieldEntryLeader) {
 					found[ev.Process.EntryType.String()]++
 				}
 				if lies := slices.Concat(w.judge(ev), w.judgeLineage(r, ev, found), w.judgePrinted(r, ev, found), w.judgeTable(r, ev)); len(lies) > 0 {
@@ -549,8 +549,8 @@ func TestNothingThatIsNotCarriedIsWrong(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d events delivered, %d lost, %d processes found gone; %d fields sure, %d carried; %v", delivered, lost, gone, sure, carried, found)
-	if gone == 0 || lost == 0 || sure < carried || len(found) != 10 {
+	t.Logf("%d events delivered, %d lost, %d processes found gone; %d fields sure, %d cached; %v", delivered, lost, gone, sure, cached, found)
+	if gone == 0 || lost == 0 || sure < cached || len(found) != 10 {
 		t.Error("the test does not test what it should")
 	}
 }

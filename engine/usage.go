@@ -31,7 +31,7 @@ func (t *table) dropUsage() {
 	if p := t.used; p != nil {
 		t.used = nil
 		p.Known &^= FieldsUsage
-		p.Carried &^= FieldsUsage
+		p.Cached &^= FieldsUsage
 		p.Truncated &^= FieldsUsage
 	}
 }

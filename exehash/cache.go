@@ -80,12 +80,12 @@ func (c *Cache) store(f file, s sum) {
 	c.sums[f] = s
 }
 
-// imageCertain reports whether p.Executable is of the last EXEC of p. The field itself is cached
+// imageCertain reports whether p.ExeFile is of the last EXEC of p. The field itself is cached
 // after the EXEC, because attributes of a file change unseen; the arguments are cached only if an
 // EXEC may have been missed.
 func imageCertain(p *quark.Process) bool {
-	reported := p.Known &^ p.Carried
-	return reported.Has(quark.FieldExecutable) || reported.Has(quark.FieldCmdline)
+	reported := p.Known &^ p.Cached
+	return reported.Has(quark.FieldExeFile) || reported.Has(quark.FieldArgs)
 }
 
 // separate reports whether a change at the given time, or later, gives the file another ctime. The

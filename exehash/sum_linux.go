@@ -20,13 +20,13 @@ import (
 )
 
 // Sum returns the sum of the file that p executes. Unless the cache has it, Sum reads the file from
-// /proc/PID/exe or, if p has ended, from p.Filename. It compares device, inode and ctime with
-// p.Executable before and after. With a busy queue call it in another goroutine, with p.Clone().
+// /proc/PID/exe or, if p has ended, from p.Exe. It compares device, inode and ctime with
+// p.ExeFile before and after. With a busy queue call it in another goroutine, with p.Clone().
 func (c *Cache) Sum(p *quark.Process) (Sum, error) {
-	if p == nil || !p.Known.Has(quark.FieldExecutable) {
+	if p == nil || !p.Known.Has(quark.FieldExeFile) {
 		return Sum{}, ErrUnknown
 	}
-	x := &p.Executable
+	x := &p.ExeFile
 	want := file{x.Device, x.Inode, x.Ctime}
 	s, ok := c.lookup(want)
 	if !ok {
@@ -45,10 +45,10 @@ func (c *Cache) Sum(p *quark.Process) (Sum, error) {
 // read reads the file that p executes, or the one at its path if p has ended.
 func (c *Cache) read(p *quark.Process, want file) (sum, error) {
 	s, err := c.readRunning(p, want)
-	if !errors.Is(err, ErrGone) || !p.Known.Has(quark.FieldFilename) || p.Truncated.Has(quark.FieldFilename) || !filepath.IsAbs(p.Filename) {
+	if !errors.Is(err, ErrGone) || !p.Known.Has(quark.FieldExe) || p.Truncated.Has(quark.FieldExe) || !filepath.IsAbs(p.Exe) {
 		return s, err
 	}
-	fd, pathErr := openCached(p.Filename)
+	fd, pathErr := openCached(p.Exe)
 	if pathErr != nil {
 		return s, err
 	}

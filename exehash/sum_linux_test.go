@@ -52,13 +52,13 @@ func age(t *testing.T, path string) {
 	t.Skip("the file system stores no ctime with a fraction")
 }
 
-func executable(t *testing.T, path string) quark.Executable {
+func executable(t *testing.T, path string) quark.ExeFile {
 	t.Helper()
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		t.Fatal(err)
 	}
-	return quark.Executable{Device: uint32(st.Dev), Inode: st.Ino, Ctime: st.Ctim.Nano(), Mode: uint16(st.Mode)}
+	return quark.ExeFile{Device: uint32(st.Dev), Inode: st.Ino, Ctime: st.Ctim.Nano(), Mode: uint16(st.Mode)}
 }
 
 // running starts a program, and returns its process as /proc shows it, and a function that ends it.
@@ -82,10 +82,10 @@ func running(t *testing.T, path string) (p *quark.Process, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = &quark.Process{PID: uint32(cmd.Process.Pid), Filename: path}
-	p.Known = quark.SetOf(quark.FieldStart, quark.FieldFilename, quark.FieldExecutable)
+	p = &quark.Process{PID: uint32(cmd.Process.Pid), Exe: path}
+	p.Known = quark.SetOf(quark.FieldStart, quark.FieldExe, quark.FieldExeFile)
 	p.Start, p.StartUnit = st.Start, engine.ProcStartUnit
-	p.Executable = executable(t, proc+"exe")
+	p.ExeFile = executable(t, proc+"exe")
 	return p, end
 }
 
@@ -140,26 +140,26 @@ func TestSum(t *testing.T) {
 	check(&c, "a running process", inexact)
 	check(&c, "again", inexact)
 
-	p.Carried = quark.SetOf(quark.FieldExecutable)
+	p.Cached = quark.SetOf(quark.FieldExeFile)
 	check(&c, "an EXEC may have been missed", true)
-	p.Known = p.Known.With(quark.FieldCmdline)
+	p.Known = p.Known.With(quark.FieldArgs)
 	check(&c, "a later event", inexact)
-	p.Carried = p.Carried.With(quark.FieldCmdline)
+	p.Cached = p.Cached.With(quark.FieldArgs)
 	check(&c, "a later event, an EXEC may have been missed", true)
-	p.Carried = 0
+	p.Cached = 0
 
-	p.Executable.Device++ // as on btrfs
+	p.ExeFile.Device++ // as on btrfs
 	check(new(Cache), "another device, same ctime", inexact)
 	p.Start += 1e9
 	fails(new(Cache), "another process and device", ErrGone)
 	p.Start -= 1e9
-	p.Executable.Ctime++
+	p.ExeFile.Ctime++
 	fails(&c, "another device and ctime", ErrGone)
-	p.Executable.Device--
-	p.Executable.Ctime--
-	p.Executable.Inode++
+	p.ExeFile.Device--
+	p.ExeFile.Ctime--
+	p.ExeFile.Inode++
 	fails(&c, "another inode", ErrGone)
-	p.Executable.Inode--
+	p.ExeFile.Inode--
 
 	if err := os.Remove(path); err != nil { // sets another ctime
 		t.Fatal(err)
@@ -167,18 +167,18 @@ func TestSum(t *testing.T) {
 	age(t, fmt.Sprintf("/proc/%d/exe", p.PID))
 	check(&c, "removed, in the cache", inexact)
 	check(new(Cache), "removed while it runs", true)
-	p.Executable = executable(t, fmt.Sprintf("/proc/%d/exe", p.PID))
+	p.ExeFile = executable(t, fmt.Sprintf("/proc/%d/exe", p.PID))
 	check(&c, "changed since the process was born", true)
 	writeProgram(t, path, "other")
 	end()
 	fails(new(Cache), "removed, process ended", ErrGone)
 	if byPath {
-		p.Executable = executable(t, path)
-		p.Executable.Ctime--
+		p.ExeFile = executable(t, path)
+		p.ExeFile.Ctime--
 		fails(&c, "changed, process ended", ErrChanged)
 	}
-	p.Executable, p.Filename = executable(t, "/proc/1/stat"), "/proc/1/stat"
-	if canOpenCached(p.Filename) {
+	p.ExeFile, p.Exe = executable(t, "/proc/1/stat"), "/proc/1/stat"
+	if canOpenCached(p.Exe) {
 		fails(&c, "another kind of file system", ErrFileSystem)
 	}
 	p.Known = 0

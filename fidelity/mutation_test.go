@@ -63,7 +63,7 @@ func (d *delivery) eventOf(s *score.Seen) (e *truth.Event, i int) {
 	return nil, 0
 }
 
-// reported returns the fields of an event that are known, not carried and told by the scenario.
+// reported returns the fields of an event that are known, not cached and told by the scenario.
 func (d *delivery) reported(s *score.Seen) engine.Fields {
 	e, _ := d.eventOf(s)
 	if e == nil {
@@ -73,7 +73,7 @@ func (d *delivery) reported(s *score.Seen) engine.Fields {
 	if s.Events == engine.EventExit {
 		told |= engine.FieldExit.Set()
 	}
-	return told & s.Process.Known &^ s.Process.Carried
+	return told & s.Process.Known &^ s.Process.Cached
 }
 
 // leads changes which process the queue's table has as the leader of the session or group of an
@@ -104,30 +104,30 @@ func set(p *engine.Process, f engine.Field, text string) {
 	switch f {
 	case engine.FieldComm:
 		p.Comm = text
-	case engine.FieldFilename:
-		p.Filename = text
+	case engine.FieldExe:
+		p.Exe = text
 	case engine.FieldExecPath:
 		p.ExecPath = text
 	case engine.FieldCwd:
 		p.Cwd = text
 	case engine.FieldCgroup:
 		p.Cgroup = text
-	case engine.FieldCmdline:
-		p.Cmdline = []byte(text)
+	case engine.FieldArgs:
+		p.Args = []byte(text)
 	case engine.FieldEnviron:
 		p.Environ = []byte(text)
 	case engine.FieldPrivileges:
 		for p.Privileges = 7; p.Privileges.String() != text; p.Privileges-- {
 		}
-	case engine.FieldEntry:
+	case engine.FieldEntryLeader:
 		way, pid, _ := strings.Cut(text, " ")
 		for p.EntryType = engine.EntryTerminal; p.EntryType.String() != way; p.EntryType-- {
 		}
 		into, text, format = []any{&p.EntryLeader.PID}, pid, "%d"
 	case engine.FieldTTY:
 		into, format = []any{&p.TTY.Major, &p.TTY.Minor}, "%d:%d"
-	case engine.FieldExecutable:
-		x := &p.Executable
+	case engine.FieldExeFile:
+		x := &p.ExeFile
 		_, text, _ = strings.Cut(text, " ") // all are on the device 0:0
 		into, format = []any{&x.Inode, &x.Ctime, &x.Mode, &x.UID, &x.GID, &x.Removed}, "%d %d %o %d %d %t"
 	case engine.FieldPIDNS:
@@ -139,7 +139,7 @@ func set(p *engine.Process, f engine.Field, text string) {
 	default:
 		into = map[engine.Field][]any{
 			engine.FieldPPID: {&p.PPID}, engine.FieldPGID: {&p.PGID}, engine.FieldSID: {&p.SID},
-			engine.FieldExitSignal: {&p.ExitSignal}, engine.FieldParentTID: {&p.ParentTID},
+			engine.FieldParentSignal: {&p.ParentSignal}, engine.FieldBirthParentTID: {&p.ParentTID},
 			engine.FieldUIDs: {&p.Cred.UID, &p.Cred.EUID}, engine.FieldSUID: {&p.Cred.SUID},
 			engine.FieldGIDs: {&p.Cred.GID, &p.Cred.EGID}, engine.FieldSGID: {&p.Cred.SGID},
 			engine.FieldUTSNS: {&ns.UTS}, engine.FieldIPCNS: {&ns.IPC}, engine.FieldMntNS: {&ns.Mnt}, engine.FieldNetNS: {&ns.Net},
@@ -155,7 +155,7 @@ func set(p *engine.Process, f engine.Field, text string) {
 // never are values that no process of a scenario has.
 func never(f engine.Field) string {
 	switch f {
-	case engine.FieldEntry:
+	case engine.FieldEntryLeader:
 		return "ssm 987654321"
 	case engine.FieldTTY:
 		return "999:999"
@@ -163,7 +163,7 @@ func never(f engine.Field) string {
 		return "abc abc abc abc abc"
 	case engine.FieldPrivileges:
 		return engine.ByFileCaps.String()
-	case engine.FieldExecutable:
+	case engine.FieldExeFile:
 		return "0:0 9 9 100755 9 9 true"
 	case engine.FieldUIDs, engine.FieldGIDs, engine.FieldLogin, engine.FieldPIDNS:
 		return "0 987654"
@@ -179,20 +179,20 @@ type mutant struct {
 }
 
 var mutants = slices.Concat(fieldMutants(), []mutant{
-	{name: "a carried value is marked as reported", damage: func(d *delivery, s *score.Seen, _ int) bool {
+	{name: "a cached value is marked as reported", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		e, _ := d.eventOf(s)
 		for f := range engine.Field(engine.NumFields) {
-			if e != nil && s.Process.Carried.Has(f) && f != engine.FieldPPID && e.State.Known.Has(f) && !e.Inside.Known.Has(f) &&
+			if e != nil && s.Process.Cached.Has(f) && f != engine.FieldPPID && e.State.Known.Has(f) && !e.Inside.Known.Has(f) &&
 				!s.Process.Truncated.Has(f) && truth.ValueOf(s.Process, f) != e.State.Value[f] {
-				s.Process.Carried &^= f.Set()
+				s.Process.Cached &^= f.Set()
 				return true
 			}
 		}
 		return false
 	}},
 	{name: "a value cut and not marked so", damage: func(d *delivery, s *score.Seen, _ int) bool {
-		ok := d.reported(s).Has(engine.FieldCmdline) && len(s.Process.Cmdline) > 1
-		s.Process.Cmdline = s.Process.Cmdline[:len(s.Process.Cmdline)/2]
+		ok := d.reported(s).Has(engine.FieldArgs) && len(s.Process.Args) > 1
+		s.Process.Args = s.Process.Args[:len(s.Process.Args)/2]
 		return ok
 	}},
 	{name: "a whole value marked as cut", damage: func(d *delivery, s *score.Seen, _ int) bool {
@@ -201,9 +201,9 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		return ok
 	}},
 	{name: "arguments run into each other", damage: func(d *delivery, s *score.Seen, _ int) bool {
-		joined := bytes.Replace(s.Process.Cmdline, []byte{0}, []byte{' '}, 1)
-		ok := d.reported(s).Has(engine.FieldCmdline) && !bytes.Equal(joined, s.Process.Cmdline)
-		s.Process.Cmdline = joined
+		joined := bytes.Replace(s.Process.Args, []byte{0}, []byte{' '}, 1)
+		ok := d.reported(s).Has(engine.FieldArgs) && !bytes.Equal(joined, s.Process.Args)
+		s.Process.Args = joined
 		return ok
 	}},
 	{name: "a dropped event", damage: func(d *delivery, s *score.Seen, i int) bool {
@@ -260,7 +260,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 			return false
 		}
 		s.Time = e.Latest + d.AfterEnd + 1
-		return e.Kind != engine.KindComm && e.Kind != engine.KindIDChange
+		return e.Kind != engine.KindSetProcTitle && e.Kind != engine.KindIDChange
 	}},
 	{name: "the wall time of another second", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		s.Wall = s.Wall.Add(time.Second)
@@ -288,7 +288,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		return d.lifeOf(&late) == nil
 	}},
 	extra("a core dump that was none", engine.EventCoreDump, engine.KindCoreDump),
-	extra("a change of the comm that was none", engine.EventSetProcTitle, engine.KindComm),
+	extra("a change of the comm that was none", engine.EventSetProcTitle, engine.KindSetProcTitle),
 	extra("a change of ids that was none", engine.EventIDChange, engine.KindIDChange),
 	extra("a tracer that was none", engine.EventPtrace, engine.KindPtrace),
 	{name: "the end inferred of a process that lives", damage: func(d *delivery, s *score.Seen, i int) bool {
@@ -315,7 +315,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	{name: "the event of another process", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
 		for _, o := range d.Single[:i] {
-			if l := d.lifeOf(&o); e != nil && l != nil && l != e.Process && e.Kind != engine.KindComm && e.Kind != engine.KindIDChange {
+			if l := d.lifeOf(&o); e != nil && l != nil && l != e.Process && e.Kind != engine.KindSetProcTitle && e.Kind != engine.KindIDChange {
 				s.Process.PID = uint32(l.PID)
 				return true
 			}
@@ -426,7 +426,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 	{name: "an image with the ids of later", joined: true, damage: func(d *delivery, s *score.Seen, _ int) bool {
 		i := slices.IndexFunc(s.Parts, func(p engine.Part) bool {
-			return p.Kind == engine.KindExec && (p.Known &^ p.Carried).Has(engine.FieldUIDs)
+			return p.Kind == engine.KindExec && (p.Known &^ p.Cached).Has(engine.FieldUIDs)
 		})
 		l := d.lifeOf(s)
 		if i < 0 || l == nil || !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
@@ -473,7 +473,7 @@ func fieldMutants() (list []mutant) {
 		if f == engine.FieldStart || f == engine.FieldExit {
 			continue
 		}
-		list = append(list, mutant{name: "carried and of no time: " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
+		list = append(list, mutant{name: "cached and of no time: " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
 			e, i := d.eventOf(s)
 			if e == nil || !d.reported(s).Has(f) || d.Table.Fields[f].Origin != engine.OriginKernel {
 				return false
@@ -482,7 +482,7 @@ func fieldMutants() (list []mutant) {
 				return false // it may be what the scenario does not say
 			}
 			set(s.Process, f, never(f))
-			s.Process.Carried |= f.Set()
+			s.Process.Cached |= f.Set()
 			return true
 		}}, mutant{name: "stale " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
 			e, i := d.eventOf(s)
@@ -611,24 +611,24 @@ func flawless(t *testing.T) *delivery {
 		{Op: truth.Fork, PID: 8, Earliest: 1e9, Latest: 1e9 + 10, Parent: 3, State: tell(
 			engine.FieldUIDs, "0 0", engine.FieldSUID, "0", engine.FieldGIDs, "0 0", engine.FieldSGID, "0", engine.FieldCaps, caps("0 1 2 3 4"),
 			engine.FieldPGID, "8", engine.FieldSID, "8", engine.FieldTTY, "0:0", engine.FieldUTSNS, "11", engine.FieldIPCNS, "12",
-			engine.FieldMntNS, "13", engine.FieldNetNS, "14", engine.FieldComm, "old", engine.FieldFilename, "/bin/old",
-			engine.FieldCmdline, "old\x00one\x00", engine.FieldCwd, "/a/b", engine.FieldCgroup, "/slice",
-			engine.FieldExitSignal, "10", engine.FieldParentTID, "3", engine.FieldLogin, "6 1", engine.FieldExecutable, "0:0 1 2 100755 0 0 false", engine.FieldExecPath, "./old",
+			engine.FieldMntNS, "13", engine.FieldNetNS, "14", engine.FieldComm, "old", engine.FieldExe, "/bin/old",
+			engine.FieldArgs, "old\x00one\x00", engine.FieldCwd, "/a/b", engine.FieldCgroup, "/slice",
+			engine.FieldParentSignal, "10", engine.FieldBirthParentTID, "3", engine.FieldLogin, "6 1", engine.FieldExeFile, "0:0 1 2 100755 0 0 false", engine.FieldExecPath, "./old",
 			engine.FieldEnviron, "A=1\x00",
-			engine.FieldPIDNS, "4026531836 8", engine.FieldUserNS, "15", engine.FieldCgroupNS, "16", engine.FieldTimeNS, "17", engine.FieldEntry, "container 8")},
+			engine.FieldPIDNS, "4026531836 8", engine.FieldUserNS, "15", engine.FieldCgroupNS, "16", engine.FieldTimeNS, "17", engine.FieldEntryLeader, "container 8")},
 		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 100, Latest: 1e9 + 110, State: tell(
-			engine.FieldExitSignal, "10", engine.FieldParentTID, "8", engine.FieldPrivileges, "set_gid")},
+			engine.FieldParentSignal, "10", engine.FieldBirthParentTID, "8", engine.FieldPrivileges, "set_gid")},
 		{Op: truth.IDs, PID: 9, Earliest: 1e9 + 120, Latest: 1e9 + 130, Own: true, ID: engine.ChangedUID | engine.ChangedGID, State: tell(
 			engine.FieldUIDs, "5 6", engine.FieldSUID, "6", engine.FieldGIDs, "4 3", engine.FieldSGID, "3", engine.FieldCaps, caps("0 0 0 3 0"))},
 		{Op: truth.Comm, PID: 9, Earliest: 1e9 + 140, Latest: 1e9 + 150, Own: true, State: tell(engine.FieldComm, "mid")},
 		{Op: truth.Exec, PID: 9, Earliest: 1e9 + 160, Latest: 1e9 + 170, Own: true, State: tell(
 			engine.FieldUIDs, "5 6", engine.FieldSUID, "6", engine.FieldGIDs, "4 3", engine.FieldSGID, "3", engine.FieldCaps, caps("0 0 0 3 0"),
 			engine.FieldPGID, "9", engine.FieldSID, "9", engine.FieldTTY, "1:2", engine.FieldUTSNS, "21", engine.FieldIPCNS, "22",
-			engine.FieldMntNS, "23", engine.FieldNetNS, "24", engine.FieldComm, "new", engine.FieldFilename, "/bin/new",
-			engine.FieldCmdline, "new\x00two\x00", engine.FieldCwd, "/c/d", engine.FieldCgroup, "/other",
-			engine.FieldLogin, "7 2", engine.FieldExecutable, "0:0 3 4 100755 0 0 true", engine.FieldExecPath, "./new",
+			engine.FieldMntNS, "23", engine.FieldNetNS, "24", engine.FieldComm, "new", engine.FieldExe, "/bin/new",
+			engine.FieldArgs, "new\x00two\x00", engine.FieldCwd, "/c/d", engine.FieldCgroup, "/other",
+			engine.FieldLogin, "7 2", engine.FieldExeFile, "0:0 3 4 100755 0 0 true", engine.FieldExecPath, "./new",
 			engine.FieldEnviron, "B=2\x00",
-			engine.FieldUserNS, "25", engine.FieldCgroupNS, "26", engine.FieldTimeNS, "27", engine.FieldEntry, "sshd 9", engine.FieldPrivileges, "set_uid")},
+			engine.FieldUserNS, "25", engine.FieldCgroupNS, "26", engine.FieldTimeNS, "27", engine.FieldEntryLeader, "sshd 9", engine.FieldPrivileges, "set_uid")},
 		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 1e9 + 172, Latest: 1e9 + 173},
 		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 1e9 + 175, Latest: 1e9 + 176},
 		{Op: truth.Ptrace, PID: 9, Earliest: 1e9 + 177, Latest: 1e9 + 178, Own: true, Tracer: 3},
@@ -723,8 +723,8 @@ func TestMutants(t *testing.T) {
 	fits := flawless(t).catch(t)
 	t.Logf("%d mutants", len(mutants))
 	for _, m := range mutants {
-		// In this family nothing is carried; its thread and pids never change.
-		if fits[m.name] == 0 && !slices.Contains([]string{"a carried value is marked as reported", "stale parent_tid", "stale pid_ns"}, m.name) {
+		// In this family nothing is cached; its thread and pids never change.
+		if fits[m.name] == 0 && !slices.Contains([]string{"a cached value is marked as reported", "stale parent_tid", "stale pid_ns"}, m.name) {
 			t.Errorf("%s fits nowhere", m.name)
 		}
 	}

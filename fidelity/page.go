@@ -84,7 +84,7 @@ func verdictCell(v score.Counts) report.Cell {
 	if n == 0 {
 		return report.Cell{Text: "-", Title: "no verdict"}
 	}
-	good := v.Right + v.Carried + v.Truncated
+	good := v.Right + v.Cached + v.Truncated
 	c := heat(share(good, n), 100*good/n)
 	c.Title = percent(v)
 	switch {

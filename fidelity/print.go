@@ -101,7 +101,7 @@ func percent(v score.Counts) string {
 		n    int
 		name string
 	}{
-		{v.Carried, "carried"}, {v.Truncated, "cut"}, {v.Unknown, "unknown"}, {v.Unexplained, "UNEXPLAINED"}, {v.Stale, "STALE"}, {v.Wrong, "WRONG"}, {v.Missed, "missed"},
+		{v.Cached, "cached"}, {v.Truncated, "cut"}, {v.Unknown, "unknown"}, {v.Unexplained, "UNEXPLAINED"}, {v.Stale, "STALE"}, {v.Wrong, "WRONG"}, {v.Missed, "missed"},
 	} {
 		if c.n > 0 {
 			rest = append(rest, share(c.n, n)+" "+c.name)

@@ -167,7 +167,7 @@ func TestImageAsContainer(t *testing.T) {
 	if err != nil || !strings.Contains(errs, "quark-mon: backend ebpf") {
 		t.Errorf("%v: %s", err, errs)
 	}
-	if !strings.Contains(out, `"cmdline":["/bin/echo","outside","the","container"]`) {
+	if !strings.Contains(out, `"args":["/bin/echo","outside","the","container"]`) {
 		t.Errorf("nothing of a process of the host in %d bytes", len(out))
 	}
 

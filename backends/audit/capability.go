@@ -64,14 +64,14 @@ func (s *Source) describe(always bool, hidden string) {
 	brings(engine.FieldLogin, fork|exec, 0, "SYSCALL.auid, ses")
 	brings(engine.FieldComm, exec, 0, "SYSCALL.comm")
 	brings(engine.FieldExecPath, exec, exec, "PATH.name")
-	brings(engine.FieldCmdline, exec, exec, "EXECVE")
+	brings(engine.FieldArgs, exec, exec, "EXECVE")
 	brings(engine.FieldExit, exit, exit, "the argument of exit_group, cached: a signal that came right before decides")
-	c.Fields[engine.FieldFilename].Via = "SYSCALL.exe, if the exec was asked for that path; else /proc/PID/exe"
+	c.Fields[engine.FieldExe].Via = "SYSCALL.exe, if the exec was asked for that path; else /proc/PID/exe"
 	for f, at := range map[engine.Field]engine.Events{engine.FieldSID: ids, engine.FieldPGID: ids, engine.FieldStart: ids | exit} {
 		c.Fields[f].At |= at & reported
 		c.Fields[f].Partial |= at & reported
 	}
-	for _, f := range []engine.Field{engine.FieldCmdline, engine.FieldEnviron} {
+	for _, f := range []engine.Field{engine.FieldArgs, engine.FieldEnviron} {
 		c.Fields[f].Whole.Bytes = procfs.MaxCmdline
 	}
 	c.Stamps = engine.StampError{Early: lateTick, Late: s.wall.slack + wallError}

@@ -108,7 +108,7 @@ func (e *event) setCaller(parent uint32) {
 	t := &e.ev.Task
 	t.Cred, t.Login, t.PPID = e.cred, e.login, parent
 	t.Known |= engine.FieldsIDs | engine.SetOf(engine.FieldLogin, engine.FieldPPID)
-	t.Carried &^= engine.FieldPPID.Set()
+	t.Cached &^= engine.FieldPPID.Set()
 }
 
 // reportBirth reports a FORK, unless the child has done something that was reported before, as a
@@ -142,8 +142,8 @@ func (s *Source) reportExec(e *event) {
 	ev, t := e.ev, &e.ev.Task
 	ev.Set(engine.FieldComm, e.comm)
 	if e.args.Complete() {
-		if ev.Set(engine.FieldCmdline, e.args.Text); e.args.Cut {
-			t.Truncated |= engine.FieldCmdline.Set()
+		if ev.Set(engine.FieldArgs, e.args.Text); e.args.Cut {
+			t.Truncated |= engine.FieldArgs.Set()
 		}
 	}
 	if e.hasPath {
@@ -152,9 +152,9 @@ func (s *Source) reportExec(e *event) {
 	// exe is a path from the root of the process if it can be reached from there, which the
 	// record does not show. It is if the exec was asked for that very path.
 	if bytes.HasPrefix(e.path, []byte("/")) && bytes.Equal(e.path, e.exe) && !bytes.HasSuffix(e.exe, []byte(" (deleted)")) {
-		ev.Set(engine.FieldFilename, e.exe)
-		t.Carried &^= engine.FieldFilename.Set()
-		t.Truncated &^= engine.FieldFilename.Set()
+		ev.Set(engine.FieldExe, e.exe)
+		t.Cached &^= engine.FieldExe.Set()
+		t.Truncated &^= engine.FieldExe.Set()
 	}
 	s.insert(e)
 }
@@ -168,7 +168,7 @@ func (s *Source) reportFailed(e *event) {
 		return
 	}
 	if e.ev.Errno = uint16(errno); e.hasPath {
-		e.ev.Set(engine.FieldFilename, e.path)
+		e.ev.Set(engine.FieldExe, e.path)
 	}
 	s.insert(e)
 }
@@ -196,7 +196,7 @@ func (s *Source) reportEnd(e *event) {
 	if certain { // but that a signal right before decides
 		t.Exit.WaitStatus = int32(e.a0&0xff) << 8
 		t.Known |= engine.FieldExit.Set()
-		t.Carried |= engine.FieldExit.Set()
+		t.Cached |= engine.FieldExit.Set()
 	}
 	s.insert(e)
 }

@@ -126,16 +126,16 @@ func TestBirthFirst(t *testing.T) {
 		if ev.Task.PPID != uint32(me) || ev.Task.Cred != want || ev.Task.Login != (engine.Login{UID: 1000, Session: 7}) {
 			t.Errorf("%v: %+v", ev.Kind, ev.Task)
 		}
-		if of := engine.FieldsIDs | engine.SetOf(engine.FieldPPID, engine.FieldLogin); ev.Task.Known&^ev.Task.Carried&of != of {
-			t.Errorf("%v: known %v, carried %v", ev.Kind, ev.Task.Known, ev.Task.Carried)
+		if of := engine.FieldsIDs | engine.SetOf(engine.FieldPPID, engine.FieldLogin); ev.Task.Known&^ev.Task.Cached&of != of {
+			t.Errorf("%v: known %v, cached %v", ev.Kind, ev.Task.Known, ev.Task.Cached)
 		}
 	}
-	if fork.Creator != uint32(me) || fork.Task.ExitSignal != uint32(unix.SIGCHLD) || !fork.Task.Known.Has(engine.FieldStart) {
+	if fork.Creator != uint32(me) || fork.Task.ParentSignal != uint32(unix.SIGCHLD) || !fork.Task.Known.Has(engine.FieldStart) {
 		t.Errorf("%+v", fork)
 	}
-	if string(exec.Bytes(engine.FieldCmdline)) != "/bin/sh\x00a b\x00" || string(exec.Bytes(engine.FieldExecPath)) != "/bin/sh" ||
-		string(exec.Bytes(engine.FieldFilename)) != "/bin/sh" || exec.Task.Carried.Has(engine.FieldFilename) {
-		t.Errorf("%q, %q, %q", exec.Bytes(engine.FieldCmdline), exec.Bytes(engine.FieldExecPath), exec.Bytes(engine.FieldFilename))
+	if string(exec.Bytes(engine.FieldArgs)) != "/bin/sh\x00a b\x00" || string(exec.Bytes(engine.FieldExecPath)) != "/bin/sh" ||
+		string(exec.Bytes(engine.FieldExe)) != "/bin/sh" || exec.Task.Cached.Has(engine.FieldExe) {
+		t.Errorf("%q, %q, %q", exec.Bytes(engine.FieldArgs), exec.Bytes(engine.FieldExecPath), exec.Bytes(engine.FieldExe))
 	}
 }
 
@@ -252,8 +252,8 @@ func TestExecPath(t *testing.T) {
 		d.call(s.now(), c.call, 1<<22+5, 1, -int64(unix.ENOENT), c.fd, "item=0 name="+c.name+" nametype=UNKNOWN", `item=1 name="/other"`)
 		ev := d.end().One(t, 1<<22+5, engine.KindExecFailed)
 		got := "?"
-		if ev.Task.Known.Has(engine.FieldFilename) {
-			got = string(ev.Bytes(engine.FieldFilename))
+		if ev.Task.Known.Has(engine.FieldExe) {
+			got = string(ev.Bytes(engine.FieldExe))
 		}
 		if got != c.want || ev.Errno != uint16(unix.ENOENT) {
 			t.Errorf("call %d, descriptor %#x, %s: %q, error %d", c.call, c.fd, c.name, got, ev.Errno)
@@ -335,7 +335,7 @@ func TestReadAfterLoss(t *testing.T) {
 		d.call(at, auditrecord.Exec, child, 1, 0, 0)
 		s.readProcesses()
 		c.break_(s)
-		if got := d.end().One(t, child, engine.KindExec).Task.Known.Has(engine.FieldExecutable); got != c.want {
+		if got := d.end().One(t, child, engine.KindExec).Task.Known.Has(engine.FieldExeFile); got != c.want {
 			t.Errorf("%s: known %v", name, got)
 		}
 	}
@@ -428,7 +428,7 @@ func TestEnds(t *testing.T) {
 		}
 		for _, ev := range ends {
 			x := &ev.Task
-			if known := x.Known.Has(engine.FieldExit); known != (c.want >= 0) || known && (x.Exit.WaitStatus != c.want || !x.Carried.Has(engine.FieldExit)) {
+			if known := x.Known.Has(engine.FieldExit); known != (c.want >= 0) || known && (x.Exit.WaitStatus != c.want || !x.Cached.Has(engine.FieldExit)) {
 				t.Errorf("%s: known %v, status %#x", c.name, known, x.Exit.WaitStatus)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 const constant = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)
 
 // ofRecords are the fields that are only taken from records, of a birth or an exec.
-const ofRecords = engine.FieldsIDs | engine.Fields(1<<engine.FieldComm|1<<engine.FieldParentTID|1<<engine.FieldExecPath|
-	1<<engine.FieldLogin|1<<engine.FieldCmdline)
+const ofRecords = engine.FieldsIDs | engine.Fields(1<<engine.FieldComm|1<<engine.FieldBirthParentTID|1<<engine.FieldExecPath|
+	1<<engine.FieldLogin|1<<engine.FieldArgs)
 
 // atBirth and atExec are the fields that are read from /proc. A child has the image of its creator.
 const (
@@ -50,7 +50,7 @@ func (s *Source) read(e *event, pid uint32, want engine.Fields) bool {
 		e.forget(engine.AllFields)
 		return false
 	}
-	t.Carried = e.got &^ constant
+	t.Cached = e.got &^ constant
 	e.ev.Read = s.now()
 	return true
 }
@@ -94,7 +94,7 @@ func (e *event) forget(fields engine.Fields) {
 	fields &= e.got
 	t := &e.ev.Task
 	t.Known &^= fields
-	t.Carried &^= fields
+	t.Cached &^= fields
 	t.Truncated &^= fields
 	e.got &^= fields
 }

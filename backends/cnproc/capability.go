@@ -16,14 +16,14 @@ var kindRows = [engine.NumKinds]struct {
 	what What
 	via  string
 }{
-	engine.KindFork:     {Fork, "PROC_EVENT_FORK"},
-	engine.KindExec:     {Exec, "PROC_EVENT_EXEC"},
-	engine.KindExit:     {Exit, "PROC_EVENT_EXIT of each thread, folded to the thread group"},
-	engine.KindIDChange: {UID | GID | SID, "PROC_EVENT_UID, PROC_EVENT_GID, PROC_EVENT_SID"},
-	engine.KindComm:     {Comm, "PROC_EVENT_COMM"},
-	engine.KindPtrace:   {Ptrace, "PROC_EVENT_PTRACE"},
-	engine.KindGap:      {0, "numbers that miss among those of the messages, and the socket's count of what it dropped"},
-	engine.KindCoreDump: {CoreDump, "PROC_EVENT_COREDUMP, reported at the end of the process if its status has a core"},
+	engine.KindFork:         {Fork, "PROC_EVENT_FORK"},
+	engine.KindExec:         {Exec, "PROC_EVENT_EXEC"},
+	engine.KindExit:         {Exit, "PROC_EVENT_EXIT of each thread, folded to the thread group"},
+	engine.KindIDChange:     {UID | GID | SID, "PROC_EVENT_UID, PROC_EVENT_GID, PROC_EVENT_SID"},
+	engine.KindSetProcTitle: {Comm, "PROC_EVENT_COMM"},
+	engine.KindPtrace:       {Ptrace, "PROC_EVENT_PTRACE"},
+	engine.KindGap:          {0, "numbers that miss among those of the messages, and the socket's count of what it dropped"},
+	engine.KindCoreDump:     {CoreDump, "PROC_EVENT_COREDUMP, reported at the end of the process if its status has a core"},
 }
 
 const ofOthers = " of processes whose uts, ipc, mount or net namespace is not that of the first"
@@ -39,33 +39,33 @@ var fieldRows = [engine.NumFields]struct {
 		"stat; at fork, exit and core dump the kernel's message (at exit unless another thread than the leader ends last)",
 		engine.EventFork | engine.EventExit | engine.EventCoreDump,
 	},
-	engine.FieldPGID:       {"stat; after setsid the kernel's message", engine.EventIDChange},
-	engine.FieldSID:        {"stat; after setsid the kernel's message", engine.EventIDChange},
-	engine.FieldUIDs:       {"status; after a change the kernel's message", engine.EventIDChange},
-	engine.FieldSUID:       {"status, also after a change", 0},
-	engine.FieldGIDs:       {"status; after a change the kernel's message", engine.EventIDChange},
-	engine.FieldSGID:       {"status, also after a change", 0},
-	engine.FieldCaps:       {"status", 0},
-	engine.FieldTTY:        {"stat", 0},
-	engine.FieldUTSNS:      {"ns/uts", 0},
-	engine.FieldIPCNS:      {"ns/ipc", 0},
-	engine.FieldMntNS:      {"ns/mnt", 0},
-	engine.FieldNetNS:      {"ns/net", 0},
-	engine.FieldComm:       {"stat; after a change the kernel's message", engine.EventSetProcTitle},
-	engine.FieldFilename:   {"exe", 0},
-	engine.FieldCmdline:    {"cmdline", 0},
-	engine.FieldCwd:        {"cwd", 0},
-	engine.FieldEnviron:    {"environ", 0},
-	engine.FieldCgroup:     {"cgroup", 0},
-	engine.FieldExit:       {"", engine.EventExit},
-	engine.FieldExitSignal: {"stat; at exit the kernel's message (unless another thread than the leader ends last)", engine.EventExit},
-	engine.FieldParentTID:  {"", engine.EventFork},
-	engine.FieldExecutable: {"exe, by statx(2)", 0},
-	engine.FieldPIDNS:      {"status and ns/pid", 0},
-	engine.FieldUserNS:     {"ns/user" + ofOthers, 0},
-	engine.FieldCgroupNS:   {"ns/cgroup" + ofOthers, 0},
-	engine.FieldTimeNS:     {"ns/time" + ofOthers, 0},
-	engine.FieldLogin:      {"{loginuid,sessionid} of session leaders, else of who forked the process", 0},
+	engine.FieldPGID:           {"stat; after setsid the kernel's message", engine.EventIDChange},
+	engine.FieldSID:            {"stat; after setsid the kernel's message", engine.EventIDChange},
+	engine.FieldUIDs:           {"status; after a change the kernel's message", engine.EventIDChange},
+	engine.FieldSUID:           {"status, also after a change", 0},
+	engine.FieldGIDs:           {"status; after a change the kernel's message", engine.EventIDChange},
+	engine.FieldSGID:           {"status, also after a change", 0},
+	engine.FieldCaps:           {"status", 0},
+	engine.FieldTTY:            {"stat", 0},
+	engine.FieldUTSNS:          {"ns/uts", 0},
+	engine.FieldIPCNS:          {"ns/ipc", 0},
+	engine.FieldMntNS:          {"ns/mnt", 0},
+	engine.FieldNetNS:          {"ns/net", 0},
+	engine.FieldComm:           {"stat; after a change the kernel's message", engine.EventSetProcTitle},
+	engine.FieldExe:            {"exe", 0},
+	engine.FieldArgs:           {"cmdline", 0},
+	engine.FieldCwd:            {"cwd", 0},
+	engine.FieldEnviron:        {"environ", 0},
+	engine.FieldCgroup:         {"cgroup", 0},
+	engine.FieldExit:           {"", engine.EventExit},
+	engine.FieldParentSignal:   {"stat; at exit the kernel's message (unless another thread than the leader ends last)", engine.EventExit},
+	engine.FieldBirthParentTID: {"", engine.EventFork},
+	engine.FieldExeFile:        {"exe, by statx(2)", 0},
+	engine.FieldPIDNS:          {"status and ns/pid", 0},
+	engine.FieldUserNS:         {"ns/user" + ofOthers, 0},
+	engine.FieldCgroupNS:       {"ns/cgroup" + ofOthers, 0},
+	engine.FieldTimeNS:         {"ns/time" + ofOthers, 0},
+	engine.FieldLogin:          {"{loginuid,sessionid} of session leaders, else of who forked the process", 0},
 }
 
 // endDelay is how late, in ns, the message of an end was seen at most on a machine with much load.
@@ -121,7 +121,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	// of /proc, where it can be preempted, and then sends its message. UID and GID messages
 	// come for setfsuid(2) and setfsgid(2), too.
 	t.Stamps.Ends, t.SameIDs = endDelay, true
-	t.Fields[engine.FieldCmdline].Whole.Bytes = procfs.MaxCmdline
+	t.Fields[engine.FieldArgs].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldExit].Via = "exit_code of the threads, or /proc/PID/stat of a process not waited for yet (Linux 6.1); " +
 		"unknown where its threads ended with statuses that leave it open"
@@ -129,12 +129,12 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	t.Fields[engine.FieldPPID].Partial = engine.EventExit
 	t.Fields[engine.FieldLogin].At &= engine.EventExec
 	t.Fields[engine.FieldLogin].Partial = t.Fields[engine.FieldLogin].At
-	t.Fields[engine.FieldExitSignal].Partial = engine.EventExit
+	t.Fields[engine.FieldParentSignal].Partial = engine.EventExit
 	for _, f := range []engine.Field{engine.FieldUserNS, engine.FieldCgroupNS, engine.FieldTimeNS} {
 		t.Fields[f].Partial = t.Fields[f].At
 	}
 	if s.opts.Enrich == EnrichFull {
-		t.Notes = append(t.Notes, "what is read from /proc is carried, but for start and pid namespace, which never change")
+		t.Notes = append(t.Notes, "what is read from /proc is cached, but for start and pid namespace, which never change")
 	}
 	if reported&engine.EventIDChange != 0 {
 		t.Notes = append(t.Notes, "a change of user ids carries the group ids: an exec changes both in two messages")

@@ -62,7 +62,7 @@ var programs = map[string]func(){
 			for _, ev := range to.events {
 				if k := ev.Task.Known; ev.Kind == engine.KindExec && ev.Task.PPID == parent && int(ev.PID) != os.Getpid() {
 					fmt.Printf("%d start=%v cmdline=%v filename=%v\n", ev.PID, k.Has(engine.FieldStart),
-						k.Has(engine.FieldCmdline), k.Has(engine.FieldFilename))
+						k.Has(engine.FieldArgs), k.Has(engine.FieldExe))
 					return
 				}
 			}

@@ -2,7 +2,7 @@
 // proc connector (CONFIG_PROC_EVENTS, in every distribution kernel since 2.6.15). It
 // reports forks, execs, exits, id changes, comm changes, ptrace and core dumps with kernel
 // time stamps, and says of the processes no more than their numbers; the rest is read
-// from /proc right after the event, which makes it carried, and left unknown where /proc
+// from /proc right after the event, which makes it cached, and left unknown where /proc
 // shows another process or a later image.
 //
 // Two stages stand between the socket and the engine:

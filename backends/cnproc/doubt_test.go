@@ -42,8 +42,8 @@ func queue(e *enricher, kind engine.Kind, time uint64) *engine.RawEvent {
 	return ev
 }
 
-// What is read is carried, but for what never changes and the ids that the message told.
-func TestReadingIsCarried(t *testing.T) {
+// What is read is cached, but for what never changes and the ids that the message told.
+func TestReadingIsCached(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindIDChange} {
 		e := newEnricher(&fakeProc{known: procfs.Readable, noExec: true}, newClock(), new(loss), ms)
 		ev := &engine.RawEvent{Kind: kind, PID: 2, TID: 2, Time: clock.Monotonic()}
@@ -53,8 +53,8 @@ func TestReadingIsCarried(t *testing.T) {
 		e.readAll()
 		to := &sink{room: 9}
 		e.release(to, clock.Monotonic()+ms, false)
-		if x := &ev.Task; len(to.events) != 1 || x.Known != procfs.Readable|told || x.Carried != x.Known&^(fixed|told) {
-			t.Errorf("%v: known %v, carried %v, %d events", kind, x.Known, x.Carried, len(to.events))
+		if x := &ev.Task; len(to.events) != 1 || x.Known != procfs.Readable|told || x.Cached != x.Known&^(fixed|told) {
+			t.Errorf("%v: known %v, cached %v, %d events", kind, x.Known, x.Cached, len(to.events))
 		}
 		if c := ev.Task.Cred; c.UID != 3 || c.EUID != 4 || c.GID != 5 {
 			t.Errorf("%v: ids %+v", kind, c)
@@ -69,8 +69,8 @@ func TestGroupIDsOfUID(t *testing.T) {
 	s.to = to
 	s.message(record(UID, 0, 1, clock.Monotonic(), 5, 5, 1000, 1001), true)
 	s.enrich.release(to, 0, true)
-	if x := &to.events[0].Task; x.Carried&ofGroup != ofGroup || x.Known&ofGroup != 0 {
-		t.Errorf("carried %v, known %v", x.Carried, x.Known)
+	if x := &to.events[0].Task; x.Cached&ofGroup != ofGroup || x.Known&ofGroup != 0 {
+		t.Errorf("cached %v, known %v", x.Cached, x.Known)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // enricher queues events in the order of their facts. It reads the process of a fork and
 // of an exec once from /proc, and releases an event when it and all before it are certain.
 //
-// What /proc says is of the moment of reading, so it is carried, except for what never changes. It
+// What /proc says is of the moment of reading, so it is cached, except for what never changes. It
 // is given to an event only as far as it can be of its process at another time:
 //
 //   - all is read through one descriptor, so it is of one process, and that one started
@@ -57,7 +57,7 @@ type entry struct {
 	ev   *engine.RawEvent
 	want engine.Fields // to be read
 	read engine.Fields // were read
-	old  engine.Fields // if not read, an earlier value is carried
+	old  engine.Fields // if not read, an earlier value is cached
 	time uint64        // of the reading, 0 while there is none
 	// 1 + position of the event of the process before it in byPID, 0 for none
 	older uint64
@@ -130,7 +130,7 @@ const (
 		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit|1<<engine.FieldPIDNS|1<<engine.FieldUserNS)
 
 	// ofEnd are the fields of an end that are another's if its message is.
-	ofEnd = engine.FieldsUsage | engine.Fields(1<<engine.FieldExit|1<<engine.FieldExitSignal|1<<engine.FieldPPID)
+	ofEnd = engine.FieldsUsage | engine.Fields(1<<engine.FieldExit|1<<engine.FieldParentSignal|1<<engine.FieldPPID)
 
 	// fixed are the fields that never change.
 	fixed = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)
@@ -214,7 +214,7 @@ func (h *entry) drop(lost engine.Fields) {
 	lost &= h.read
 	h.read &^= lost
 	t.Known &^= lost
-	t.Carried &^= lost
+	t.Cached &^= lost
 	t.Truncated &^= lost
 }
 
@@ -255,7 +255,7 @@ func (e *enricher) lose(h *entry) {
 
 // add queues ev. Fields of want are to be read for it.
 func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
-	want &^= ev.Task.Known &^ ev.Task.Carried
+	want &^= ev.Task.Known &^ ev.Task.Cached
 	if e.proc == nil || ev.Time <= e.loss.gapTo {
 		want = 0
 	}
@@ -264,8 +264,8 @@ func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
 	}
 	e.most = max(e.most, e.len()+1)
 	h := e.at(e.end)
-	*h = entry{ev: ev, want: want, old: ev.Task.Carried &^ ev.Task.Known}
-	ev.Task.Carried &= ev.Task.Known
+	*h = entry{ev: ev, want: want, old: ev.Task.Cached &^ ev.Task.Known}
+	ev.Task.Cached &= ev.Task.Known
 	if want != 0 {
 		h.wait = e.delay > 0 && ev.Kind == engine.KindFork
 		e.enter(h)
@@ -372,7 +372,7 @@ func (e *enricher) readExit(h *entry) {
 	if ok && e.mayBe(h, start) {
 		t.Exit = engine.Exit{WaitStatus: status, Time: h.ev.Time}
 		t.Known |= engine.FieldExit.Set()
-		t.Carried &^= engine.FieldExit.Set()
+		t.Cached &^= engine.FieldExit.Set()
 		h.read |= engine.FieldExit.Set()
 	}
 }
@@ -397,7 +397,7 @@ func (e *enricher) readProcess(h *entry) {
 		t.Known &^= h.want & notOfBirth(ev, &st)
 	}
 	h.read |= t.Known &^ known
-	t.Carried |= h.read &^ fixed
+	t.Cached |= h.read &^ fixed
 }
 
 // notOfBirth returns the fields of which a child that was read shows other values than it had at
@@ -457,7 +457,7 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread 
 		ev := h.ev
 		h.ev = nil
 		ev.Read = h.time
-		ev.Task.Carried |= h.old &^ ev.Task.Known
+		ev.Task.Cached |= h.old &^ ev.Task.Known
 		switch t := &ev.Task; {
 		case h.none, ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
 			to.Release(ev) // its status, or what followed, was not known before

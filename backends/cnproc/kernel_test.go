@@ -140,7 +140,7 @@ func TestExecChainAtFixedAddresses(t *testing.T) {
 	}
 	var got []string
 	for _, ev := range to.events.Of(pid, engine.KindExec) {
-		args := bytes.Split(ev.Bytes(engine.FieldCmdline), []byte{0})
+		args := bytes.Split(ev.Bytes(engine.FieldArgs), []byte{0})
 		got = append(got, string(args[max(len(args)-2, 0)]))
 		if image := procfs.Image &^ engine.FieldEnviron.Set(); ev.Task.Known&image != image {
 			t.Errorf("known %v", ev.Task.Known)
@@ -183,7 +183,7 @@ func TestCommOfExecUnderWay(t *testing.T) {
 	}
 	watch(t, s, to, func() bool { return len(to.events.Of(p.PID, engine.KindIDChange)) > 0 })
 	ev := to.events.One(t, p.PID, engine.KindIDChange)
-	if comm := ev.Bytes(engine.FieldComm); ev.Task.Known.Has(engine.FieldComm) && !ev.Task.Carried.Has(engine.FieldComm) || len(to.events.Of(p.PID, engine.KindExec)) != 0 {
+	if comm := ev.Bytes(engine.FieldComm); ev.Task.Known.Has(engine.FieldComm) && !ev.Task.Cached.Has(engine.FieldComm) || len(to.events.Of(p.PID, engine.KindExec)) != 0 {
 		t.Errorf("the comm %q is reported, or the exec was told", comm)
 	}
 }
@@ -193,7 +193,7 @@ func TestComm(t *testing.T) {
 		cmd := conform.Child("comm")
 		to, _ := run(t, Options{}, cmd, source.Options{Threads: threads})
 		var got []string
-		for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindComm) {
+		for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindSetProcTitle) {
 			got = append(got, fmt.Sprintf("%q thread=%v %v", ev.Bytes(engine.FieldComm), ev.Thread, ev.TID != ev.PID))
 		}
 		want := []string{`"brand new (name" thread=false false`}
@@ -246,7 +246,7 @@ func TestEnrichNone(t *testing.T) {
 	cmd := command(t, "sh", "-c", "exit 3")
 	to, s := run(t, Options{Enrich: EnrichNone}, cmd)
 	pid := cmd.Process.Pid
-	if k := to.events.One(t, pid, engine.KindFork).Task.Known; k != engine.SetOf(engine.FieldPPID, engine.FieldParentTID) {
+	if k := to.events.One(t, pid, engine.KindFork).Task.Known; k != engine.SetOf(engine.FieldPPID, engine.FieldBirthParentTID) {
 		t.Errorf("fork: known %v", k)
 	}
 	if k := to.events.One(t, pid, engine.KindExec).Task.Known; k != 0 {

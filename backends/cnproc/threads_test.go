@@ -197,15 +197,15 @@ func TestGroupsDoNotLeak(t *testing.T) {
 }
 
 // A thread with ids of its own that executes a program becomes the process, and no message has its
-// ids: those of before are carried where another thread may have been, unless they were read.
+// ids: those of before are cached where another thread may have been, unless they were read.
 func TestIDsOfThreads(t *testing.T) {
 	ids := func(s *Source, what What) {
 		s.message(record(what, 1, 1, 90*ms, 10, 10, 4182, 0), true)
 	}
 	for _, c := range []struct {
-		name    string
-		steps   []string
-		carried bool
+		name   string
+		steps  []string
+		cached bool
 	}{
 		{"no other thread", []string{}, false},
 		{"no other thread since an exec", []string{"+11", "-10=9", "x"}, false},
@@ -219,19 +219,19 @@ func TestIDsOfThreads(t *testing.T) {
 			s := offline(Options{Enrich: EnrichNone})
 			to := sink{room: 100}
 			play(s, &to, append(script(c.steps...), func(s *Source) { ids(s, what) })...)
-			got[i] = to.events[len(to.events)-1].Task.Carried
+			got[i] = to.events[len(to.events)-1].Task.Cached
 		}
 		want := [3]engine.Fields{
 			engine.FieldsIDs, engine.FieldsIDs &^ engine.FieldUIDs.Set(), engine.FieldsIDs &^ engine.FieldGIDs.Set(),
 		}
-		if !c.carried {
+		if !c.cached {
 			want = [3]engine.Fields{1: ofGroup} // of which a second message may follow
 		}
 		for i := range want[1:] { // it can be in an exec that fails, with the new name
 			want[1+i] |= engine.FieldComm.Set()
 		}
 		if got != want {
-			t.Errorf("%s: carried at an exec, a new user and a new group: %v, want %v", c.name, got, want)
+			t.Errorf("%s: cached at an exec, a new user and a new group: %v, want %v", c.name, got, want)
 		}
 	}
 

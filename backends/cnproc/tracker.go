@@ -131,7 +131,7 @@ func (t *tracker) take(m *message) {
 		t.dumping.Put(m.pid, dump{m.tid, m.time})
 		return
 	case Comm:
-		f.kind = engine.KindComm
+		f.kind = engine.KindSetProcTitle
 	case Ptrace:
 		f.kind = engine.KindPtrace
 	case SID:
@@ -423,19 +423,19 @@ func (f *fact) fill(ev *engine.RawEvent) {
 	ev.Thread = f.thread
 	switch f.kind {
 	case engine.KindExec:
-		t.Carried |= f.ofOther()
+		t.Cached |= f.ofOther()
 	case engine.KindFork:
 		setParent(t, m)
 		if !f.thread {
 			t.ParentTID = m.parentTID
-			t.Known |= engine.FieldParentTID.Set()
+			t.Known |= engine.FieldBirthParentTID.Set()
 		}
 	case engine.KindExit:
 		if !f.thread {
 			setParent(t, m)
 			if m.tid == m.pid && m.exitSignal >= 0 {
-				t.ExitSignal = uint32(m.exitSignal)
-				t.Known |= engine.FieldExitSignal.Set()
+				t.ParentSignal = uint32(m.exitSignal)
+				t.Known |= engine.FieldParentSignal.Set()
 			}
 		}
 		if f.known {
@@ -444,18 +444,18 @@ func (f *fact) fill(ev *engine.RawEvent) {
 		}
 	case engine.KindCoreDump:
 		setParent(t, m)
-	case engine.KindComm:
+	case engine.KindSetProcTitle:
 		ev.Set(engine.FieldComm, m.newComm())
 	case engine.KindPtrace:
 		ev.Tracer.PID, ev.Tracer.TID = m.tpid, m.ttid
 	case engine.KindIDChange:
 		ev.IDChange = setIDs(t, m)
-		t.Carried |= f.ofOther() &^ t.Known
+		t.Cached |= f.ofOther() &^ t.Known
 		if m.what != SID && !f.thread { // an exec, which can fail yet, sets comm as well
-			t.Carried |= engine.FieldComm.Set()
+			t.Cached |= engine.FieldComm.Set()
 		}
 		if m.what == UID && !f.thread { // and tells of the group ids in a second message
-			t.Carried |= ofGroup
+			t.Cached |= ofGroup
 		}
 	}
 }

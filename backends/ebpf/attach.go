@@ -54,7 +54,7 @@ var required = []hook{
 		programsProgQuarkTextHandler, programsEventKindEVENT_FORK, programsProgQuarkForkWakeup},
 }
 
-var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin,
+var renameHook = hook{engine.KindSetProcTitle, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin,
 	programsProgQuarkRenameHandler, programsEventKindEVENT_COMM, ""}
 
 // attachHook attaches a program and its twin, or the handler alone. The kernel runs those of one
@@ -355,7 +355,7 @@ func (s *Source) openFailedExecs(l *loader) {
 		return
 	}
 	*kind = kernelVia("tracepoint/syscalls/" + ends + "_{execve,execveat}, which slow all syscalls down a little; " +
-		"each path is carried, as it is read after the call; not of 32-bit programs")
+		"each path is cached, as it is read after the call; not of 32-bit programs")
 	kind.Partial = engine.EventExecFailed
 }
 

@@ -54,7 +54,7 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 		if engine.FieldsUsage.Has(f.field) {
 			c.Partial = engine.EventExit & at // threads that end together
 		}
-		if f.field == engine.FieldExecutable && missingMember(types, "nsproxy.time_ns") != "" {
+		if f.field == engine.FieldExeFile && missingMember(types, "nsproxy.time_ns") != "" {
 			c.Via += source.OverlayInodes
 			c.Partial = c.At
 		}
@@ -112,20 +112,20 @@ var fieldSources = []struct {
 	{engine.FieldMntNS, "task.nsproxy.mnt_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.mnt_ns"},
 	{engine.FieldNetNS, "task.nsproxy.net_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.net_ns"},
 	{engine.FieldComm, "task.comm", atAll, ""},
-	{engine.FieldFilename, "task.mm.exe_file.f_path", atExec, "mm_struct.exe_file"},
-	{engine.FieldCmdline, "task.mm.arg_start", atExec, ""},
+	{engine.FieldExe, "task.mm.exe_file.f_path", atExec, "mm_struct.exe_file"},
+	{engine.FieldArgs, "task.mm.arg_start", atExec, ""},
 	{engine.FieldCwd, "task.fs.pwd", atBirth, ""},
 	{engine.FieldCgroup, "task.cgroups", atBirth, "kernfs_node.parent|kernfs_node.__parent"},
-	{engine.FieldExitSignal, "task.group_leader.exit_signal", atAll, ""},
+	{engine.FieldParentSignal, "task.group_leader.exit_signal", atAll, ""},
 	{engine.FieldLogin, "task.loginuid and task.sessionid", atAll, "task_struct.loginuid"},
-	{engine.FieldExecutable, "task.mm.exe_file.f_inode", atExec, "inode.i_ctime|inode.__i_ctime|inode.i_ctime_sec"},
+	{engine.FieldExeFile, "task.mm.exe_file.f_inode", atExec, "inode.i_ctime|inode.__i_ctime|inode.i_ctime_sec"},
 	{engine.FieldExecPath, "task.mm.env_end", atExec, "mm_struct.env_end"},
 	{engine.FieldPIDNS, "task.group_leader.thread_pid.numbers", atAll, "upid.ns"},
 	{engine.FieldUserNS, "task.real_cred.user_ns", atAll, "cred.user_ns"},
 	{engine.FieldCgroupNS, "task.nsproxy.cgroup_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.cgroup_ns"},
 	{engine.FieldTimeNS, "task.nsproxy.time_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.time_ns"},
 	{engine.FieldEnviron, "task.mm.env_start", atExec, "mm_struct.env_start"},
-	{engine.FieldParentTID, "task.real_parent.pid", engine.EventFork, ""},
+	{engine.FieldBirthParentTID, "task.real_parent.pid", engine.EventFork, ""},
 	{engine.FieldCPUTime, "task.se.sum_exec_runtime, task.utime and stime of each thread, divided as getrusage(2) does", atExit, "signal_struct.sum_sched_runtime"},
 	{engine.FieldPeakRSS, "task.signal.maxrss (unknown if threads that end together are not at the same point)", atExit, "signal_struct.sum_sched_runtime"},
 	{engine.FieldIO, "task.ioac of each thread (unknown where threads were released and children waited for)", atExit, "signal_struct.cmaxrss"},
@@ -137,10 +137,10 @@ var fieldSources = []struct {
 // PATH_MAX.
 var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldEnviron:  {Bytes: 20480},
-	engine.FieldFilename: {Bytes: 3800, Names: 128},
+	engine.FieldExe:      {Bytes: 3800, Names: 128},
 	engine.FieldCwd:      {Bytes: 3800, Names: 128},
 	engine.FieldCgroup:   {Bytes: 3800, Names: 60},
-	engine.FieldCmdline:  {Bytes: 20480},
+	engine.FieldArgs:     {Bytes: 20480},
 	engine.FieldExecPath: {Bytes: 4096},
 }
 

@@ -27,7 +27,7 @@ var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 	programsEventKindEVENT_EXEC:        engine.KindExec,
 	programsEventKindEVENT_EXIT:        engine.KindExit,
 	programsEventKindEVENT_ID_CHANGE:   engine.KindIDChange,
-	programsEventKindEVENT_COMM:        engine.KindComm,
+	programsEventKindEVENT_COMM:        engine.KindSetProcTitle,
 	programsEventKindEVENT_PTRACE:      engine.KindPtrace,
 	programsEventKindEVENT_EXEC_FAILED: engine.KindExecFailed,
 }
@@ -52,7 +52,7 @@ var knownFields = []struct {
 	{programsEventKnownKNOWN_IPC, engine.FieldIPCNS.Set()},
 	{programsEventKnownKNOWN_MNT, engine.FieldMntNS.Set()},
 	{programsEventKnownKNOWN_NET, engine.FieldNetNS.Set()},
-	{programsEventKnownKNOWN_EXIT_SIGNAL, engine.FieldExitSignal.Set()},
+	{programsEventKnownKNOWN_EXIT_SIGNAL, engine.FieldParentSignal.Set()},
 	{programsEventKnownKNOWN_LOGIN, engine.FieldLogin.Set()},
 	{programsEventKnownKNOWN_PIDNS, engine.FieldPIDNS.Set()},
 	{programsEventKnownKNOWN_USERNS, engine.FieldUserNS.Set()},
@@ -63,8 +63,8 @@ var knownFields = []struct {
 // allKnown has all bits of knownFields, and allFields their fields.
 const (
 	allKnown  = programsEventKnownKNOWN_COMM - 1
-	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
-		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecutable |
+	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldExe | 1<<engine.FieldArgs |
+		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldBirthParentTID | 1<<engine.FieldExeFile |
 		1<<engine.FieldExecPath | 1<<engine.FieldEnviron | engine.FieldsUsage)
 )
 
@@ -128,8 +128,8 @@ func decode(ev *engine.RawEvent, record []byte, environ *source.Variables) error
 func decodeFailed(ev *engine.RawEvent, e *programsEvent) {
 	ev.Tracer.PID, ev.Tracer.TID = 0, 0
 	ev.Errno = uint16(-e.WaitStatus)
-	f := engine.FieldFilename
-	ev.Task.Carried |= f.Set() & ev.Task.Known
+	f := engine.FieldExe
+	ev.Task.Cached |= f.Set() & ev.Task.Known
 	path := ev.Bytes(f)
 	if named := source.PathBelow(int32(e.Tracer), path); ev.Task.Known.Has(f) && len(named) > len(path) {
 		ev.Set(f, named)
@@ -173,7 +173,7 @@ func decodeTask(t *engine.Task, e *programsEvent) {
 		}
 	}
 	if e.Known&programsEventKnownKNOWN_PARENT_TID != 0 && e.Thread == 0 {
-		t.Known |= engine.FieldParentTID.Set()
+		t.Known |= engine.FieldBirthParentTID.Set()
 		t.ParentTID = e.ParentTid
 	}
 	t.Start, t.StartUnit = e.Start, 1
@@ -186,7 +186,7 @@ func decodeTask(t *engine.Task, e *programsEvent) {
 	t.NS = engine.Namespaces{UTS: e.Uts, IPC: e.Ipc, Mnt: e.Mnt, Net: e.Net,
 		PID: e.Pidns, User: e.Userns, Cgroup: e.Cgroupns, Time: e.Timens}
 	t.NSPID = e.NsPid
-	t.ExitSignal = e.ExitSignal
+	t.ParentSignal = e.ExitSignal
 	t.Login = engine.Login{UID: e.LoginUid, Session: e.AuditSession}
 }
 
@@ -197,7 +197,7 @@ type text struct {
 }
 
 // textFields is the order of the texts in a record.
-var textFields = [...]engine.Field{engine.FieldCmdline, engine.FieldFilename, engine.FieldCwd, engine.FieldCgroup, engine.FieldExecPath}
+var textFields = [...]engine.Field{engine.FieldArgs, engine.FieldExe, engine.FieldCwd, engine.FieldCgroup, engine.FieldExecPath}
 
 // headersEnd is where the headers of the texts end and the executable begins.
 const headersEnd = int(unsafe.Offsetof(programsTextEvent{}.Executable))
@@ -236,8 +236,8 @@ func decodeExecutable(t *engine.Task, b []byte) {
 	if x.Mode == 0 {
 		return
 	}
-	t.Known |= engine.FieldExecutable.Set()
-	t.Executable = engine.Executable{
+	t.Known |= engine.FieldExeFile.Set()
+	t.ExeFile = engine.ExeFile{
 		Inode: x.Inode, Ctime: x.CtimeSec*1e9 + int64(x.CtimeNsec), Device: uint32(unix.Mkdev(x.Device>>20, x.Device&0xfffff)),
 		UID: x.Uid, GID: x.Gid, Mode: x.Mode, Removed: x.Links == 0,
 	}
@@ -252,7 +252,7 @@ func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []
 		cut = true
 		fallthrough
 	case programsTextFormTEXT_BYTES:
-		if n := len(b); f != engine.FieldCmdline && n > 0 && b[n-1] == 0 {
+		if n := len(b); f != engine.FieldArgs && n > 0 && b[n-1] == 0 {
 			b = b[:n-1] // a name; arguments keep their terminators
 		}
 		ev.Set(f, b)

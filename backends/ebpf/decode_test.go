@@ -62,12 +62,12 @@ func TestDecode(t *testing.T) {
 	if want := (engine.Login{UID: 31, Session: 32}); ev.Task.Login != want {
 		t.Errorf("login %v", ev.Task.Login)
 	}
-	x := engine.Executable{Inode: 41, Ctime: 42e9 + 43, Device: 1<<20 | 254<<8 | 44, UID: 44, GID: 45, Mode: 0o104755, Removed: true}
-	if got := ev.Task.Executable; got != x || got.Major() != 254 || got.Minor() != 300 {
+	x := engine.ExeFile{Inode: 41, Ctime: 42e9 + 43, Device: 1<<20 | 254<<8 | 44, UID: 44, GID: 45, Mode: 0o104755, Removed: true}
+	if got := ev.Task.ExeFile; got != x || got.Major() != 254 || got.Minor() != 300 {
 		t.Errorf("executable %+v", got)
 	}
 	for f, want := range map[engine.Field]string{
-		engine.FieldComm: "true", engine.FieldCmdline: "true\x00a\x00", engine.FieldFilename: "/bin/true",
+		engine.FieldComm: "true", engine.FieldArgs: "true\x00a\x00", engine.FieldExe: "/bin/true",
 		engine.FieldCwd: "/", engine.FieldCgroup: "d/abc", engine.FieldExecPath: "./true",
 	} {
 		if got := string(ev.Bytes(f)); got != want {
@@ -134,10 +134,10 @@ func TestDecodeFailedExec(t *testing.T) {
 		if err := decode(&ev, append(record(e, none, text{uint32(len(c.path)), c.form}, none, none, none), c.path...), nil); err != nil {
 			t.Fatal(err)
 		}
-		f, s := engine.FieldFilename, &ev.Task
+		f, s := engine.FieldExe, &ev.Task
 		known := c.form != programsTextFormTEXT_UNKNOWN
 		if ev.Kind != engine.KindExecFailed || ev.TID != 11 || ev.Thread || ev.Errno != 13 || ev.Tracer.PID != 0 || ev.Tracer.TID != 0 ||
-			string(ev.Bytes(f)) != c.want || s.Known.Has(f) != known || s.Carried.Has(f) != known ||
+			string(ev.Bytes(f)) != c.want || s.Known.Has(f) != known || s.Cached.Has(f) != known ||
 			s.Truncated.Has(f) != (c.form == programsTextFormTEXT_BYTES_CUT) {
 			t.Errorf("%+v: %q in %+v", c, ev.Bytes(f), ev)
 		}
@@ -183,16 +183,16 @@ func TestDecodeText(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var ev engine.RawEvent
-			err := decodeText(&ev, engine.FieldFilename, tc.form, []byte(tc.in))
+			err := decodeText(&ev, engine.FieldExe, tc.form, []byte(tc.in))
 			if !errors.Is(err, tc.err) {
 				t.Fatalf("error %v, not %v", err, tc.err)
 			}
-			got := string(ev.Bytes(engine.FieldFilename))
-			if !ev.Task.Known.Has(engine.FieldFilename) {
+			got := string(ev.Bytes(engine.FieldExe))
+			if !ev.Task.Known.Has(engine.FieldExe) {
 				got = "?"
 			}
-			if err == nil && (got != tc.want || ev.Task.Truncated.Has(engine.FieldFilename) != tc.cut) {
-				t.Errorf("%q (cut %v), not %q (%v)", got, ev.Task.Truncated.Has(engine.FieldFilename), tc.want, tc.cut)
+			if err == nil && (got != tc.want || ev.Task.Truncated.Has(engine.FieldExe) != tc.cut) {
+				t.Errorf("%q (cut %v), not %q (%v)", got, ev.Task.Truncated.Has(engine.FieldExe), tc.want, tc.cut)
 			}
 		})
 	}
@@ -292,7 +292,7 @@ func FuzzDecode(f *testing.F) {
 		if err := decode(&ev, b, environ); err != nil {
 			return
 		}
-		for _, field := range []engine.Field{engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup} {
+		for _, field := range []engine.Field{engine.FieldComm, engine.FieldExe, engine.FieldArgs, engine.FieldCwd, engine.FieldCgroup} {
 			if len(ev.Bytes(field)) > len(b) {
 				t.Errorf("%v is longer than the record", field)
 			}

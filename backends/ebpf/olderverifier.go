@@ -18,9 +18,9 @@ var lowLimits = map[string]uint32{"path_rounds": 12, "cgroup_rounds": 3, "path_a
 
 // lowExtents are wholeTexts with them.
 var lowExtents = map[engine.Field]engine.Extent{
-	engine.FieldFilename: {Bytes: 3800, Names: 90},
-	engine.FieldCwd:      {Bytes: 3800, Names: 90},
-	engine.FieldCgroup:   {Bytes: 3800, Names: 20},
+	engine.FieldExe:    {Bytes: 3800, Names: 90},
+	engine.FieldCwd:    {Bytes: 3800, Names: 90},
+	engine.FieldCgroup: {Bytes: 3800, Names: 20},
 }
 
 // globalFunctions reports whether the verifier checks a function once, as since Linux 5.6: types of

@@ -62,19 +62,19 @@ func TestExecutableOnOverlay(t *testing.T) {
 			}
 		}
 		s := openShared(t, source.Options{KernelTypes: types}, Options{})
-		field := s.Capabilities().Fields[engine.FieldExecutable]
+		field := s.Capabilities().Fields[engine.FieldExeFile]
 		if partial, said := field.Partial != 0, strings.Contains(field.Via, "overlayfs"); partial != older || said != older {
 			t.Errorf("older %v: %+v", older, field)
 		}
 		dir := t.TempDir()
 		execs := 0
 		for _, ev := range conform.Run(t, s, conform.Child("on-overlay", dir)) {
-			path, below := strings.CutPrefix(string(ev.Bytes(engine.FieldFilename)), dir)
+			path, below := strings.CutPrefix(string(ev.Bytes(engine.FieldExe)), dir)
 			if ev.Kind != engine.KindExec || !below {
 				continue
 			}
 			execs++
-			if known, want := ev.Task.Known.Has(engine.FieldExecutable), !older || path == "/lower/program"; known != want {
+			if known, want := ev.Task.Known.Has(engine.FieldExeFile), !older || path == "/lower/program"; known != want {
 				t.Errorf("older %v: %s is known: %v, want %v", older, path, known, want)
 			}
 		}

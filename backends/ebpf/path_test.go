@@ -45,7 +45,7 @@ func TestDetachedMount(t *testing.T) {
 	if len(execs) != 2 {
 		t.Fatal(evs.Kinds(c.Process.Pid))
 	}
-	for _, f := range []engine.Field{engine.FieldCwd, engine.FieldFilename} {
+	for _, f := range []engine.Field{engine.FieldCwd, engine.FieldExe} {
 		if execs[0].Bytes(f) == nil || execs[1].Bytes(f) != nil {
 			t.Errorf("%v is %q, then on the detached mount %q", f, execs[0].Bytes(f), execs[1].Bytes(f))
 		}
@@ -103,9 +103,9 @@ func TestRenamedDirectory(t *testing.T) {
 		if ev.PID == uint32(c.Process.Pid) || ev.Task.PPID != uint32(c.Process.Pid) {
 			continue
 		}
-		for _, f := range []engine.Field{engine.FieldCwd, engine.FieldFilename} {
+		for _, f := range []engine.Field{engine.FieldCwd, engine.FieldExe} {
 			switch path := strings.TrimSuffix(string(ev.Bytes(f)), "/program"); {
-			case ev.Kind == engine.KindFork && f == engine.FieldFilename || ev.Kind == engine.KindExit:
+			case ev.Kind == engine.KindFork && f == engine.FieldExe || ev.Kind == engine.KindExit:
 			case path == "":
 				unknown++
 			case slices.Contains(paths, path):
@@ -189,7 +189,7 @@ func TestFailedExecWithoutBeginning(t *testing.T) {
 	failed := conform.Run(t, s, c).Of(c.Process.Pid, engine.KindExecFailed)
 	var got []string
 	for _, ev := range failed {
-		got = append(got, fmt.Sprintf("%d %s", ev.Errno, ev.Bytes(engine.FieldFilename)))
+		got = append(got, fmt.Sprintf("%d %s", ev.Errno, ev.Bytes(engine.FieldExe)))
 	}
 	want := []string{"2 /no/program", "28 /dev/fd/77/no/program"}
 	if !slices.Equal(got, want) {

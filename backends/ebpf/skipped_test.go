@@ -92,9 +92,9 @@ func TestSkippedFailedExecs(t *testing.T) {
 			case r.Kind == engine.KindGap:
 				gaps += r.Gap.Count
 			case r.Kind == engine.KindExecFailed && r.TID == uint32(unix.Gettid()):
-				n, err := strconv.Atoi(strings.TrimPrefix(string(r.Bytes(engine.FieldFilename)), "/no/"))
+				n, err := strconv.Atoi(strings.TrimPrefix(string(r.Bytes(engine.FieldExe)), "/no/"))
 				if err != nil || n < next {
-					t.Errorf("%q after number %d: %v", r.Bytes(engine.FieldFilename), next-1, err)
+					t.Errorf("%q after number %d: %v", r.Bytes(engine.FieldExe), next-1, err)
 				}
 				told, next = told+1, n+1
 			}

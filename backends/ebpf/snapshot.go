@@ -87,7 +87,7 @@ func (s *Source) arguments(r *procfs.Reader) (map[uint32]argument, error) {
 		ev.Reset()
 		if ev.PID = binary.NativeEndian.Uint32(images[8:]); r.Cmdline(&ev) && ev.Task.Truncated == 0 {
 			all[ev.PID] = argument{binary.NativeEndian.Uint64(images), binary.NativeEndian.Uint16(images[12:]) + 1,
-				bytes.Clone(ev.Bytes(engine.FieldCmdline)), bytes.Clone(ev.Bytes(engine.FieldEnviron))}
+				bytes.Clone(ev.Bytes(engine.FieldArgs)), bytes.Clone(ev.Bytes(engine.FieldEnviron))}
 		}
 	}
 	return all, nil
@@ -127,10 +127,10 @@ func (s *Source) readTasks(r *procfs.Reader, f func(*engine.RawEvent) error) err
 		}
 		in.Discard(len(record))
 		certain := ev.Task.Known != 0
-		if certain && ev.Task.Known.Has(engine.FieldFilename) {
+		if certain && ev.Task.Known.Has(engine.FieldExe) {
 			a := arguments[ev.PID]
 			if certain = a.start == ev.Task.Start && a.image == ev.Image; certain {
-				ev.Set(engine.FieldCmdline, a.cmdline)
+				ev.Set(engine.FieldArgs, a.cmdline)
 				if a.environ != nil {
 					ev.Set(engine.FieldEnviron, a.environ)
 				}

@@ -235,7 +235,7 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"removed": at("removed"), "named deleted": at("named (deleted)"), "chroot": "/chroot"} {
-		if got := string(shown[uint32(described[name])].Bytes(engine.FieldFilename)); got != want {
+		if got := string(shown[uint32(described[name])].Bytes(engine.FieldExe)); got != want {
 			t.Errorf("%s: executable %q", name, got)
 		}
 	}
@@ -462,13 +462,13 @@ type attacker struct {
 
 // check checks what is shown of an attacker or its child, which are forked by the process self.
 func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
-	changing := engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldComm | 1<<engine.FieldFilename |
-		1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldExitSignal | 1<<engine.FieldPIDNS)
+	changing := engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldComm | 1<<engine.FieldExe |
+		1<<engine.FieldArgs | 1<<engine.FieldCwd | 1<<engine.FieldParentSignal | 1<<engine.FieldPIDNS)
 	switch a.kind {
 	case "exec":
-		changing |= 1 << engine.FieldExecutable // its files are written anew all the time
-		if ev.Task.Known.Has(engine.FieldExecutable) && ev.Task.Executable.Mode != 0o100755 {
-			t.Errorf("%s: %v", a.kind, ev.Task.Executable)
+		changing |= 1 << engine.FieldExeFile // its files are written anew all the time
+		if ev.Task.Known.Has(engine.FieldExeFile) && ev.Task.ExeFile.Mode != 0o100755 {
+			t.Errorf("%s: %v", a.kind, ev.Task.ExeFile)
 		}
 	case "gids":
 		changing |= 1<<engine.FieldGIDs | 1<<engine.FieldSGID
@@ -492,14 +492,14 @@ func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 			must(f, valueOf(self, f))
 		}
 	}
-	file, cwd := valueOf(self, engine.FieldFilename), valueOf(self, engine.FieldCwd)
+	file, cwd := valueOf(self, engine.FieldExe), valueOf(self, engine.FieldCwd)
 	switch a.kind {
 	case "exec":
 		must(engine.FieldCwd, cwd)
-		name, whole := valueOf(ev, engine.FieldComm), engine.Fields(1<<engine.FieldComm|1<<engine.FieldFilename|1<<engine.FieldCmdline)
-		if now := valueOf(ev, engine.FieldFilename); child && ev.Task.Known&whole == whole && now != file {
-			must(engine.FieldFilename, path.Join(a.dir, name))
-			must(engine.FieldCmdline, name+"\x00")
+		name, whole := valueOf(ev, engine.FieldComm), engine.Fields(1<<engine.FieldComm|1<<engine.FieldExe|1<<engine.FieldArgs)
+		if now := valueOf(ev, engine.FieldExe); child && ev.Task.Known&whole == whole && now != file {
+			must(engine.FieldExe, path.Join(a.dir, name))
+			must(engine.FieldArgs, name+"\x00")
 		}
 		return
 	case "chdir", "fs":
@@ -514,7 +514,7 @@ func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 	default:
 		must(engine.FieldCwd, cwd)
 	}
-	must(engine.FieldFilename, file)
+	must(engine.FieldExe, file)
 }
 
 func address(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }

@@ -16,7 +16,7 @@ type completer struct {
 }
 
 // completable are the fields that may be longer than the probes' room.
-const completable = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
+const completable = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
 
 // newCompleter returns nil if there is no /proc.
 func newCompleter() *completer {
@@ -42,7 +42,7 @@ func (c *completer) blocked() uint64 {
 	return c.reader.Blocked()
 }
 
-// complete replaces the cut fields of ev. They are carried then, as the process may have changed
+// complete replaces the cut fields of ev. They are cached then, as the process may have changed
 // them before they were read. size is the length of the arguments in the process.
 func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 	want := ev.Task.Truncated & completable
@@ -58,18 +58,18 @@ func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 	if !o.Task.Known.Has(engine.FieldStart) || o.Task.Start/unit != ev.Task.Start/unit {
 		return
 	}
-	for _, f := range []engine.Field{engine.FieldFilename, engine.FieldCwd, engine.FieldCgroup} {
+	for _, f := range []engine.Field{engine.FieldExe, engine.FieldCwd, engine.FieldCgroup} {
 		if want.Has(f) && longerPath(o.Bytes(f), ev.Bytes(f)) {
 			ev.Set(f, o.Bytes(f))
 			ev.Task.Truncated &^= f.Set()
-			ev.Task.Carried |= f.Set()
+			ev.Task.Cached |= f.Set()
 		}
 	}
-	if f := engine.FieldCmdline; want.Has(f) {
+	if f := engine.FieldArgs; want.Has(f) {
 		whole, start := o.Bytes(f), ev.Bytes(f)
 		if bytes.HasPrefix(whole, start) && uint64(len(whole)) <= size {
 			ev.Set(f, whole)
-			ev.Task.Carried |= f.Set()
+			ev.Task.Cached |= f.Set()
 			if uint64(len(whole)) == size {
 				ev.Task.Truncated &^= f.Set()
 			}

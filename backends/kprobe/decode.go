@@ -34,7 +34,7 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 		set(ev, v)
 	}
 	if ev.Thread { // its process has another
-		ev.Task.Known &^= engine.FieldParentTID.Set()
+		ev.Task.Known &^= engine.FieldBirthParentTID.Set()
 	}
 	if a.set.kind == engine.KindExit && !a.allReleased() {
 		ev.Task.Known &^= engine.FieldsUsage
@@ -139,7 +139,7 @@ func (a *assembly) fillArguments(ev *engine.RawEvent) {
 		return
 	}
 	if uint64(have) < end-start {
-		ev.Task.Truncated |= engine.FieldCmdline.Set()
+		ev.Task.Truncated |= engine.FieldArgs.Set()
 	}
-	v.arguments(ev.Grow(engine.FieldCmdline, have))
+	v.arguments(ev.Grow(engine.FieldArgs, have))
 }

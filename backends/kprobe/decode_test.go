@@ -191,7 +191,7 @@ func TestJoin(t *testing.T) {
 		for i := range all {
 			send(&l, all[len(all)-1-i].def.name, 1, id)
 		}
-		if len(l) != 1 || l[0].PID != 7 || len(l[0].Bytes(engine.FieldCmdline)) != 600 || l[0].Task.Truncated != 0 {
+		if len(l) != 1 || l[0].PID != 7 || len(l[0].Bytes(engine.FieldArgs)) != 600 || l[0].Task.Truncated != 0 {
 			t.Fatalf("%d events", len(l))
 		}
 	})
@@ -206,7 +206,7 @@ func TestJoin(t *testing.T) {
 			t.Fatal("too early")
 		}
 		send(&l, "exit", 1, map[slot]uint64{slotTGID: 9, slotTID: 9, slotGroupDead: 1})
-		if len(l) != 2 || l[0].Bytes(engine.FieldCmdline) != nil || l[1].Kind != engine.KindExit {
+		if len(l) != 2 || l[0].Bytes(engine.FieldArgs) != nil || l[1].Kind != engine.KindExit {
 			t.Fatalf("%d events", len(l))
 		}
 	})
@@ -456,9 +456,9 @@ func TestGuard(t *testing.T) {
 		if len(l) != 1 {
 			t.Fatalf("%d events", len(l))
 		}
-		got, cut := string(l[0].Bytes(engine.FieldCmdline)), l[0].Task.Truncated.Has(engine.FieldCmdline)
+		got, cut := string(l[0].Bytes(engine.FieldArgs)), l[0].Task.Truncated.Has(engine.FieldArgs)
 		want := strings.Repeat("argument", 250)[:min(readable&^7, 2000)]
-		if got != want || cut != (readable < 2000 && readable >= 8) || l[0].Task.Known.Has(engine.FieldCmdline) != (readable >= 8) {
+		if got != want || cut != (readable < 2000 && readable >= 8) || l[0].Task.Known.Has(engine.FieldArgs) != (readable >= 8) {
 			t.Errorf("%d bytes can be read: %d came, cut %v", readable, len(got), cut)
 		}
 	}
@@ -510,7 +510,7 @@ func FuzzRecord(f *testing.F) {
 		s.sample(c, &l, &perf.Sample{Time: 1, Count: count, Raw: raw})
 		s.finishAll(c, &l)
 		for _, ev := range l {
-			for _, field := range []engine.Field{engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup} {
+			for _, field := range []engine.Field{engine.FieldComm, engine.FieldExe, engine.FieldArgs, engine.FieldCwd, engine.FieldCgroup} {
 				if b := ev.Bytes(field); len(b) > chunks*chunkSize+len(raw) {
 					t.Errorf("%v of %d bytes from %d", field, len(b), len(raw))
 				}
@@ -634,9 +634,9 @@ func TestExecutable(t *testing.T) {
 		}
 		ev := filled(build, map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotExeMode: 0xabcd<<16 | c.mode, slotExeUID: 1, slotExeGID: 2,
 			slotExeMagic: c.magic, slotExeDevice: 8<<20 | 300, slotExeInode: 5, slotExeLinks: 1, slotExeBefore: c.before, slotExeCtime: 3, slotExeCtimeNs: c.after})
-		want := engine.Executable{Inode: 5, Ctime: 3e9 + 7, Device: 1<<20 | 8<<8 | 44, UID: 1, GID: 2, Mode: 0o104755}
-		if known := ev.Task.Known.Has(engine.FieldExecutable); known != c.known || known && ev.Task.Executable != want {
-			t.Errorf("%+v: %+v, known %v", c, ev.Task.Executable, known)
+		want := engine.ExeFile{Inode: 5, Ctime: 3e9 + 7, Device: 1<<20 | 8<<8 | 44, UID: 1, GID: 2, Mode: 0o104755}
+		if known := ev.Task.Known.Has(engine.FieldExeFile); known != c.known || known && ev.Task.ExeFile != want {
+			t.Errorf("%+v: %+v, known %v", c, ev.Task.ExeFile, known)
 		}
 	}
 }

@@ -113,9 +113,9 @@ func (s *Source) settleExecs(to engine.Sink) {
 		ev := to.Reserve()
 		ev.Kind, ev.PID, ev.TID, ev.CPU, ev.Time, ev.Errno = engine.KindExecFailed, st.pid, st.tid, st.cpu, st.time, uint16(-st.result)
 		if call.known {
-			ev.Set(engine.FieldFilename, call.path)
+			ev.Set(engine.FieldExe, call.path)
 			if call.cut {
-				ev.Task.Truncated |= engine.FieldFilename.Set()
+				ev.Task.Truncated |= engine.FieldExe.Set()
 			}
 		}
 		s.hand(to, ev)

@@ -20,7 +20,7 @@ func (e *failedExecs) Room() int { return e.room - len(e.got) }
 
 func (e *failedExecs) Insert(ev *engine.RawEvent) {
 	text := fmt.Sprintf("%d/%d at %d: %d", ev.PID, ev.TID, ev.Time, ev.Errno)
-	if f := engine.FieldFilename; ev.Task.Known.Has(f) {
+	if f := engine.FieldExe; ev.Task.Known.Has(f) {
 		text += fmt.Sprintf(" %s", ev.Bytes(f))
 	}
 	e.got = append(e.got, text)

@@ -50,15 +50,15 @@ var numberSources = []numberSource{
 		func(ev *engine.RawEvent, v *values) { ev.Task.NS.Mnt = v.u32(slotMntNS) }},
 	{engine.FieldNetNS.Set(), "task.nsproxy.net_ns" + viaNS, slotNetNS, slotNetNS,
 		func(ev *engine.RawEvent, v *values) { ev.Task.NS.Net = v.u32(slotNetNS) }},
-	{engine.FieldExitSignal.Set(), "task.group_leader.exit_signal", slotLeaderSignal, slotLeaderSignal,
-		func(ev *engine.RawEvent, v *values) { ev.Task.ExitSignal = v.u32(slotLeaderSignal) }},
-	{engine.FieldParentTID.Set(), "task.real_parent.pid", slotParentTID, slotParentTID,
+	{engine.FieldParentSignal.Set(), "task.group_leader.exit_signal", slotLeaderSignal, slotLeaderSignal,
+		func(ev *engine.RawEvent, v *values) { ev.Task.ParentSignal = v.u32(slotLeaderSignal) }},
+	{engine.FieldBirthParentTID.Set(), "task.real_parent.pid", slotParentTID, slotParentTID,
 		func(ev *engine.RawEvent, v *values) { ev.Task.ParentTID = v.u32(slotParentTID) }},
 	{engine.FieldLogin.Set(), "task.loginuid and task.sessionid", slotLoginUID, slotAuditSession,
 		func(ev *engine.RawEvent, v *values) {
 			ev.Task.Login = engine.Login{UID: v.u32(slotLoginUID), Session: v.u32(slotAuditSession)}
 		}},
-	{engine.FieldExecutable.Set(), "task.mm.exe_file.f_inode", slotExeBefore, slotExeCtimeNs, setExecutable},
+	{engine.FieldExeFile.Set(), "task.mm.exe_file.f_inode", slotExeBefore, slotExeCtimeNs, setExecutable},
 	{engine.FieldUserNS.Set(), viaCred + ".user_ns", slotUserNS, slotUserNS,
 		func(ev *engine.RawEvent, v *values) { ev.Task.NS.User = v.u32(slotUserNS) }},
 	{engine.FieldCgroupNS.Set(), "task.nsproxy.cgroup_ns" + viaNS, slotCgroupNS, slotCgroupNS,
@@ -101,10 +101,10 @@ func setExecutable(ev *engine.RawEvent, v *values) {
 	changed := (v.u32(slotExeBefore)^v.u32(slotExeCtimeNs))&^queried != 0
 	numbered := !v.slots.has(slotExeMagic) || v.number(slotExeMagic) != unix.OVERLAYFS_SUPER_MAGIC
 	if mode == 0 || changed || !numbered { // 0: the kernel could not read it
-		ev.Task.Known &^= engine.FieldExecutable.Set()
+		ev.Task.Known &^= engine.FieldExeFile.Set()
 		return
 	}
-	ev.Task.Executable = engine.Executable{
+	ev.Task.ExeFile = engine.ExeFile{
 		Inode: v.number(slotExeInode), Ctime: int64(v.number(slotExeCtime))*1e9 + int64(v.u32(slotExeCtimeNs)&^queried),
 		Device: uint32(unix.Mkdev(v.u32(slotExeDevice)>>20, v.u32(slotExeDevice)&0xfffff)),
 		UID:    v.u32(slotExeUID), GID: v.u32(slotExeGID), Mode: mode, Removed: v.number(slotExeLinks) == 0,
@@ -161,15 +161,15 @@ type text struct {
 }
 
 var (
-	filename = &text{engine.FieldFilename, "exe", "task.mm.exe_file.f_path",
+	filename = &text{engine.FieldExe, "exe", "task.mm.exe_file.f_path",
 		"the front of more from /proc/PID/exe if it still lives", slotExe, (*builder).exeProbes}
 	cwd = &text{engine.FieldCwd, "cwd", "task.fs.pwd",
 		"the front of more from /proc/PID/cwd if the process still lives", slotCwd, (*builder).cwdProbes}
 	cgroup = &text{engine.FieldCgroup, "cgroup", "",
 		"the front of more from /proc/PID/cgroup if it still lives", slotCgroup, (*builder).cgroupProbes}
-	cmdline = &text{engine.FieldCmdline, "argv", "task.mm.arg_start",
+	cmdline = &text{engine.FieldArgs, "argv", "task.mm.arg_start",
 		"the end of more from /proc/PID/cmdline if it still lives", slotArgv, (*builder).argvProbes}
 	// execPath is a path that the kernel has copied, filename->name, in the slots of arguments.
-	execPath = &text{engine.FieldFilename, "path", "", "", slotArgv,
+	execPath = &text{engine.FieldExe, "path", "", "", slotArgv,
 		func(b *builder) [][]fetch { return b.chunkProbes(secondArgument.at(0)) }}
 )

@@ -107,10 +107,10 @@ func TestZeroWords(t *testing.T) {
 			t.Fatalf("%s: %d events", name, len(l))
 		}
 		got := -1
-		if l[0].Task.Known.Has(engine.FieldCmdline) {
-			got = len(l[0].Bytes(engine.FieldCmdline))
+		if l[0].Task.Known.Has(engine.FieldArgs) {
+			got = len(l[0].Bytes(engine.FieldArgs))
 		}
-		if got != tt.want || l[0].Task.Truncated.Has(engine.FieldCmdline) != (got >= 0 && got < 2000) {
+		if got != tt.want || l[0].Task.Truncated.Has(engine.FieldArgs) != (got >= 0 && got < 2000) {
 			t.Errorf("%s: %d bytes are known, want %d", name, got, tt.want)
 		}
 	}

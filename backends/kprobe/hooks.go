@@ -87,7 +87,7 @@ var families = []family{
 		state: exitState,
 	},
 	{
-		kind: engine.KindComm, name: "comm",
+		kind: engine.KindSetProcTitle, name: "comm",
 		hooks: []hook{
 			{symbol: "__set_task_comm", args: newComm, filter: filterNotExec},
 		},

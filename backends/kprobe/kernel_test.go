@@ -83,8 +83,8 @@ func TestNotResident(t *testing.T) {
 		before.Close()
 		c := conform.Child("exit", "own")
 		evs := conform.Run(t, s, c)
-		if ev := evs.One(t, c.Process.Pid, engine.KindExec); ev.Bytes(engine.FieldCmdline) != nil {
-			t.Errorf("arguments of a page that is not there: %q", ev.Bytes(engine.FieldCmdline))
+		if ev := evs.One(t, c.Process.Pid, engine.KindExec); ev.Bytes(engine.FieldArgs) != nil {
+			t.Errorf("arguments of a page that is not there: %q", ev.Bytes(engine.FieldArgs))
 		}
 	}
 }

@@ -38,10 +38,10 @@ func (q *queue) layEvent(r *room, ev *quark.Event) {
 		q.layProcess(r, c.process, ev.Process)
 	}
 	if f := &ev.Failed; ev.Events.Has(quark.EventExecFailed) {
-		c.exec_errno = C.uint32_t(f.Errno)
+		c.exec_failed_errno = C.uint32_t(f.Errno)
 		if f.PathKnown {
 			c.exec_failed_path = r.text(f.Path)
-			c.exec_path_carried, c.exec_path_cut = flag(f.PathCarried), flag(f.PathCut)
+			c.exec_failed_path_cached, c.exec_failed_path_truncated = flag(f.PathCached), flag(f.PathTruncated)
 		}
 	}
 }
@@ -58,6 +58,6 @@ func layParts(r *room, c *C.struct_quark_event, parts []quark.Part) {
 		to.time, to.event, to.id_change, to.cpu = C.uint64_t(p.Time), C.uint32_t(p.Kind.Events()), C.uint32_t(p.IDChange), C.uint32_t(p.CPU)
 		to.uid, to.euid, to.suid = C.uint32_t(p.Cred.UID), C.uint32_t(p.Cred.EUID), C.uint32_t(p.Cred.SUID)
 		to.gid, to.egid, to.sgid = C.uint32_t(p.Cred.GID), C.uint32_t(p.Cred.EGID), C.uint32_t(p.Cred.SGID)
-		to.pad, to.fields_known, to.fields_carried = 0, bits(p.Known), bits(p.Carried&p.Known)
+		to.pad, to.fields_known, to.fields_cached = 0, bits(p.Known), bits(p.Cached&p.Known)
 	}
 }

@@ -18,8 +18,8 @@ var groups = [...]struct {
 		1<<quark.FieldTTY | 1<<quark.FieldUTSNS | 1<<quark.FieldIPCNS | 1<<quark.FieldMntNS | 1<<quark.FieldNetNS, C.QUARK_F_PROC},
 	{1 << quark.FieldExit, C.QUARK_F_EXIT},
 	{1 << quark.FieldComm, C.QUARK_F_COMM},
-	{1 << quark.FieldFilename, C.QUARK_F_FILENAME},
-	{1 << quark.FieldCmdline, C.QUARK_F_CMDLINE},
+	{1 << quark.FieldExe, C.QUARK_F_FILENAME},
+	{1 << quark.FieldArgs, C.QUARK_F_CMDLINE},
 	{1 << quark.FieldCwd, C.QUARK_F_CWD},
 	{1 << quark.FieldCgroup, C.QUARK_F_CGROUP},
 }
@@ -27,7 +27,7 @@ var groups = [...]struct {
 // bits returns the fields as QUARK_FIELD_ has them: those that the engine derives are the highest,
 // so that the others can grow.
 func bits(f quark.Fields) C.uint64_t {
-	return C.uint64_t(f&quark.AllFields | f>>quark.FieldEntry&3<<62)
+	return C.uint64_t(f&quark.AllFields | f>>quark.FieldEntryLeader&3<<62)
 }
 
 // layProcess writes p to c, which is nil if there is no room for it, and its texts behind what is
@@ -40,27 +40,27 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 	known := p.Known
 	*c = C.struct_quark_process{} // a literal with all would be built elsewhere and copied
 	c.pid, c.as_of = C.uint32_t(p.PID), C.uint64_t(p.AsOf())
-	c.fields_known, c.fields_carried, c.fields_cut = bits(known), bits(p.Carried&known), bits(p.Truncated&known)
+	c.fields_known, c.fields_cached, c.fields_truncated = bits(known), bits(p.Cached&known), bits(p.Truncated&known)
 	for i := range groups {
 		g := &groups[i]
 		if known&g.fields == g.fields {
 			c.flags |= g.flag
 		}
-		if known&p.Carried&g.fields != 0 {
-			c.flags_carried |= g.flag
+		if known&p.Cached&g.fields != 0 {
+			c.flags_cached |= g.flag
 		}
 		if known&p.Truncated&g.fields != 0 {
-			c.flags_cut |= g.flag
+			c.flags_truncated |= g.flag
 		}
 	}
 	q.layTask(c, p)
 	layEngine(c, p)
 	setText(&c.comm[0], C.size_t(len(c.comm)), p.Comm)
-	if known.Has(quark.FieldFilename) {
-		c.filename = r.text(p.Filename)
+	if known.Has(quark.FieldExe) {
+		c.filename = r.text(p.Exe)
 	}
-	if known.Has(quark.FieldCmdline) {
-		c.cmdline_len, c.cmdline = C.size_t(len(p.Cmdline)), r.bytes(p.Cmdline)
+	if known.Has(quark.FieldArgs) {
+		c.cmdline_len, c.cmdline = C.size_t(len(p.Args)), r.bytes(p.Args)
 	}
 	if known.Has(quark.FieldCwd) {
 		c.cwd = r.text(p.Cwd)
@@ -108,8 +108,8 @@ func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
 	set(quark.FieldUserNS, &c.user_inonum, p.NS.User)
 	set(quark.FieldCgroupNS, &c.cgroup_inonum, p.NS.Cgroup)
 	set(quark.FieldTimeNS, &c.time_inonum, p.NS.Time)
-	set(quark.FieldExitSignal, &c.exit_signal, p.ExitSignal)
-	set(quark.FieldParentTID, &c.birth_tid, p.ParentTID)
+	set(quark.FieldParentSignal, &c.parent_signal, p.ParentSignal)
+	set(quark.FieldBirthParentTID, &c.birth_parent_tid, p.ParentTID)
 	set(quark.FieldLogin, &c.login_uid, p.Login.UID)
 	set(quark.FieldLogin, &c.login_session, p.Login.Session)
 	if known.Has(quark.FieldCaps) {
@@ -121,7 +121,7 @@ func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
 		c.exit_code, c.wait_status = C.int32_t(p.Exit.Code()), C.int32_t(p.Exit.WaitStatus)
 		c.exit_time, c.exit_time_event = C.uint64_t(p.Exit.Time), C.uint64_t(q.Clock().At(p.Exit.Time).UnixNano())
 	}
-	if x := &p.Executable; known.Has(quark.FieldExecutable) {
+	if x := &p.ExeFile; known.Has(quark.FieldExeFile) {
 		c.exe_inode, c.exe_ctime = C.uint64_t(x.Inode), C.int64_t(x.Ctime)
 		c.exe_dev_major, c.exe_dev_minor = C.uint32_t(x.Major()), C.uint32_t(x.Minor())
 		c.exe_uid, c.exe_gid, c.exe_mode = C.uint32_t(x.UID), C.uint32_t(x.GID), C.uint32_t(x.Mode)
@@ -150,12 +150,12 @@ func layUsage(c *C.struct_quark_process, known quark.Fields, u *quark.Usage) {
 func layEngine(c *C.struct_quark_process, p *quark.Process) {
 	c.exited, c.inferred = flag(p.Exited), flag(p.Inferred)
 	if p.Birth.Known.Has(quark.FieldPPID) {
-		c.birth_pid = C.uint32_t(p.Birth.Parent.PID)
+		c.birth_parent_pid = C.uint32_t(p.Birth.Parent.PID)
 	}
 	if p.Birth.Known.Has(quark.FieldStart) {
-		c.birth_start = C.uint64_t(p.Birth.Parent.Start)
+		c.birth_parent_start = C.uint64_t(p.Birth.Parent.Start)
 	}
-	if p.Known.Has(quark.FieldEntry) {
+	if p.Known.Has(quark.FieldEntryLeader) {
 		c.proc_entry_leader_type, c.proc_entry_leader = C.uint32_t(p.EntryType), C.uint32_t(p.EntryLeader.PID)
 		c.entry_leader_start = C.uint64_t(p.EntryLeader.Start)
 	}

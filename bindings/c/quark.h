@@ -95,7 +95,7 @@ struct quark_queue_stats {
 #define QUARK_EV_CORE_DUMP	(1 << 15)
 #define QUARK_EV_GAP		(1 << 16)	/* events were lost: gap_; process is NULL */
 #define QUARK_EV_GONE		(1 << 17)	/* the process is gone, and its EXIT was lost */
-#define QUARK_EV_EXEC_FAILED	(1 << 18)	/* exec_errno and exec_failed_path */
+#define QUARK_EV_EXEC_FAILED	(1 << 18)	/* exec_failed_errno and exec_failed_path */
 
 /* id_change: which ids. */
 #define QUARK_ID_SETSID	(1 << 0)
@@ -112,8 +112,8 @@ struct quark_queue_stats {
 #define QUARK_F_CGROUP		(1 << 6)
 
 /*
- * The same field by field, for fields_known, fields_carried and fields_cut: QUARK_F_PROC needs all
- * of proc_, and a backend may know a part. The bit of a field is 1 << its number.
+ * The same field by field, for fields_known, fields_cached and fields_truncated: QUARK_F_PROC needs
+ * all of proc_, and a backend may know a part. The bit of a field is 1 << its number.
  */
 #define QUARK_FIELD(number)	(UINT64_C(1) << (number))
 #define QUARK_FIELD_START	QUARK_FIELD(0)	/* proc_time_boot, start_boottime, start_unit */
@@ -131,15 +131,15 @@ struct quark_queue_stats {
 #define QUARK_FIELD_MNT_NS	QUARK_FIELD(12)
 #define QUARK_FIELD_NET_NS	QUARK_FIELD(13)
 #define QUARK_FIELD_COMM	QUARK_FIELD(14)
-#define QUARK_FIELD_FILENAME	QUARK_FIELD(15)
-#define QUARK_FIELD_CMDLINE	QUARK_FIELD(16)
+#define QUARK_FIELD_EXE	QUARK_FIELD(15)
+#define QUARK_FIELD_ARGS	QUARK_FIELD(16)
 #define QUARK_FIELD_CWD		QUARK_FIELD(17)
 #define QUARK_FIELD_CGROUP	QUARK_FIELD(18)
 #define QUARK_FIELD_EXIT	QUARK_FIELD(19)	/* exit_code, wait_status and times */
-#define QUARK_FIELD_EXIT_SIGNAL	QUARK_FIELD(20)
-#define QUARK_FIELD_PARENT_TID	QUARK_FIELD(21)
+#define QUARK_FIELD_PARENT_SIGNAL	QUARK_FIELD(20)
+#define QUARK_FIELD_BIRTH_PARENT_TID	QUARK_FIELD(21)
 #define QUARK_FIELD_LOGIN	QUARK_FIELD(22)
-#define QUARK_FIELD_EXECUTABLE	QUARK_FIELD(23)	/* exe_ */
+#define QUARK_FIELD_EXE_FILE	QUARK_FIELD(23)	/* exe_ */
 #define QUARK_FIELD_EXEC_PATH	QUARK_FIELD(24)
 #define QUARK_FIELD_PID_NS	QUARK_FIELD(25)	/* pid_inonum, ns_pid */
 #define QUARK_FIELD_USER_NS	QUARK_FIELD(26)
@@ -149,7 +149,7 @@ struct quark_queue_stats {
 #define QUARK_FIELD_PEAK_RSS	QUARK_FIELD(30)
 #define QUARK_FIELD_IO		QUARK_FIELD(31)	/* rchar, wchar, read_bytes, write_bytes */
 #define QUARK_FIELD_ENVIRON	QUARK_FIELD(32)
-#define QUARK_FIELD_ENTRY	QUARK_FIELD(62)	/* proc_entry_leader and its type */
+#define QUARK_FIELD_ENTRY_LEADER	QUARK_FIELD(62)	/* proc_entry_leader and its type */
 #define QUARK_FIELD_PRIVILEGES	QUARK_FIELD(63)
 
 /* proc_entry_leader_type: by which way a process came in. */
@@ -196,7 +196,7 @@ struct quark_process {
 	uint32_t proc_sid;
 	uint32_t proc_tty_major;
 	uint32_t proc_tty_minor;
-	uint32_t proc_entry_leader_type; /* QUARK_ELT_, with QUARK_FIELD_ENTRY */
+	uint32_t proc_entry_leader_type; /* QUARK_ELT_, with QUARK_FIELD_ENTRY_LEADER */
 	uint32_t proc_entry_leader;	/* its pid */
 	uint32_t proc_uts_inonum;
 	uint32_t proc_ipc_inonum;
@@ -217,12 +217,12 @@ struct quark_process {
 	/* QUARK_F_CGROUP */
 	const char *cgroup;
 
-	/* QUARK_F_ of the groups with a field that is carried (of earlier), or that is cut. */
-	uint64_t flags_carried;
-	uint64_t flags_cut;
+	/* QUARK_F_ of the groups with a field that is cached (of earlier), or that is cut. */
+	uint64_t flags_cached;
+	uint64_t flags_truncated;
 	uint64_t fields_known;		/* QUARK_FIELD_ */
-	uint64_t fields_carried;
-	uint64_t fields_cut;
+	uint64_t fields_cached;
+	uint64_t fields_truncated;
 
 	uint64_t as_of;			/* the time that all this is of, CLOCK_MONOTONIC ns */
 	uint64_t start_boottime;	/* CLOCK_BOOTTIME ns */
@@ -234,12 +234,12 @@ struct quark_process {
 	uint8_t privileges;		/* QUARK_PRIV_ */
 	uint8_t exe_removed;		/* the file has no name */
 
-	/* Who made it. birth_pid and birth_start are 0 if unknown, and never change. */
-	uint64_t birth_start;		/* CLOCK_BOOTTIME ns */
-	uint32_t birth_pid;
-	uint32_t birth_tid;		/* QUARK_FIELD_PARENT_TID */
-	uint64_t entry_leader_start;	/* CLOCK_BOOTTIME ns; QUARK_FIELD_ENTRY */
-	uint32_t exit_signal;		/* that the parent gets at its end */
+	/* Who made it: birth_parent_pid and birth_parent_start are 0 if unknown, and constant. */
+	uint64_t birth_parent_start;		/* CLOCK_BOOTTIME ns */
+	uint32_t birth_parent_pid;
+	uint32_t birth_parent_tid;		/* QUARK_FIELD_BIRTH_PARENT_TID */
+	uint64_t entry_leader_start;	/* CLOCK_BOOTTIME ns; QUARK_FIELD_ENTRY_LEADER */
+	uint32_t parent_signal;		/* that the parent gets at its end */
 	uint32_t ns_pid;		/* its pid in its own pid namespace */
 	uint32_t pid_inonum;
 	uint32_t user_inonum;
@@ -248,7 +248,7 @@ struct quark_process {
 	uint32_t login_uid;
 	uint32_t login_session;
 
-	/* QUARK_FIELD_EXECUTABLE: what stat(2) says of the file. */
+	/* QUARK_FIELD_EXE_FILE: what stat(2) says of the file. */
 	uint64_t exe_inode;
 	int64_t exe_ctime;
 	uint32_t exe_dev_major;
@@ -283,7 +283,7 @@ struct quark_part {
 	uint32_t gid, egid, sgid;
 	uint32_t pad;
 	uint64_t fields_known;		/* which of them hold a value: QUARK_FIELD_ */
-	uint64_t fields_carried;
+	uint64_t fields_cached;
 };
 
 struct quark_event {
@@ -298,9 +298,9 @@ struct quark_event {
 	uint32_t thread;		/* 1: of one thread alone, with QQ_THREAD_EVENTS */
 	uint32_t tracer_pid;
 	uint32_t tracer_tid;
-	uint32_t exec_errno;		/* 0 is unknown */
-	uint8_t exec_path_carried;
-	uint8_t exec_path_cut;
+	uint32_t exec_failed_errno;		/* 0 is unknown */
+	uint8_t exec_failed_path_cached;
+	uint8_t exec_failed_path_truncated;
 	uint8_t pad[2];
 	const char *exec_failed_path;	/* NULL is unknown */
 

@@ -73,11 +73,11 @@ type record struct {
 	Backend string
 	Events  []string
 	Process struct {
-		PID      int
-		Comm     *string
-		Filename *string
-		Cmdline  []string
-		Exit     *struct {
+		PID  int
+		Comm *string
+		Exe  *string
+		Args []string
+		Exit *struct {
 			Code       *int
 			WaitStatus *int `json:"wait_status"`
 		}

@@ -58,7 +58,7 @@ kprobe and cnproc that works.`
 const examples = `  quark-mon -- make -j4                          what a command does, and what of it failed
   quark-mon -s --failed                          what fails, until Ctrl-C
   quark-mon -s --filter 'exec and uid != 0'      what others than root execute
-  quark-mon -s -j | jq -c .process.cmdline       JSON lines, for other programs
+  quark-mon -s -j | jq -c .process.args          JSON lines, for other programs
   quark-mon -q -w day.trace                      record all, for quark-mon replay day.trace`
 
 // newCommand returns the command line of the program. Each verb has options of its own, with

@@ -53,7 +53,7 @@ func (t *tree) process(p *quark.Process) int {
 		}
 	}
 	var args []string
-	for arg := range p.Args() {
+	for arg := range p.Arguments() {
 		args = append(args, quote(string(arg)))
 	}
 	return t.node(p.PID, comm, end, style, strings.Join(args, " "))

@@ -29,7 +29,7 @@ func TestTree(t *testing.T) {
 	reused.Kind, reused.Creator, reused.PID, reused.Task.PPID = engine.KindFork, 1, gone.State.PID, 1
 	reused.Time = orphan.State.Task.Start + uint64(21*time.Second)
 	reused.Task.Start = reused.Time
-	m.Push(reused, enginetest.Raw{Kind: engine.KindComm, PID: 99, Time: reused.Time + 1,
+	m.Push(reused, enginetest.Raw{Kind: engine.KindSetProcTitle, PID: 99, Time: reused.Time + 1,
 		Task: engine.Task{PPID: gone.State.PID, Known: quark.SetOf(quark.FieldPPID)}})
 
 	q, err := quark.New(m, quark.Options{})

@@ -38,7 +38,7 @@ func recordWrap(t *test) {
 		t.reap(p)
 		t.pump()
 		all = append(all, wrapRound{p, map[engine.Field]string{
-			engine.FieldCmdline: strings.Join(argv, "\x00") + "\x00", engine.FieldFilename: tiny, engine.FieldCwd: dir,
+			engine.FieldArgs: strings.Join(argv, "\x00") + "\x00", engine.FieldExe: tiny, engine.FieldCwd: dir,
 			engine.FieldComm: "tiny", engine.FieldPPID: itoa(os.Getpid()),
 		}})
 	}

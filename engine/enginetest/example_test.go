@@ -25,12 +25,12 @@ func webShells(ctx context.Context, q *quark.Queue) error {
 			return err
 		}
 		p := ev.Process
-		if !ev.Events.Has(quark.EventExec) || !p.Known.Has(quark.FieldFilename) || !shells[p.Filename] {
+		if !ev.Events.Has(quark.EventExec) || !p.Known.Has(quark.FieldExe) || !shells[p.Exe] {
 			continue
 		}
 		by := q.LookupIdentity(p.Birth.Parent)
-		if by != nil && by.Known.Has(quark.FieldFilename) && servers[by.Filename] {
-			fmt.Printf("%s %d of %s %d (ended: %v), parent %d\n", p.Filename, p.PID, by.Filename, by.PID, by.Exited, p.PPID)
+		if by != nil && by.Known.Has(quark.FieldExe) && servers[by.Exe] {
+			fmt.Printf("%s %d of %s %d (ended: %v), parent %d\n", p.Exe, p.PID, by.Exe, by.PID, by.Exited, p.PPID)
 		}
 	}
 	return nil

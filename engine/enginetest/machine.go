@@ -57,7 +57,7 @@ func (m *Machine) Running(file string, args ...string) *Process {
 	t.Start, t.StartUnit = uint64(p.State.PID), 1
 	t.Known = engine.FieldsIDs | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldPGID, engine.FieldSID, engine.FieldTTY)
 	m.first = append(m.first, p.State)
-	p.State.Filename, p.State.Cmdline = nil, nil // they come with an EXEC
+	p.State.Exe, p.State.Args = nil, nil // they come with an EXEC
 	return p
 }
 
@@ -120,19 +120,19 @@ func (p *Process) Fork() *Process {
 func (p *Process) Exec(file string, args ...string) *Process {
 	p.setImage(file, args)
 	p.push(engine.KindExec, nil)
-	p.State.Filename, p.State.Cmdline = nil, nil
+	p.State.Exe, p.State.Args = nil, nil
 	return p
 }
 
 // ExecFails makes an exec of a path that fails with an error number.
 func (p *Process) ExecFails(path string, errno uint16) *Process {
-	return p.push(engine.KindExecFailed, func(r *Raw) { r.Filename, r.Errno = []byte(path), errno })
+	return p.push(engine.KindExecFailed, func(r *Raw) { r.Exe, r.Errno = []byte(path), errno })
 }
 
 func (p *Process) setImage(file string, args []string) {
-	p.State.Filename, p.State.Cmdline = []byte(file), append([]byte(file), 0)
+	p.State.Exe, p.State.Args = []byte(file), append([]byte(file), 0)
 	for _, arg := range args {
-		p.State.Cmdline = append(append(p.State.Cmdline, arg...), 0)
+		p.State.Args = append(append(p.State.Args, arg...), 0)
 	}
 	p.setComm(path.Base(file))
 }
@@ -142,7 +142,7 @@ func (p *Process) setComm(comm string) { p.State.Comm = bytes.Clone([]byte(comm)
 // SetComm changes the name, as prctl(2) does.
 func (p *Process) SetComm(comm string) *Process {
 	p.setComm(comm)
-	return p.push(engine.KindComm, nil)
+	return p.push(engine.KindSetProcTitle, nil)
 }
 
 // SetUID changes the user ids, all three, as setuid(2) does for root.

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Raw describes one raw event. Comm, Filename, Cmdline, Cwd, Cgroup and ExecPath are
+// Raw describes one raw event. Comm, Exe, Args, Cwd, Cgroup and ExecPath are
 // unknown when nil; the members of Task are known as Task.Known says.
 type Raw struct {
 	Kind     engine.Kind
@@ -27,8 +27,8 @@ type Raw struct {
 	Read     uint64
 	Usage    engine.Usage
 	Comm     []byte
-	Filename []byte
-	Cmdline  []byte
+	Exe      []byte
+	Args     []byte
 	Environ  []byte
 	Cwd      []byte
 	Cgroup   []byte
@@ -48,8 +48,8 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 		r.Time = d.Time
 	}
 	set(r, engine.FieldComm, d.Comm)
-	set(r, engine.FieldFilename, d.Filename)
-	set(r, engine.FieldCmdline, d.Cmdline)
+	set(r, engine.FieldExe, d.Exe)
+	set(r, engine.FieldArgs, d.Args)
 	set(r, engine.FieldEnviron, d.Environ)
 	set(r, engine.FieldCwd, d.Cwd)
 	set(r, engine.FieldCgroup, d.Cgroup)

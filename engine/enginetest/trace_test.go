@@ -47,7 +47,7 @@ func (c *census) Read(at uint64)                     { c.reads[at] = true }
 func (c *census) Record(r *engine.RawEvent)          { c.fields |= r.Task.Known }
 
 // newer are the fields that there were not yet when the traces were recorded.
-var newer = engine.SetOf(engine.FieldExecutable, engine.FieldExecPath, engine.FieldPIDNS, engine.FieldUserNS, engine.FieldCgroupNS,
+var newer = engine.SetOf(engine.FieldExeFile, engine.FieldExecPath, engine.FieldPIDNS, engine.FieldUserNS, engine.FieldCgroupNS,
 	engine.FieldTimeNS, engine.FieldEnviron) | engine.FieldsUsage
 
 // Each trace is of a recorder that knows all other fields, and when the source was read. The
@@ -59,7 +59,7 @@ func TestTracesAreWhole(t *testing.T) {
 		each(t, enginetest.Trace(t, file), engine.Options{Record: &c}, func(*engine.Event) {})
 		want := engine.AllFields &^ newer
 		if strings.Contains(file, "cnproc") {
-			want = engine.SetOf(engine.FieldPPID, engine.FieldParentTID, engine.FieldExit)
+			want = engine.SetOf(engine.FieldPPID, engine.FieldBirthParentTID, engine.FieldExit)
 		}
 		if missing := want &^ c.fields; missing != 0 || len(c.reads) < 2 {
 			t.Errorf("%s has nothing of %s, and %d readings", file, missing, len(c.reads))

@@ -15,7 +15,7 @@
 //   - thread: what concerns a single thread.
 //   - FIELD OP VALUE or FIELD OP (VALUE, ...), which is true for == or = if one of the values is equal,
 //     for ~ if one of the patterns matches, for != and !~ if none. Numbers also have < <= > >=.
-//   - known FIELD, carried FIELD: whether the field is known, and if so carried.
+//   - known FIELD, cached FIELD: whether the field is known, and if so cached.
 //
 // Fields with a number:
 //
@@ -61,7 +61,7 @@
 // thread of the kernel has neither executable nor arguments nor environment, which is known: exe
 // is empty. An event of which the whole is unknown passes, and is counted as unsure: whoever reads
 // a log rather sees an event too much than misses one. To see it otherwise add "and known FIELD".
-// A carried value counts as it is shown; "and not carried FIELD" leaves it out.
+// A cached value counts as it is shown; "and not cached FIELD" leaves it out.
 //
 // # Rules
 //

@@ -20,12 +20,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	p := &engine.Process{Filename: "/tmp/build/a.out"}
+	p := &engine.Process{Exe: "/tmp/build/a.out"}
 	p.Cred.UID = 1000
 	ev := &engine.Event{Events: engine.EventFork | engine.EventExec, Process: p}
-	p.Known = engine.SetOf(engine.FieldFilename)
+	p.Known = engine.SetOf(engine.FieldExe)
 	fmt.Println(m.Judge(ev) == engine.VerdictUnsure)
-	p.Known = engine.SetOf(engine.FieldFilename, engine.FieldUIDs)
+	p.Known = engine.SetOf(engine.FieldExe, engine.FieldUIDs)
 	fmt.Println(m.Judge(ev) == engine.VerdictPass)
 
 	_, err = filter.Parse("exec and uid < 0")

@@ -101,13 +101,13 @@ var fields = map[string]field{
 	"cgroup_ns": number(engine.FieldCgroupNS.Set(), func(p *engine.Process) uint32 { return p.NS.Cgroup }),
 	"time_ns":   number(engine.FieldTimeNS.Set(), func(p *engine.Process) uint32 { return p.NS.Time }),
 
-	"exe_uid":    number(engine.FieldExecutable.Set(), func(p *engine.Process) uint32 { return p.Executable.UID }),
-	"exe_gid":    number(engine.FieldExecutable.Set(), func(p *engine.Process) uint32 { return p.Executable.GID }),
-	"exe_device": device(engine.FieldExecutable, func(p *engine.Process) (major, minor uint32) { return p.Executable.Major(), p.Executable.Minor() }),
-	"exe_inode": &numberField{fields: engine.FieldExecutable.Set(), most: math.MaxUint64, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-		return exactly(ev.Process.Executable.Inode)
+	"exe_uid":    number(engine.FieldExeFile.Set(), func(p *engine.Process) uint32 { return p.ExeFile.UID }),
+	"exe_gid":    number(engine.FieldExeFile.Set(), func(p *engine.Process) uint32 { return p.ExeFile.GID }),
+	"exe_device": device(engine.FieldExeFile, func(p *engine.Process) (major, minor uint32) { return p.ExeFile.Major(), p.ExeFile.Minor() }),
+	"exe_inode": &numberField{fields: engine.FieldExeFile.Set(), most: math.MaxUint64, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+		return exactly(ev.Process.ExeFile.Inode)
 	}},
-	"exe_flags":  &setField{engine.FieldExecutable.Set(), []string{"set_uid", "set_gid", "other_writable", "removed"}, executableFlags},
+	"exe_flags":  &setField{engine.FieldExeFile.Set(), []string{"set_uid", "set_gid", "other_writable", "removed"}, executableFlags},
 	"privileges": &setField{engine.FieldPrivileges.Set(), strings.Split((engine.BySetUID | engine.BySetGID | engine.ByFileCaps).String(), ","), func(p *engine.Process) uint { return uint(p.Privileges) }},
 
 	"exit_code": &numberField{fields: engine.FieldExit.Set(), of: ends, most: 255, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
@@ -135,7 +135,7 @@ var fields = map[string]field{
 		return exactly(uint64(ev.Failed.Errno))
 	}},
 	"failed_path": &textField{of: fails, path: true, get: func(_ *Matcher, ev *engine.Event) (string, bool) {
-		return ev.Failed.Path, ev.Failed.PathKnown && !ev.Failed.PathCut
+		return ev.Failed.Path, ev.Failed.PathKnown && !ev.Failed.PathTruncated
 	}},
 
 	"comm": &textField{fields: engine.FieldComm.Set(), most: maxComm, get: func(_ *Matcher, ev *engine.Event) (string, bool) {
@@ -145,13 +145,13 @@ var fields = map[string]field{
 	"exec_path": ofImage(engine.FieldExecPath, func(_ *Matcher, p *engine.Process) string { return p.ExecPath }),
 	"cwd":       rooted(engine.FieldCwd, func(_ *Matcher, p *engine.Process) string { return p.Cwd }),
 	"cgroup":    rooted(engine.FieldCgroup, func(_ *Matcher, p *engine.Process) string { return p.Cgroup }),
-	"argv":      &listField{field: engine.FieldCmdline, get: func(p *engine.Process) []byte { return p.Cmdline }},
+	"argv":      &listField{field: engine.FieldArgs, get: func(p *engine.Process) []byte { return p.Args }},
 
 	"container": text(engine.FieldCgroup, false, func(m *Matcher, p *engine.Process) string { return m.container(p).ID }),
 	"runtime":   text(engine.FieldCgroup, false, func(m *Matcher, p *engine.Process) string { return m.container(p).Runtime }),
 	"pod":       text(engine.FieldCgroup, false, func(m *Matcher, p *engine.Process) string { return m.container(p).Pod }),
 
-	"entry": &textField{fields: engine.FieldEntry.Set(), among: entryTypes(), get: func(_ *Matcher, ev *engine.Event) (string, bool) {
+	"entry": &textField{fields: engine.FieldEntryLeader.Set(), among: entryTypes(), get: func(_ *Matcher, ev *engine.Event) (string, bool) {
 		return ev.Process.EntryType.String(), true
 	}},
 	"entity_id": &textField{fields: engine.FieldStart.Set(), get: (*Matcher).entityID},
@@ -159,7 +159,7 @@ var fields = map[string]field{
 
 // executable is the field exe, where a value without a slash is one of the last name.
 var executable = func() *textField {
-	f := ofImage(engine.FieldFilename, func(_ *Matcher, p *engine.Process) string { return p.Filename })
+	f := ofImage(engine.FieldExe, func(_ *Matcher, p *engine.Process) string { return p.Exe })
 	f.rooted = true
 	return f
 }()
@@ -249,11 +249,11 @@ func entryTypes() (names []string) {
 func executableFlags(p *engine.Process) (bits uint) {
 	const otherWritable = 0o002
 	for i, mode := range []uint16{engine.ModeSetUID, engine.ModeSetGID, otherWritable} {
-		if p.Executable.Mode&mode != 0 {
+		if p.ExeFile.Mode&mode != 0 {
 			bits |= 1 << i
 		}
 	}
-	if p.Executable.Removed {
+	if p.ExeFile.Removed {
 		bits |= 1 << 3
 	}
 	return bits

@@ -68,8 +68,8 @@ type (
 	}
 
 	stateTerm struct {
-		fields  engine.Fields
-		carried bool
+		fields engine.Fields
+		cached bool
 	}
 
 	// treeTerm is true if the process is in the tree of one of these pids, or with none if it
@@ -149,7 +149,7 @@ func (n *numberTerm) eval(m *Matcher, ev *engine.Event) truth {
 	case !has(ev, n.of):
 		return no
 	case n.fields&^p.Known != 0:
-		if n.fields.Has(engine.FieldExecutable) && p.IsKernelThread() {
+		if n.fields.Has(engine.FieldExeFile) && p.IsKernelThread() {
 			return no
 		}
 		return unknown
@@ -244,15 +244,15 @@ func (t *listTerm) oneOf(rest string, cut bool) truth {
 
 func (s stateTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	known := ev.Process.Known
-	if s.carried {
-		return truthOf(ev.Process.Carried&known&s.fields != 0)
+	if s.cached {
+		return truthOf(ev.Process.Cached&known&s.fields != 0)
 	}
 	missing := s.fields &^ known
 	return truthOf(missing == 0 || missing&^ofPrograms == 0 && ev.Process.IsKernelThread())
 }
 
 // ofPrograms are the fields of which is known that a thread of the kernel has none.
-var ofPrograms = engine.SetOf(engine.FieldFilename, engine.FieldCmdline, engine.FieldExecutable, engine.FieldExecPath,
+var ofPrograms = engine.SetOf(engine.FieldExe, engine.FieldArgs, engine.FieldExeFile, engine.FieldExecPath,
 	engine.FieldEnviron, engine.FieldPrivileges)
 
 func (t *treeTerm) eval(m *Matcher, ev *engine.Event) truth {

@@ -27,7 +27,7 @@ func pick[T any](r events, from ...T) T { return from[r.IntN(len(from))] }
 
 var (
 	someTexts = []string{"", "a", "sh", "ssh", "sshd", "/", "/a", "/a/b", "/a/b/c", "a\xffb", "é", "/tmp/é", "x y"}
-	someKinds = []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit, engine.KindIDChange, engine.KindComm}
+	someKinds = []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit, engine.KindIDChange, engine.KindSetProcTitle}
 
 	someDevices = []uint32{0, 0x801, 0x10_3412} // of the kernel: 0:0, 8:1, 52:274
 	someCgroups = []string{
@@ -42,25 +42,25 @@ func (r events) number() uint32 { return pick[uint32](r, 0, 1, 2, 1000, 1<<32-1)
 func (r events) event() *engine.Event {
 	p := &engine.Process{PID: r.number()}
 	p.Known = engine.Fields(r.Uint32()|r.Uint32()) & (1<<engine.NumFields - 1)
-	p.Truncated, p.Carried = p.Known&engine.Fields(r.Uint32()&r.Uint32()), p.Known&engine.Fields(r.Uint32())
+	p.Truncated, p.Cached = p.Known&engine.Fields(r.Uint32()&r.Uint32()), p.Known&engine.Fields(r.Uint32())
 	p.PPID, p.PGID, p.SID = r.number(), r.number(), r.number()
 	p.Cred = engine.Credentials{UID: r.number(), EUID: r.number(), SUID: r.number(), GID: r.number(), EGID: r.number(), SGID: r.number()}
 	p.Login = engine.Login{UID: r.number(), Session: r.number()}
 	p.NS = engine.Namespaces{UTS: r.number(), IPC: r.number(), Mnt: r.number(), Net: r.number(), PID: r.number(), User: r.number(), Cgroup: r.number(), Time: r.number()}
 	p.NSPID, p.TTY = r.number(), engine.TTY{Major: pick[uint32](r, 0, 8), Minor: pick[uint32](r, 0, 1)}
-	p.Comm, p.Filename, p.Cwd, p.Cgroup = pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...), pick(r, append(someCgroups, someTexts...)...)
+	p.Comm, p.Exe, p.Cwd, p.Cgroup = pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...), pick(r, append(someCgroups, someTexts...)...)
 	p.ExecPath, p.Privileges = pick(r, someTexts...), engine.Privileges(r.IntN(8))
-	p.Executable = engine.Executable{UID: r.number(), GID: r.number(), Inode: uint64(r.number()), Device: pick(r, someDevices...), Mode: uint16(r.Uint32()), Removed: r.IntN(3) == 0}
+	p.ExeFile = engine.ExeFile{UID: r.number(), GID: r.number(), Inode: uint64(r.number()), Device: pick(r, someDevices...), Mode: uint16(r.Uint32()), Removed: r.IntN(3) == 0}
 	for range r.IntN(4) {
-		p.Cmdline = append(append(p.Cmdline, pick(r, someTexts...)...), 0)
+		p.Args = append(append(p.Args, pick(r, someTexts...)...), 0)
 		p.Environ = append(append(append(p.Environ, pick(r, "A=", "AB=", "B=", "", "A")...), pick(r, someTexts...)...), 0)
 	}
 	p.Start, p.StartUnit = 1000+r.Uint64N(50), pick[uint64](r, 1, 10)
 	p.Task.Exit = engine.Exit{WaitStatus: pick[int32](r, 0, 1<<8, 2<<8, 9, 11|0x80), Time: 900 + r.Uint64N(60)}
 	if p.EntryType = engine.EntryType(r.IntN(7)); r.IntN(4) == 0 {
 		p.EntryType = engine.EntryKThread
-		p.Known = p.Known&^image | engine.FieldEntry.Set()
-		p.Truncated, p.Carried = p.Truncated&p.Known, p.Carried&p.Known
+		p.Known = p.Known&^image | engine.FieldEntryLeader.Set()
+		p.Truncated, p.Cached = p.Truncated&p.Known, p.Cached&p.Known
 	}
 	ev := &engine.Event{Process: p, Thread: r.IntN(8) == 0}
 	for range r.IntN(3) {
@@ -76,7 +76,7 @@ func (r events) event() *engine.Event {
 	}
 	if r.IntN(8) == 0 {
 		ev.Events = engine.EventExecFailed
-		ev.Failed = engine.FailedExec{Errno: uint16(r.IntN(3)), Path: pick(r, someTexts...), PathKnown: r.IntN(3) > 0, PathCut: r.IntN(3) == 0}
+		ev.Failed = engine.FailedExec{Errno: uint16(r.IntN(3)), Path: pick(r, someTexts...), PathKnown: r.IntN(3) > 0, PathTruncated: r.IntN(3) == 0}
 	}
 	return ev
 }
@@ -129,7 +129,7 @@ func known(f engine.Fields, says func(ev *engine.Event) bool) func(ev *engine.Ev
 // known is the function of this name, but for threads of the kernel, which have no executable.
 func (f *naiveNumber) known(says func(ev *engine.Event) bool) func(ev *engine.Event) truth {
 	return func(ev *engine.Event) truth {
-		if p := ev.Process; f.f == engine.FieldExecutable && isKernelThread(p) && !p.Known.Has(f.f) {
+		if p := ev.Process; f.f == engine.FieldExeFile && isKernelThread(p) && !p.Known.Has(f.f) {
 			return no
 		}
 		return known(f.f.Set(), says)(ev)
@@ -175,9 +175,9 @@ var naiveNumbers = []naiveNumber{
 	{"user_ns", engine.FieldUserNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.User) }},
 	{"cgroup_ns", engine.FieldCgroupNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.Cgroup) }},
 	{"time_ns", engine.FieldTimeNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.Time) }},
-	{"exe_uid", engine.FieldExecutable, 0, func(p *engine.Process) uint64 { return uint64(p.Executable.UID) }},
-	{"exe_gid", engine.FieldExecutable, 0, func(p *engine.Process) uint64 { return uint64(p.Executable.GID) }},
-	{"exe_inode", engine.FieldExecutable, 0, func(p *engine.Process) uint64 { return p.Executable.Inode }},
+	{"exe_uid", engine.FieldExeFile, 0, func(p *engine.Process) uint64 { return uint64(p.ExeFile.UID) }},
+	{"exe_gid", engine.FieldExeFile, 0, func(p *engine.Process) uint64 { return uint64(p.ExeFile.GID) }},
+	{"exe_inode", engine.FieldExeFile, 0, func(p *engine.Process) uint64 { return p.ExeFile.Inode }},
 }
 
 var naiveDevices = []struct {
@@ -186,8 +186,8 @@ var naiveDevices = []struct {
 	get  func(p *engine.Process) string
 }{
 	{"tty", engine.FieldTTY, func(p *engine.Process) string { return fmt.Sprintf("%d:%d", p.TTY.Major, p.TTY.Minor) }},
-	{"exe_device", engine.FieldExecutable, func(p *engine.Process) string {
-		return map[uint32]string{0: "0:0", 0x801: "8:1", 0x10_3412: "52:274"}[p.Executable.Device]
+	{"exe_device", engine.FieldExeFile, func(p *engine.Process) string {
+		return map[uint32]string{0: "0:0", 0x801: "8:1", 0x10_3412: "52:274"}[p.ExeFile.Device]
 	}},
 }
 
@@ -212,7 +212,7 @@ var naiveTexts = []struct {
 	get  func(p *engine.Process) string
 }{
 	{"comm", engine.FieldComm, func(p *engine.Process) string { return p.Comm }},
-	{"exe", engine.FieldFilename, func(p *engine.Process) string { return p.Filename }},
+	{"exe", engine.FieldExe, func(p *engine.Process) string { return p.Exe }},
 	{"exec_path", engine.FieldExecPath, func(p *engine.Process) string { return p.ExecPath }},
 	{"cwd", engine.FieldCwd, func(p *engine.Process) string { return p.Cwd }},
 	{"cgroup", engine.FieldCgroup, func(p *engine.Process) string { return p.Cgroup }},
@@ -229,12 +229,12 @@ func naiveContainer(p *engine.Process) engine.Container {
 }
 
 // image are the fields that a thread of the kernel does not have.
-var image = engine.SetOf(engine.FieldFilename, engine.FieldCmdline, engine.FieldExecutable, engine.FieldExecPath, engine.FieldEnviron, engine.FieldPrivileges)
+var image = engine.SetOf(engine.FieldExe, engine.FieldArgs, engine.FieldExeFile, engine.FieldExecPath, engine.FieldEnviron, engine.FieldPrivileges)
 
 // isKernelThread reports whether nothing is known of an image, and the entry leader says why.
 func isKernelThread(p *engine.Process) bool {
-	return p.Known.Has(engine.FieldEntry) && !p.Carried.Has(engine.FieldEntry) && p.EntryType == engine.EntryKThread &&
-		p.Known&engine.SetOf(engine.FieldFilename, engine.FieldCmdline) == 0
+	return p.Known.Has(engine.FieldEntryLeader) && !p.Cached.Has(engine.FieldEntryLeader) && p.EntryType == engine.EntryKThread &&
+		p.Known&engine.SetOf(engine.FieldExe, engine.FieldArgs) == 0
 }
 
 func compare(op string, v, n uint64) bool {
@@ -306,7 +306,7 @@ func (r events) term() made {
 		}}
 	case 4:
 		op, has, list := r.patterns(anyText)
-		return made{"argv " + op + list, r.oneOf(op, engine.FieldCmdline, has, func(p *engine.Process) []byte { return p.Cmdline })}
+		return made{"argv " + op + list, r.oneOf(op, engine.FieldArgs, has, func(p *engine.Process) []byte { return p.Args })}
 	case 7:
 		op, has, list := r.patterns(anyText)
 		name := pick(r, "A", "AB", "C")
@@ -321,9 +321,9 @@ func (r events) term() made {
 		}
 		field := "privileges"
 		if r.IntN(2) == 0 {
-			field, names, f = "exe_flags", []string{"set_uid", "set_gid", "other_writable", "removed", "none"}, engine.FieldExecutable
+			field, names, f = "exe_flags", []string{"set_uid", "set_gid", "other_writable", "removed", "none"}, engine.FieldExeFile
 			bits = func(p *engine.Process) []bool {
-				x := p.Executable
+				x := p.ExeFile
 				b := []bool{x.Mode&04000 != 0, x.Mode&02000 != 0, x.Mode&2 != 0, x.Removed, false}
 				b[4] = !b[0] && !b[1] && !b[2] && !b[3]
 				return b
@@ -365,7 +365,7 @@ func (r events) term() made {
 			switch {
 			case ev.Events != engine.EventExecFailed:
 				return no
-			case !ev.Failed.PathKnown || ev.Failed.PathCut:
+			case !ev.Failed.PathKnown || ev.Failed.PathTruncated:
 				return unknown
 			}
 			return truthOf(has(ev.Failed.Path) == (op[0] != '!'))
@@ -377,7 +377,7 @@ func (r events) term() made {
 				return truthOf(ev.Process.Known.Has(f.f) || image.Has(f.f) && isKernelThread(ev.Process))
 			}}
 		}
-		return made{"carried " + f.name, func(ev *engine.Event) truth { return truthOf(ev.Process.Carried.Has(f.f)) }}
+		return made{"cached " + f.name, func(ev *engine.Event) truth { return truthOf(ev.Process.Cached.Has(f.f)) }}
 	case 6:
 		op, n := pick(r, "<", "<=", ">", ">="), r.Uint64N(100)+1
 		return made{fmt.Sprintf("duration %s %dns", op, n), ofEnd(func(ev *engine.Event) truth {
@@ -410,7 +410,7 @@ func (r events) term() made {
 		f := naiveDevices[r.IntN(len(naiveDevices))]
 		op, value := pick(r, "==", "!="), pick(r, "0:0", "8:1", "52:274")
 		return made{f.name + op + value, func(ev *engine.Event) truth {
-			if f.f == engine.FieldExecutable && isKernelThread(ev.Process) && !ev.Process.Known.Has(f.f) {
+			if f.f == engine.FieldExeFile && isKernelThread(ev.Process) && !ev.Process.Known.Has(f.f) {
 				return no
 			}
 			return known(f.f.Set(), func(ev *engine.Event) bool { return (f.get(ev.Process) == value) == (op == "==") })(ev)
@@ -423,7 +423,7 @@ func (r events) term() made {
 		}))}
 	case 14:
 		op, value := pick(r, "==", "!="), engine.EntryType(r.IntN(7)).String()
-		return made{"entry" + op + value, known(engine.FieldEntry.Set(), func(ev *engine.Event) bool {
+		return made{"entry" + op + value, known(engine.FieldEntryLeader.Set(), func(ev *engine.Event) bool {
 			return (ev.Process.EntryType.String() == value) == (op == "==")
 		})}
 	case 15:

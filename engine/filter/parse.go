@@ -151,8 +151,8 @@ func (p *parser) term() node {
 	case "thread":
 		p.need(need{word: t.text, threads: true})
 		return threadTerm{}
-	case "known", "carried":
-		return p.state(t.text == "carried")
+	case "known", "cached":
+		return p.state(t.text == "cached")
 	case "tree":
 		return p.tree()
 	}
@@ -172,7 +172,7 @@ func (p *parser) need(n need) {
 
 var (
 	keywords = []string{"and", "or", "not"}
-	flags    = []string{"failed", "thread", "known", "carried", "tree"}
+	flags    = []string{"failed", "thread", "known", "cached", "tree"}
 )
 
 func isKeyword(word string) bool { return slices.Contains(keywords, word) }
@@ -193,9 +193,9 @@ func (p *parser) field(name string) field {
 	return fields[name]
 }
 
-func (p *parser) state(carried bool) node {
+func (p *parser) state(cached bool) node {
 	t := p.t
-	s := stateTerm{carried: carried}
+	s := stateTerm{cached: cached}
 	if f := p.field(t.text); f != nil {
 		s.fields = f.needs()
 	}

@@ -19,7 +19,7 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"", "line 1, column 1: a kind of event or a field is expected, not the end"},
 		{"exec and", "line 1, column 9: a kind of event or a field is expected, not the end"},
-		{"exec\n  and foo == 1", `line 2, column 7: "foo" is no kind of event and no field: choose from argv, carried, cgroup`},
+		{"exec\n  and foo == 1", `line 2, column 7: "foo" is no kind of event and no field: choose from argv, cached, cgroup`},
 		{"exec exit", `line 1, column 6: and, or or the end is expected, not "exit"`},
 		{"exec & exit", `line 1, column 6: "&": write "and"`},
 		{"exec && && exit", `line 1, column 9: a kind of event or a field is expected, not "and"`},
@@ -90,9 +90,9 @@ func TestGoodExpressions(t *testing.T) {
 		"tree == (1, 4711) or tree != 4294967295", "comm == \"\" or exec", "core_dump or gone or setproctitle",
 		"cpu_time > 1.5s or write_bytes >= 10M or peak_rss < 4096", "errno == (ENOENT, 13) and failed_path ~ '/opt/**'",
 		"exe_flags == (set_uid, removed) and exe_device != 8:1 and exe_inode == 18446744073709551615 and tty == 0:0", "privileges != none",
-		"env.LD_PRELOAD ~ '*' or env.A=='' or carried env.A", "entity_id == 'ab' and ns_pid == 1",
+		"env.LD_PRELOAD ~ '*' or env.A=='' or cached env.A", "entity_id == 'ab' and ns_pid == 1",
 		"comm ~ [a-z]*-?", "comm == a-name-of-15-by || !(uid = 0) && !exit", "exe == bash and exe ~ (ba*, '**h', /bin/*) and exec_path == ./x",
-		"comm ~ a-name*-of-15-by*", "known exit_code and not carried cgroup", "runtime == docker and uts_ns != 4026531838",
+		"comm ~ a-name*-of-15-by*", "known exit_code and not cached cgroup", "runtime == docker and uts_ns != 4026531838",
 	} {
 		if _, err := Parse(source); err != nil {
 			t.Errorf("%s: %v", source, err)
@@ -318,7 +318,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.Run(source, func(b *testing.B) {
 			f, err := Parse(source)
 			m := matcher(b, f, err)
-			p := &engine.Process{PID: 5, Filename: "/usr/bin/gcc", Cgroup: "/docker/" + strings.Repeat("ab", 32), Cmdline: []byte("gcc\x00-O2\x00-c\x00x.c\x00")}
+			p := &engine.Process{PID: 5, Exe: "/usr/bin/gcc", Cgroup: "/docker/" + strings.Repeat("ab", 32), Args: []byte("gcc\x00-O2\x00-c\x00x.c\x00")}
 			p.Known = engine.AllFields
 			p.Cred.UID = 1000
 			ev := &engine.Event{Events: engine.EventExec | engine.EventFork, Process: p}

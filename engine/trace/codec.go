@@ -33,7 +33,7 @@ func readOffset(c *cursor) engine.Offset {
 
 // textFields are the columns of variable length, in the order of their bits in a mask.
 var textFields = [...]engine.Field{
-	engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup,
+	engine.FieldComm, engine.FieldExe, engine.FieldArgs, engine.FieldCwd, engine.FieldCgroup,
 	engine.FieldExecPath, engine.FieldEnviron,
 }
 
@@ -127,16 +127,16 @@ type row struct {
 // often come first, and new ones last, so that older traces can be read.
 func newRow() *row {
 	w := new(row)
-	r, t, x, u, g := &w.r, &w.r.Task, &w.r.Task.Executable, &w.r.Usage, &w.gap
+	r, t, x, u, g := &w.r, &w.r.Task, &w.r.Task.ExeFile, &w.r.Usage, &w.gap
 	w.columns = []column{
 		of(&r.Kind), of(&r.Time), of(&r.PID), of(&r.TID), of(&t.Known), of(&r.CPU), of(&t.Exit.Time), of(&t.Start), of(&t.PPID),
-		of(&r.Creator), of(&r.Seq), of(&t.Exit.WaitStatus), of(&t.Carried), of(&r.Image), ofBool(&r.Thread), of(&t.PGID), of(&t.SID),
+		of(&r.Creator), of(&r.Seq), of(&t.Exit.WaitStatus), of(&t.Cached), of(&r.Image), ofBool(&r.Thread), of(&t.PGID), of(&t.SID),
 		of(&t.StartUnit), of(&t.Truncated), of(&r.IDChange),
 		of(&t.Cred.UID), of(&t.Cred.EUID), of(&t.Cred.SUID), of(&t.Cred.GID), of(&t.Cred.EGID), of(&t.Cred.SGID),
 		of(&t.Caps.Inheritable), of(&t.Caps.Permitted), of(&t.Caps.Effective), of(&t.Caps.Bounding), of(&t.Caps.Ambient),
 		of(&t.TTY.Major), of(&t.TTY.Minor), of(&t.NS.UTS), of(&t.NS.IPC), of(&t.NS.Mnt), of(&t.NS.Net),
 		of(&r.Tracer.PID), of(&r.Tracer.TID), of(&g.Cause), of(&g.CPU), of(&g.From), of(&g.To), of(&g.Count),
-		of(&t.ExitSignal), of(&t.ParentTID), of(&t.Login.UID), of(&t.Login.Session),
+		of(&t.ParentSignal), of(&t.ParentTID), of(&t.Login.UID), of(&t.Login.Session),
 		of(&x.Inode), of(&x.Ctime), of(&x.Device), of(&x.UID), of(&x.GID), of(&x.Mode), ofBool(&x.Removed),
 		of(&r.Errno),
 		of(&t.NSPID), of(&t.NS.PID), of(&t.NS.User), of(&t.NS.Cgroup), of(&t.NS.Time),

@@ -341,7 +341,7 @@ func TestLongTexts(t *testing.T) {
 		w.block = append(w.block, readMask, 2)
 		for i := range events {
 			r := &engine.RawEvent{Kind: engine.KindExec, PID: uint32(i), Time: 1}
-			r.Grow(engine.FieldCmdline, c.long)
+			r.Grow(engine.FieldArgs, c.long)
 			w.block = w.row.append(w.block, r, func([]byte) (uint64, bool) { return 0, i == 0 })
 		}
 		if err := w.Close(); err != nil {
@@ -362,7 +362,7 @@ func TestLongTexts(t *testing.T) {
 	}
 	w := newWriter(t, io.Discard, func() uint64 { return 1 })
 	r := new(engine.RawEvent)
-	r.Grow(engine.FieldCmdline, maxText+1)
+	r.Grow(engine.FieldArgs, maxText+1)
 	if w.Record(r); w.Err() == nil {
 		t.Error("a text is recorded that can't be read")
 	}

@@ -171,13 +171,13 @@ func (s *Source) insert(to engine.Sink, kind engine.Kind, now uint64, p process)
 	return true
 }
 
-// describe sets the fields. All but the start time may have been different at the event: carried.
+// describe sets the fields. All but the start time may have been different at the event: cached.
 func (p *process) describe(ev *engine.RawEvent) {
 	ev.PID, ev.TID = p.pid, p.pid
 	t := &ev.Task
 	t.Start, t.StartUnit, t.PPID, t.PGID, t.SID = p.start, engine.ProcStartUnit, p.ppid, p.pgid, p.sid
 	ev.Set(engine.FieldComm, p.comm)
-	t.Known, t.Carried = fields, fields&^engine.FieldStart.Set()
+	t.Known, t.Cached = fields, fields&^engine.FieldStart.Set()
 }
 
 // fields are what describe sets.

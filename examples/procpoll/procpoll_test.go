@@ -106,7 +106,7 @@ func TestReadings(t *testing.T) {
 	got := read(t, s, 9)
 	want(t, got, "EXIT 7 dash", "FORK 7 next", "GAP 1")
 	fork, gap := &got.raw[1], &got.raw[2]
-	if fork.Task.Start != 502*engine.ProcStartUnit || fork.Task.Carried != fields&^engine.FieldStart.Set() || fork.Task.PGID != 7 {
+	if fork.Task.Start != 502*engine.ProcStartUnit || fork.Task.Cached != fields&^engine.FieldStart.Set() || fork.Task.PGID != 7 {
 		t.Errorf("the FORK is %+v", fork.Task)
 	}
 	if gap.Time != gap.Gap.From || gap.Gap.From >= fork.Time || gap.Gap.To != fork.Time {

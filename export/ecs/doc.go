@@ -2,5 +2,5 @@
 //
 // A document has the event, the process with its parent, its leaders and its container, and the
 // host. What quark does not know is absent. What the schema has no place for is below "quark": what
-// is carried, what was cut, how a signal ended a process, which events were lost.
+// is cached, what was cut, how a signal ended a process, which events were lost.
 package ecs

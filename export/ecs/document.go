@@ -169,7 +169,7 @@ type own struct {
 	Inferred   bool     `json:"inferred,omitempty"`
 	Tracer     *uint32  `json:"tracer_pid,omitempty"`
 	Path       *string  `json:"exec_failed_path,omitempty"`
-	Carried    []string `json:"carried,omitempty"`
+	Cached     []string `json:"cached,omitempty"`
 	Truncated  []string `json:"truncated,omitempty"`
 	Gap        *gap     `json:"gap,omitempty"`
 	// Bytes has members of process and of this as they are, in base64, which are not UTF-8.
@@ -211,10 +211,10 @@ func (d *document) failed(f *quark.FailedExec) {
 	if f.PathKnown {
 		d.Quark.Path = &f.Path
 		d.Quark.keep("exec_failed_path", &f.Path)
-		if f.PathCarried {
-			d.Quark.Carried = append(d.Quark.Carried, "exec_failed_path")
+		if f.PathCached {
+			d.Quark.Cached = append(d.Quark.Cached, "exec_failed_path")
 		}
-		if f.PathCut {
+		if f.PathTruncated {
 			d.Quark.Truncated = append(d.Quark.Truncated, "exec_failed_path")
 		}
 	}

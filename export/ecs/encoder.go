@@ -183,12 +183,12 @@ func (e *Encoder) process(d *document, ev *quark.Event) {
 			out.ExitCode = &code
 		}
 	}
-	d.Quark.Inferred, d.Quark.Carried, d.Quark.Truncated = p.Inferred, fields(p.Carried), fields(p.Truncated)
+	d.Quark.Inferred, d.Quark.Cached, d.Quark.Truncated = p.Inferred, fields(p.Cached), fields(p.Truncated)
 	if e.Hashes != nil && ev.Events.Has(quark.EventExec) {
 		if sum, err := e.Hashes.Sum(p); err == nil { // else it is unknown
 			out.Hash = &hash{hex.EncodeToString(sum.SHA256[:])}
 			if sum.Cached {
-				d.Quark.Carried = append(d.Quark.Carried, "hash")
+				d.Quark.Cached = append(d.Quark.Cached, "hash")
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func (e *Encoder) relatives(out *process, ev *quark.Event) {
 	}
 	out.SessionLeader = leader(quark.FieldSID, p.SID, e.q.SessionLeader(p))
 	out.GroupLeader = leader(quark.FieldPGID, p.PGID, e.q.GroupLeader(p))
-	out.EntryLeader = leader(quark.FieldEntry, p.EntryLeader.PID, e.q.LookupIdentity(p.EntryLeader))
+	out.EntryLeader = leader(quark.FieldEntryLeader, p.EntryLeader.PID, e.q.LookupIdentity(p.EntryLeader))
 	if out.EntryLeader != nil {
 		out.EntryLeader.EntryMeta = &entryMeta{strings.ToLower(p.EntryType.String())}
 	}
@@ -277,19 +277,19 @@ func (e *Encoder) describe(p *quark.Process) *process {
 	if known(quark.FieldComm) {
 		out.Name = &p.Comm
 	}
-	if known(quark.FieldFilename) {
-		out.Executable = &p.Filename
+	if known(quark.FieldExe) {
+		out.Executable = &p.Exe
 	}
 	if known(quark.FieldCwd) {
 		out.WorkingDirectory = &p.Cwd
 	}
-	if known(quark.FieldCmdline) {
-		for a := range p.Args() {
+	if known(quark.FieldArgs) {
+		for a := range p.Arguments() {
 			out.Args = append(out.Args, string(a))
 		}
 		n, line := len(out.Args), strings.Join(out.Args, " ")
 		out.ArgsCount, out.CommandLine = &n, &line
-		if p.Truncated.Has(quark.FieldCmdline) {
+		if p.Truncated.Has(quark.FieldArgs) {
 			out.ArgsCount = nil
 		}
 	}

@@ -31,15 +31,15 @@ func TestHash(t *testing.T) {
 	}
 	defer q.Close()
 	p := &quark.Process{PID: uint32(os.Getpid())}
-	p.Known = quark.SetOf(quark.FieldExecutable)
-	p.Executable = quark.Executable{Device: uint32(st.Dev), Inode: st.Ino, Ctime: st.Ctim.Nano()}
+	p.Known = quark.SetOf(quark.FieldExeFile)
+	p.ExeFile = quark.ExeFile{Device: uint32(st.Dev), Inode: st.Ino, Ctime: st.Ctim.Nano()}
 	e := ecs.NewEncoder(q)
 	e.Hashes = new(exehash.Cache)
 	for events, want := range map[quark.Events]bool{quark.EventFork | quark.EventExec: true, quark.EventExit: false} {
 		document, err := e.Append(nil, &quark.Event{Events: events, Process: p})
 		hash := fmt.Sprintf(`"hash":{"sha256":"%x"}`, sha256.Sum256(contents))
 		// Its start is unknown, and so whether the file changed since.
-		if err != nil || strings.Contains(string(document), hash) != want || strings.Contains(string(document), `"carried":["hash"]`) != want {
+		if err != nil || strings.Contains(string(document), hash) != want || strings.Contains(string(document), `"cached":["hash"]`) != want {
 			t.Errorf("%v: %v: %s", events, err, document)
 		}
 	}

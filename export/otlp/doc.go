@@ -4,5 +4,5 @@
 // and its exporter. Around these it accounts for each record, bounds what waits, and tries again
 // while the target is away. Names of attributes are those of the semantic conventions where there
 // are such; all others begin with "quark.". What quark does not know has no attribute, and
-// quark.unknown names it; quark.carried names what may have changed since it was learnt.
+// quark.unknown names it; quark.cached names what may have changed since it was learnt.
 package otlp

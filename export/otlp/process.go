@@ -15,7 +15,7 @@ import (
 // ofEnds are the fields that only the end of a process has.
 const ofEnds = quark.FieldsUsage | 1<<quark.FieldExit
 
-// process adds what is known of the event's process, and which of its fields are carried, cut and
+// process adds what is known of the event's process, and which of its fields are cached, cut and
 // unknown.
 func (r *recorder) process(ev *quark.Event) {
 	p, known := ev.Process, ev.Process.Known.Has
@@ -59,7 +59,7 @@ func (r *recorder) process(ev *quark.Event) {
 	if known(quark.FieldTTY) && p.TTY != (quark.TTY{}) {
 		r.text("quark.tty", strconv.Itoa(int(p.TTY.Major))+":"+strconv.Itoa(int(p.TTY.Minor)))
 	}
-	if known(quark.FieldEntry) {
+	if known(quark.FieldEntryLeader) {
 		r.text("quark.entry.type", strings.ToLower(p.EntryType.String()))
 		r.number("quark.entry.pid", int64(p.EntryLeader.PID))
 	}
@@ -70,10 +70,10 @@ func (r *recorder) process(ev *quark.Event) {
 		missing &^= ofEnds
 	}
 	if p.IsKernelThread() {
-		missing &^= quark.SetOf(quark.FieldFilename, quark.FieldCmdline, quark.FieldExecutable, quark.FieldExecPath)
+		missing &^= quark.SetOf(quark.FieldExe, quark.FieldArgs, quark.FieldExeFile, quark.FieldExecPath)
 	}
 	r.set("quark.unknown", missing)
-	r.set("quark.carried", p.Carried)
+	r.set("quark.cached", p.Cached)
 	r.set("quark.truncated", p.Truncated)
 }
 
@@ -82,33 +82,33 @@ func (r *recorder) image(p *quark.Process) {
 	if p.Known.Has(quark.FieldComm) {
 		r.rawText("quark.comm", p.Comm)
 	}
-	if p.Known.Has(quark.FieldFilename) {
-		r.rawText(semconv.ProcessExecutablePathKey, p.Filename)
-		r.text(semconv.ProcessExecutableNameKey, base(p.Filename))
+	if p.Known.Has(quark.FieldExe) {
+		r.rawText(semconv.ProcessExecutablePathKey, p.Exe)
+		r.text(semconv.ProcessExecutableNameKey, base(p.Exe))
 	}
 	if p.Known.Has(quark.FieldCwd) {
 		r.rawText(semconv.ProcessWorkingDirectoryKey, p.Cwd)
 	}
-	if !p.Known.Has(quark.FieldCmdline) {
+	if !p.Known.Has(quark.FieldArgs) {
 		return
 	}
 	n := 0
-	if len(p.Cmdline) > 0 {
+	if len(p.Args) > 0 {
 		var args []string
-		for a := range p.Args() {
+		for a := range p.Arguments() {
 			if n++; n <= maxArgs {
 				args = append(args, valid(string(a)))
 			}
 		}
 		r.list(semconv.ProcessCommandArgsKey, args)
-		if !utf8.Valid(p.Cmdline) {
-			r.bytes("quark.bytes.process.command_args", p.Cmdline)
+		if !utf8.Valid(p.Args) {
+			r.bytes("quark.bytes.process.command_args", p.Args)
 		}
 	}
 	if n > maxArgs {
 		r.flag("quark.command_args_cut", true)
 	}
-	if !p.Truncated.Has(quark.FieldCmdline) {
+	if !p.Truncated.Has(quark.FieldArgs) {
 		r.number(semconv.ProcessArgsCountKey, int64(n))
 	}
 }

@@ -129,8 +129,8 @@ func (r *recorder) event(ev *quark.Event) {
 		r.text(semconv.ErrorTypeKey, f.ErrnoName())
 		if f.PathKnown {
 			r.rawText("quark.exec_failed.path", f.Path)
-			r.flag("quark.exec_failed.path_carried", f.PathCarried)
-			r.flag("quark.exec_failed.path_truncated", f.PathCut)
+			r.flag("quark.exec_failed.path_cached", f.PathCached)
+			r.flag("quark.exec_failed.path_truncated", f.PathTruncated)
 		}
 	}
 }

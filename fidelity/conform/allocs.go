@@ -36,7 +36,7 @@ func (r *Recycler) Room() int { return 1 << 20 }
 func (r *Recycler) Reserve() *engine.RawEvent {
 	if len(r.free) == 0 {
 		ev := new(engine.RawEvent)
-		ev.Set(engine.FieldCmdline, make([]byte, 4096)) // Reset keeps the memory
+		ev.Set(engine.FieldArgs, make([]byte, 4096)) // Reset keeps the memory
 		ev.Reset()
 		return ev
 	}

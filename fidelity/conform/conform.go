@@ -164,11 +164,11 @@ func (b *bare) Get() (_ *engine.Event, err error) {
 		Process: &engine.Process{
 			PID: ev.PID, Task: ev.Task,
 			Comm:     string(ev.Bytes(engine.FieldComm)),
-			Filename: string(ev.Bytes(engine.FieldFilename)),
+			Exe:      string(ev.Bytes(engine.FieldExe)),
 			Cwd:      string(ev.Bytes(engine.FieldCwd)),
 			ExecPath: string(ev.Bytes(engine.FieldExecPath)),
 			Cgroup:   string(ev.Bytes(engine.FieldCgroup)),
-			Cmdline:  ev.Bytes(engine.FieldCmdline),
+			Args:     ev.Bytes(engine.FieldArgs),
 			Usage:    &ev.Usage,
 			Environ:  ev.Bytes(engine.FieldEnviron),
 			Exited:   ev.Kind == engine.KindExit && !ev.Thread,

@@ -52,7 +52,7 @@ func (evs Events) Kinds(pid int) string {
 	for _, ev := range evs {
 		if int(ev.PID) == pid {
 			s = append(s, fmt.Sprintf("%v(tid %d, thread %v, %q %q)", ev.Kind, ev.TID, ev.Thread,
-				ev.Bytes(engine.FieldComm), ev.Bytes(engine.FieldFilename)))
+				ev.Bytes(engine.FieldComm), ev.Bytes(engine.FieldExe)))
 		}
 	}
 	return strings.Join(s, " ")

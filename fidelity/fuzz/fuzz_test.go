@@ -214,11 +214,11 @@ func TestShrinkingFails(t *testing.T) {
 func TestKindOfDefect(t *testing.T) {
 	f := Finding{kind: kindOf("17: EXIT: cmdline is \"a\\n\" (reported), not \"b\"")}
 	for text, want := range map[string]bool{
-		`234: EXIT: cmdline is "c 1" "d" (carried), not "e"`: true,
-		`17: EXIT: cwd is "a" (reported), not "b"`:           false,
-		`17: EXEC: cmdline is "a" (reported), not "b"`:       false,
-		`17: EXIT: cmdline is unknown`:                       false,
-		`17: EXIT at 1234 did not happen`:                    false,
+		`234: EXIT: cmdline is "c 1" "d" (cached), not "e"`: true,
+		`17: EXIT: cwd is "a" (reported), not "b"`:          false,
+		`17: EXEC: cmdline is "a" (reported), not "b"`:      false,
+		`17: EXIT: cmdline is unknown`:                      false,
+		`17: EXIT at 1234 did not happen`:                   false,
 	} {
 		if got := f.same(defect{Findings: []string{"another", text}}); got != want {
 			t.Errorf("%s: %v", text, got)

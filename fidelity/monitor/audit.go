@@ -29,8 +29,8 @@ func audit() *Monitor {
 			{engine.FieldUIDs, atFork | atExec | atExit, "uid=, euid="}, {engine.FieldSUID, atFork | atExec | atExit, "suid="},
 			{engine.FieldGIDs, atFork | atExec | atExit, "gid=, egid="}, {engine.FieldSGID, atFork | atExec | atExit, "sgid="},
 			{engine.FieldComm, atExec | atExit, "comm="},
-			{engine.FieldFilename, atExec | atExit, "exe="},
-			{engine.FieldCmdline, atExec, "EXECVE"},
+			{engine.FieldExe, atExec | atExit, "exe="},
+			{engine.FieldArgs, atExec, "EXECVE"},
 			{engine.FieldCwd, atExec, "CWD"},
 			{engine.FieldExit, atExit, "the argument of exit_group"},
 		}, "clone3 does not show its flags, so that its threads are told as processes"),
@@ -166,7 +166,7 @@ func (d *auditDecoder) close(e *auditEvent, to *Output) error {
 		_, p := to.add(engine.KindExec, pid, at)
 		e.setProcess(p)
 		if e.args.Complete() {
-			p.Known, p.Cmdline = p.Known.With(engine.FieldCmdline), e.args.Text
+			p.Known, p.Args = p.Known.With(engine.FieldArgs), e.args.Text
 		}
 		if e.cwd != "" {
 			p.Known, p.Cwd = p.Known.With(engine.FieldCwd), auditdPath(e.cwd)
@@ -189,7 +189,7 @@ func (e *auditEvent) setProcess(p *engine.Process) {
 		setComm(p, auditText(v))
 	}
 	if v, ok := e.syscall["exe"]; ok {
-		p.Known, p.Filename = p.Known.With(engine.FieldFilename), auditdPath(auditText(v))
+		p.Known, p.Exe = p.Known.With(engine.FieldExe), auditdPath(auditText(v))
 	}
 }
 

@@ -24,7 +24,7 @@ func execsnoop() *Monitor {
 			{engine.FieldUIDs, atExec, "UID, the real one before the exec"},
 			{engine.FieldComm, atExec, "PCOMM"},
 			{engine.FieldExecPath, atExec, "the first of ARGS"},
-			{engine.FieldCmdline, atExec, args},
+			{engine.FieldArgs, atExec, args},
 		}, "a line has a second, so that its arrival is its time"),
 		Foreign: score.Tolerance{NoStamps: true, Late: uint64(10 * time.Second), As: realOnly},
 		Decoder: func() Decoder { return execsnoopDecoder{} },
@@ -81,15 +81,15 @@ func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	switch {
 	case len(args) == 0:
 	case result < 0:
-		ev.Failed = engine.FailedExec{Errno: uint16(-result), Path: args[0], PathKnown: true, PathCut: len(args[0]) == snoopArg}
+		ev.Failed = engine.FailedExec{Errno: uint16(-result), Path: args[0], PathKnown: true, PathTruncated: len(args[0]) == snoopArg}
 	default:
-		p.Known = p.Known.With(engine.FieldExecPath).With(engine.FieldCmdline)
-		p.ExecPath, p.Cmdline = args[0], []byte(strings.Join(args, "\x00")+"\x00")
+		p.Known = p.Known.With(engine.FieldExecPath).With(engine.FieldArgs)
+		p.ExecPath, p.Args = args[0], []byte(strings.Join(args, "\x00")+"\x00")
 		if len(args[0]) == snoopArg {
 			p.Truncated = p.Truncated.With(engine.FieldExecPath)
 		}
 		if cut || len(args[len(args)-1]) == snoopArg {
-			p.Truncated, p.Cmdline = p.Truncated.With(engine.FieldCmdline), p.Cmdline[:len(p.Cmdline)-1]
+			p.Truncated, p.Args = p.Truncated.With(engine.FieldArgs), p.Args[:len(p.Args)-1]
 		}
 	}
 	return nil

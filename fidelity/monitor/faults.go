@@ -22,13 +22,13 @@ func Faults() []Fault {
 	stamp := func(s *score.Score) int { return s.Stamp.Wrong }
 	return []Fault{
 		{"forkstat", "leader-first", "the leader's status", field(engine.FieldExit)},
-		{"execsnoop", "fork-exec-exit", "the path for the first argument", field(engine.FieldCmdline)},
+		{"execsnoop", "fork-exec-exit", "the path for the first argument", field(engine.FieldArgs)},
 		{"exitsnoop", "leader-first", "the leader's status", field(engine.FieldExit)},
 		{"bpftrace", "leader-first", "the leader's end", stamp},
 		{"bpftrace", "clone-parent", "who forked for the parent", field(engine.FieldPPID)},
 		{"perf", "leader-first", "the leader's end", stamp},
 		{"perf", "setuid", "an end at an exec", func(s *score.Score) int { return s.Duplicates }},
-		{"strace", "script", "the call's arguments", field(engine.FieldCmdline)},
+		{"strace", "script", "the call's arguments", field(engine.FieldArgs)},
 		{"audit", "clone-parent", "who forked for the parent", field(engine.FieldPPID)},
 		{"audit", "vfork", "the fork after what the child did", func(s *score.Score) int { return s.Inversions }},
 		{"acct", "leader-first", "the leader's status", field(engine.FieldExit)},

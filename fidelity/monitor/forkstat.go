@@ -19,11 +19,11 @@ func forkstat() *Monitor {
 		Name: "forkstat", Version: []string{"-h"}, Silent: true, Package: "forkstat", Programs: []string{"forkstat"}, Arguments: []string{"-e", "all", "-x", "-l"},
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "fork: a line of the parent, then one of the child", engine.KindExec: "exec", engine.KindExit: "exit",
-			engine.KindIDChange: "uid, gid, sid", engine.KindComm: "comm, without the name", engine.KindCoreDump: "core",
+			engine.KindIDChange: "uid, gid, sid", engine.KindSetProcTitle: "comm, without the name", engine.KindCoreDump: "core",
 		}, []claim{
 			{engine.FieldPPID, atFork, "the line of the parent, which " + proc},
 			{engine.FieldUIDs, atLife | engine.EventSetProcTitle | engine.EventIDChange, proc + ", by name, cut at 7 characters"},
-			{engine.FieldCmdline, atLife | engine.EventSetProcTitle | engine.EventIDChange, proc + ", a space after each argument"},
+			{engine.FieldArgs, atLife | engine.EventSetProcTitle | engine.EventIDChange, proc + ", a space after each argument"},
 			{engine.FieldComm, atLife | engine.EventSetProcTitle | engine.EventIDChange, "in place of the command line, where /proc has none any more"},
 			{engine.FieldSID, engine.EventIDChange, "sid"},
 			{engine.FieldExit, atExit, "exit, as the wait status"},
@@ -37,7 +37,7 @@ func forkstat() *Monitor {
 
 // spaced formats a command line with spaces between the arguments.
 func spaced(f engine.Field, text string) string {
-	if f == engine.FieldCmdline {
+	if f == engine.FieldArgs {
 		return strings.TrimRight(strings.ReplaceAll(text, "\x00", " "), " ")
 	}
 	return text
@@ -110,7 +110,7 @@ func (d *forkstatDecoder) Decode(line []byte, at uint64, to *Output) error {
 	case "uid", "gid", "sid":
 		kind = engine.KindIDChange
 	case "comm":
-		kind = engine.KindComm
+		kind = engine.KindSetProcTitle
 	case "core":
 		kind = engine.KindCoreDump
 	case "ptrce":
@@ -194,7 +194,7 @@ func (d *forkstatDecoder) setProcess(c *forkstatLine, p *engine.Process) {
 	case text == c.process: // a command line has a space after each argument
 		setComm(p, text)
 	default:
-		p.Known, p.Cmdline = p.Known.With(engine.FieldCmdline), []byte(text)
+		p.Known, p.Args = p.Known.With(engine.FieldArgs), []byte(text)
 	}
 }
 

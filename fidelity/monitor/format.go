@@ -67,7 +67,7 @@ type TimeFormat struct {
 }
 
 var kindNames = map[string]engine.Kind{
-	"fork": engine.KindFork, "exec": engine.KindExec, "exit": engine.KindExit, "id_change": engine.KindIDChange, "comm": engine.KindComm,
+	"fork": engine.KindFork, "exec": engine.KindExec, "exit": engine.KindExit, "id_change": engine.KindIDChange, "setproctitle": engine.KindSetProcTitle,
 	"ptrace": engine.KindPtrace, "core_dump": engine.KindCoreDump, "exec_failed": engine.KindExecFailed, "gap": engine.KindGap,
 }
 
@@ -266,9 +266,9 @@ func (f *Format) as(field engine.Field, text string) string {
 		return one("uid", "euid")
 	case engine.FieldGIDs:
 		return one("gid", "egid")
-	case engine.FieldCmdline:
+	case engine.FieldArgs:
 		switch {
-		case f.Members["argv"] == "":
+		case f.Members["args"] == "":
 			return spaced(field, text)
 		case text != "" && !strings.HasSuffix(text, "\x00"):
 			return text + "\x00" // a list has no final NUL

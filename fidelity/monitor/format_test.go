@@ -76,11 +76,11 @@ func TestTetragon(t *testing.T) {
 	for i, want := range []engine.Events{engine.EventExec, engine.EventExit} {
 		ev := out.Events[i]
 		p := ev.Process
-		known := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldFilename, engine.FieldCwd)
+		known := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldExe, engine.FieldCwd)
 		if want == engine.EventExit {
 			known = known.With(engine.FieldExit)
 		}
-		if ev.Events != want || p.PID != 51583 || p.PPID != 43872 || p.Filename != "/usr/bin/whoami" || p.Cwd != "/" || p.Known != known {
+		if ev.Events != want || p.PID != 51583 || p.PPID != 43872 || p.Exe != "/usr/bin/whoami" || p.Cwd != "/" || p.Known != known {
 			t.Errorf("%s %+v, known %s", ev.Events, p, p.Known)
 		}
 	}
@@ -130,7 +130,7 @@ func compareSample(t *testing.T, events []*engine.Event, want []described) {
 	for i, w := range want {
 		ev := events[i]
 		p := ev.Process
-		got := described{ev.Events, p.PID, p.PPID, p.Cred.EUID, p.Comm, p.Cwd, strings.TrimRight(strings.ReplaceAll(string(p.Cmdline), "\x00", " "), " "),
+		got := described{ev.Events, p.PID, p.PPID, p.Cred.EUID, p.Comm, p.Cwd, strings.TrimRight(strings.ReplaceAll(string(p.Args), "\x00", " "), " "),
 			p.Task.Exit.WaitStatus, p.Known}
 		if got != w {
 			t.Errorf("%d:\n got %+v, known %s\nwant %+v, known %s", i, got, got.known, w, w.known)
@@ -147,7 +147,7 @@ func compareSample(t *testing.T, events []*engine.Event, want []described) {
 // where counts are texts.
 func TestFalco(t *testing.T) {
 	always := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldComm, engine.FieldCwd)
-	exec := always | engine.SetOf(engine.FieldFilename, engine.FieldCmdline)
+	exec := always | engine.SetOf(engine.FieldExe, engine.FieldArgs)
 	exit := always.With(engine.FieldExit)
 	out := sampleOf(t, "falco")
 	events := out.Events
@@ -170,7 +170,7 @@ func TestFalco(t *testing.T) {
 	if got := m.Foreign.As(engine.FieldUIDs, "1000 0"); got != "0 0" {
 		t.Errorf("the ids 1000 and 0 are to be told as %s", got)
 	}
-	if got := m.Foreign.As(engine.FieldCmdline, "a\x00b c\x00"); got != "a b c" {
+	if got := m.Foreign.As(engine.FieldArgs, "a\x00b c\x00"); got != "a b c" {
 		t.Errorf("the arguments are to be told as %q", got)
 	}
 }
@@ -179,7 +179,7 @@ func TestFalco(t *testing.T) {
 // ecs.c of elastic/quark writes them at da5cf2d (2026-06-25): ids are numbers.
 func TestCQuark(t *testing.T) {
 	always := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldSUID, engine.FieldGIDs, engine.FieldSGID, engine.FieldComm, engine.FieldCwd,
-		engine.FieldFilename, engine.FieldCmdline)
+		engine.FieldExe, engine.FieldArgs)
 	exit := always.With(engine.FieldExit)
 	events := sampleOf(t, "c-quark").Events
 	compareSample(t, events, []described{
@@ -223,8 +223,8 @@ func TestDecodeNested(t *testing.T) {
 	}
 	a, b, c := out.Events[0], out.Events[1], out.Events[2]
 	p := a.Process
-	if a.Events != engine.EventExec || a.Time != 1000002500 || p.Comm != "a b" || string(p.Cmdline) != "a b c" || p.Cred.UID != 1000 || p.Cred.EUID != 1000 ||
-		p.Known != engine.SetOf(engine.FieldComm, engine.FieldCmdline, engine.FieldUIDs) {
+	if a.Events != engine.EventExec || a.Time != 1000002500 || p.Comm != "a b" || string(p.Args) != "a b c" || p.Cred.UID != 1000 || p.Cred.EUID != 1000 ||
+		p.Known != engine.SetOf(engine.FieldComm, engine.FieldArgs, engine.FieldUIDs) {
 		t.Errorf("%+v %+v", a, p)
 	}
 	if x := b.Process; b.Events != engine.EventExit || !x.Exited || x.Task.Exit.WaitStatus != 3<<8 || x.Known != engine.FieldExit.Set() {

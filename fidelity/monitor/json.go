@@ -20,12 +20,12 @@ const noField = engine.Field(engine.NumFields)
 // memberFields maps the members that a Format can name to their fields.
 var memberFields = map[string]engine.Field{
 	"pid": noField, "thread": noField, "tracer": noField, "id_change": noField, "errno": noField, "path": noField, "path_truncated": noField,
-	"birth_ppid": noField, "birth_start": noField, "carried": noField, "truncated": noField, "lost": noField, "lost_from": noField, "lost_to": noField,
+	"birth_parent_pid": noField, "birth_parent_start": noField, "cached": noField, "truncated": noField, "lost": noField, "lost_from": noField, "lost_to": noField,
 
 	"ppid": engine.FieldPPID, "pgid": engine.FieldPGID, "sid": engine.FieldSID, "uid": engine.FieldUIDs, "euid": engine.FieldUIDs,
 	"suid": engine.FieldSUID, "gid": engine.FieldGIDs, "egid": engine.FieldGIDs, "sgid": engine.FieldSGID, "start": engine.FieldStart, "start_unit": engine.FieldStart,
-	"comm": engine.FieldComm, "filename": engine.FieldFilename, "exec_path": engine.FieldExecPath, "cwd": engine.FieldCwd,
-	"cgroup": engine.FieldCgroup, "argv": engine.FieldCmdline, "command_line": engine.FieldCmdline, "exit_signal": engine.FieldExitSignal,
+	"comm": engine.FieldComm, "exe": engine.FieldExe, "exec_path": engine.FieldExecPath, "cwd": engine.FieldCwd,
+	"cgroup": engine.FieldCgroup, "args": engine.FieldArgs, "command_line": engine.FieldArgs, "parent_signal": engine.FieldParentSignal,
 	"status": engine.FieldExit, "code": engine.FieldExit, "signal": engine.FieldExit, "core": engine.FieldExit, "exit_time": engine.FieldExit,
 	"uts_ns": engine.FieldUTSNS, "ipc_ns": engine.FieldIPCNS, "mnt_ns": engine.FieldMntNS, "net_ns": engine.FieldNetNS,
 	"user_ns": engine.FieldUserNS, "cgroup_ns": engine.FieldCgroupNS, "time_ns": engine.FieldTimeNS,
@@ -130,15 +130,15 @@ func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) (err error) {
 			p.StartUnit = unit
 		}
 	}
-	if ppid, ok := l.number("birth_ppid"); ok {
+	if ppid, ok := l.number("birth_parent_pid"); ok {
 		p.Birth.Known, p.Birth.Parent.PID = engine.FieldPPID.Set(), uint32(ppid)
-		if start, ok := l.number("birth_start"); ok {
+		if start, ok := l.number("birth_parent_start"); ok {
 			p.Birth.Known, p.Birth.Parent.Start = p.Birth.Known.With(engine.FieldStart), start
 		}
 	}
-	p.Carried, p.Truncated = l.fields("carried")&p.Known, l.fields("truncated")&p.Known
-	if p.Truncated.Has(engine.FieldCmdline) {
-		p.Cmdline = bytes.TrimSuffix(p.Cmdline, []byte{0})
+	p.Cached, p.Truncated = l.fields("cached")&p.Known, l.fields("truncated")&p.Known
+	if p.Truncated.Has(engine.FieldArgs) {
+		p.Args = bytes.TrimSuffix(p.Args, []byte{0})
 	}
 	if l.err != nil {
 		to.Events = to.Events[:len(to.Events)-1]
@@ -317,7 +317,7 @@ func (d *jsonDecoder) setEvent(l *line, ev *engine.Event) {
 	}
 	ev.Failed.Path, ev.Failed.PathKnown = l.text("path")
 	cut, _ := l.at(d.Members["path_truncated"])
-	ev.Failed.PathCut = cut == true
+	ev.Failed.PathTruncated = cut == true
 }
 
 // setProcess sets the numbers and texts of a process. A field of two members is known if all
@@ -329,7 +329,7 @@ func (l *line) setProcess(p *engine.Process) {
 		}
 	}
 	for name, to := range map[string]*uint32{
-		"ppid": &p.PPID, "pgid": &p.PGID, "sid": &p.SID, "suid": &p.Cred.SUID, "sgid": &p.Cred.SGID, "exit_signal": &p.ExitSignal,
+		"ppid": &p.PPID, "pgid": &p.PGID, "sid": &p.SID, "suid": &p.Cred.SUID, "sgid": &p.Cred.SGID, "parent_signal": &p.ParentSignal,
 		"uts_ns": &p.NS.UTS, "ipc_ns": &p.NS.IPC, "mnt_ns": &p.NS.Mnt, "net_ns": &p.NS.Net, "user_ns": &p.NS.User,
 		"cgroup_ns": &p.NS.Cgroup, "time_ns": &p.NS.Time,
 	} {
@@ -344,7 +344,7 @@ func (l *line) setProcess(p *engine.Process) {
 	p.NS.PID, p.NSPID = uint32(inode), uint32(number)
 	set(engine.FieldPIDNS, ok && ok2)
 	for name, to := range map[string]*string{
-		"comm": &p.Comm, "filename": &p.Filename, "exec_path": &p.ExecPath, "cwd": &p.Cwd, "cgroup": &p.Cgroup,
+		"comm": &p.Comm, "exe": &p.Exe, "exec_path": &p.ExecPath, "cwd": &p.Cwd, "cgroup": &p.Cgroup,
 	} {
 		*to, ok = l.text(name)
 		set(memberFields[name], ok)
@@ -352,12 +352,12 @@ func (l *line) setProcess(p *engine.Process) {
 	if l.f.Slash && len(p.Cwd) > 1 {
 		p.Cwd = strings.TrimSuffix(p.Cwd, "/")
 	}
-	if p.Cmdline, ok = l.list("argv"); !ok {
+	if p.Args, ok = l.list("args"); !ok {
 		var text string
 		text, ok = l.text("command_line")
-		p.Cmdline = []byte(strings.TrimRight(text, " "))
+		p.Args = []byte(strings.TrimRight(text, " "))
 	}
-	set(engine.FieldCmdline, ok)
+	set(engine.FieldArgs, ok)
 }
 
 // pair sets two ids. If the format names only one, it sets both.

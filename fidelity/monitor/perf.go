@@ -23,7 +23,7 @@ func perf() *Monitor {
 			"--no-buildid --no-buildid-cache -o -) | perf --no-pager script -i - --show-task-events --show-lost-events --ns -F comm,pid,tid,time,event"},
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "PERF_RECORD_FORK with pid = tid", engine.KindExec: "PERF_RECORD_COMM exec",
-			engine.KindExit: "PERF_RECORD_EXIT of the leader", engine.KindComm: "PERF_RECORD_COMM",
+			engine.KindExit: "PERF_RECORD_EXIT of the leader", engine.KindSetProcTitle: "PERF_RECORD_COMM",
 		}, []claim{
 			{engine.FieldPPID, atFork | atExit, "of a fork, who called it"},
 			{engine.FieldComm, atExec | engine.EventSetProcTitle, "PERF_RECORD_COMM"},
@@ -91,7 +91,7 @@ func (perfDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	if err != nil {
 		return fmt.Errorf("invalid pid")
 	}
-	kind := engine.KindComm
+	kind := engine.KindSetProcTitle
 	if m[1] != "" {
 		kind = engine.KindExec
 	}

@@ -28,7 +28,7 @@ func strace() *Monitor {
 		}, []claim{
 			{engine.FieldPPID, atFork, "who called fork"},
 			{engine.FieldExecPath, atExec, "the call's path"},
-			{engine.FieldCmdline, atExec, "the call's arguments"},
+			{engine.FieldArgs, atExec, "the call's arguments"},
 			{engine.FieldExit, atExit, "exited with, killed by"},
 		}, "of a fork in a pid namespace the pid is the one there; stamps are of CLOCK_REALTIME, taken by strace"),
 		Foreign: score.Tolerance{Early: 50_000, Late: 20_000_000},
@@ -191,12 +191,12 @@ func (d *straceDecoder) exec(tid uint32, at uint64, name, args, errno string, re
 	if name == "execve" {
 		p.Known, p.ExecPath = p.Known.With(engine.FieldExecPath), texts[0]
 	}
-	p.Known = p.Known.With(engine.FieldCmdline)
+	p.Known = p.Known.With(engine.FieldArgs)
 	for _, arg := range texts[1:] {
-		p.Cmdline = append(append(p.Cmdline, arg...), 0)
+		p.Args = append(append(p.Args, arg...), 0)
 	}
 	if cut {
-		p.Truncated = engine.FieldCmdline.Set()
+		p.Truncated = engine.FieldArgs.Set()
 	}
 	return nil
 }

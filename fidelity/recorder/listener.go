@@ -249,7 +249,7 @@ const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.F
 // compareTable compares the process of an event with the queue's table, by pid and by identity, and
 // describes the difference.
 func (l *Listener) compareTable(ev *engine.Event) string {
-	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntry).With(engine.FieldPrivileges)
+	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntryLeader).With(engine.FieldPrivileges)
 	if ev.Thread {
 		if ev.Events.Has(engine.EventExit) && !p.Known.Has(engine.FieldStart) {
 			return "" // the process may have ended or be unknown

@@ -154,21 +154,21 @@ func init() {
 		},
 		"chroot": func(a *actor, op *script.Op) {
 			// Current paths are relative to the new root at once.
-			s := a.change(engine.SetOf(engine.FieldFilename, engine.FieldCwd), "chroot", unix.SYS_CHROOT, a.in(a.f.dir))
-			s.probes = append(s.probes, linked(a.process, engine.FieldFilename, "exe"), linked(a.process, engine.FieldCwd, "cwd"))
+			s := a.change(engine.SetOf(engine.FieldExe, engine.FieldCwd), "chroot", unix.SYS_CHROOT, a.in(a.f.dir))
+			s.probes = append(s.probes, linked(a.process, engine.FieldExe, "exe"), linked(a.process, engine.FieldCwd, "cwd"))
 			entered := s.call
-			a.root, a.hides = a.f.dir, a.hides|engine.SetOf(engine.FieldFilename, engine.FieldCwd)
+			a.root, a.hides = a.f.dir, a.hides|engine.SetOf(engine.FieldExe, engine.FieldCwd)
 			a.chdir(a.f.mkdir(a.name()))
 			a.SkipUnless(entered)
 		},
 		"unlink-program": func(a *actor, op *script.Op) {
-			a.unsettled(engine.FieldExecutable.Set()) // removal is its last change
-			a.moved(engine.FieldFilename, "exe", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.in(a.program), 0)
+			a.unsettled(engine.FieldExeFile.Set()) // removal is its last change
+			a.moved(engine.FieldExe, "exe", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.in(a.program), 0)
 		},
 		"rename-program": func(a *actor, op *script.Op) {
 			to := filepath.Join(a.f.dir, a.name()+a.next("renamed"))
-			a.unsettled(engine.FieldExecutable.Set())
-			a.moved(engine.FieldFilename, "exe", "renameat", unix.SYS_RENAMEAT, unix.AT_FDCWD, a.in(a.program), unix.AT_FDCWD, a.in(to))
+			a.unsettled(engine.FieldExeFile.Set())
+			a.moved(engine.FieldExe, "exe", "renameat", unix.SYS_RENAMEAT, unix.AT_FDCWD, a.in(a.program), unix.AT_FDCWD, a.in(to))
 			a.program = to
 		},
 		"core": func(a *actor, op *script.Op) {
@@ -454,10 +454,10 @@ func (a *actor) exec(how string, argv []string) int {
 	}
 	r := truth.Record{Op: truth.Exec}
 	if len(whole) > 0 {
-		r.State.Set(engine.FieldCmdline, cmdline(whole))
+		r.State.Set(engine.FieldArgs, cmdline(whole))
 	}
-	if len(r.State.Value[engine.FieldCmdline]) > 16<<10 {
-		r.MayCut = engine.FieldCmdline.Set()
+	if len(r.State.Value[engine.FieldArgs]) > 16<<10 {
+		r.MayCut = engine.FieldArgs.Set()
 	}
 	before := a.stamp()
 	a.steps = append(a.steps, step{call: a.Len(), before: before, record: r})
@@ -504,11 +504,11 @@ func (a *actor) exec(how string, argv []string) int {
 		if fd < 0 {
 			err = unix.Stat(path, &st)
 		}
-		a.steps[execution].record.State.Set(engine.FieldExecutable, truth.ExecutableOf(&st))
+		a.steps[execution].record.State.Set(engine.FieldExeFile, truth.ExecutableOf(&st))
 		return err
 	})
 	a.stamp()
-	s.probes = []probe{named(a.process), linked(a.process, engine.FieldFilename, "exe"), ids(a.process, engine.ChangedUID), ids(a.process, engine.ChangedGID)}
+	s.probes = []probe{named(a.process), linked(a.process, engine.FieldExe, "exe"), ids(a.process, engine.ChangedUID), ids(a.process, engine.ChangedGID)}
 	if a.thread {
 		// The thread's namespaces are its own, and its directory if the leader has its own.
 		s.probes = append(s.probes, linked(a.process, engine.FieldCwd, "cwd"))
@@ -545,9 +545,9 @@ func (a *actor) title(op *script.Op) {
 	layout := []any{at, at + 1, at, at + 1, at + 2, at + 2, at, begin, end, end, end, nil, uint64(none)}
 	a.call("prctl", unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, layout, 8*len(layout), 0)
 	shown := step{call: a.Len() - 1, before: a.stamp(), noNext: true, record: truth.Record{Op: truth.Shown}}
-	shown.record.State.Set(engine.FieldCmdline, text)
+	shown.record.State.Set(engine.FieldArgs, text)
 	a.steps = append(a.steps, shown)
-	a.hides = a.hides.With(engine.FieldCmdline)
+	a.hides = a.hides.With(engine.FieldArgs)
 	a.SkipUnless(execed)
 }
 
@@ -556,11 +556,11 @@ func (a *actor) title(op *script.Op) {
 func (a *actor) execBroken(*script.Op) {
 	path := filepath.Join(a.f.dir, a.name()+"broken")
 	a.broken.Set(engine.FieldComm, commOf(filepath.Base(path)))
-	a.broken.Set(engine.FieldFilename, a.in(path))
-	a.broken.Set(engine.FieldCmdline, cmdline([]string{"broken"}))
+	a.broken.Set(engine.FieldExe, a.in(path))
+	a.broken.Set(engine.FieldArgs, cmdline([]string{"broken"}))
 	before := a.stamp()
 	// The process enters the time namespace of its future children.
-	open := setByExec | engine.FieldsIDs | engine.FieldExitSignal.Set() | engine.FieldTimeNS.Set()
+	open := setByExec | engine.FieldsIDs | engine.FieldParentSignal.Set() | engine.FieldTimeNS.Set()
 	for _, r := range []truth.Record{
 		{Op: truth.Now, Open: open},
 		{Op: truth.IDs, ID: engine.ChangedUID, Open: engine.FieldsIDs, Optional: true},

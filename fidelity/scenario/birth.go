@@ -48,8 +48,8 @@ func (d *director) tiny(name string, code int, argv ...string) (path string, s t
 	path = filepath.Join(d.dir, name)
 	d.must(tinyelf.Write(path, uint8(code)))
 	s.Set(engine.FieldComm, commOf(name))
-	s.Set(engine.FieldFilename, path)
-	s.Set(engine.FieldCmdline, cmdline(argv))
+	s.Set(engine.FieldExe, path)
+	s.Set(engine.FieldArgs, cmdline(argv))
 	return path, s
 }
 

@@ -62,7 +62,7 @@ func (d *director) inContainer(path, is string) {
 	leader := d.hold(enter(d.script().setsid()), d.waiter(0), "in a container")
 	if !strings.HasPrefix(is, " ") { // the director is in no container
 		var own truth.State
-		own.Set(engine.FieldEntry, "container "+itoa(leader.pid))
+		own.Set(engine.FieldEntryLeader, "container "+itoa(leader.pid))
 		d.record(truth.Record{Op: truth.Now, PID: leader.pid, Latest: truth.Clock(), State: own})
 	}
 	leader.release()

@@ -224,8 +224,8 @@ func (d *director) tryStart(p *process) error {
 
 // born returns the fields of a new process that its creator determines.
 func born(parentTID int, exitSignal unix.Signal) (s truth.State) {
-	s.Set(engine.FieldParentTID, itoa(parentTID))
-	s.Set(engine.FieldExitSignal, itoa(int(exitSignal)))
+	s.Set(engine.FieldBirthParentTID, itoa(parentTID))
+	s.Set(engine.FieldParentSignal, itoa(int(exitSignal)))
 	return s
 }
 

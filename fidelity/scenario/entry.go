@@ -47,7 +47,7 @@ func entries(d *director) {
 func enter(self string, chain []string) error {
 	if way := chain[1]; way != inherits && way != keeps {
 		var own truth.State
-		own.Set(engine.FieldEntry, way+" "+itoa(os.Getpid()))
+		own.Set(engine.FieldEntryLeader, way+" "+itoa(os.Getpid()))
 		if err := write(truth.Record{Op: truth.Now, PID: os.Getpid(), Latest: truth.Clock(), Own: true, State: own}); err != nil {
 			return err
 		}

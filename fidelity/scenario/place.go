@@ -169,7 +169,7 @@ func cwdDetached(d *director) {
 		fields  engine.Fields
 	}{
 		{d.waiter(0), engine.FieldCwd.Set()},
-		{"./inside", engine.FieldCwd.Set() | engine.FieldFilename.Set()},
+		{"./inside", engine.FieldCwd.Set() | engine.FieldExe.Set()},
 	} {
 		top := d.mkdir("detached")
 		p := d.light().private().call("bind", unix.SYS_MOUNT, files, top, nil, unix.MS_BIND, nil)
@@ -196,7 +196,7 @@ func chdirExec(d *director) {
 // process sees them.
 func (d *director) holdInside(p *process, program, cwd string) {
 	h := d.prepare(p)
-	h.inside.Set(engine.FieldFilename, program)
+	h.inside.Set(engine.FieldExe, program)
 	h.inside.Set(engine.FieldCwd, cwd)
 	p.image(program, []string{"inside"}, nil)
 	d.start(p)

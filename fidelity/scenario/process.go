@@ -256,8 +256,8 @@ func (p *process) addProbes(r *truth.Record, list []probe) {
 }
 
 // setByExec are the fields that an exec can set.
-const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldExecutable | 1<<engine.FieldExecPath |
-	1<<engine.FieldCmdline | 1<<engine.FieldCaps)
+const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldExe | 1<<engine.FieldExeFile | 1<<engine.FieldExecPath |
+	1<<engine.FieldArgs | 1<<engine.FieldCaps)
 
 // ofThreads are the fields that a thread has for itself, and its process after its exec.
 const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldCwd|1<<engine.FieldCgroup|1<<engine.FieldLogin)
@@ -334,7 +334,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 			r.State = truth.State{}
 			if r.Op == truth.Exec {
 				r.ID = engine.ChangedUID | engine.ChangedGID // perhaps reported
-				r.Open |= engine.FieldExitSignal.Set()
+				r.Open |= engine.FieldParentSignal.Set()
 			}
 		}
 		switch {
@@ -361,7 +361,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 			r.State = born(c.parentTID, unix.Signal(cmp.Or(c.flags&0xff, uintptr(unix.SIGCHLD))))
 			if c.refused && c.flags&unix.CLONE_PARENT != 0 {
 				// That parent may have ended, and the signal is the creator's.
-				r.State.Forget(engine.SetOf(engine.FieldParentTID, engine.FieldExitSignal))
+				r.State.Forget(engine.SetOf(engine.FieldBirthParentTID, engine.FieldParentSignal))
 			}
 			for _, t := range p.others {
 				if t.left != 0 && t.leaving <= r.Latest {

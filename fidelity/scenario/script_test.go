@@ -118,7 +118,7 @@ process
 	var got []string
 	for _, l := range all[0].Processes {
 		if l.PID == all[0].Director {
-			if l.Was == nil || l.Was.Value[engine.FieldCmdline] != strings.Join(os.Args, "\x00")+"\x00" {
+			if l.Was == nil || l.Was.Value[engine.FieldArgs] != strings.Join(os.Args, "\x00")+"\x00" {
 				t.Errorf("the director was %+v", l.Was)
 			}
 			continue
@@ -205,16 +205,16 @@ func TestOperations(t *testing.T) {
 		status int32
 		want   fields
 	}{
-		{"exec-broken", 11, fields{engine.FieldComm: "life0broken", engine.FieldCmdline: "broken\x00"}},
+		{"exec-broken", 11, fields{engine.FieldComm: "life0broken", engine.FieldArgs: "broken\x00"}},
 		{"chroot\n  exec interpreter x", 0, fields{
-			engine.FieldFilename: "/life0program1", engine.FieldCwd: "/life0", engine.FieldCmdline: "/life0program1\x00/life0program1.script\x00",
+			engine.FieldExe: "/life0program1", engine.FieldCwd: "/life0", engine.FieldArgs: "/life0program1\x00/life0program1.script\x00",
 		}},
 		{"clone pid\n    setsid\n    raise TERM", 0, fields{}}, // ignored
-		{"clone user signal\n    exec absolute\n    setresuid 1 1 1", 0, fields{engine.FieldExitSignal: "17"}},
-		{"clone memory signal\n    comm x", 0, fields{engine.FieldExitSignal: "23", engine.FieldComm: "x"}},
-		{"fork\n    clone signal parent\n      clone signal", 0, fields{engine.FieldExitSignal: "23"}},
+		{"clone user signal\n    exec absolute\n    setresuid 1 1 1", 0, fields{engine.FieldParentSignal: "17"}},
+		{"clone memory signal\n    comm x", 0, fields{engine.FieldParentSignal: "23", engine.FieldComm: "x"}},
+		{"fork\n    clone signal parent\n      clone signal", 0, fields{engine.FieldParentSignal: "23"}},
 		{"chdir c\n  chroot", 0, fields{engine.FieldCwd: "/life0"}},
-		{"title \"a b\"", 0, fields{engine.FieldCmdline: "title\x00"}},
+		{"title \"a b\"", 0, fields{engine.FieldArgs: "title\x00"}},
 	}
 	var scripts []string
 	for _, c := range list {
@@ -233,7 +233,7 @@ func TestOperations(t *testing.T) {
 			}
 		}
 		if c.script[:5] == "title" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Snapshots, func(l truth.Snapshot) bool {
-			return l.State.Value[engine.FieldCmdline] == "a b\x00"
+			return l.State.Value[engine.FieldArgs] == "a b\x00"
 		}) {
 			t.Errorf("other arguments were not shown")
 		}

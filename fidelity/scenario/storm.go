@@ -110,8 +110,8 @@ func worker(args []string) error {
 	}
 	w := &stormer{pid: os.Getpid(), path: filepath.Join(dir, StormName)}
 	w.execed.Set(engine.FieldComm, StormName)
-	w.execed.Set(engine.FieldFilename, w.path)
-	w.execed.Set(engine.FieldCmdline, StormName+"\x00x\x00")
+	w.execed.Set(engine.FieldExe, w.path)
+	w.execed.Set(engine.FieldArgs, StormName+"\x00x\x00")
 	if err := awaitGo(); err != nil {
 		return err
 	}

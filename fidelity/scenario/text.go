@@ -22,7 +22,7 @@ func args(n, length int) func(*director) {
 		}
 		p := d.light()
 		if n*length > 16<<10 {
-			p.mayCut(engine.FieldCmdline.Set())
+			p.mayCut(engine.FieldArgs.Set())
 		}
 		d.hold(p, d.waiter(0), argv...).release()
 	}
@@ -38,8 +38,8 @@ func argsSizes(d *director) {
 	}
 	path, s := d.tiny(name, 7)
 	for _, argv := range lines {
-		s.Set(engine.FieldCmdline, cmdline(argv))
-		d.do(d.light().mayCut(engine.FieldCmdline.Set()).program(path, argv, s))
+		s.Set(engine.FieldArgs, cmdline(argv))
+		d.do(d.light().mayCut(engine.FieldArgs.Set()).program(path, argv, s))
 	}
 }
 

@@ -102,7 +102,7 @@ func (j *scorer) wrongLeader(l *truth.Process, s *Seen, i int, f engine.Field) s
 	until := min(s.Time, l.Ended())
 	born := slices.DeleteFunc(slices.Clone(j.byPID[number]), func(o *truth.Process) bool { return o.Born() > until })
 	if got == nil {
-		if n := len(born); n > 0 && !s.Process.Carried.Has(f) && len(j.gaps) == 0 && j.w.reported(engine.KindFork) && j.w.Table.Kinds[engine.KindFork].Partial == 0 &&
+		if n := len(born); n > 0 && !s.Process.Cached.Has(f) && len(j.gaps) == 0 && j.w.reported(engine.KindFork) && j.w.Table.Kinds[engine.KindFork].Partial == 0 &&
 			born[n-1].Born() >= j.w.Opened && (born[n-1] == l || livedAt(born[n-1], s.Time)) {
 			return "not found"
 		}
@@ -115,7 +115,7 @@ func (j *scorer) wrongLeader(l *truth.Process, s *Seen, i int, f engine.Field) s
 	case got.PID != number:
 	case n == 0 && got.Start <= l.Events[0].Latest+j.w.BootOffset: // older than known processes
 		return ""
-	case s.Process.Carried.Has(f) && slices.ContainsFunc(born, started), n > 0 && started(born[n-1]):
+	case s.Process.Cached.Has(f) && slices.ContainsFunc(born, started), n > 0 && started(born[n-1]):
 		return ""
 	}
 	return fmt.Sprintf("%+v, not process %d", *got, number)
@@ -145,7 +145,7 @@ func (j *scorer) wrongPart(l *truth.Process, s *Seen) string {
 	for _, p := range s.Parts {
 		all |= p.Kind.Events()
 		process := &engine.Process{Task: engine.Task{Cred: p.Cred, Known: p.Known}}
-		told := p.Known &^ p.Carried
+		told := p.Known &^ p.Cached
 		if !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
 			if e.Kind != p.Kind || !j.w.times().during(p.Time, e.Earliest, j.w.latest(e)) {
 				return false
@@ -394,16 +394,16 @@ func canJoin(head, next engine.Kind, mask engine.Events) bool {
 		switch next {
 		case engine.KindExec:
 			return first && mask&engine.EventIDChange == 0
-		case engine.KindComm:
+		case engine.KindSetProcTitle:
 			return true
 		case engine.KindIDChange:
 			return mask&engine.EventExec == 0
 		}
 		return first && (next == engine.KindExit || next == engine.KindCoreDump)
 	case engine.KindExec:
-		return next == engine.KindComm || first && (next == engine.KindExit || next == engine.KindCoreDump)
-	case engine.KindComm:
-		return next == engine.KindComm || first && next == engine.KindExit
+		return next == engine.KindSetProcTitle || first && (next == engine.KindExit || next == engine.KindCoreDump)
+	case engine.KindSetProcTitle:
+		return next == engine.KindSetProcTitle || first && next == engine.KindExit
 	case engine.KindIDChange:
 		return next == engine.KindIDChange
 	}

@@ -17,7 +17,7 @@
 // The scorer puts each field of each delivered event into one class:
 //
 //   - Right: the value after the event.
-//   - Carried: a value of another time that the event marks as cached. It is an earlier value
+//   - Cached: a value of another time that the event marks as cached. It is an earlier value
 //     of the process, an inherited value of its creator or, for a field read from /proc, a
 //     later value.
 //   - Truncated: the start of a text or the end of a path, marked as truncated, and at least as

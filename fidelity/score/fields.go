@@ -87,7 +87,7 @@ func (j *scorer) scoreUnknown(v *Counts, s *Seen, e *truth.Event, f engine.Field
 // readable reports whether /proc must have shown a field after e.
 func readable(e *truth.Event, f engine.Field) bool {
 	// An empty command line looks like a hidden one.
-	if f == engine.FieldCmdline && e.State.Known.Has(f) && e.State.Value[f] == "" {
+	if f == engine.FieldArgs && e.State.Known.Has(f) && e.State.Value[f] == "" {
 		return false
 	}
 	switch e.Kind {
@@ -107,7 +107,7 @@ func readable(e *truth.Event, f engine.Field) bool {
 		}
 	}
 	switch changed := changedLater(e); {
-	case (ofImage | engine.FieldsIDs).Has(f) && changed.Has(engine.FieldCmdline):
+	case (ofImage | engine.FieldsIDs).Has(f) && changed.Has(engine.FieldArgs):
 		return false // the read can see other arguments
 	case paths.Has(f) && (changed.Has(engine.FieldMntNS) || changed&paths == paths):
 		return false // or a path during a change of the root or of mounts
@@ -116,7 +116,7 @@ func readable(e *truth.Event, f engine.Field) bool {
 }
 
 // paths are relative to the root of the process.
-const paths = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCwd)
+const paths = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldCwd)
 
 // changedLater returns the fields with other values in snapshots after e.
 func changedLater(e *truth.Event) (fields engine.Fields) {
@@ -131,11 +131,11 @@ func changedLater(e *truth.Event) (fields engine.Fields) {
 }
 
 // texts are the fields that have records of their own in a split event.
-const texts = paths | engine.Fields(1<<engine.FieldCmdline|1<<engine.FieldCgroup)
+const texts = paths | engine.Fields(1<<engine.FieldArgs|1<<engine.FieldCgroup)
 
 // ofImage are the fields that each exec sets.
-const ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldExecutable | 1<<engine.FieldExecPath |
-	1<<engine.FieldCmdline | 1<<engine.FieldEnviron | 1<<engine.FieldCaps)
+const ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldExe | 1<<engine.FieldExeFile | 1<<engine.FieldExecPath |
+	1<<engine.FieldArgs | 1<<engine.FieldEnviron | 1<<engine.FieldCaps)
 
 // hides reports whether a field read after e may show a later change of ids. Its message has only
 // the real and effective ids, which are or may be the ids of e.
@@ -176,12 +176,12 @@ func (j *scorer) scoreField(v *Counts, s *Seen, e *truth.Event, f engine.Field) 
 		return
 	}
 	got := j.value(p, f)
-	carried := p.Carried.Has(f)
+	cached := p.Cached.Has(f)
 	verdict := &v.Right
 	foreign := j.w.Foreign != nil
 	switch {
-	case got.cut && !foreign && !reaches(got.text, j.w.Table.Fields[f].Whole), f == engine.FieldCmdline && !splits(p),
-		f == engine.FieldPPID && !carried && !foreign && orphaned(e, got.text):
+	case got.cut && !foreign && !reaches(got.text, j.w.Table.Fields[f].Whole), f == engine.FieldArgs && !splits(p),
+		f == engine.FieldPPID && !cached && !foreign && orphaned(e, got.text):
 		j.recordWrong(v, s, e, f, got)
 		return
 	case got.cut && got.matches(&e.State, &e.Inside) && (foreign || !e.Read || e.MayCut.Has(f)):
@@ -191,16 +191,16 @@ func (j *scorer) scoreField(v *Counts, s *Seen, e *truth.Event, f engine.Field) 
 		j.addFinding(e.Process, "%s: the container of %s is %q, not %q", s.Events, got.text, truth.ContainerOf(p), e.State.Container)
 		return
 	case !got.cut && got.matches(&e.State, &e.Inside):
-	case f == engine.FieldPPID && (got.kernel || carried) && got.matchesAround(e):
+	case f == engine.FieldPPID && (got.kernel || cached) && got.matchesAround(e):
 		// The parent's end is not an event of this process, and happened about then.
 	case f == engine.FieldPPID && adopted(e, got.text, j.w.latest(e)):
-	case f == engine.FieldExitSignal && got.text == sigchld && mayBeOrphan(e, j.w.latest(e)):
-	case carried && got.matchesOtherTime(e), f == engine.FieldPPID && carried && !got.kernel && adopted(e, got.text, truth.Forever):
-		verdict = &v.Carried
-	case carried && (!got.kernel && opened(e, f) || j.wasOpen(e, f)):
+	case f == engine.FieldParentSignal && got.text == sigchld && mayBeOrphan(e, j.w.latest(e)):
+	case cached && got.matchesOtherTime(e), f == engine.FieldPPID && cached && !got.kernel && adopted(e, got.text, truth.Forever):
+		verdict = &v.Cached
+	case cached && (!got.kernel && opened(e, f) || j.wasOpen(e, f)):
 		return // the value had no ground truth at some earlier or later time
-	case carried && j.stale(got, e):
-		verdict = &v.Carried
+	case cached && j.stale(got, e):
+		verdict = &v.Cached
 	case j.stale(got, e):
 		v.Stale++
 		j.addFinding(e.Process, "%s: %s is %s, of another time, not %s", s.Events, f, short(got.text), short(e.State.Value[f]))
@@ -209,7 +209,7 @@ func (j *scorer) scoreField(v *Counts, s *Seen, e *truth.Event, f engine.Field) 
 		j.recordWrong(v, s, e, f, got)
 		return
 	}
-	if c := &j.w.Table.Fields[f]; carried && got.kernel && c.At&e.Kind.Events() != 0 {
+	if c := &j.w.Table.Fields[f]; cached && got.kernel && c.At&e.Kind.Events() != 0 {
 		v.Missed++
 		if j.w.reportsAlways(e, f) {
 			verdict = &v.Unexplained
@@ -235,7 +235,7 @@ func opened(e *truth.Event, f engine.Field) bool {
 // event since, and a process keeps an older entry leader if the executable is read from /proc late.
 func (j *scorer) wasOpen(e *truth.Event, f engine.Field) bool {
 	row := &j.w.Table.Fields[f]
-	keeps := f == engine.FieldEntry && j.w.Table.Fields[engine.FieldFilename].Origin == engine.OriginProc
+	keeps := f == engine.FieldEntryLeader && j.w.Table.Fields[engine.FieldExe].Origin == engine.OriginProc
 	before, born := e.Process.Events[:slices.Index(e.Process.Events, e)], e.Earliest
 	for l := e.Process; ; l = l.Creator {
 		for _, was := range slices.Backward(before) {
@@ -302,8 +302,8 @@ func (j *scorer) scoreUnreachable(v *Counts, s *Seen, e *truth.Event, f engine.F
 	switch {
 	case !s.Process.Known.Has(f):
 		v.Right++
-	case s.Process.Carried.Has(f) && got.matchesOtherTime(e):
-		v.Carried++
+	case s.Process.Cached.Has(f) && got.matchesOtherTime(e):
+		v.Cached++
 	default:
 		v.Wrong++
 		j.addFinding(e.Process, "%s: %s is %s, which is unreachable from the process's root", s.Events, f, short(got.text))
@@ -317,15 +317,15 @@ func (j *scorer) recordWrong(v *Counts, s *Seen, e *truth.Event, f engine.Field,
 		want = e.Inside.Value[f]
 	}
 	kind := "reported"
-	if s.Process.Carried.Has(f) {
+	if s.Process.Cached.Has(f) {
 		kind = "cached"
 	}
 	text := short(got.text)
 	if got.cut {
 		text += " (cut)"
 	}
-	if f == engine.FieldCmdline && !splits(s.Process) {
-		text += fmt.Sprintf(" %q", slices.Collect(s.Process.Args()))
+	if f == engine.FieldArgs && !splits(s.Process) {
+		text += fmt.Sprintf(" %q", slices.Collect(s.Process.Arguments()))
 	}
 	j.addFinding(e.Process, "%s: %s is %s (%s), not %s", s.Events, f, text, kind, short(want))
 }
@@ -342,10 +342,10 @@ func short(v string) string {
 // splits reports whether the arguments and the command line agree.
 func splits(p *engine.Process) bool {
 	var all []byte
-	for a := range p.Args() {
+	for a := range p.Arguments() {
 		all = append(append(all, a...), 0)
 	}
-	return bytes.Equal(all, p.Cmdline) || bytes.Equal(bytes.TrimSuffix(all, []byte{0}), p.Cmdline)
+	return bytes.Equal(all, p.Args) || bytes.Equal(bytes.TrimSuffix(all, []byte{0}), p.Args)
 }
 
 // scoreStart scores the start time by the clock readings around the fork.
@@ -456,13 +456,13 @@ func (v value) matchesAround(e *truth.Event) bool {
 }
 
 // inherited are the fields that a child has from its creator, whatever its birth records.
-var inherited = engine.SetOf(engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline,
+var inherited = engine.SetOf(engine.FieldExe, engine.FieldExeFile, engine.FieldExecPath, engine.FieldArgs,
 	engine.FieldEnviron, engine.FieldLogin)
 
 // matchesOtherTime reports whether the process had v before e, or may have inherited v from a
 // creator. A field from /proc may also have a later value.
 func (v value) matchesOtherTime(e *truth.Event) bool {
-	if v.field == engine.FieldExitSignal && !v.kernel && v.text == sigchld && parentOf(e.Process) != nil {
+	if v.field == engine.FieldParentSignal && !v.kernel && v.text == sigchld && parentOf(e.Process) != nil {
 		return true // the exit signal of an orphan
 	}
 	had := func(e *truth.Event) bool { return v.matches(&e.State, &e.Inside) || v.matchesSnapshot(e) }
@@ -510,7 +510,7 @@ func part(f engine.Field, got, whole string) bool {
 	if len(got) >= len(whole) {
 		return false
 	}
-	if f == engine.FieldCmdline || f == engine.FieldEnviron {
+	if f == engine.FieldArgs || f == engine.FieldEnviron {
 		return strings.HasPrefix(whole, got)
 	}
 	return got != "" && strings.HasSuffix(whole, "/"+got)

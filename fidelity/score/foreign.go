@@ -138,7 +138,7 @@ func (w *Delivered) differs(l *truth.Process, s *Seen) bool {
 	case !s.Events.Has(engine.EventExit):
 		return false
 	}
-	ppid, reported := strconv.Itoa(int(p.PPID)), p.Known&^p.Carried&end.State.Known
+	ppid, reported := strconv.Itoa(int(p.PPID)), p.Known&^p.Cached&end.State.Known
 	return p.Known.Has(engine.FieldExit) && p.Task.Exit.WaitStatus != end.Status ||
 		reported.Has(engine.FieldPPID) && ppid != end.State.Value[engine.FieldPPID] && !adopted(end, ppid, w.latest(end))
 }

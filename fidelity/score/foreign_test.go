@@ -63,12 +63,12 @@ func TestForeignFaults(t *testing.T) {
 			func(s *Score) bool { return s.Fields[engine.FieldComm].Stale == 1 && s.All().Wrong == 0 }},
 		{"a name of nobody", func(w *Delivered) { w.Single[3].Process.Comm = "else" },
 			func(s *Score) bool { return s.Fields[engine.FieldComm].Wrong == 1 && s.All().Stale == 0 }},
-		{"a beginning without a mark", func(w *Delivered) { w.Single[3].Process.Cmdline = []byte("new\x00a") },
-			func(s *Score) bool { return s.Fields[engine.FieldCmdline].Wrong == 1 }},
+		{"a beginning without a mark", func(w *Delivered) { w.Single[3].Process.Args = []byte("new\x00a") },
+			func(s *Score) bool { return s.Fields[engine.FieldArgs].Wrong == 1 }},
 		{"a beginning with a mark", func(w *Delivered) {
 			p := w.Single[3].Process
-			p.Cmdline, p.Truncated = []byte("new\x00a"), engine.FieldCmdline.Set()
-		}, func(s *Score) bool { return s.Fields[engine.FieldCmdline].Truncated == 1 && s.All().Wrong == 0 }},
+			p.Args, p.Truncated = []byte("new\x00a"), engine.FieldArgs.Set()
+		}, func(s *Score) bool { return s.Fields[engine.FieldArgs].Truncated == 1 && s.All().Wrong == 0 }},
 		{"a line too few", func(w *Delivered) { w.Single = append(w.Single[:3:3], w.Single[4]) },
 			func(s *Score) bool { return s.Seen == 4 && s.Truth == 5 }},
 		{"a line twice", func(w *Delivered) { w.Single = append(w.Single, w.Single[4]) },
@@ -125,7 +125,7 @@ func TestForeignPIDAgain(t *testing.T) {
 		again[i].Latest += 100
 	}
 	w := late(300)
-	for _, k := range []engine.Kind{engine.KindFork, engine.KindExit, engine.KindIDChange, engine.KindComm} {
+	for _, k := range []engine.Kind{engine.KindFork, engine.KindExit, engine.KindIDChange, engine.KindSetProcTitle} {
 		w.Table.Kinds[k] = engine.Capability{}
 	}
 	exec := w.Single[3]

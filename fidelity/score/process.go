@@ -61,7 +61,7 @@ func (j *scorer) scoreProcess(l *truth.Process, seen []*Seen) {
 	found := make(map[*truth.Event]bool)
 	for k := range engine.Kind(engine.NumKinds) {
 		switch {
-		case (k == engine.KindComm || k == engine.KindIDChange) && !j.w.times().loose():
+		case (k == engine.KindSetProcTitle || k == engine.KindIDChange) && !j.w.times().loose():
 			j.matchRepeated(l, seen, k, found)
 		default:
 			j.matchOnce(l, seen, k, found)
@@ -192,7 +192,7 @@ func (j *scorer) sameDetails(s *Seen, e *truth.Event) bool {
 		early := f.Path == "" || f.MayCut // the kernel rejects it before it copies the path
 		unknown := early && strings.Contains(via, "path is unknown") || strings.Contains(via, "each path is unknown")
 		f.NoPath = f.NoPath || unknown && !s.Failed.PathKnown
-		return f.Is(&s.Failed) && s.Failed.PathCarried == (s.Failed.PathKnown && strings.Contains(via, "path is carried"))
+		return f.Is(&s.Failed) && s.Failed.PathCached == (s.Failed.PathKnown && strings.Contains(via, "path is cached"))
 	}
 	return true
 }
@@ -202,7 +202,7 @@ func (j *scorer) agrees(s *Seen, e *truth.Event, fields engine.Fields) bool {
 	if s.Process == nil {
 		return false
 	}
-	fields &= s.Process.Known &^ s.Process.Carried & e.State.Known
+	fields &= s.Process.Known &^ s.Process.Cached & e.State.Known
 	for f := range engine.Field(engine.NumFields) {
 		if fields.Has(f) && !j.value(s.Process, f).matches(&e.State, &e.Inside) {
 			return false

@@ -74,7 +74,7 @@ type Delivered struct {
 // Counts counts the scored values of one field by class.
 type Counts struct {
 	Right       int `json:"right,omitempty"`
-	Carried     int `json:"carried,omitempty"`
+	Cached      int `json:"cached,omitempty"`
 	Truncated   int `json:"truncated,omitempty"`
 	Unknown     int `json:"unknown,omitempty"`
 	Unexplained int `json:"unexplained,omitempty"`
@@ -91,7 +91,7 @@ type Counts struct {
 // Add adds o to v.
 func (v *Counts) Add(o Counts) {
 	v.Right += o.Right
-	v.Carried += o.Carried
+	v.Cached += o.Cached
 	v.Truncated += o.Truncated
 	v.Unknown += o.Unknown
 	v.Unexplained += o.Unexplained
@@ -102,7 +102,7 @@ func (v *Counts) Add(o Counts) {
 
 // Total returns the number of scored values.
 func (v Counts) Total() int {
-	return v.Right + v.Carried + v.Truncated + v.Unknown + v.Unexplained + v.Wrong + v.Stale
+	return v.Right + v.Cached + v.Truncated + v.Unknown + v.Unexplained + v.Wrong + v.Stale
 }
 
 // Score is the result of a scenario for a backend. The package documentation defines the figures.

@@ -25,7 +25,7 @@ func records() []truth.Record {
 		{Op: truth.IDs, PID: 9, Earliest: 120, Latest: 130, Own: true, ID: engine.ChangedUID, State: tell(engine.FieldUIDs, "5 6")},
 		{Op: truth.Comm, PID: 9, Earliest: 140, Latest: 150, Own: true, State: tell(engine.FieldComm, "mid")},
 		{Op: truth.Now, PID: 9, Latest: 155, Own: true, State: tell(engine.FieldCwd, "/c/d")},
-		{Op: truth.Exec, PID: 9, Earliest: 160, Latest: 170, Own: true, State: tell(engine.FieldComm, "new", engine.FieldCmdline, "new\x00arg\x00")},
+		{Op: truth.Exec, PID: 9, Earliest: 160, Latest: 170, Own: true, State: tell(engine.FieldComm, "new", engine.FieldArgs, "new\x00arg\x00")},
 		{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, Status: 0x300},
 	}
 }
@@ -57,7 +57,7 @@ func perfect() *Delivered {
 		w.Table.Fields[f] = engine.Capability{Origin: engine.OriginKernel, At: all}
 	}
 	w.Table.Fields[engine.FieldCwd].At = engine.EventFork | engine.EventExec
-	w.Table.Fields[engine.FieldCmdline].At = engine.EventExec
+	w.Table.Fields[engine.FieldArgs].At = engine.EventExec
 	w.Table.Fields[engine.FieldExit].At = engine.EventExit
 	known := engine.Fields(1<<engine.FieldUIDs | 1<<engine.FieldComm | 1<<engine.FieldPPID | 1<<engine.FieldStart | 1<<engine.FieldCwd)
 	p := engine.Process{PID: 9, Comm: "old", Cwd: "/a/b"}
@@ -77,9 +77,9 @@ func perfect() *Delivered {
 	add(125, engine.EventIDChange, func(p *engine.Process, s *Seen) { p.Cred.UID, p.Cred.EUID, s.ID = 5, 6, engine.ChangedUID })
 	add(145, engine.EventSetProcTitle, func(p *engine.Process, _ *Seen) { p.Comm = "mid" })
 	add(165, engine.EventExec, func(p *engine.Process, _ *Seen) {
-		p.Comm, p.Cwd, p.Cmdline = "new", "/c/d", []byte("new\x00arg\x00")
+		p.Comm, p.Cwd, p.Args = "new", "/c/d", []byte("new\x00arg\x00")
 		p.Cred.SUID = 6
-		p.Known = p.Known.With(engine.FieldCmdline).With(engine.FieldSUID)
+		p.Known = p.Known.With(engine.FieldArgs).With(engine.FieldSUID)
 	})
 	add(185, engine.EventExit, func(p *engine.Process, _ *Seen) {
 		p.Exited, p.Task.Exit = true, engine.Exit{WaitStatus: 0x300, Time: 185}
@@ -141,7 +141,7 @@ func TestDefects(t *testing.T) {
 			s.Seen--
 			s.Stamp.Right--
 			for f, right := range map[engine.Field]int{engine.FieldStart: 1, engine.FieldPPID: 1, engine.FieldUIDs: 1, engine.FieldComm: 1,
-				engine.FieldCwd: 1, engine.FieldCmdline: 1, engine.FieldSUID: 1, engine.FieldExit: 1} {
+				engine.FieldCwd: 1, engine.FieldArgs: 1, engine.FieldSUID: 1, engine.FieldExit: 1} {
 				s.Fields[f].Right -= right
 			}
 		}},
@@ -180,7 +180,7 @@ func TestDefects(t *testing.T) {
 			s.Seen--
 			s.Stamp.Right--
 			for _, f := range []engine.Field{engine.FieldStart, engine.FieldPPID, engine.FieldUIDs, engine.FieldComm, engine.FieldCwd,
-				engine.FieldCmdline, engine.FieldSUID, engine.FieldExit} {
+				engine.FieldArgs, engine.FieldSUID, engine.FieldExit} {
 				s.Fields[f].Right--
 			}
 		}},
@@ -193,8 +193,8 @@ func TestDefects(t *testing.T) {
 		{name: "the comm of later", damage: func(w *Delivered) { seen(w, 0).Comm = "mid" }, want: field(engine.FieldComm, Counts{Wrong: 1})},
 		{name: "unknown without a reason", damage: func(w *Delivered) { seen(w, 3).Known &^= engine.FieldComm.Set() },
 			want: field(engine.FieldComm, Counts{Unexplained: 1})},
-		{name: "unknown as the event does not bring it", damage: func(w *Delivered) { seen(w, 4).Known &^= engine.FieldCmdline.Set() },
-			want: field(engine.FieldCmdline, Counts{Unknown: 1}), fine: true},
+		{name: "unknown as the event does not bring it", damage: func(w *Delivered) { seen(w, 4).Known &^= engine.FieldArgs.Set() },
+			want: field(engine.FieldArgs, Counts{Unknown: 1}), fine: true},
 		{name: "unknown as it comes from /proc", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldComm].Origin = engine.OriginProc
 			seen(w, 3).Known &^= engine.FieldComm.Set()
@@ -203,77 +203,77 @@ func TestDefects(t *testing.T) {
 			w.Table.Fields[engine.FieldExit].Partial = engine.EventExit
 			seen(w, 4).Known &^= engine.FieldExit.Set()
 		}, want: field(engine.FieldExit, Counts{Unknown: 1}), fine: true},
-		{name: "of before, carried", damage: func(w *Delivered) { seen(w, 4).Cwd, seen(w, 4).Carried = "/a/b", engine.FieldCwd.Set() },
-			want: field(engine.FieldCwd, Counts{Carried: 1}), fine: true},
-		{name: "of before, not carried", damage: func(w *Delivered) { seen(w, 4).Cwd = "/a/b" },
+		{name: "of before, cached", damage: func(w *Delivered) { seen(w, 4).Cwd, seen(w, 4).Cached = "/a/b", engine.FieldCwd.Set() },
+			want: field(engine.FieldCwd, Counts{Cached: 1}), fine: true},
+		{name: "of before, not cached", damage: func(w *Delivered) { seen(w, 4).Cwd = "/a/b" },
 			want: field(engine.FieldCwd, Counts{Wrong: 1})},
-		{name: "of before, another field is carried", damage: func(w *Delivered) { seen(w, 4).Cwd, seen(w, 4).Carried = "/a/b", engine.FieldPPID.Set() },
+		{name: "of before, another field is cached", damage: func(w *Delivered) { seen(w, 4).Cwd, seen(w, 4).Cached = "/a/b", engine.FieldPPID.Set() },
 			want: func(s *Score) {
 				field(engine.FieldCwd, Counts{Wrong: 1})(s)
 				s.Fields[engine.FieldPPID].Missed = 1
 			}},
-		{name: "of no time, carried", damage: func(w *Delivered) { seen(w, 4).Cwd, seen(w, 4).Carried = "/e", engine.FieldCwd.Set() },
+		{name: "of no time, cached", damage: func(w *Delivered) { seen(w, 4).Cwd, seen(w, 4).Cached = "/e", engine.FieldCwd.Set() },
 			want: field(engine.FieldCwd, Counts{Wrong: 1})},
-		{name: "right and carried", damage: func(w *Delivered) { seen(w, 4).Carried = engine.FieldCwd.Set() },
+		{name: "right and cached", damage: func(w *Delivered) { seen(w, 4).Cached = engine.FieldCwd.Set() },
 			want: func(*Score) {}, fine: true},
-		{name: "of before, cut and carried", damage: func(w *Delivered) {
+		{name: "of before, cut and cached", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
-			seen(w, 4).Cwd, seen(w, 4).Truncated, seen(w, 4).Carried = "b", engine.FieldCwd.Set(), engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Counts{Carried: 1}), fine: true},
-		{name: "of before, carried where the event may leave it out", damage: func(w *Delivered) {
+			seen(w, 4).Cwd, seen(w, 4).Truncated, seen(w, 4).Cached = "b", engine.FieldCwd.Set(), engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Counts{Cached: 1}), fine: true},
+		{name: "of before, cached where the event may leave it out", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Partial = engine.EventExec
-			seen(w, 3).Cwd, seen(w, 3).Carried = "/a/b", engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Counts{Carried: 1, Missed: 1}), fine: true},
-		{name: "right and carried where the event may leave it out", damage: func(w *Delivered) {
+			seen(w, 3).Cwd, seen(w, 3).Cached = "/a/b", engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Counts{Cached: 1, Missed: 1}), fine: true},
+		{name: "right and cached where the event may leave it out", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Partial = engine.EventExec
-			seen(w, 3).Carried = engine.FieldCwd.Set()
+			seen(w, 3).Cached = engine.FieldCwd.Set()
 		}, want: func(s *Score) { s.Fields[engine.FieldCwd].Missed = 1 }, fine: true},
-		{name: "carried where the event always brings it", damage: func(w *Delivered) {
-			seen(w, 3).Carried = engine.FieldCwd.Set()
+		{name: "cached where the event always brings it", damage: func(w *Delivered) {
+			seen(w, 3).Cached = engine.FieldCwd.Set()
 		}, want: field(engine.FieldCwd, Counts{Unexplained: 1, Missed: 1})},
-		{name: "an end whose ids are carried where it always brings them", damage: func(w *Delivered) {
-			seen(w, 4).Carried = engine.FieldUIDs.Set()
+		{name: "an end whose ids are cached where it always brings them", damage: func(w *Delivered) {
+			seen(w, 4).Cached = engine.FieldUIDs.Set()
 		}, want: field(engine.FieldUIDs, Counts{Unexplained: 1, Missed: 1})},
-		{name: "a change of ids whose comm is carried", damage: func(w *Delivered) {
-			seen(w, 1).Carried = engine.FieldComm.Set()
+		{name: "a change of ids whose comm is cached", damage: func(w *Delivered) {
+			seen(w, 1).Cached = engine.FieldComm.Set()
 		}, want: func(s *Score) { s.Fields[engine.FieldComm].Missed = 1 }, fine: true},
 		{name: "of later, from the kernel", damage: func(w *Delivered) { seen(w, 0).Cwd = "/c/d" },
 			want: field(engine.FieldCwd, Counts{Wrong: 1})},
 		{name: "of later, from /proc", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
-			seen(w, 0).Cwd, seen(w, 0).Carried = "/c/d", engine.FieldCwd.Set()
-		}, want: field(engine.FieldCwd, Counts{Carried: 1}), fine: true},
-		{name: "of later, from /proc, not carried", damage: func(w *Delivered) {
+			seen(w, 0).Cwd, seen(w, 0).Cached = "/c/d", engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Counts{Cached: 1}), fine: true},
+		{name: "of later, from /proc, not cached", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
 			seen(w, 0).Cwd = "/c/d"
 		}, want: field(engine.FieldCwd, Counts{Wrong: 1})},
-		{name: "of later, from the kernel, carried", damage: func(w *Delivered) {
-			seen(w, 0).Cwd, seen(w, 0).Carried = "/c/d", engine.FieldCwd.Set()
+		{name: "of later, from the kernel, cached", damage: func(w *Delivered) {
+			seen(w, 0).Cwd, seen(w, 0).Cached = "/c/d", engine.FieldCwd.Set()
 		}, want: field(engine.FieldCwd, Counts{Wrong: 1})},
 		{name: "cut and flagged", damage: func(w *Delivered) {
-			w.Table.Fields[engine.FieldCmdline].Whole.Bytes = 5
-			seen(w, 3).Cmdline = []byte("new\x00a")
-			seen(w, 3).Truncated = engine.FieldCmdline.Set()
-		}, want: field(engine.FieldCmdline, Counts{Truncated: 1}), fine: true},
+			w.Table.Fields[engine.FieldArgs].Whole.Bytes = 5
+			seen(w, 3).Args = []byte("new\x00a")
+			seen(w, 3).Truncated = engine.FieldArgs.Set()
+		}, want: field(engine.FieldArgs, Counts{Truncated: 1}), fine: true},
 		{name: "a path cut and flagged", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
 			seen(w, 3).Cwd, seen(w, 3).Truncated = "d", engine.FieldCwd.Set()
 		}, want: field(engine.FieldCwd, Counts{Truncated: 1}), fine: true},
 		{name: "cut to less than the table says", damage: func(w *Delivered) {
-			w.Table.Fields[engine.FieldCmdline].Whole.Bytes = 6
-			seen(w, 3).Cmdline = []byte("new\x00a")
-			seen(w, 3).Truncated = engine.FieldCmdline.Set()
-		}, want: field(engine.FieldCmdline, Counts{Wrong: 1})},
+			w.Table.Fields[engine.FieldArgs].Whole.Bytes = 6
+			seen(w, 3).Args = []byte("new\x00a")
+			seen(w, 3).Truncated = engine.FieldArgs.Set()
+		}, want: field(engine.FieldArgs, Counts{Wrong: 1})},
 		{name: "a path cut to less than the table says", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 2}
 			seen(w, 3).Cwd, seen(w, 3).Truncated = "d", engine.FieldCwd.Set()
 		}, want: field(engine.FieldCwd, Counts{Wrong: 1})},
 		{name: "cut where the table says that nothing is", damage: func(w *Delivered) {
-			seen(w, 3).Cmdline = []byte("new\x00a")
-			seen(w, 3).Truncated = engine.FieldCmdline.Set()
-		}, want: field(engine.FieldCmdline, Counts{Wrong: 1})},
-		{name: "cut and not flagged", damage: func(w *Delivered) { seen(w, 3).Cmdline = []byte("new\x00a") },
-			want: field(engine.FieldCmdline, Counts{Wrong: 1})},
+			seen(w, 3).Args = []byte("new\x00a")
+			seen(w, 3).Truncated = engine.FieldArgs.Set()
+		}, want: field(engine.FieldArgs, Counts{Wrong: 1})},
+		{name: "cut and not flagged", damage: func(w *Delivered) { seen(w, 3).Args = []byte("new\x00a") },
+			want: field(engine.FieldArgs, Counts{Wrong: 1})},
 		{name: "flagged and not a part", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
 			seen(w, 3).Cwd = "e"
@@ -300,7 +300,7 @@ func TestDefects(t *testing.T) {
 			s.Slow++
 		}, fine: true},
 		{name: "not reported by the table", damage: func(w *Delivered) {
-			w.Table.Kinds[engine.KindComm].Origin = engine.OriginNone
+			w.Table.Kinds[engine.KindSetProcTitle].Origin = engine.OriginNone
 			w.Single = slices.Delete(w.Single, 2, 3)
 			w.Joined[0].Parts, w.Joined[0].Events = w.Joined[0].Parts[:2], w.Joined[0].Events&^engine.EventSetProcTitle
 			w.Joined[0].Process.Comm = "old"
@@ -328,23 +328,23 @@ func TestDefects(t *testing.T) {
 		}},
 		{name: "of later, from /proc, where an end left the change open", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
-			seen(w, 0).Cwd, seen(w, 0).Carried = "/x", engine.FieldCwd.Set()
+			seen(w, 0).Cwd, seen(w, 0).Cached = "/x", engine.FieldCwd.Set()
 		}, records: func(r []truth.Record) []truth.Record {
 			return append(r, truth.Record{Op: truth.Now, PID: 9, Latest: 171, Open: engine.FieldCwd.Set()})
 		}, want: func(s *Score) {
 			s.Fields[engine.FieldCwd].Right -= 2 // of the fork and of the end
 		}, fine: true},
 		{name: "of before, from /proc, where the last exec does not tell", damage: func(w *Delivered) {
-			w.Table.Fields[engine.FieldCmdline].Origin = engine.OriginProc
-			seen(w, 4).Carried = engine.FieldCmdline.Set()
+			w.Table.Fields[engine.FieldArgs].Origin = engine.OriginProc
+			seen(w, 4).Cached = engine.FieldArgs.Set()
 			w.Joined[1].Process = seen(w, 4).Clone()
 		}, records: func(r []truth.Record) []truth.Record {
-			r[4].State.Forget(engine.FieldCmdline.Set())
-			now := truth.Record{Op: truth.Now, PID: 9, Latest: 175, Open: engine.FieldCmdline.Set()}
-			now.State.Set(engine.FieldCmdline, "other")
+			r[4].State.Forget(engine.FieldArgs.Set())
+			now := truth.Record{Op: truth.Now, PID: 9, Latest: 175, Open: engine.FieldArgs.Set()}
+			now.State.Set(engine.FieldArgs, "other")
 			return append(r, now)
 		}, want: func(s *Score) {
-			s.Fields[engine.FieldCmdline].Right -= 2 // of the exec and of the end
+			s.Fields[engine.FieldArgs].Right -= 2 // of the exec and of the end
 		}, fine: true},
 		{name: "unknown after an exec, before a change that need not be told", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldUIDs] = engine.Capability{Origin: engine.OriginProc, At: engine.EventIDChange}
@@ -367,7 +367,7 @@ func TestDefects(t *testing.T) {
 		}, want: func(s *Score) {
 			s.Truth, s.Seen, s.Joined = s.Truth+1, s.Seen+1, 0
 			s.Stamp.Right++
-			for _, f := range []engine.Field{engine.FieldStart, engine.FieldPPID, engine.FieldUIDs, engine.FieldCwd, engine.FieldCmdline, engine.FieldSUID} {
+			for _, f := range []engine.Field{engine.FieldStart, engine.FieldPPID, engine.FieldUIDs, engine.FieldCwd, engine.FieldArgs, engine.FieldSUID} {
 				s.Fields[f].Right++
 			}
 			s.Fields[engine.FieldComm].Unknown++
@@ -398,9 +398,9 @@ func TestDefects(t *testing.T) {
 
 // The image that a child carries can be what its parent had before the birth, and nothing else
 // of the parent is its own.
-func TestCarriedFromTheParent(t *testing.T) {
+func TestCachedFromTheParent(t *testing.T) {
 	exec := func(name string) (s truth.State) {
-		s.Set(engine.FieldFilename, name)
+		s.Set(engine.FieldExe, name)
 		return s
 	}
 	told := func(name, session string) (s truth.State) {
@@ -420,26 +420,26 @@ func TestCarriedFromTheParent(t *testing.T) {
 	for _, c := range []struct {
 		name, filename string
 		session        uint32
-		carried        engine.Fields
+		cached         engine.Fields
 		filenames      Counts
 		sessions       Counts
 	}{
 		{"as at birth", "/new", 8, 0, Counts{Right: 1}, Counts{Right: 1}},
-		{"what the parent had, carried", "/old", 8, engine.FieldFilename.Set(), Counts{Carried: 1}, Counts{Right: 1}},
-		{"what the parent had, not carried", "/old", 8, 0, Counts{Wrong: 1}, Counts{Right: 1}},
-		{"what the parent was before all that is recorded, carried", "/first", 8, engine.FieldFilename.Set(), Counts{Carried: 1}, Counts{Right: 1}},
-		{"what the parent had later, carried", "/late", 8, engine.FieldFilename.Set(), Counts{Wrong: 1}, Counts{Right: 1}},
-		{"what is not inherited, carried", "/new", 1, engine.FieldSID.Set(), Counts{Right: 1}, Counts{Wrong: 1}},
+		{"what the parent had, cached", "/old", 8, engine.FieldExe.Set(), Counts{Cached: 1}, Counts{Right: 1}},
+		{"what the parent had, not cached", "/old", 8, 0, Counts{Wrong: 1}, Counts{Right: 1}},
+		{"what the parent was before all that is recorded, cached", "/first", 8, engine.FieldExe.Set(), Counts{Cached: 1}, Counts{Right: 1}},
+		{"what the parent had later, cached", "/late", 8, engine.FieldExe.Set(), Counts{Wrong: 1}, Counts{Right: 1}},
+		{"what is not inherited, cached", "/new", 1, engine.FieldSID.Set(), Counts{Right: 1}, Counts{Wrong: 1}},
 	} {
 		w := &Delivered{Backend: "x", Table: new(engine.CapabilityTable)}
-		w.Table.Fields[engine.FieldFilename] = engine.Capability{Origin: engine.OriginKernel, At: engine.EventExec}
+		w.Table.Fields[engine.FieldExe] = engine.Capability{Origin: engine.OriginKernel, At: engine.EventExec}
 		w.Table.Fields[engine.FieldSID] = engine.Capability{Origin: engine.OriginKernel, At: engine.EventIDChange}
-		p := &engine.Process{PID: 9, Filename: c.filename}
-		p.Known, p.SID, p.Carried = engine.FieldFilename.Set()|engine.FieldSID.Set(), c.session, c.carried
+		p := &engine.Process{PID: 9, Exe: c.filename}
+		p.Known, p.SID, p.Cached = engine.FieldExe.Set()|engine.FieldSID.Set(), c.session, c.cached
 		w.Single = []Seen{{Events: engine.EventFork, Time: 55, At: 55, Process: p}}
 		s := Compute(w, family)
-		if s.Fields[engine.FieldFilename] != c.filenames || s.Fields[engine.FieldSID] != c.sessions {
-			t.Errorf("%s: filename %+v, session %+v\n%s", c.name, s.Fields[engine.FieldFilename], s.Fields[engine.FieldSID],
+		if s.Fields[engine.FieldExe] != c.filenames || s.Fields[engine.FieldSID] != c.sessions {
+			t.Errorf("%s: filename %+v, session %+v\n%s", c.name, s.Fields[engine.FieldExe], s.Fields[engine.FieldSID],
 				strings.Join(s.Findings, "\n"))
 		}
 	}
@@ -447,16 +447,16 @@ func TestCarriedFromTheParent(t *testing.T) {
 
 // What a child carries may be what its creator executed with, which no scenario tells. Where the
 // creator's last exec before the birth is told, it can be nothing else.
-func TestCarriedFromWhatIsNotTold(t *testing.T) {
+func TestCachedFromWhatIsNotTold(t *testing.T) {
 	for name, told := range map[string]bool{"told": true, "open": false} {
 		exec := truth.Record{Op: truth.Exec, PID: 8, Own: true, Earliest: 30, Latest: 40}
 		if told {
-			exec.State.Set(engine.FieldCmdline, "told\x00")
+			exec.State.Set(engine.FieldArgs, "told\x00")
 		} else {
-			exec.Open = engine.FieldCmdline.Set()
+			exec.Open = engine.FieldArgs.Set()
 		}
 		end := truth.Record{Op: truth.Exit, PID: 9, Earliest: 90, Latest: 95, Status: 11}
-		end.State.Set(engine.FieldCmdline, "broken\x00")
+		end.State.Set(engine.FieldArgs, "broken\x00")
 		family := processes(t,
 			truth.Record{Op: truth.Fork, PID: 8, Earliest: 10, Latest: 20},
 			exec,
@@ -464,10 +464,10 @@ func TestCarriedFromWhatIsNotTold(t *testing.T) {
 			end,
 			truth.Record{Op: truth.Exit, PID: 8, Earliest: 96, Latest: 99})
 		w := &Delivered{Backend: "x", Table: perfect().Table}
-		p := &engine.Process{PID: 9, Cmdline: []byte{0}, Exited: true}
-		p.Known, p.Carried = engine.FieldCmdline.Set(), engine.FieldCmdline.Set()
+		p := &engine.Process{PID: 9, Args: []byte{0}, Exited: true}
+		p.Known, p.Cached = engine.FieldArgs.Set(), engine.FieldArgs.Set()
 		w.Single = []Seen{{Events: engine.EventExit, Time: 92, At: 92, Process: p}}
-		if got := Compute(w, family).Fields[engine.FieldCmdline].Wrong != 0; got != told {
+		if got := Compute(w, family).Fields[engine.FieldArgs].Wrong != 0; got != told {
 			t.Errorf("%s: wrong is %v", name, got)
 		}
 	}
@@ -715,7 +715,7 @@ func TestInversionsAsDefined(t *testing.T) {
 			l := new(truth.Process)
 			at := rng.Uint64N(50)
 			for i := range 1 + rng.IntN(5) {
-				kind := engine.KindComm
+				kind := engine.KindSetProcTitle
 				if i > 0 && rng.IntN(5) == 0 {
 					kind = engine.KindExit
 				}
@@ -886,14 +886,14 @@ func TestExitSignalOfOrphan(t *testing.T) {
 		w := perfect()
 		w.Single, w.Joined = w.Single[:2], nil
 		p := w.Single[1].Process
-		p.Known, p.ExitSignal = p.Known.With(engine.FieldExitSignal), 17
+		p.Known, p.ParentSignal = p.Known.With(engine.FieldParentSignal), 17
 		all := append(records(),
 			truth.Record{Op: truth.Fork, PID: 3, Earliest: 50, Latest: 60, Parent: 2},
 			truth.Record{Op: truth.Exit, PID: 3, Earliest: end, Latest: 195})
 		all[0].Creator = 3
-		all[0].State.Set(engine.FieldExitSignal, "23")
+		all[0].State.Set(engine.FieldParentSignal, "23")
 		s := Compute(w, slices.DeleteFunc(processes(t, all...), func(l *truth.Process) bool { return l.PID != 9 }))
-		if got := s.Fields[engine.FieldExitSignal].Wrong == 0; got != right {
+		if got := s.Fields[engine.FieldParentSignal].Wrong == 0; got != right {
 			t.Errorf("parent's end from %d on: right is %v: %v", end, got, s.Findings)
 		}
 	}
@@ -983,7 +983,7 @@ func TestReadable(t *testing.T) {
 		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID, State: uids("0 0")}, engine.FieldGIDs, true},
 		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedGID, Unchanged: true}, engine.FieldSGID, false},
 		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedGID, Unchanged: true}, engine.FieldCwd, true},
-		{truth.Event{Kind: engine.KindExec}, engine.FieldFilename, false},
+		{truth.Event{Kind: engine.KindExec}, engine.FieldExe, false},
 		{truth.Event{Kind: engine.KindExec}, engine.FieldUIDs, true},
 	} {
 		l := new(truth.Process)
@@ -1041,7 +1041,7 @@ func TestUnread(t *testing.T) {
 func TestOptionalByItsTime(t *testing.T) {
 	w := perfect()
 	w.Single[3].Time, w.Single[3].Process.Comm = 177, "other"
-	w.Single[3].Process.Cmdline, w.Joined = []byte("other\x00"), nil
+	w.Single[3].Process.Args, w.Joined = []byte("other\x00"), nil
 	w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: engine.Gap{From: 165, To: 165}, Process: new(engine.Process)})
 	other := truth.Record{Op: truth.Exec, PID: 9, Earliest: 175, Latest: 178, Own: true, Optional: true}
 	if s := Compute(w, processes(t, append(records(), other)...)); !s.PerfectBut(1) {
@@ -1049,19 +1049,19 @@ func TestOptionalByItsTime(t *testing.T) {
 	}
 }
 
-// A carried value may be of an exec that does not tell it, if the next one is in a gap.
+// A cached value may be of an exec that does not tell it, if the next one is in a gap.
 func TestOpenBeforeAGap(t *testing.T) {
 	open, next := records(), records()[4]
-	open[4].State.Forget(engine.FieldCmdline.Set())
+	open[4].State.Forget(engine.FieldArgs.Set())
 	next.Earliest, next.Latest = 172, 175
 	open = append(open[:5], next, open[5])
 	for _, gap := range []engine.Gap{{From: 172, To: 175}, {From: 1, To: 2}} {
 		w := perfect()
 		w.Joined = nil
 		end := w.Single[4].Process
-		end.Cmdline, end.Carried = []byte("open\x00"), engine.FieldCmdline.Set()
+		end.Args, end.Cached = []byte("open\x00"), engine.FieldArgs.Set()
 		w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: gap, Process: new(engine.Process)})
-		if got, want := Compute(w, processes(t, open...)).Fields[engine.FieldCmdline].Wrong == 0, gap.To == 175; got != want {
+		if got, want := Compute(w, processes(t, open...)).Fields[engine.FieldArgs].Wrong == 0, gap.To == 175; got != want {
 			t.Errorf("gap %+v: fine is %v", gap, got)
 		}
 	}
@@ -1069,7 +1069,7 @@ func TestOpenBeforeAGap(t *testing.T) {
 
 // A text whose record found no room may be unknown, and no other field.
 func TestCut(t *testing.T) {
-	for f, cut := range map[engine.Field]bool{engine.FieldCmdline: true, engine.FieldCwd: true, engine.FieldUIDs: false, engine.FieldComm: false} {
+	for f, cut := range map[engine.Field]bool{engine.FieldArgs: true, engine.FieldCwd: true, engine.FieldUIDs: false, engine.FieldComm: false} {
 		w := perfect()
 		w.Joined = nil
 		w.Single[3].Process.Known &^= f.Set()
@@ -1119,9 +1119,9 @@ func TestReadableWithoutArguments(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "\x00": true} {
 		e := &truth.Event{Kind: engine.KindExec, Read: true}
 		e.Process = &truth.Process{Events: []*truth.Event{e}}
-		e.State.Set(engine.FieldCmdline, text)
-		e.State.Set(engine.FieldFilename, "")
-		if got := readable(e, engine.FieldCmdline); got != want || !readable(e, engine.FieldFilename) {
+		e.State.Set(engine.FieldArgs, text)
+		e.State.Set(engine.FieldExe, "")
+		if got := readable(e, engine.FieldArgs); got != want || !readable(e, engine.FieldExe) {
 			t.Errorf("arguments %q: readable %v", text, got)
 		}
 	}
@@ -1133,7 +1133,7 @@ func TestReadableInTheMiddleOfAChange(t *testing.T) {
 		changed, readable engine.Fields
 	}{
 		{0, paths | ofImage | engine.FieldsIDs},
-		{engine.FieldCmdline.Set(), paths &^ ofImage},
+		{engine.FieldArgs.Set(), paths &^ ofImage},
 		{engine.FieldMntNS.Set(), ofImage&^paths | engine.FieldsIDs},
 		{paths, ofImage&^paths | engine.FieldsIDs},
 		{engine.FieldCwd.Set(), paths | ofImage | engine.FieldsIDs},
@@ -1223,7 +1223,7 @@ func (j *scorer) slowJoins(events []*truth.Event, f func([]engine.Events)) {
 // What the rules can make of events is what trying all ways finds.
 func TestJoinsAsDefined(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	kinds := []engine.Kind{engine.KindFork, engine.KindComm, engine.KindIDChange, engine.KindExec, engine.KindExit, engine.KindCoreDump}
+	kinds := []engine.Kind{engine.KindFork, engine.KindSetProcTitle, engine.KindIDChange, engine.KindExec, engine.KindExit, engine.KindCoreDump}
 	for n := range 300 {
 		j := &scorer{w: perfect()}
 		kinds := kinds
@@ -1306,7 +1306,7 @@ func TestLongLifeIsJoined(t *testing.T) {
 }
 
 // A call that sets an id of the file system alone changes capabilities, without an event that has
-// to come: what /proc showed then can be what is carried to the end. A kernel's report can't.
+// to come: what /proc showed then can be what is cached to the end. A kernel's report can't.
 func TestWasOpen(t *testing.T) {
 	for origin, want := range map[engine.Origin]bool{engine.OriginProc: true, engine.OriginKernel: false} {
 		w := perfect()
@@ -1327,7 +1327,7 @@ func TestWasOpen(t *testing.T) {
 }
 
 // A process whose executable, or whose parent's, was read from /proc too late keeps the entry
-// leader that it was born with, carried. That is no lie if the scenario does not tell that one.
+// leader that it was born with, cached. That is no lie if the scenario does not tell that one.
 func TestEntryFromProc(t *testing.T) {
 	for _, c := range []struct {
 		filename engine.Origin
@@ -1335,22 +1335,22 @@ func TestEntryFromProc(t *testing.T) {
 		right    bool
 	}{{engine.OriginProc, "", true}, {engine.OriginProc, "container 4", false}, {engine.OriginKernel, "", false}} {
 		r := records()
-		r[0].State.Forget(engine.FieldEntry.Set())
+		r[0].State.Forget(engine.FieldEntryLeader.Set())
 		if c.born != "" {
-			r[0].State.Set(engine.FieldEntry, c.born)
+			r[0].State.Set(engine.FieldEntryLeader, c.born)
 		}
-		r[4].State.Set(engine.FieldEntry, "sshd 9")
+		r[4].State.Set(engine.FieldEntryLeader, "sshd 9")
 		w := perfect()
-		w.Table.Fields[engine.FieldFilename].Origin = c.filename
-		w.Table.Fields[engine.FieldEntry] = engine.Capability{Origin: engine.OriginDerived, At: engine.EventFork | engine.EventExec}
+		w.Table.Fields[engine.FieldExe].Origin = c.filename
+		w.Table.Fields[engine.FieldEntryLeader] = engine.Capability{Origin: engine.OriginDerived, At: engine.EventFork | engine.EventExec}
 		for i := range w.Single {
 			p := w.Single[i].Process
 			p.EntryType, p.EntryLeader = engine.EntryInit, engine.Identity{PID: 1}
-			p.Known, p.Carried = p.Known.With(engine.FieldEntry), engine.FieldEntry.Set()
+			p.Known, p.Cached = p.Known.With(engine.FieldEntryLeader), engine.FieldEntryLeader.Set()
 		}
 		w.Joined = nil
-		if s := Compute(w, processes(t, r...)); (s.Fields[engine.FieldEntry].Wrong == 0) != c.right {
-			t.Errorf("filename from %v, born with %q: %+v %q", c.filename, c.born, s.Fields[engine.FieldEntry], s.Findings)
+		if s := Compute(w, processes(t, r...)); (s.Fields[engine.FieldEntryLeader].Wrong == 0) != c.right {
+			t.Errorf("filename from %v, born with %q: %+v %q", c.filename, c.born, s.Fields[engine.FieldEntryLeader], s.Findings)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (l *Process) Ended() uint64 { return l.Events[len(l.Events)-1].Latest }
 
 var kinds = map[Op]engine.Kind{
 	Fork: engine.KindFork, Exec: engine.KindExec, Exit: engine.KindExit, IDs: engine.KindIDChange,
-	Comm: engine.KindComm, Ptrace: engine.KindPtrace, Core: engine.KindCoreDump,
+	Comm: engine.KindSetProcTitle, Ptrace: engine.KindPtrace, Core: engine.KindCoreDump,
 	ExecFailed: engine.KindExecFailed,
 }
 
@@ -201,8 +201,8 @@ func (a *assembler) add(list []*Record) error {
 				e := l.Events[n-1]
 				opened |= r.Open
 				// Its parent may have ended meanwhile.
-				if r.State.Value[engine.FieldExitSignal] == sigchld {
-					opened |= engine.FieldExitSignal.Set()
+				if r.State.Value[engine.FieldParentSignal] == sigchld {
+					opened |= engine.FieldParentSignal.Set()
 				}
 				e.complete(&r.State, &r.Inside, e.State.Known|opened)
 				e.Snapshots = append(e.Snapshots, Snapshot{r.Latest, now})
@@ -283,8 +283,8 @@ func (l *Process) mayHaveFileIDs() bool {
 func duringExec(before State, after *State) State {
 	ids := *after
 	ids.Forget(^engine.FieldsIDs)
-	before.Forget(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath,
-		engine.FieldCmdline, engine.FieldEnviron, engine.FieldCaps, engine.FieldPrivileges))
+	before.Forget(engine.SetOf(engine.FieldComm, engine.FieldExe, engine.FieldExeFile, engine.FieldExecPath,
+		engine.FieldArgs, engine.FieldEnviron, engine.FieldCaps, engine.FieldPrivileges))
 	before.Forget(engine.FieldsIDs)
 	before.Overlay(&ids)
 	return before
@@ -327,10 +327,10 @@ func forgetChanged(now *State, r *Record) {
 	case Exec:
 		_, euid, uids := cut(now.Value[engine.FieldUIDs])
 		_, egid, gids := cut(now.Value[engine.FieldGIDs])
-		now.Forget(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline, engine.FieldEnviron, engine.FieldPrivileges,
+		now.Forget(engine.SetOf(engine.FieldComm, engine.FieldExe, engine.FieldExeFile, engine.FieldExecPath, engine.FieldArgs, engine.FieldEnviron, engine.FieldPrivileges,
 			engine.FieldSUID, engine.FieldSGID, engine.FieldCaps))
-		if now.Known.Has(engine.FieldExitSignal) {
-			now.Set(engine.FieldExitSignal, sigchld)
+		if now.Known.Has(engine.FieldParentSignal) {
+			now.Set(engine.FieldParentSignal, sigchld)
 		}
 		// An exec saves the effective ids.
 		if uids {
@@ -371,11 +371,11 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Process) {
 		now.Forget(c.unsettled(r.Earliest, r.Latest))
 		break
 	}
-	fresh := r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldParentTID, engine.FieldPrivileges)
-	if r.Parent == r.Creator || now.Value[engine.FieldExitSignal] != sigchld {
+	fresh := r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldBirthParentTID, engine.FieldPrivileges)
+	if r.Parent == r.Creator || now.Value[engine.FieldParentSignal] != sigchld {
 		// With CLONE_PARENT it is the creator's signal, or SIGCHLD after the end of a
 		// parent.
-		fresh = fresh.With(engine.FieldExitSignal)
+		fresh = fresh.With(engine.FieldParentSignal)
 	}
 	now.Forget(fresh)
 	// Records use pids of the initial pid namespace, which has this number.

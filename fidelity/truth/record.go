@@ -111,9 +111,9 @@ type Failed struct {
 // Is reports whether got is a correct report of f.
 func (f *Failed) Is(got *engine.FailedExec) bool {
 	switch {
-	case int(got.Errno) != f.Errno, got.PathKnown == f.NoPath, got.PathCut && !f.MayCut:
+	case int(got.Errno) != f.Errno, got.PathKnown == f.NoPath, got.PathTruncated && !f.MayCut:
 		return false
-	case got.PathCut:
+	case got.PathTruncated:
 		return len(got.Path) > 0 && strings.HasPrefix(f.Path, got.Path)
 	}
 	return f.NoPath || got.Path == f.Path

@@ -162,11 +162,11 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 		return v
 	}
 	s.Set(engine.FieldComm, strings.TrimSuffix(get(p.file, "comm"), "\n"))
-	s.Set(engine.FieldFilename, get(p.path, "exe"))
+	s.Set(engine.FieldExe, get(p.path, "exe"))
 	s.Set(engine.FieldCwd, get(p.path, "cwd"))
-	s.Set(engine.FieldCmdline, get(p.file, "cmdline"))
+	s.Set(engine.FieldArgs, get(p.file, "cmdline"))
 	if x := get(p.executable, "exe"); x != "" {
-		s.Set(engine.FieldExecutable, x)
+		s.Set(engine.FieldExeFile, x)
 	}
 	for i, ns := range []string{"uts", "ipc", "mnt", "net"} {
 		s.Set(engine.FieldUTSNS+engine.Field(i), strings.Trim(get(p.link, "ns/"+ns), ns+":[]"))
@@ -217,7 +217,7 @@ func parseStat(stat string, s *State) (pid int, err error) {
 	}
 	// The kernel's new_encode_dev.
 	s.Set(engine.FieldTTY, fmt.Sprintf("%d:%d", tty>>8&0xfff, tty>>12&0xfff00|tty&0xff))
-	s.Set(engine.FieldExitSignal, f[35])
+	s.Set(engine.FieldParentSignal, f[35])
 	s.Set(engine.FieldStart, f[19]) // 1/100 s of CLOCK_BOOTTIME
 	return pid, nil
 }
@@ -280,12 +280,12 @@ func ValueOf(p *engine.Process, f engine.Field) string {
 	switch f {
 	case engine.FieldComm:
 		return p.Comm
-	case engine.FieldFilename:
-		return p.Filename
+	case engine.FieldExe:
+		return p.Exe
 	case engine.FieldExecPath:
 		return p.ExecPath
-	case engine.FieldCmdline:
-		return string(p.Cmdline)
+	case engine.FieldArgs:
+		return string(p.Args)
 	case engine.FieldEnviron:
 		return string(p.Environ)
 	case engine.FieldCwd:
@@ -294,7 +294,7 @@ func ValueOf(p *engine.Process, f engine.Field) string {
 		return p.Cgroup
 	case engine.FieldPrivileges:
 		return p.Privileges.String()
-	case engine.FieldEntry:
+	case engine.FieldEntryLeader:
 		return fmt.Sprint(p.EntryType, " ", p.EntryLeader.PID)
 	}
 	text, _ := p.Task.NumberText(f)

@@ -26,7 +26,7 @@ func tell(pairs ...string) (s State) {
 }
 
 func TestStateThroughJSON(t *testing.T) {
-	want := tell("comm", "\xff\xfe", "cmdline", "a\x00\x00", "cwd", "")
+	want := tell("comm", "\xff\xfe", "args", "a\x00\x00", "cwd", "")
 	b, err := json.Marshal(Record{Op: Exec, State: want})
 	if err != nil {
 		t.Fatal(err)
@@ -60,16 +60,16 @@ func TestReadIsWhatSystemCallsSay(t *testing.T) {
 	exe, _ := os.Executable()
 	for f, want := range map[engine.Field]string{
 		engine.FieldPPID: strconv.Itoa(os.Getppid()), engine.FieldSID: strconv.Itoa(sid), engine.FieldPGID: strconv.Itoa(pgid),
-		engine.FieldUIDs:    strconv.Itoa(os.Getuid()) + " " + strconv.Itoa(os.Geteuid()),
-		engine.FieldGIDs:    strconv.Itoa(os.Getgid()) + " " + strconv.Itoa(os.Getegid()),
-		engine.FieldCmdline: strings.Join(os.Args, "\x00") + "\x00", engine.FieldCwd: cwd, engine.FieldFilename: exe,
+		engine.FieldUIDs: strconv.Itoa(os.Getuid()) + " " + strconv.Itoa(os.Geteuid()),
+		engine.FieldGIDs: strconv.Itoa(os.Getgid()) + " " + strconv.Itoa(os.Getegid()),
+		engine.FieldArgs: strings.Join(os.Args, "\x00") + "\x00", engine.FieldCwd: cwd, engine.FieldExe: exe,
 	} {
 		if got := s.Value[f]; got != want {
 			t.Errorf("%s is %q, want %q", f, got, want)
 		}
 	}
-	unread := engine.FieldsUsage | engine.SetOf(engine.FieldExit, engine.FieldParentTID, engine.FieldExecPath, engine.FieldEnviron,
-		engine.FieldEntry, engine.FieldPrivileges)
+	unread := engine.FieldsUsage | engine.SetOf(engine.FieldExit, engine.FieldBirthParentTID, engine.FieldExecPath, engine.FieldEnviron,
+		engine.FieldEntryLeader, engine.FieldPrivileges)
 	for f := range engine.Field(engine.NumFields) {
 		if s.Value[f] == "" && !unread.Has(f) {
 			t.Errorf("%s is empty", f)
@@ -104,7 +104,7 @@ func TestAssemble(t *testing.T) {
 		{Op: Exec, PID: 5, Latest: 40, Own: true, State: tell("comm", "two", "cwd", "/b")},
 		{Op: Fork, PID: 5, Earliest: 10, Latest: 45, Creator: 4, Parent: 4},
 		{Op: IDs, PID: 5, Earliest: 20, Latest: 22, Own: true, State: tell("uid+euid", "7 8")},
-		{Op: Now, PID: 5, Latest: 60, State: tell("cgroup", "/late", "ppid", "1", "exit_signal", "17")},
+		{Op: Now, PID: 5, Latest: 60, State: tell("cgroup", "/late", "ppid", "1", "parent_signal", "17")},
 		{Op: Fork, PID: 4, Earliest: 1, Latest: 2, Parent: 3},
 		{Op: Exec, PID: 4, Latest: 5, Own: true, State: tell("uid+euid", "0 0", "caps", "all", "comm", "one", "cwd", "/a", "tty", "1:2")},
 		{Op: Exit, PID: 4, Latest: 200},
@@ -120,7 +120,7 @@ func TestAssemble(t *testing.T) {
 		for _, e := range l.Events {
 			line := []string{strconv.Itoa(l.PID), e.Kind.String(), strconv.FormatUint(e.Earliest, 10), strconv.FormatUint(e.Latest, 10)}
 			for _, f := range []engine.Field{engine.FieldPPID, engine.FieldUIDs, engine.FieldSUID, engine.FieldCaps, engine.FieldComm,
-				engine.FieldCwd, engine.FieldTTY, engine.FieldCgroup, engine.FieldExitSignal} {
+				engine.FieldCwd, engine.FieldTTY, engine.FieldCgroup, engine.FieldParentSignal} {
 				if e.State.Known.Has(f) {
 					line = append(line, f.String()+"="+e.State.Value[f])
 				}
@@ -135,7 +135,7 @@ func TestAssemble(t *testing.T) {
 		"5 FORK 10 45 ppid=4 uid+euid=0 0 caps=all comm=one cwd=/a tty=1:2",
 		"5 ID_CHANGE 20 22 ppid=4 uid+euid=7 8 comm=one cwd=/a tty=1:2",
 		"5 EXEC 22 40 ppid=4 uid+euid=7 8 suid=8 comm=two cwd=/b tty=1:2 cgroup=/late",
-		"5 EXIT 40 90 ppid=1 uid+euid=7 8 suid=8 comm=two cwd=/b tty=1:2 cgroup=/late exit_signal=17",
+		"5 EXIT 40 90 ppid=1 uid+euid=7 8 suid=8 comm=two cwd=/b tty=1:2 cgroup=/late parent_signal=17",
 		"5 FORK 91 95 ppid=4 uid+euid=0 0 caps=all comm=one cwd=/a",
 		"5 EXIT 91 99 ppid=4 uid+euid=0 0 caps=all comm=one cwd=/a",
 	}

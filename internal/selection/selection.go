@@ -45,7 +45,7 @@ func (o *Options) Backend(c *cobra.Command) {
 	f := c.Flags()
 	o.backends = Backends(c, quark.EveryBackend.Names())
 	f.BoolVar(&o.Queue.Audit.Enable, "audit-enable", false, "with --audit: enable audit if it is not, which slows down system calls until the next boot")
-	f.VarP((*command.File)(&o.Queue.BTF.Path), "btf", "B", "read the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
+	f.VarP((*command.File)(&o.Queue.BTF.Path), "btf", "B", "read the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those cached)")
 }
 
 // Events adds the options that choose what the backend reports.

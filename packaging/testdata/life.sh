@@ -32,7 +32,7 @@ files() {
 		-prune -o -printf '%y %m %u %p\n' | sort
 }
 journal() { journalctl -u quark-mon -o cat --no-pager; }
-saw() { journal | grep -q "\"cmdline\":\\[\"/bin/echo\",\"$1\"\\]"; }
+saw() { journal | grep -q "\"args\":\\[\"/bin/echo\",\"$1\"\\]"; }
 watched() {
 	/bin/echo "$1" >/dev/null
 	sleep 2
@@ -62,7 +62,7 @@ check 'no way to more' grep -qx 'CapBnd:[[:space:]]*000000c000080000' /proc/$pid
 check confined grep -qx 'Seccomp:[[:space:]]*2' /proc/$pid/status
 check 'exposure at most 3.0' systemd-analyze security --threshold=30 --no-pager quark-mon
 # In its own mount namespace too, paths are those that the process sees.
-check 'all of a life' sh -c 'journalctl -u quark-mon -o cat | grep "\"/bin/echo\",\"one\"" | grep "\"filename\":\"/usr/bin/echo\"" | grep "\"cwd\":\"/\""'
+check 'all of a life' sh -c 'journalctl -u quark-mon -o cat | grep "\"/bin/echo\",\"one\"" | grep "\"exe\":\"/usr/bin/echo\"" | grep "\"cwd\":\"/\""'
 check 'no loss' sh -c '! journalctl -u quark-mon -o cat | grep "\"GAP\""'
 
 check upgrade dpkg -i /quark.deb

@@ -22,8 +22,8 @@ func BenchmarkRead(b *testing.B) {
 		{"stat", fieldsStat},
 		{"status", fieldsStatus | 1<<engine.FieldStart},
 		{"ns", engine.FieldsNS | 1<<engine.FieldStart},
-		{"exe", 1<<engine.FieldFilename | 1<<engine.FieldStart},
-		{"cmdline", 1<<engine.FieldCmdline | 1<<engine.FieldStart},
+		{"exe", 1<<engine.FieldExe | 1<<engine.FieldStart},
+		{"cmdline", 1<<engine.FieldArgs | 1<<engine.FieldStart},
 		{"cgroup", 1<<engine.FieldCgroup | 1<<engine.FieldStart},
 	} {
 		b.Run(c.name, func(b *testing.B) {

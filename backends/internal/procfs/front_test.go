@@ -62,10 +62,10 @@ func TestBlockedMemory(t *testing.T) {
 	cmdline := func(pid uint32) (string, bool) {
 		var ev engine.RawEvent
 		ev.PID = pid
-		if _, err := r.Read(pid, engine.FieldCmdline.Set(), &ev); err != nil {
+		if _, err := r.Read(pid, engine.FieldArgs.Set(), &ev); err != nil {
 			t.Fatal(err)
 		}
-		return string(ev.Bytes(engine.FieldCmdline)), ev.Task.Known.Has(engine.FieldCmdline)
+		return string(ev.Bytes(engine.FieldArgs)), ev.Task.Known.Has(engine.FieldArgs)
 	}
 	for range 100 { // with a deadline each this would take 10 s
 		if text, known := cmdline(1); known {
@@ -108,7 +108,7 @@ func TestBlockedProcess(t *testing.T) {
 	}
 	r.remove(2)
 	r.remove(2)
-	if !r.Describe(2, &ev) || string(ev.Bytes(engine.FieldCmdline)) != "two\x00" {
+	if !r.Describe(2, &ev) || string(ev.Bytes(engine.FieldArgs)) != "two\x00" {
 		t.Errorf("after that it is known by %s", ev.Task.Known)
 	}
 	release()
@@ -125,7 +125,7 @@ func TestManyBlocked(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range maxBlocked {
 		var ev engine.RawEvent
-		if r.Read(1, Readable, &ev); ev.Task.Known.Has(engine.FieldCmdline) || !ev.Task.Known.Has(engine.FieldPPID) {
+		if r.Read(1, Readable, &ev); ev.Task.Known.Has(engine.FieldArgs) || !ev.Task.Known.Has(engine.FieldPPID) {
 			t.Fatalf("known: %s", ev.Task.Known)
 		}
 		r.mu.Lock()
@@ -174,9 +174,9 @@ func TestEndedLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	for f, want := range map[engine.Field]string{
-		engine.FieldComm:     filepath.Base(exe),
-		engine.FieldFilename: exe,
-		engine.FieldCmdline:  os.Args[0] + "\x00" + endedLeaderArgument + "\x00",
+		engine.FieldComm: filepath.Base(exe),
+		engine.FieldExe:  exe,
+		engine.FieldArgs: os.Args[0] + "\x00" + endedLeaderArgument + "\x00",
 	} {
 		if f == engine.FieldComm {
 			want = want[:min(len(want), maxComm)]
@@ -185,7 +185,7 @@ func TestEndedLeader(t *testing.T) {
 			t.Errorf("%s is %q, want %q", f, got, want)
 		}
 	}
-	if !ev.Task.Known.Has(engine.FieldExecutable) || !ev.Task.Known.Has(engine.FieldEnviron) || ev.Task.Known.Has(engine.FieldCwd) {
+	if !ev.Task.Known.Has(engine.FieldExeFile) || !ev.Task.Known.Has(engine.FieldEnviron) || ev.Task.Known.Has(engine.FieldCwd) {
 		t.Errorf("known: %s", ev.Task.Known)
 	}
 }

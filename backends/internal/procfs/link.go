@@ -15,21 +15,21 @@ func deleted(path []byte) bool { return bytes.HasSuffix(path, []byte(suffixDelet
 // readExe reads the link exe of dir and what stat(2) says of its file, as far as they are wanted.
 func (r *reader) readExe(dir int, want engine.Fields, ev *engine.RawEvent) {
 	n := 0
-	if want.Has(engine.FieldFilename) {
+	if want.Has(engine.FieldExe) {
 		n = r.readLink(dir, pathExe)
 	}
 	st, errno := statx(dir, pathExe, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID)
 	if errno != 0 {
 		return
 	}
-	if want.Has(engine.FieldExecutable) && st.Mask&unix.STATX_BASIC_STATS == unix.STATX_BASIC_STATS {
-		ev.Task.Known |= engine.FieldExecutable.Set()
-		ev.Task.Executable = engine.Executable{
+	if want.Has(engine.FieldExeFile) && st.Mask&unix.STATX_BASIC_STATS == unix.STATX_BASIC_STATS {
+		ev.Task.Known |= engine.FieldExeFile.Set()
+		ev.Task.ExeFile = engine.ExeFile{
 			Inode: st.Ino, Ctime: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec), Device: uint32(unix.Mkdev(st.Dev_major, st.Dev_minor)),
 			UID: st.Uid, GID: st.Gid, Mode: st.Mode, Removed: st.Nlink == 0,
 		}
 	}
-	r.setPath(dir, n, placeIn(&st), engine.FieldFilename, ev)
+	r.setPath(dir, n, placeIn(&st), engine.FieldExe, ev)
 }
 
 // readCwd reads the link cwd of dir.

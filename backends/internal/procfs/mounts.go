@@ -71,7 +71,7 @@ func placeIn(st *unix.Statx_t) place {
 // namespace.
 func (r *reader) attached(dir int, id uint64, f engine.Field) bool {
 	return id == r.rootAt.mount || r.own.has(id, r.dirs) && r.own.has(r.rootAt.mount, r.dirs) || r.mounted(dir, pathMountinfo, id) ||
-		f == engine.FieldFilename && string(r.root) == "/" && r.mounted(r.proc, pathFirstMountinfo, id)
+		f == engine.FieldExe && string(r.root) == "/" && r.mounted(r.proc, pathFirstMountinfo, id)
 }
 
 // mounted reports whether a mountinfo file has a mount.

@@ -27,10 +27,10 @@ var errMalformed = errors.New("read /proc/PID/stat: the text makes no sense")
 
 // Readable are the fields that a Reader can fill in: all but how a process ended, who made it, what
 // its execve was asked for, and what it used.
-const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecPath | engine.FieldsUsage)
+const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldBirthParentTID | 1<<engine.FieldExecPath | engine.FieldsUsage)
 
 // Image are the fields that belong to the image of a process. An execve changes them together.
-const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable |
+const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldExeFile |
 	1<<engine.FieldEnviron)
 
 // Replaced are the fields that an execve can change.
@@ -38,15 +38,15 @@ const Replaced = Image | engine.FieldsIDs | 1<<engine.FieldCaps
 
 const (
 	fieldsStat = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID |
-		1<<engine.FieldTTY | 1<<engine.FieldComm | 1<<engine.FieldExitSignal)
+		1<<engine.FieldTTY | 1<<engine.FieldComm | 1<<engine.FieldParentSignal)
 	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps | 1<<engine.FieldPIDNS
 )
 
 // paths are the fields that are told as from the root directory of the process.
-const paths = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCwd)
+const paths = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldCwd)
 
 // gone are the fields that a process that has ended does not have any more.
-const gone = engine.FieldsNS&^(1<<engine.FieldUserNS) | paths | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable |
+const gone = engine.FieldsNS&^(1<<engine.FieldUserNS) | paths | 1<<engine.FieldArgs | 1<<engine.FieldExeFile |
 	1<<engine.FieldEnviron
 
 // Status is what a read returns besides the fields of an event.
@@ -244,7 +244,7 @@ func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 	switch {
 	case st.Kthread:
 		// It has no image: its executable and its command line read as empty.
-		want &^= 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable | 1<<engine.FieldEnviron
+		want &^= 1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldExeFile | 1<<engine.FieldEnviron
 	case st.Zombie():
 		thread := -1
 		if st.Threads > 1 && want&Image != 0 {
@@ -261,10 +261,10 @@ func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 	if want&paths != 0 {
 		r.readRoot(image)
 	}
-	if want.Has(engine.FieldFilename) || want.Has(engine.FieldExecutable) {
+	if want.Has(engine.FieldExe) || want.Has(engine.FieldExeFile) {
 		r.readExe(image, want, ev)
 	}
-	noCmdline := r.withoutMemory || want.Has(engine.FieldCmdline) && !r.readCmdline(image, pathCmdline, ev)
+	noCmdline := r.withoutMemory || want.Has(engine.FieldArgs) && !r.readCmdline(image, pathCmdline, ev)
 	if want.Has(engine.FieldEnviron) && !r.withoutMemory {
 		r.readEnviron(image, pathEnviron, first.Memory != 0, ev)
 	}
@@ -447,10 +447,10 @@ func (r *reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 		t.TTY = engine.TTY{Major: s.TTYMajor, Minor: s.TTYMinor}
 	}
 	if int32(s.ExitSignal) < 0 { // of a thread, or of a leader that one takes the place of
-		want &^= engine.FieldExitSignal.Set()
+		want &^= engine.FieldParentSignal.Set()
 	}
-	if want.Has(engine.FieldExitSignal) {
-		t.ExitSignal = s.ExitSignal
+	if want.Has(engine.FieldParentSignal) {
+		t.ParentSignal = s.ExitSignal
 	}
 	t.Known |= want & (fieldsStat &^ (1 << engine.FieldComm))
 	if want.Has(engine.FieldComm) {
@@ -512,9 +512,9 @@ func (r *reader) readCmdline(dir int, pathNUL []byte, ev *engine.RawEvent) bool 
 	}
 	if n > MaxCmdline {
 		n = MaxCmdline
-		ev.Task.Truncated |= engine.FieldCmdline.Set()
+		ev.Task.Truncated |= engine.FieldArgs.Set()
 	}
-	ev.Set(engine.FieldCmdline, r.buf[:n])
+	ev.Set(engine.FieldArgs, r.buf[:n])
 	return true
 }
 

@@ -58,7 +58,7 @@ func start(t testing.TB, name string, args ...string) *exec.Cmd {
 		if _, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev); err != nil {
 			t.Fatal(err)
 		}
-		if ev.Task.Known.Has(engine.FieldCmdline) {
+		if ev.Task.Known.Has(engine.FieldArgs) {
 			return cmd
 		}
 	}
@@ -106,8 +106,8 @@ func checkSelf(t *testing.T, ev *engine.RawEvent) {
 	comm, _ := os.ReadFile("/proc/self/comm")
 	cmdline, _ := os.ReadFile("/proc/self/cmdline")
 	for f, want := range map[engine.Field]string{
-		engine.FieldFilename: exe, engine.FieldCwd: cwd,
-		engine.FieldComm: strings.TrimSuffix(string(comm), "\n"), engine.FieldCmdline: string(cmdline),
+		engine.FieldExe: exe, engine.FieldCwd: cwd,
+		engine.FieldComm: strings.TrimSuffix(string(comm), "\n"), engine.FieldArgs: string(cmdline),
 	} {
 		if got := string(ev.Bytes(f)); got != want {
 			t.Errorf("%v is %q, want %q", f, got, want)
@@ -188,7 +188,7 @@ func filename(t *testing.T, r *Reader, pid int) string {
 	if _, err := r.Read(uint32(pid), Readable, &ev); err != nil {
 		t.Fatal(err)
 	}
-	return string(ev.Bytes(engine.FieldFilename))
+	return string(ev.Bytes(engine.FieldExe))
 }
 
 func TestDeletedExecutable(t *testing.T) {
@@ -352,7 +352,7 @@ func TestPathsInAnotherRoot(t *testing.T) {
 		if got := string(ev.Bytes(engine.FieldCwd)); got != want {
 			t.Errorf("cwd is %q, want %q", got, want)
 		}
-		if got := string(ev.Bytes(engine.FieldFilename)); got != "/program" {
+		if got := string(ev.Bytes(engine.FieldExe)); got != "/program" {
 			t.Errorf("filename is %q", got)
 		}
 		in.Close()
@@ -453,7 +453,7 @@ func readFromInside(root string) error {
 		if _, err := r.Read(uint32(pid), Readable, &ev); err != nil {
 			return err
 		}
-		fmt.Printf("%q %q\n", ev.Bytes(engine.FieldFilename), ev.Bytes(engine.FieldCwd))
+		fmt.Printf("%q %q\n", ev.Bytes(engine.FieldExe), ev.Bytes(engine.FieldCwd))
 	}
 	return r.Close()
 }
@@ -584,7 +584,7 @@ func TestExitSignalOfThread(t *testing.T) {
 	onThread(func() {
 		for id, want := range map[int]bool{os.Getpid(): true, unix.Gettid(): false} {
 			var ev engine.RawEvent
-			if _, err := r.Read(uint32(id), engine.FieldExitSignal.Set(), &ev); err != nil || ev.Task.Known.Has(engine.FieldExitSignal) != want {
+			if _, err := r.Read(uint32(id), engine.FieldParentSignal.Set(), &ev); err != nil || ev.Task.Known.Has(engine.FieldParentSignal) != want {
 				t.Errorf("of %d of %d: %v, known %v", id, os.Getpid(), err, !want)
 			}
 		}
@@ -661,7 +661,7 @@ func TestKernelThread(t *testing.T) {
 	if err != nil || !st.Kthread {
 		t.Skip("process 2 is no kernel thread here")
 	}
-	if ev.Task.Known.Has(engine.FieldFilename) || ev.Task.Known.Has(engine.FieldCmdline) {
+	if ev.Task.Known.Has(engine.FieldExe) || ev.Task.Known.Has(engine.FieldArgs) {
 		t.Errorf("a kernel thread has %v", ev.Task.Known)
 	}
 	if string(ev.Bytes(engine.FieldComm)) != "kthreadd" {
@@ -723,8 +723,8 @@ func TestLongCmdline(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []byte("sh\x00-c\x00read x\x00sh\x00" + long)[:MaxCmdline]
-	if !bytes.Equal(ev.Bytes(engine.FieldCmdline), want) || ev.Task.Truncated != engine.FieldCmdline.Set() {
-		t.Errorf("%d bytes, truncated %v", len(ev.Bytes(engine.FieldCmdline)), ev.Task.Truncated)
+	if !bytes.Equal(ev.Bytes(engine.FieldArgs), want) || ev.Task.Truncated != engine.FieldArgs.Set() {
+		t.Errorf("%d bytes, truncated %v", len(ev.Bytes(engine.FieldArgs)), ev.Task.Truncated)
 	}
 }
 
@@ -877,7 +877,7 @@ func TestHiddenCmdline(t *testing.T) {
 		t.Skip("the kernel lets it not", err)
 	}
 	var ev engine.RawEvent
-	if _, err := r.Read(uint32(p.PID), Readable, &ev); err != nil || ev.Task.Known != Readable&^engine.FieldCmdline.Set() {
+	if _, err := r.Read(uint32(p.PID), Readable, &ev); err != nil || ev.Task.Known != Readable&^engine.FieldArgs.Set() {
 		t.Errorf("unknown: %v, %v", Readable&^ev.Task.Known, err)
 	}
 }
@@ -928,7 +928,7 @@ func testMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if bytes.HasSuffix(ev.Bytes(engine.FieldCmdline), []byte("\x00"+argument+"\x00")) {
+			if bytes.HasSuffix(ev.Bytes(engine.FieldArgs), []byte("\x00"+argument+"\x00")) {
 				return st.Memory
 			}
 		}

@@ -14,7 +14,7 @@ import (
 // sample is an event in which each field has a value of its own.
 func sample(k engine.Kind) *engine.RawEvent {
 	ev := &engine.RawEvent{Kind: k, PID: 100, TID: 100, Creator: 99}
-	for _, f := range []engine.Field{engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup} {
+	for _, f := range []engine.Field{engine.FieldComm, engine.FieldExe, engine.FieldArgs, engine.FieldCwd, engine.FieldCgroup} {
 		ev.Set(f, []byte("/"+f.String()))
 	}
 	t := &ev.Task
@@ -49,33 +49,33 @@ func TestCompare(t *testing.T) {
 		t.Fatal(wrong)
 	}
 	for name, change := range map[string]func(*engine.RawEvent){
-		"pid":            func(ev *engine.RawEvent) { ev.PID++ },
-		"tid":            func(ev *engine.RawEvent) { ev.TID++ },
-		"creator":        func(ev *engine.RawEvent) { ev.Creator++ },
-		"start_boottime": func(ev *engine.RawEvent) { ev.Task.Start += engine.ProcStartUnit },
-		"ppid":           func(ev *engine.RawEvent) { ev.Task.PPID = 0 },
-		"pgid":           func(ev *engine.RawEvent) { ev.Task.PGID = 0 },
-		"sid":            func(ev *engine.RawEvent) { ev.Task.SID = 0 },
-		"uid+euid":       func(ev *engine.RawEvent) { ev.Task.Cred.EUID = 0 },
-		"suid":           func(ev *engine.RawEvent) { ev.Task.Cred.SUID = 0 },
-		"gid+egid":       func(ev *engine.RawEvent) { ev.Task.Cred.GID = 0 },
-		"sgid":           func(ev *engine.RawEvent) { ev.Task.Cred.SGID = 0 },
-		"caps":           func(ev *engine.RawEvent) { ev.Task.Caps.Ambient = 0 },
-		"tty":            func(ev *engine.RawEvent) { ev.Task.TTY.Minor = 0 },
-		"uts_ns":         func(ev *engine.RawEvent) { ev.Task.NS.UTS = 0 },
-		"ipc_ns":         func(ev *engine.RawEvent) { ev.Task.NS.IPC = 0 },
-		"mnt_ns":         func(ev *engine.RawEvent) { ev.Task.NS.Mnt = 0 },
-		"net_ns":         func(ev *engine.RawEvent) { ev.Task.NS.Net = 0 },
-		"pid_ns":         func(ev *engine.RawEvent) { ev.Task.NSPID = 0 },
-		"user_ns":        func(ev *engine.RawEvent) { ev.Task.NS.User = 0 },
-		"cgroup_ns":      func(ev *engine.RawEvent) { ev.Task.NS.Cgroup = 0 },
-		"time_ns":        func(ev *engine.RawEvent) { ev.Task.NS.Time = 0 },
-		"comm":           func(ev *engine.RawEvent) { ev.Set(engine.FieldComm, nil) },
-		"filename":       func(ev *engine.RawEvent) { ev.Set(engine.FieldFilename, []byte("/else")) },
-		"cmdline":        func(ev *engine.RawEvent) { ev.Set(engine.FieldCmdline, []byte("/cmdline\x00")) },
-		"cwd":            func(ev *engine.RawEvent) { ev.Set(engine.FieldCwd, []byte("/")) },
-		"cgroup":         func(ev *engine.RawEvent) { ev.Set(engine.FieldCgroup, []byte("/cgroup/below")) },
-		"exit":           func(ev *engine.RawEvent) { ev.Task.Exit.WaitStatus = 0 },
+		"pid":       func(ev *engine.RawEvent) { ev.PID++ },
+		"tid":       func(ev *engine.RawEvent) { ev.TID++ },
+		"creator":   func(ev *engine.RawEvent) { ev.Creator++ },
+		"start":     func(ev *engine.RawEvent) { ev.Task.Start += engine.ProcStartUnit },
+		"ppid":      func(ev *engine.RawEvent) { ev.Task.PPID = 0 },
+		"pgid":      func(ev *engine.RawEvent) { ev.Task.PGID = 0 },
+		"sid":       func(ev *engine.RawEvent) { ev.Task.SID = 0 },
+		"uid+euid":  func(ev *engine.RawEvent) { ev.Task.Cred.EUID = 0 },
+		"suid":      func(ev *engine.RawEvent) { ev.Task.Cred.SUID = 0 },
+		"gid+egid":  func(ev *engine.RawEvent) { ev.Task.Cred.GID = 0 },
+		"sgid":      func(ev *engine.RawEvent) { ev.Task.Cred.SGID = 0 },
+		"caps":      func(ev *engine.RawEvent) { ev.Task.Caps.Ambient = 0 },
+		"tty":       func(ev *engine.RawEvent) { ev.Task.TTY.Minor = 0 },
+		"uts_ns":    func(ev *engine.RawEvent) { ev.Task.NS.UTS = 0 },
+		"ipc_ns":    func(ev *engine.RawEvent) { ev.Task.NS.IPC = 0 },
+		"mnt_ns":    func(ev *engine.RawEvent) { ev.Task.NS.Mnt = 0 },
+		"net_ns":    func(ev *engine.RawEvent) { ev.Task.NS.Net = 0 },
+		"pid_ns":    func(ev *engine.RawEvent) { ev.Task.NSPID = 0 },
+		"user_ns":   func(ev *engine.RawEvent) { ev.Task.NS.User = 0 },
+		"cgroup_ns": func(ev *engine.RawEvent) { ev.Task.NS.Cgroup = 0 },
+		"time_ns":   func(ev *engine.RawEvent) { ev.Task.NS.Time = 0 },
+		"comm":      func(ev *engine.RawEvent) { ev.Set(engine.FieldComm, nil) },
+		"exe":       func(ev *engine.RawEvent) { ev.Set(engine.FieldExe, []byte("/else")) },
+		"args":      func(ev *engine.RawEvent) { ev.Set(engine.FieldArgs, []byte("/cmdline\x00")) },
+		"cwd":       func(ev *engine.RawEvent) { ev.Set(engine.FieldCwd, []byte("/")) },
+		"cgroup":    func(ev *engine.RawEvent) { ev.Set(engine.FieldCgroup, []byte("/cgroup/below")) },
+		"exit":      func(ev *engine.RawEvent) { ev.Task.Exit.WaitStatus = 0 },
 	} {
 		read := sample(engine.KindExec)
 		change(read)
@@ -87,7 +87,7 @@ func TestCompare(t *testing.T) {
 }
 
 func TestCompareUnknown(t *testing.T) {
-	for f := range engine.FieldEntry { // no source reports that one
+	for f := range engine.FieldEntryLeader { // no source reports that one
 		if engine.FieldsUsage.Has(f) {
 			continue
 		}

@@ -44,14 +44,14 @@ func (t *truths) readWitness(r *procfs.Reader, pid uint32) error {
 	}
 	// The parent knows these values from having set them.
 	e.Task.PPID, e.Task.PGID, e.Task.SID = uint32(os.Getpid()), pid, pid
-	e.Set(engine.FieldCmdline, []byte(strings.Join(argv, "\x00")+"\x00"))
-	e.Set(engine.FieldFilename, []byte("memfd:"+programName))
+	e.Set(engine.FieldArgs, []byte(strings.Join(argv, "\x00")+"\x00"))
+	e.Set(engine.FieldExe, []byte("memfd:"+programName))
 
 	const born = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID)
 	f := &t.fork.Task
-	f.Known |= born | engine.FieldParentTID.Set() | engine.FieldExitSignal.Set()
+	f.Known |= born | engine.FieldBirthParentTID.Set() | engine.FieldParentSignal.Set()
 	f.Start, f.StartUnit, f.PPID = e.Task.Start, e.Task.StartUnit, e.Task.PPID
-	f.ParentTID, f.ExitSignal = uint32(unix.Gettid()), e.Task.ExitSignal
+	f.ParentTID, f.ParentSignal = uint32(unix.Gettid()), e.Task.ParentSignal
 
 	// A process gives up all other values before its end.
 	t.exit.Task = e.Task

@@ -124,7 +124,7 @@ func TestConstants(t *testing.T) {
 	for _, p := range []quark.Privileges{quark.BySetUID, quark.BySetGID, quark.ByFileCaps} {
 		want("QUARK_PRIV_"+upper(p), int(p))
 	}
-	names := map[string]string{"start_boottime": "START", "uid+euid": "UIDS", "gid+egid": "GIDS", "entry_leader": "ENTRY"}
+	names := map[string]string{"uid+euid": "UIDS", "gid+egid": "GIDS"}
 	for f := range quark.Field(quark.NumFields) {
 		name, number := names[f.String()], int(f)
 		if name == "" {

@@ -65,7 +65,7 @@ func atOnce(t testing.TB) []byte {
 		}
 		push(engine.KindFork, func(*enginetest.Raw) {})
 		push(engine.KindExec, func(r *enginetest.Raw) {
-			r.Filename, r.Cmdline = []byte("/usr/bin/true"), fmt.Appendf(nil, "/usr/bin/true\x00this\x00is\x00life\x00%d\x00", i)
+			r.Exe, r.Args = []byte("/usr/bin/true"), fmt.Appendf(nil, "/usr/bin/true\x00this\x00is\x00life\x00%d\x00", i)
 		})
 		push(engine.KindExit, func(r *enginetest.Raw) {
 			r.Task.Known |= engine.FieldsUsage.With(engine.FieldExit)

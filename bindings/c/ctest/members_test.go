@@ -57,7 +57,7 @@ var partNumber = regexp.MustCompile(`^part\d`)
 
 // never are the members that the recording can't have: of threads, of tracers, of guesses.
 var never = map[string]bool{"thread": true, "tracer_pid": true, "tracer_tid": true, "cpu": true, "part.cpu": true, "process.inferred": true,
-	"exec_path_carried": true, "exec_path_cut": true}
+	"exec_failed_path_cached": true, "exec_failed_path_truncated": true}
 
 // values are the members of a structure by their names in C.
 type values map[string]string
@@ -95,7 +95,7 @@ func derivedLast(fields quark.Fields) (mask uint64) {
 	for f := range quark.Field(quark.NumFields) {
 		switch {
 		case !fields.Has(f):
-		case f == quark.FieldEntry:
+		case f == quark.FieldEntryLeader:
 			mask |= 1 << 62
 		case f == quark.FieldPrivileges:
 			mask |= 1 << 63
@@ -118,10 +118,10 @@ func eventMembers(ev *quark.Event, clock *quark.Clock) map[string]string {
 	v.set("thread", true, ev.Thread)
 	v.set("tracer_pid", true, ev.Tracer.PID)
 	v.set("tracer_tid", true, ev.Tracer.TID)
-	v.set("exec_errno", failed, ev.Failed.Errno)
+	v.set("exec_failed_errno", failed, ev.Failed.Errno)
 	v.set("exec_failed_path", failed && ev.Failed.PathKnown, latin1(ev.Failed.Path))
-	v.set("exec_path_carried", failed, ev.Failed.PathCarried)
-	v.set("exec_path_cut", failed, ev.Failed.PathCut)
+	v.set("exec_failed_path_cached", failed, ev.Failed.PathCached)
+	v.set("exec_failed_path_truncated", failed, ev.Failed.PathTruncated)
 	v.set("gap_from", gap, ev.Gap.From)
 	v.set("gap_to", gap, ev.Gap.To)
 	v.set("gap_count", gap, ev.Gap.Count)
@@ -141,7 +141,7 @@ func eventMembers(ev *quark.Event, clock *quark.Clock) map[string]string {
 		of("egid", p.Cred.EGID)
 		of("sgid", p.Cred.SGID)
 		of("fields_known", derivedLast(p.Known))
-		of("fields_carried", derivedLast(p.Carried&p.Known))
+		of("fields_cached", derivedLast(p.Cached&p.Known))
 	}
 	if !gap {
 		processMembers(v, ev.Process, clock)
@@ -157,29 +157,29 @@ func processMembers(v values, p *quark.Process, clock *quark.Clock) {
 	always := func(name string, value any) { v.set("process."+name, true, value) }
 	always("pid", p.PID)
 	always("fields_known", derivedLast(p.Known))
-	always("fields_carried", derivedLast(p.Carried&p.Known))
-	always("fields_cut", derivedLast(p.Truncated&p.Known))
-	var flags, carried, cut int
-	for i, group := range []quark.Fields{ofProc, quark.SetOf(quark.FieldExit), quark.SetOf(quark.FieldComm), quark.SetOf(quark.FieldFilename),
-		quark.SetOf(quark.FieldCmdline), quark.SetOf(quark.FieldCwd), quark.SetOf(quark.FieldCgroup)} {
+	always("fields_cached", derivedLast(p.Cached&p.Known))
+	always("fields_truncated", derivedLast(p.Truncated&p.Known))
+	var flags, cached, cut int
+	for i, group := range []quark.Fields{ofProc, quark.SetOf(quark.FieldExit), quark.SetOf(quark.FieldComm), quark.SetOf(quark.FieldExe),
+		quark.SetOf(quark.FieldArgs), quark.SetOf(quark.FieldCwd), quark.SetOf(quark.FieldCgroup)} {
 		if p.Known&group == group {
 			flags |= 1 << i
 		}
-		if p.Known&p.Carried&group != 0 {
-			carried |= 1 << i
+		if p.Known&p.Cached&group != 0 {
+			cached |= 1 << i
 		}
 		if p.Known&p.Truncated&group != 0 {
 			cut |= 1 << i
 		}
 	}
 	always("flags", flags)
-	always("flags_carried", carried)
-	always("flags_cut", cut)
+	always("flags_cached", cached)
+	always("flags_truncated", cut)
 	always("as_of", p.AsOf())
 	always("exited", p.Exited)
 	always("inferred", p.Inferred)
-	v.set("process.birth_pid", p.Birth.Known.Has(quark.FieldPPID), p.Birth.Parent.PID)
-	v.set("process.birth_start", p.Birth.Known.Has(quark.FieldStart), p.Birth.Parent.Start)
+	v.set("process.birth_parent_pid", p.Birth.Known.Has(quark.FieldPPID), p.Birth.Parent.PID)
+	v.set("process.birth_parent_start", p.Birth.Known.Has(quark.FieldStart), p.Birth.Parent.Start)
 	var usage quark.Usage
 	if p.Usage != nil {
 		usage = *p.Usage
@@ -196,35 +196,35 @@ func processMembers(v values, p *quark.Process, clock *quark.Clock) {
 		quark.FieldSGID:  {"proc_sgid": p.Cred.SGID},
 		quark.FieldCaps: {"proc_cap_inheritable": p.Caps.Inheritable, "proc_cap_permitted": p.Caps.Permitted,
 			"proc_cap_effective": p.Caps.Effective, "proc_cap_bset": p.Caps.Bounding, "proc_cap_ambient": p.Caps.Ambient},
-		quark.FieldTTY:      {"proc_tty_major": p.TTY.Major, "proc_tty_minor": p.TTY.Minor},
-		quark.FieldUTSNS:    {"proc_uts_inonum": p.NS.UTS},
-		quark.FieldIPCNS:    {"proc_ipc_inonum": p.NS.IPC},
-		quark.FieldMntNS:    {"proc_mnt_inonum": p.NS.Mnt},
-		quark.FieldNetNS:    {"proc_net_inonum": p.NS.Net},
-		quark.FieldComm:     {"comm": latin1(p.Comm)},
-		quark.FieldFilename: {"filename": latin1(p.Filename)},
-		quark.FieldCmdline:  {"cmdline": blob(p.Cmdline), "cmdline_len": len(p.Cmdline)},
-		quark.FieldCwd:      {"cwd": latin1(p.Cwd)},
-		quark.FieldCgroup:   {"cgroup": latin1(p.Cgroup)},
+		quark.FieldTTY:    {"proc_tty_major": p.TTY.Major, "proc_tty_minor": p.TTY.Minor},
+		quark.FieldUTSNS:  {"proc_uts_inonum": p.NS.UTS},
+		quark.FieldIPCNS:  {"proc_ipc_inonum": p.NS.IPC},
+		quark.FieldMntNS:  {"proc_mnt_inonum": p.NS.Mnt},
+		quark.FieldNetNS:  {"proc_net_inonum": p.NS.Net},
+		quark.FieldComm:   {"comm": latin1(p.Comm)},
+		quark.FieldExe:    {"filename": latin1(p.Exe)},
+		quark.FieldArgs:   {"cmdline": blob(p.Args), "cmdline_len": len(p.Args)},
+		quark.FieldCwd:    {"cwd": latin1(p.Cwd)},
+		quark.FieldCgroup: {"cgroup": latin1(p.Cgroup)},
 		quark.FieldExit: {"exit_code": p.Exit.Code(), "wait_status": p.Exit.WaitStatus, "exit_time": p.Exit.Time,
 			"exit_time_event": clock.At(p.Exit.Time).UnixNano()},
-		quark.FieldExitSignal: {"exit_signal": p.ExitSignal},
-		quark.FieldParentTID:  {"birth_tid": p.ParentTID},
-		quark.FieldLogin:      {"login_uid": p.Login.UID, "login_session": p.Login.Session},
-		quark.FieldExecutable: {"exe_inode": p.Executable.Inode, "exe_ctime": p.Executable.Ctime,
-			"exe_dev_major": p.Executable.Major(), "exe_dev_minor": p.Executable.Minor(), "exe_uid": p.Executable.UID,
-			"exe_gid": p.Executable.GID, "exe_mode": p.Executable.Mode, "exe_removed": p.Executable.Removed},
-		quark.FieldExecPath:   {"exec_path": latin1(p.ExecPath)},
-		quark.FieldPIDNS:      {"pid_inonum": p.NS.PID, "ns_pid": p.NSPID},
-		quark.FieldUserNS:     {"user_inonum": p.NS.User},
-		quark.FieldCgroupNS:   {"cgroup_inonum": p.NS.Cgroup},
-		quark.FieldTimeNS:     {"time_inonum": p.NS.Time},
-		quark.FieldCPUTime:    {"user_time": usage.UserTime, "system_time": usage.SystemTime},
-		quark.FieldPeakRSS:    {"peak_rss": usage.PeakRSS},
-		quark.FieldIO:         {"rchar": usage.RChar, "wchar": usage.WChar, "read_bytes": usage.ReadBytes, "write_bytes": usage.WriteBytes},
-		quark.FieldEnviron:    {"environ": blob(p.Environ), "environ_len": len(p.Environ)},
-		quark.FieldEntry:      {"proc_entry_leader_type": uint8(p.EntryType), "proc_entry_leader": p.EntryLeader.PID, "entry_leader_start": p.EntryLeader.Start},
-		quark.FieldPrivileges: {"privileges": uint8(p.Privileges)},
+		quark.FieldParentSignal:   {"parent_signal": p.ParentSignal},
+		quark.FieldBirthParentTID: {"birth_parent_tid": p.ParentTID},
+		quark.FieldLogin:          {"login_uid": p.Login.UID, "login_session": p.Login.Session},
+		quark.FieldExeFile: {"exe_inode": p.ExeFile.Inode, "exe_ctime": p.ExeFile.Ctime,
+			"exe_dev_major": p.ExeFile.Major(), "exe_dev_minor": p.ExeFile.Minor(), "exe_uid": p.ExeFile.UID,
+			"exe_gid": p.ExeFile.GID, "exe_mode": p.ExeFile.Mode, "exe_removed": p.ExeFile.Removed},
+		quark.FieldExecPath:    {"exec_path": latin1(p.ExecPath)},
+		quark.FieldPIDNS:       {"pid_inonum": p.NS.PID, "ns_pid": p.NSPID},
+		quark.FieldUserNS:      {"user_inonum": p.NS.User},
+		quark.FieldCgroupNS:    {"cgroup_inonum": p.NS.Cgroup},
+		quark.FieldTimeNS:      {"time_inonum": p.NS.Time},
+		quark.FieldCPUTime:     {"user_time": usage.UserTime, "system_time": usage.SystemTime},
+		quark.FieldPeakRSS:     {"peak_rss": usage.PeakRSS},
+		quark.FieldIO:          {"rchar": usage.RChar, "wchar": usage.WChar, "read_bytes": usage.ReadBytes, "write_bytes": usage.WriteBytes},
+		quark.FieldEnviron:     {"environ": blob(p.Environ), "environ_len": len(p.Environ)},
+		quark.FieldEntryLeader: {"proc_entry_leader_type": uint8(p.EntryType), "proc_entry_leader": p.EntryLeader.PID, "entry_leader_start": p.EntryLeader.Start},
+		quark.FieldPrivileges:  {"privileges": uint8(p.Privileges)},
 	} {
 		for name, value := range members {
 			v.set("process."+name, p.Known.Has(f), value)

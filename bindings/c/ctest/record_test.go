@@ -19,16 +19,16 @@ func rich(p *enginetest.Process) {
 	s := &p.State
 	s.ExecPath, s.Environ = []byte("./sh"), []byte("LANG=C\x00EMPTY=\x00")
 	t := &s.Task
-	t.Known = engine.AllFields &^ (engine.FieldsUsage | engine.SetOf(engine.FieldExit, engine.FieldCmdline, engine.FieldFilename))
-	t.Carried = engine.SetOf(engine.FieldCwd, engine.FieldCgroup)
+	t.Known = engine.AllFields &^ (engine.FieldsUsage | engine.SetOf(engine.FieldExit, engine.FieldArgs, engine.FieldExe))
+	t.Cached = engine.SetOf(engine.FieldCwd, engine.FieldCgroup)
 	t.Truncated = engine.SetOf(engine.FieldCwd)
-	t.ExitSignal, t.NSPID, t.ParentTID = 17, 4, 5
+	t.ParentSignal, t.NSPID, t.ParentTID = 17, 4, 5
 	t.Login = engine.Login{UID: 6, Session: 7}
 	t.Caps = engine.Capabilities{Inheritable: 1 << 40, Permitted: 1 << 39, Effective: 1 << 38, Bounding: 1 << 37, Ambient: 1 << 36}
 	t.TTY = engine.TTY{Major: 136, Minor: 8}
 	t.NS = engine.Namespaces{UTS: 11, IPC: 12, Mnt: 13, Net: 14, PID: 15, User: engine.InitialUserNamespace, Cgroup: 17, Time: 18}
 	t.Cred = engine.Credentials{UID: 21, EUID: 31, SUID: 23, GID: 24, EGID: 25, SGID: 26}
-	t.Executable = engine.Executable{Inode: 1 << 50, Ctime: -1, Device: 8<<8 | 3, UID: 31, GID: 32, Mode: 0o104755, Removed: true}
+	t.ExeFile = engine.ExeFile{Inode: 1 << 50, Ctime: -1, Device: 8<<8 | 3, UID: 31, GID: 32, Mode: 0o104755, Removed: true}
 	s.Usage = engine.Usage{UserTime: 1 << 41, SystemTime: 42, PeakRSS: 43, RChar: 44, WChar: 45, ReadBytes: 46, WriteBytes: 47}
 }
 
@@ -47,7 +47,7 @@ func lives() *enginetest.Machine {
 	rich(p)
 	p.Exec("/tmp/rich")
 	p.State.Task.Known |= engine.FieldsUsage
-	p.State.Task.Carried |= engine.FieldsIDs
+	p.State.Task.Cached |= engine.FieldsIDs
 	p.Exit(3)
 	return m
 }

@@ -46,12 +46,12 @@ static void print_events(uint64_t events)
 	}
 }
 
-/* What comes after a value: that it is carried, or that its end is missing. */
+/* What comes after a value: that it is cached, or that its end is missing. */
 static const char *mark(const struct quark_process *p, uint64_t field)
 {
-	if (p->fields_cut & field)
+	if (p->fields_truncated & field)
 		return "...";
-	return p->fields_carried & field ? "~" : "";
+	return p->fields_cached & field ? "~" : "";
 }
 
 static void print_text(const struct quark_process *p, const char *name, uint64_t field, const char *text)
@@ -70,14 +70,14 @@ static void print_process(const struct quark_process *p)
 	if (p->fields_known & QUARK_FIELD_UIDS)
 		printf(" uid=%u%s", p->proc_uid, mark(p, QUARK_FIELD_UIDS));
 	print_text(p, "comm", QUARK_FIELD_COMM, p->comm);
-	print_text(p, "exe", QUARK_FIELD_FILENAME, p->filename);
+	print_text(p, "exe", QUARK_FIELD_EXE, p->filename);
 	print_text(p, "cwd", QUARK_FIELD_CWD, p->cwd);
 	if (p->flags & QUARK_F_CMDLINE) {
 		printf(" args=[");
 		quark_cmdline_iter_init(&args, p->cmdline, p->cmdline_len);
 		for (const char *s = ""; (arg = quark_cmdline_iter_next(&args)) != NULL; s = ", ")
 			printf("%s%s", s, arg);
-		printf("]%s", mark(p, QUARK_FIELD_CMDLINE));
+		printf("]%s", mark(p, QUARK_FIELD_ARGS));
 	}
 	if (p->flags & QUARK_F_EXIT) {
 		if (WIFSIGNALED(p->wait_status))
@@ -95,7 +95,7 @@ static void print_event(const struct quark_event *event)
 	if (event->process != NULL)
 		print_process(event->process);
 	if (event->exec_failed_path != NULL)
-		printf(" asked=%s error=%s", event->exec_failed_path, strerror((int)event->exec_errno));
+		printf(" asked=%s error=%s", event->exec_failed_path, strerror((int)event->exec_failed_errno));
 	putchar('\n');
 }
 

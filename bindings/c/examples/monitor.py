@@ -17,15 +17,15 @@ def text(event: quark.Event) -> str:
     if event.gap:
         words += [f"lost={event.gap.count}", f"cause={event.gap.cause}"]
     if p := event.process:
-        for name in "pid ppid uid comm filename cwd args".split():
+        for name in "pid ppid uid comm exe cwd args".split():
             value = getattr(p, name)
-            field = {"uid": "uids", "args": "cmdline"}.get(name, name)
-            mark = "..." if field in p.cut else "~" if field in p.carried else ""
+            field = {"uid": "uids"}.get(name, name)
+            mark = "..." if field in p.truncated else "~" if field in p.cached else ""
             words.append(f"{name}={'?' if value is None else value}{mark}")
         if p.wait_status is not None:
             words.append(f"exit={os.waitstatus_to_exitcode(p.wait_status)}")
-    if event.failed_path is not None:
-        words += [f"asked={event.failed_path}", f"error={os.strerror(event.failed_errno or 0)}"]
+    if event.exec_failed_path is not None:
+        words += [f"asked={event.exec_failed_path}", f"error={os.strerror(event.exec_failed_errno or 0)}"]
     return " ".join(words)
 
 
@@ -40,7 +40,7 @@ def main() -> int:
     try:
         with quark.Queue(filter=options.filter, replay=options.replay) as queue:
             for process in queue.processes() if options.processes else []:
-                print("RUNNING", process.pid, process.comm, process.filename)
+                print("RUNNING", process.pid, process.comm, process.exe)
             for event in queue:
                 print(text(event), flush=True)
     except quark.Error as error:

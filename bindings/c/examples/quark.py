@@ -5,8 +5,8 @@
         for event in queue:
             print(event.kinds, event.process)
 
-An Event is a copy, and may be kept. A member is None while it is not known; what is in carried is of
-an earlier time, and may not be true any more; of what is in cut the end is missing. quark(7) has what
+An Event is a copy, and may be kept. A member is None while it is not known; what is in cached is of
+an earlier time, and may not be true any more; of what is in truncated the end is missing. quark(7) has what
 the members mean. A queue is for one thread at a time, except for close() and stats(), and not for a child
 of os.fork() or of multiprocessing with the method "fork": use "spawn" there. One that nobody closes is
 closed when nobody has it any more, or at the exit.
@@ -34,9 +34,9 @@ KINDS = {1 << 0: "FORK", 1 << 1: "EXEC", 1 << 2: "EXIT", 1 << 3: "ID_CHANGE", 1 
 
 # The bits of fields_known and the like.
 FIELDS = {name: 1 << number for number, name in enumerate(
-    "start ppid pgid sid uids suid gids sgid caps tty uts_ns ipc_ns mnt_ns net_ns comm filename cmdline cwd cgroup "
-    "exit exit_signal parent_tid login executable exec_path pid_ns user_ns cgroup_ns time_ns cpu_time peak_rss io "
-    "environ".split())} | {"entry": 1 << 62, "privileges": 1 << 63}
+    "start ppid pgid sid uids suid gids sgid caps tty uts_ns ipc_ns mnt_ns net_ns comm exe args cwd cgroup "
+    "exit parent_signal birth_parent_tid login exe_file exec_path pid_ns user_ns cgroup_ns time_ns cpu_time peak_rss io "
+    "environ".split())} | {"entry_leader": 1 << 62, "privileges": 1 << 63}
 
 
 class CAttr(ctypes.Structure):
@@ -65,13 +65,13 @@ class CProcess(ctypes.Structure):
                 [("exit_code", c_int32), ("exit_time_event", c_uint64), ("comm", c_char * 16), ("filename", c_char_p),
                  ("cmdline_len", c_size_t), ("cmdline", c_void_p), ("cwd", c_char_p), ("cgroup", c_char_p)] +
                 [(name, c_uint64) for name in (
-                    "flags_carried flags_cut fields_known fields_carried fields_cut as_of start_boottime start_unit "
+                    "flags_cached flags_truncated fields_known fields_cached fields_truncated as_of start_boottime start_unit "
                     "exit_time").split()] +
                 [("wait_status", c_int32)] +
                 [(name, c_uint8) for name in "exited inferred privileges exe_removed".split()] +
-                [("birth_start", c_uint64), ("birth_pid", c_uint32), ("birth_tid", c_uint32), ("entry_leader_start", c_uint64)] +
+                [("birth_parent_start", c_uint64), ("birth_parent_pid", c_uint32), ("birth_parent_tid", c_uint32), ("entry_leader_start", c_uint64)] +
                 [(name, c_uint32) for name in (
-                    "exit_signal ns_pid pid_inonum user_inonum cgroup_inonum time_inonum login_uid login_session").split()] +
+                    "parent_signal ns_pid pid_inonum user_inonum cgroup_inonum time_inonum login_uid login_session").split()] +
                 [("exe_inode", c_uint64), ("exe_ctime", c_int64)] +
                 [(name, c_uint32) for name in "exe_dev_major exe_dev_minor exe_uid exe_gid exe_mode pad".split()] +
                 [(name, c_uint64) for name in "user_time system_time peak_rss rchar wchar read_bytes write_bytes".split()] +
@@ -81,13 +81,13 @@ class CProcess(ctypes.Structure):
 class CPart(ctypes.Structure):
     _fields_ = ([("time", c_uint64)] +
                 [(name, c_uint32) for name in "event id_change cpu uid euid suid gid egid sgid pad".split()] +
-                [("fields_known", c_uint64), ("fields_carried", c_uint64)])
+                [("fields_known", c_uint64), ("fields_cached", c_uint64)])
 
 
 class CEvent(ctypes.Structure):
     _fields_ = ([("events", c_uint64), ("process", POINTER(CProcess)), ("time", c_uint64), ("time_monotonic", c_uint64)] +
-                [(name, c_uint32) for name in "id_change cpu tid thread tracer_pid tracer_tid exec_errno".split()] +
-                [("exec_path_carried", c_uint8), ("exec_path_cut", c_uint8), ("pad", c_uint8 * 2),
+                [(name, c_uint32) for name in "id_change cpu tid thread tracer_pid tracer_tid exec_failed_errno".split()] +
+                [("exec_failed_path_cached", c_uint8), ("exec_failed_path_truncated", c_uint8), ("pad", c_uint8 * 2),
                  ("exec_failed_path", c_char_p)] +
                 [(name, c_uint64) for name in "gap_from gap_to gap_count".split()] +
                 [("gap_cause", c_uint32), ("gap_cpu", c_uint32), ("nparts", c_size_t), ("parts", POINTER(CPart)),
@@ -148,9 +148,9 @@ class Process:
     """What is known of a process. A member is None while it is not known."""
     pid: int
     known: frozenset[str]
-    carried: frozenset[str]
-    cut: frozenset[str]
-    time_boot: Optional[int]  # ns since 1970
+    cached: frozenset[str]
+    truncated: frozenset[str]
+    start_time: Optional[int]  # ns since 1970
     ppid: Optional[int]
     pgid: Optional[int]
     sid: Optional[int]
@@ -162,7 +162,7 @@ class Process:
     sgid: Optional[int]
     cap_effective: Optional[int]
     comm: Optional[str]
-    filename: Optional[str]
+    exe: Optional[str]
     args: Optional[tuple[str, ...]]
     environ: Optional[dict[str, str]]
     cwd: Optional[str]
@@ -180,18 +180,18 @@ class Process:
             return None if value is None else os.fsdecode(value)
 
         args = environ = None
-        if c.fields_known & FIELDS["cmdline"]:
+        if c.fields_known & FIELDS["args"]:
             args = tuple(map(os.fsdecode, _strings(c.cmdline, c.cmdline_len)))
         if c.fields_known & FIELDS["environ"]:
             pairs = (os.fsdecode(v).partition("=") for v in _strings(c.environ, c.environ_len))
             environ = {name: value for name, _, value in pairs}
         return cls(
-            pid=c.pid, known=_names(c.fields_known), carried=_names(c.fields_carried), cut=_names(c.fields_cut),
-            time_boot=get("start", "proc_time_boot"), ppid=get("ppid", "proc_ppid"), pgid=get("pgid", "proc_pgid"),
+            pid=c.pid, known=_names(c.fields_known), cached=_names(c.fields_cached), truncated=_names(c.fields_truncated),
+            start_time=get("start", "proc_time_boot"), ppid=get("ppid", "proc_ppid"), pgid=get("pgid", "proc_pgid"),
             sid=get("sid", "proc_sid"), uid=get("uids", "proc_uid"), euid=get("uids", "proc_euid"),
             suid=get("suid", "proc_suid"), gid=get("gids", "proc_gid"), egid=get("gids", "proc_egid"),
             sgid=get("sgid", "proc_sgid"), cap_effective=get("caps", "proc_cap_effective"), comm=text("comm", "comm"),
-            filename=text("filename", "filename"), args=args, environ=environ, cwd=text("cwd", "cwd"),
+            exe=text("exe", "filename"), args=args, environ=environ, cwd=text("cwd", "cwd"),
             cgroup=text("cgroup", "cgroup"), wait_status=get("exit", "wait_status"), exited=bool(c.exited))
 
 
@@ -212,8 +212,8 @@ class Event:
     time: int  # ns since 1970
     process: Optional[Process]
     gap: Optional[Gap]
-    failed_path: Optional[str]  # with EXEC_FAILED
-    failed_errno: Optional[int]
+    exec_failed_path: Optional[str]  # with EXEC_FAILED
+    exec_failed_errno: Optional[int]
 
     @classmethod
     def _of(cls, c: CEvent) -> Event:
@@ -224,7 +224,7 @@ class Event:
         path = c.exec_failed_path
         return cls(frozenset(name for bit, name in KINDS.items() if c.events & bit), c.time,
                    Process._of(c.process.contents) if c.process else None, gap,
-                   None if path is None else os.fsdecode(path), c.exec_errno or None)
+                   None if path is None else os.fsdecode(path), c.exec_failed_errno or None)
 
 
 T = TypeVar("T")

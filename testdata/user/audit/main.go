@@ -79,11 +79,11 @@ func execution(q *quark.Queue, p *quark.Process, exec *quark.Part) line {
 	if exec.Known.Has(quark.FieldUIDs) {
 		l.UID, l.EUID = &exec.Cred.UID, &exec.Cred.EUID
 	}
-	if p.Known.Has(quark.FieldFilename) {
-		l.Path = p.Filename
+	if p.Known.Has(quark.FieldExe) {
+		l.Path = p.Exe
 	}
-	if p.Known.Has(quark.FieldCmdline) {
-		for arg := range p.Args() {
+	if p.Known.Has(quark.FieldArgs) {
+		for arg := range p.Arguments() {
 			l.Args = append(l.Args, string(arg))
 		}
 	}

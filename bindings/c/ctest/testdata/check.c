@@ -59,7 +59,7 @@ static void read_process(const struct quark_process *p)
 	quark_cmdline_iter_init(&args, p->cmdline, p->cmdline_len);
 	while ((arg = quark_cmdline_iter_next(&args)) != NULL)
 		read_text(arg);
-	CHECK((p->fields_carried & ~p->fields_known) == 0 && (p->fields_cut & ~p->fields_known) == 0);
+	CHECK((p->fields_cached & ~p->fields_known) == 0 && (p->fields_truncated & ~p->fields_known) == 0);
 }
 
 static void read_event(const struct quark_event *event)

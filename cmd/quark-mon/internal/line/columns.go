@@ -56,24 +56,24 @@ var all = []Column{
 	number("cgroupns", quark.FieldCgroupNS, func(p *quark.Process) uint32 { return p.NS.Cgroup }),
 	number("timens", quark.FieldTimeNS, func(p *quark.Process) uint32 { return p.NS.Time }),
 	text("comm", 20, quark.FieldComm, func(p *quark.Process) string { return p.Comm }),
-	text("exe", 40, quark.FieldFilename, func(p *quark.Process) string { return p.Filename }),
+	text("exe", 40, quark.FieldExe, func(p *quark.Process) string { return p.Exe }),
 	text("path", 40, quark.FieldExecPath, func(p *quark.Process) string { return p.ExecPath }),
-	{"inode", false, 8, 24, quark.FieldExecutable, showInode},
-	{"mode", false, 5, 6, quark.FieldExecutable, func(c *cell, _ *Printer, ev *quark.Event) {
-		c.ascii(fmt.Sprintf("%05o", ev.Process.Executable.Mode&0o7777))
+	{"inode", false, 8, 24, quark.FieldExeFile, showInode},
+	{"mode", false, 5, 6, quark.FieldExeFile, func(c *cell, _ *Printer, ev *quark.Event) {
+		c.ascii(fmt.Sprintf("%05o", ev.Process.ExeFile.Mode&0o7777))
 	}},
 	{"privileges", false, 10, 25, quark.FieldPrivileges, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(cmp.Or(ev.Process.Privileges.String(), "-")) }},
 	text("cwd", 40, quark.FieldCwd, func(p *quark.Process) string { return p.Cwd }),
 	text("cgroup", 40, quark.FieldCgroup, func(p *quark.Process) string { return p.Cgroup }),
 	{"container", false, 12, 40, quark.FieldCgroup, showContainer},
 	{"tty", false, 5, 12, quark.FieldTTY, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(terminal(ev.Process.TTY)) }},
-	{"entry", false, 5, 9, quark.FieldEntry, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(ev.Process.EntryType.String()) }},
+	{"entry", false, 5, 9, quark.FieldEntryLeader, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(ev.Process.EntryType.String()) }},
 	{"cpu", true, 3, 10, noField, showCPU},
 	used("cputime", quark.FieldCPUTime, func(u *quark.Usage) string { return Short(time.Duration(u.UserTime + u.SystemTime)) }),
 	used("maxrss", quark.FieldPeakRSS, func(u *quark.Usage) string { return bytes(u.PeakRSS) }),
 	used("read", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.ReadBytes) }),
 	used("written", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.WriteBytes) }),
-	{"carried", false, 7, 40, noField, showCarried},
+	{"cached", false, 7, 40, noField, showCached},
 	{"argv", false, 4, 60, noField, showArgv},
 }
 
@@ -144,7 +144,7 @@ func Parse(list string) (columns []Column, err error) {
 	return columns, nil
 }
 
-// fill writes the column of an event: "?" for what is unknown, and "*" before what is carried,
+// fill writes the column of an event: "?" for what is unknown, and "*" before what is cached,
 // which quote does not write outside of quotation marks.
 func (col *Column) fill(c *cell, p *Printer, ev *quark.Event) {
 	if col.field != noField && !c.mark(ev.Process, col.field) {
@@ -153,13 +153,13 @@ func (col *Column) fill(c *cell, p *Printer, ev *quark.Event) {
 	col.show(c, p, ev)
 }
 
-// mark reports whether a field is known, and writes how: "?" if not, "*" if it is carried.
+// mark reports whether a field is known, and writes how: "?" if not, "*" if it is cached.
 func (c *cell) mark(p *quark.Process, f quark.Field) (known bool) {
 	switch {
 	case !p.Known.Has(f):
 		c.unknown()
 		return false
-	case p.Carried.Has(f):
+	case p.Cached.Has(f):
 		c.put("*", 1)
 	}
 	return true
@@ -203,7 +203,7 @@ func showSession(c *cell, _ *Printer, ev *quark.Event) {
 
 // showInode writes which file is executed: the numbers of its device and its inode.
 func showInode(c *cell, _ *Printer, ev *quark.Event) {
-	x := &ev.Process.Executable
+	x := &ev.Process.ExeFile
 	c.ascii(fmt.Sprintf("%d:%d:%d", x.Major(), x.Minor(), x.Inode))
 }
 
@@ -238,8 +238,8 @@ func showCPU(c *cell, _ *Printer, ev *quark.Event) {
 	c.uint(uint64(ev.CPU))
 }
 
-func showCarried(c *cell, _ *Printer, ev *quark.Event) {
-	names := ev.Process.Carried.String()
+func showCached(c *cell, _ *Printer, ev *quark.Event) {
+	names := ev.Process.Cached.String()
 	if names == "" {
 		names = "-"
 	}
@@ -254,9 +254,9 @@ func showArgv(c *cell, _ *Printer, ev *quark.Event) {
 		showFailed(c, &ev.Failed)
 		return
 	}
-	if known := c.mark(p, quark.FieldCmdline); known && len(p.Cmdline) > 0 {
+	if known := c.mark(p, quark.FieldArgs); known && len(p.Args) > 0 {
 		first := true
-		for arg := range p.Args() {
+		for arg := range p.Arguments() {
 			if !first {
 				c.put(" ", 1)
 			}
@@ -265,7 +265,7 @@ func showArgv(c *cell, _ *Printer, ev *quark.Event) {
 			}
 			c.quote(string(arg))
 		}
-		c.ellipsis(p, quark.FieldCmdline)
+		c.ellipsis(p, quark.FieldArgs)
 		return
 	} else if !known {
 		if !p.Known.Has(quark.FieldComm) {
@@ -286,11 +286,11 @@ func showFailed(c *cell, f *quark.FailedExec) {
 		c.unknown()
 		return
 	}
-	if f.PathCarried {
+	if f.PathCached {
 		c.put("*", 1)
 	}
 	c.quote(f.Path)
-	if f.PathCut {
+	if f.PathTruncated {
 		c.ascii("...")
 	}
 }

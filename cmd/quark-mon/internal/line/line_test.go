@@ -93,7 +93,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What backends have recorded fits, with what they do not know and what is carried.
+// What backends have recorded fits, with what they do not know and what is cached.
 func TestTraces(t *testing.T) {
 	files, _ := filepath.Glob("../../../../engine/enginetest/testdata/*.trace")
 	for _, file := range files {
@@ -110,16 +110,16 @@ func TestUncertain(t *testing.T) {
 	var b []byte
 	p := New(Options{Columns: columns(t, "dur,status,user,argv"), Clock: engine.NewClock(nil, quark.Host{}, engine.Offset{Boot: 5}), Zone: time.UTC, User: made})
 	for _, c := range []struct {
-		known, carried quark.Fields
-		start, unit    uint64
-		end            uint64
-		fork           uint64
-		gone, thread   bool
+		known, cached quark.Fields
+		start, unit   uint64
+		end           uint64
+		fork          uint64
+		gone, thread  bool
 	}{
 		{},
 		{known: quark.SetOf(quark.FieldExit)},
 		{known: quark.SetOf(quark.FieldExit, quark.FieldStart, quark.FieldUIDs), start: 1005, unit: 1, end: 5001},
-		{known: quark.SetOf(quark.FieldExit, quark.FieldStart, quark.FieldUIDs, quark.FieldCmdline), carried: quark.AllFields, start: 10e6, unit: 1e7, end: 45e6},
+		{known: quark.SetOf(quark.FieldExit, quark.FieldStart, quark.FieldUIDs, quark.FieldArgs), cached: quark.AllFields, start: 10e6, unit: 1e7, end: 45e6},
 		{known: quark.SetOf(quark.FieldExit, quark.FieldStart), start: 10e6, unit: 1e7, end: 45e6, fork: 44e6},
 		{known: quark.SetOf(quark.FieldExit, quark.FieldStart), start: 10e6, unit: 1e7, end: 2e9},
 		{known: quark.SetOf(quark.FieldExit, quark.FieldStart), start: 10e6, unit: 1, end: 1e6},
@@ -135,11 +135,11 @@ func TestUncertain(t *testing.T) {
 			ev.Parts = []quark.Part{{Kind: engine.KindFork, Time: c.fork}, {Kind: engine.KindExit, Time: c.end}}
 		}
 		t := &ev.Process.Task
-		t.Known, t.Carried, t.Start, t.StartUnit, t.Exit.Time = c.known, c.carried&c.known, c.start, c.unit, c.end
+		t.Known, t.Cached, t.Start, t.StartUnit, t.Exit.Time = c.known, c.cached&c.known, c.start, c.unit, c.end
 		b = p.Append(b, ev)
 	}
 	for _, f := range []quark.FailedExec{
-		{}, {Errno: 2, Path: "/a b", PathKnown: true, PathCarried: true}, {Errno: 36, Path: "/a", PathKnown: true, PathCut: true},
+		{}, {Errno: 2, Path: "/a b", PathKnown: true, PathCached: true}, {Errno: 36, Path: "/a", PathKnown: true, PathTruncated: true},
 	} {
 		b = p.Append(b, &quark.Event{Events: quark.EventExecFailed, Failed: f, Process: &quark.Process{PID: 7}})
 	}
@@ -151,7 +151,7 @@ func TestContainer(t *testing.T) {
 	p := New(Options{Columns: columns(t, "container"), Clock: zeroClock, Zone: time.UTC})
 	for _, c := range []struct {
 		cgroup    string
-		carried   bool
+		cached    bool
 		truncated bool
 		want      string
 	}{
@@ -164,8 +164,8 @@ func TestContainer(t *testing.T) {
 	} {
 		ev := &quark.Event{Process: &quark.Process{Cgroup: c.cgroup}}
 		ev.Process.Known = quark.FieldCgroup.Set()
-		if c.carried {
-			ev.Process.Carried = ev.Process.Known
+		if c.cached {
+			ev.Process.Cached = ev.Process.Known
 		}
 		if c.truncated {
 			ev.Process.Truncated = ev.Process.Known
@@ -280,9 +280,9 @@ func FuzzAppend(f *testing.F) {
 		if bits&2 != 0 {
 			ev.Parts = []quark.Part{{Kind: quark.Kind(bits), Time: bits}, {Kind: quark.Kind(events), Time: bits + 1}}
 		}
-		proc := &quark.Process{PID: uint32(bits), Comm: text, Filename: text, Cwd: text, Cgroup: name, Cmdline: cmdline, Exited: bits&4 != 0, EntryType: quark.EntryType(events)}
+		proc := &quark.Process{PID: uint32(bits), Comm: text, Exe: text, Cwd: text, Cgroup: name, Args: cmdline, Exited: bits&4 != 0, EntryType: quark.EntryType(events)}
 		proc.Known = quark.Fields(bits >> 8)
-		proc.Carried = quark.Fields(bits>>16) & proc.Known
+		proc.Cached = quark.Fields(bits>>16) & proc.Known
 		proc.Truncated = quark.Fields(bits>>20) & proc.Known
 		proc.Start, proc.StartUnit, proc.Task.Exit = bits, uint64(events), quark.Exit{WaitStatus: int32(events), Time: bits * 3}
 		proc.Cred.UID, proc.TTY = events, quark.TTY{Major: uint32(bits) & 0xff, Minor: events}
@@ -299,7 +299,7 @@ func FuzzAppend(f *testing.F) {
 func BenchmarkAppend(b *testing.B) {
 	p := New(Options{Columns: columns(b, Default), Clock: zeroClock, Zone: time.UTC, User: made})
 	p.SetSize(120, 40)
-	proc := &quark.Process{PID: 4711, Cmdline: []byte("/bin/sh\x00-c\x00echo a b\x00"), Exited: true}
+	proc := &quark.Process{PID: 4711, Args: []byte("/bin/sh\x00-c\x00echo a b\x00"), Exited: true}
 	proc.Known = quark.AllFields
 	ev := &quark.Event{Events: quark.EventFork | quark.EventExec | quark.EventExit, Process: proc}
 	var line []byte

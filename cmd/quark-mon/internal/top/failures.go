@@ -50,7 +50,7 @@ func (f *failures) add(ev *quark.Event, time uint64) {
 	if ev.Events == quark.EventExecFailed {
 		key.events, key.failed = ev.Events, ev.Failed
 		if path := ev.Failed.Path; len(path) > maxArgs {
-			key.failed.Path, key.failed.PathCut = path[:maxArgs], true
+			key.failed.Path, key.failed.PathTruncated = path[:maxArgs], true
 		}
 	} else {
 		key.waitStatus = p.Task.Exit.WaitStatus
@@ -89,9 +89,9 @@ const maxArgs = 1024
 // shown returns a copy of what is shown of a process, or says whose its user is.
 func shown(p *quark.Process) *quark.Process {
 	c := &quark.Process{PID: p.PID, Task: p.Task, Comm: p.Comm, Cgroup: p.Cgroup, Exited: p.Exited}
-	c.Cmdline = bytes.Clone(p.Cmdline[:min(len(p.Cmdline), maxArgs)])
-	if len(c.Cmdline) < len(p.Cmdline) {
-		c.Truncated |= quark.SetOf(quark.FieldCmdline)
+	c.Args = bytes.Clone(p.Args[:min(len(p.Args), maxArgs)])
+	if len(c.Args) < len(p.Args) {
+		c.Truncated |= quark.SetOf(quark.FieldArgs)
 	}
 	return c
 }

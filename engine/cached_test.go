@@ -19,7 +19,7 @@ func told(kind engine.Kind, pid uint32, at uint64, fields engine.Fields) enginet
 	r := raw(kind, pid, at)
 	r.Task.Known = fields
 	for f, to := range map[engine.Field]*[]byte{
-		engine.FieldComm: &r.Comm, engine.FieldFilename: &r.Filename, engine.FieldCmdline: &r.Cmdline,
+		engine.FieldComm: &r.Comm, engine.FieldExe: &r.Exe, engine.FieldArgs: &r.Args,
 		engine.FieldCwd: &r.Cwd, engine.FieldCgroup: &r.Cgroup, engine.FieldExecPath: &r.ExecPath,
 	} {
 		if fields.Has(f) {
@@ -42,7 +42,7 @@ func (r *rig) one(t *testing.T) *engine.Event {
 }
 
 // allButExit are the fields but those of the end, and but the start those that never change.
-const allButExit = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldPIDNS | engine.FieldsUsage)
+const allButExit = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldBirthParentTID | 1<<engine.FieldPIDNS | engine.FieldsUsage)
 
 // derived is what follows of an EXEC that brings all.
 const derived = engine.Fields(1 << engine.FieldPrivileges)
@@ -60,37 +60,37 @@ func TestFieldChanges(t *testing.T) {
 	}
 	r := newRig(t, engine.Options{})
 	r.src.Push(told(exec, 1, 0, allButExit))
-	if p := r.one(t).Process; p.Carried != 0 {
-		t.Errorf("carried though the event brings it: %s", p.Carried)
+	if p := r.one(t).Process; p.Cached != 0 {
+		t.Errorf("cached though the event brings it: %s", p.Cached)
 	}
 	r.src.Push(raw(engine.KindPtrace, 1, 10))
-	if p := r.one(t).Process; p.Known&^derived != allButExit || p.Carried != unseen {
-		t.Errorf("known %s, carried %s, want carried %s", p.Known, p.Carried, unseen)
+	if p := r.one(t).Process; p.Known&^derived != allButExit || p.Cached != unseen {
+		t.Errorf("known %s, cached %s, want cached %s", p.Known, p.Cached, unseen)
 	}
 	r.src.Push(told(comm, 1, 20, allButExit))
-	if p := r.one(t).Process; p.Carried != 0 {
-		t.Errorf("still carried after it was told again: %s", p.Carried)
+	if p := r.one(t).Process; p.Cached != 0 {
+		t.Errorf("still cached after it was told again: %s", p.Cached)
 	}
 	// A field that the source cannot prove to be of the event.
 	late := told(comm, 1, 30, allButExit)
-	late.Task.Carried = engine.FieldCwd.Set()
+	late.Task.Cached = engine.FieldCwd.Set()
 	r.src.Push(late)
-	if p := r.one(t).Process; p.Carried != engine.FieldCwd.Set() {
-		t.Errorf("carried %s, want cwd", p.Carried)
+	if p := r.one(t).Process; p.Cached != engine.FieldCwd.Set() {
+		t.Errorf("cached %s, want cwd", p.Cached)
 	}
 	// One that it does not bring, and that may have changed.
 	r.src.Push(told(comm, 1, 40, allButExit))
 	r.one(t)
 	other := told(exec, 1, 50, 0)
-	other.Task.Carried = engine.FieldUIDs.Set()
+	other.Task.Cached = engine.FieldUIDs.Set()
 	r.src.Push(other)
-	if p := r.one(t).Process; !p.Carried.Has(engine.FieldUIDs) || p.Carried.Has(engine.FieldGIDs) {
-		t.Errorf("carried %s, want uid and not gid", p.Carried)
+	if p := r.one(t).Process; !p.Cached.Has(engine.FieldUIDs) || p.Cached.Has(engine.FieldGIDs) {
+		t.Errorf("cached %s, want uid and not gid", p.Cached)
 	}
 }
 
 // A source that does not report all events of a kind cannot tell what they change.
-func TestCarriedWithoutTheEvents(t *testing.T) {
+func TestCachedWithoutTheEvents(t *testing.T) {
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
 	src := partial{r.src, &engine.CapabilityTable{}}
 	for _, k := range []engine.Kind{fork, exec, comm, ids} {
@@ -104,16 +104,16 @@ func TestCarriedWithoutTheEvents(t *testing.T) {
 	r.src.Push(told(exec, 1, 0, allButExit))
 	r.one(t)
 	r.src.Push(raw(engine.KindPtrace, 1, 10))
-	if p := r.one(t).Process; p.Carried != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldSID.Set() {
-		t.Errorf("carried %s", p.Carried)
+	if p := r.one(t).Process; p.Cached != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldSID.Set() {
+		t.Errorf("cached %s", p.Cached)
 	}
 }
 
 // An exec that fails too late has no event but the end of the process by a signal. What that does
 // not bring may be of before, unless the source numbers images and has numbered that one, too:
 // /proc, which shows processes that are older than the source, has no numbers.
-func TestCarriedAfterFailedExec(t *testing.T) {
-	image := engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldCmdline)
+func TestCachedAfterFailedExec(t *testing.T) {
+	image := engine.SetOf(engine.FieldComm, engine.FieldExe, engine.FieldArgs)
 	for _, c := range []struct {
 		name   string
 		kind   engine.Kind
@@ -126,8 +126,8 @@ func TestCarriedAfterFailedExec(t *testing.T) {
 		{"by a signal", engine.KindExit, engine.FieldExit.Set(), 11, 0, 0, image},
 		{"with a core", engine.KindExit, engine.FieldExit.Set(), 0x8b, 0, 0, image},
 		{"in an unknown way", engine.KindExit, 0, 0, 0, 0, image},
-		{"with a code", engine.KindExit, engine.FieldExit.Set(), 3 << 8, 0, 0, engine.FieldFilename.Set()},
-		{"of a number", engine.KindExit, engine.FieldExit.Set(), 11, 2, 2, engine.FieldFilename.Set()},
+		{"with a code", engine.KindExit, engine.FieldExit.Set(), 3 << 8, 0, 0, engine.FieldExe.Set()},
+		{"of a number", engine.KindExit, engine.FieldExit.Set(), 11, 2, 2, engine.FieldExe.Set()},
 		{"of a number, not known before", engine.KindExit, engine.FieldExit.Set(), 11, 0, 2, image},
 		{"that brings it", engine.KindExit, image | engine.FieldExit.Set(), 11, 0, 0, 0},
 		{"a core dump", engine.KindCoreDump, 0, 0, 0, 0, image},
@@ -140,8 +140,8 @@ func TestCarriedAfterFailedExec(t *testing.T) {
 		r.src.Push(first)
 		r.one(t)
 		r.src.Push(last)
-		if p := r.one(t).Process; p.Carried&image != c.want {
-			t.Errorf("%s: carried %s, not %s", c.name, p.Carried&image, c.want)
+		if p := r.one(t).Process; p.Cached&image != c.want {
+			t.Errorf("%s: cached %s, not %s", c.name, p.Cached&image, c.want)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestCarriedAfterFailedExec(t *testing.T) {
 func TestChildOfADoubtfulEnd(t *testing.T) {
 	killed, late := family(9), family(0x89)
 	late[3].ExecPath, late[3].Read = []byte("other"), uint64(time.Hour)
-	late[3].Task.Carried = engine.FieldExecPath.Set()
+	late[3].Task.Cached = engine.FieldExecPath.Set()
 	late = slices.Insert(late, 3, raw(core, 1, 1250*ms))
 	for name, c := range map[string]struct {
 		events []enginetest.Raw
@@ -166,11 +166,11 @@ func TestChildOfADoubtfulEnd(t *testing.T) {
 			if matrix == nil {
 				want = c.joined
 			}
-			if text := string(p.AppendDump(nil)); !strings.Contains(text, want) || p.Carried.Has(engine.FieldExecPath) {
-				t.Errorf("%s, joined %v: carried %s: %s", name, matrix == nil, p.Carried, text)
+			if text := string(p.AppendDump(nil)); !strings.Contains(text, want) || p.Cached.Has(engine.FieldExecPath) {
+				t.Errorf("%s, joined %v: cached %s: %s", name, matrix == nil, p.Cached, text)
 			}
-			if p := r.Lookup(1); !p.Carried.Has(engine.FieldExecPath) {
-				t.Errorf("%s: the parent has %s carried", name, p.Carried)
+			if p := r.Lookup(1); !p.Cached.Has(engine.FieldExecPath) {
+				t.Errorf("%s: the parent has %s cached", name, p.Cached)
 			}
 		}
 	}
@@ -225,12 +225,12 @@ type partial struct {
 
 func (p partial) Capabilities() *engine.CapabilityTable { return p.table }
 
-// What eBPF brings with FORK, EXEC and EXIT: nothing of it is ever carried, and of the
+// What eBPF brings with FORK, EXEC and EXIT: nothing of it is ever cached, and of the
 // rest only what the table says.
 func TestOrdinaryLifeCarriesLittle(t *testing.T) {
 	const (
-		texts  = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
-		atFork = allButExit &^ (1<<engine.FieldFilename | 1<<engine.FieldCmdline)
+		texts  = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
+		atFork = allButExit &^ (1<<engine.FieldExe | 1<<engine.FieldArgs)
 	)
 	r := newRig(t, engine.Options{Matrix: new(engine.Matrix)})
 	shell := told(exec, 9, 0, allButExit)
@@ -238,11 +238,11 @@ func TestOrdinaryLifeCarriesLittle(t *testing.T) {
 	birth.Creator = 9
 	r.src.Push(shell, birth, told(comm, 1, 20, allButExit&^texts), told(exec, 1, 30, allButExit), exited(told(exit, 1, 40, allButExit&^texts), 0))
 	r.one(t)
-	rest := engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
-	for _, want := range []engine.Fields{engine.FieldFilename.Set(), rest, 0, rest} {
+	rest := engine.Fields(1<<engine.FieldExe | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
+	for _, want := range []engine.Fields{engine.FieldExe.Set(), rest, 0, rest} {
 		ev := r.one(t)
-		if p := ev.Process; p.Carried != want || p.Known&allButExit != allButExit {
-			t.Errorf("%s: known %s, carried %q, want %q", ev.Events, p.Known, p.Carried, want)
+		if p := ev.Process; p.Cached != want || p.Known&allButExit != allButExit {
+			t.Errorf("%s: known %s, cached %q, want %q", ev.Events, p.Known, p.Cached, want)
 		}
 	}
 }
@@ -268,8 +268,8 @@ func TestGap(t *testing.T) {
 		`"events":["GAP"],"gap":{"cause":"ring_full","from_monotonic_ns":1000000010,"to_monotonic_ns":1000000020,"lost":3}}`) {
 		t.Error(js)
 	}
-	if p := r.Lookup(1); p.Carried&engine.FieldUIDs.Set() == 0 || p.Carried&engine.FieldStart.Set() != 0 {
-		t.Errorf("carried in the table: %s", p.Carried)
+	if p := r.Lookup(1); p.Cached&engine.FieldUIDs.Set() == 0 || p.Cached&engine.FieldStart.Set() != 0 {
+		t.Errorf("cached in the table: %s", p.Cached)
 	}
 	// Without a start time and a look, nobody knows whose event this is.
 	if p := r.one(t).Process; p.Known != 0 {
@@ -281,8 +281,8 @@ func TestGap(t *testing.T) {
 	r.one(t)
 	r.one(t)
 	for _, want := range []engine.Fields{allButExit &^ engine.Fields(1<<engine.FieldStart|1<<engine.FieldComm), 0} {
-		if p := r.one(t).Process; p.Carried&^derived != want || p.Known&^derived != allButExit {
-			t.Errorf("known %s, carried %s, want %s", p.Known, p.Carried, want)
+		if p := r.one(t).Process; p.Cached&^derived != want || p.Known&^derived != allButExit {
+			t.Errorf("known %s, cached %s, want %s", p.Known, p.Cached, want)
 		}
 	}
 }
@@ -537,8 +537,8 @@ func TestSameProcessAfterAll(t *testing.T) {
 			t.Errorf("%s: %d processes, ended %v, inferred %v, the youngest knows %s", name, count(r), p.Exited, p.Inferred, youngest.Known)
 		}
 		want := allButExit &^ between.Task.Known.With(engine.FieldComm) // told meanwhile
-		if p.Known&^derived != want || p.Carried&^derived != want&^start || p.Truncated != 0 {
-			t.Errorf("%s: known %s, carried %s", name, p.Known, p.Carried)
+		if p.Known&^derived != want || p.Cached&^derived != want&^start || p.Truncated != 0 {
+			t.Errorf("%s: known %s, cached %s", name, p.Known, p.Cached)
 		}
 		r.src.Push(exited(raw(exit, 1, 90), 0))
 		if r.one(t); !r.Lookup(1).Exited {
@@ -562,10 +562,10 @@ func TestSameProcessAsForked(t *testing.T) {
 		r := newRig(t, engine.Options{Matrix: new(engine.Matrix), CacheGraceTime: time.Hour})
 		end := exited(started(raw(exit, 1, 2*tick), c.start), 0)
 		end.Task.StartUnit = tick
-		r.src.Push(told(fork, 1, 5, engine.SetOf(engine.FieldParentTID)), gapAt(10, 20, 1), end)
+		r.src.Push(told(fork, 1, 5, engine.SetOf(engine.FieldBirthParentTID)), gapAt(10, 20, 1), end)
 		r.drain(t)
 		p := r.Lookup(1)
-		if count(r) != c.processes || !p.Known.Has(engine.FieldExit) || p.Known.Has(engine.FieldParentTID) != (c.processes == 1) {
+		if count(r) != c.processes || !p.Known.Has(engine.FieldExit) || p.Known.Has(engine.FieldBirthParentTID) != (c.processes == 1) {
 			t.Errorf("%s: %d processes, the youngest knows %s", name, count(r), p.Known)
 		}
 		for p := range r.Processes() {
@@ -606,7 +606,7 @@ func TestNotTheSameProcess(t *testing.T) {
 	}
 }
 
-// What was told of a process while it was taken for others makes the rest carried, also without a
+// What was told of a process while it was taken for others makes the rest cached, also without a
 // gap.
 func TestSameProcessWithoutBirths(t *testing.T) {
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
@@ -620,8 +620,8 @@ func TestSameProcessWithoutBirths(t *testing.T) {
 	}
 	r.src.Push(told(exec, 1, 0, allButExit), raw(ids, 1, 10), told(core, 1, 20, engine.FieldStart.Set()))
 	r.drain(t)
-	if p := r.Lookup(1); count(r) != 1 || !p.Known.Has(engine.FieldUIDs) || !p.Carried.Has(engine.FieldUIDs) {
-		t.Errorf("%d processes; known %s, carried %s", count(r), p.Known, p.Carried)
+	if p := r.Lookup(1); count(r) != 1 || !p.Known.Has(engine.FieldUIDs) || !p.Cached.Has(engine.FieldUIDs) {
+		t.Errorf("%d processes; known %s, cached %s", count(r), p.Known, p.Cached)
 	}
 }
 
@@ -647,16 +647,16 @@ func TestGoneAndBack(t *testing.T) {
 	}
 }
 
-// The number of a carried group names the process that had it at the birth of its member: the group
+// The number of a cached group names the process that had it at the birth of its member: the group
 // may be gone since, and the pid another's.
-func TestLeaderOfCarriedGroup(t *testing.T) {
+func TestLeaderOfCachedGroup(t *testing.T) {
 	r := newRig(t, engine.Options{CacheGraceTime: time.Hour})
 	member := raw(fork, 2, 10)
 	member.Task.PGID, member.Task.Known = 1, engine.FieldPGID.Set()
 	r.src.Push(started(raw(fork, 1, 0), 100), member, exited(started(raw(exit, 1, 20), 100), 0), started(raw(fork, 1, 30), 200), raw(core, 2, 40))
 	r.drain(t)
 	p := r.Lookup(2)
-	if l := r.GroupLeader(p); !p.Carried.Has(engine.FieldPGID) || l == nil || l.Start != 100 {
+	if l := r.GroupLeader(p); !p.Cached.Has(engine.FieldPGID) || l == nil || l.Start != 100 {
 		t.Errorf("the leader is %+v", l)
 	}
 }
@@ -718,8 +718,8 @@ func TestBirth(t *testing.T) {
 	now := told(fork, 5, 0, allButExit)
 	now.Fill(&snapshot)
 	r.Learn(&snapshot)
-	if p := r.Lookup(5); p.Birth.Known != 0 || !p.Known.Has(engine.FieldPPID) || !p.Carried.Has(engine.FieldPPID) {
-		t.Errorf("from /proc: birth %+v, carried %s", p.Birth, p.Carried)
+	if p := r.Lookup(5); p.Birth.Known != 0 || !p.Known.Has(engine.FieldPPID) || !p.Cached.Has(engine.FieldPPID) {
+		t.Errorf("from /proc: birth %+v, cached %s", p.Birth, p.Cached)
 	}
 }
 
@@ -746,8 +746,8 @@ func TestSnapshotSaysNothingOfBefore(t *testing.T) {
 		t.Errorf("before: known %s, comm %s", p.Known, p.Comm)
 	}
 	r.src.Push(raw(core, 3, 60))
-	if p = r.one(t).Process; p.Known != allButExit || p.Filename != "filename" || p.Comm != "old" {
-		t.Errorf("after: known %s, comm %s, filename %s", p.Known, p.Comm, p.Filename)
+	if p = r.one(t).Process; p.Known != allButExit || p.Exe != "exe" || p.Comm != "old" {
+		t.Errorf("after: known %s, comm %s, filename %s", p.Known, p.Comm, p.Exe)
 	}
 }
 
@@ -895,14 +895,14 @@ func TestGoneIsNeverLate(t *testing.T) {
 	t.Error("it is not told that the process is gone")
 }
 
-// A child has the executable of its creator, as carried. If the creator has executed since, it is
+// A child has the executable of its creator, as cached. If the creator has executed since, it is
 // unknown, and not that of the new image.
 func TestExecutableIsInherited(t *testing.T) {
 	r := newRig(t, engine.Options{})
-	image := engine.FieldFilename.Set() | engine.FieldExecutable.Set()
+	image := engine.FieldExe.Set() | engine.FieldExeFile.Set()
 	for i, at := range []uint64{200, 400} {
 		e := told(exec, 1, at, image)
-		e.Task.Executable.Inode = uint64(7 + i)
+		e.Task.ExeFile.Inode = uint64(7 + i)
 		r.src.Push(e)
 		r.one(t)
 	}
@@ -914,9 +914,9 @@ func TestExecutableIsInherited(t *testing.T) {
 		f.Creator = 1
 		r.src.Push(f)
 		p := r.one(t).Process
-		if known := p.Known.Has(engine.FieldExecutable); known != (c.inode != 0) || known != p.Carried.Has(engine.FieldExecutable) ||
-			known && p.Executable.Inode != c.inode {
-			t.Errorf("forked at %d: %v, known %v, carried %v", c.at, p.Executable, p.Known, p.Carried)
+		if known := p.Known.Has(engine.FieldExeFile); known != (c.inode != 0) || known != p.Cached.Has(engine.FieldExeFile) ||
+			known && p.ExeFile.Inode != c.inode {
+			t.Errorf("forked at %d: %v, known %v, cached %v", c.at, p.ExeFile, p.Known, p.Cached)
 		}
 	}
 }
