@@ -17,6 +17,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // On a host with both versions of cgroups Process.Cgroup is that of version 2, and Cgroups has all.
@@ -51,12 +52,11 @@ func TestCgroups(t *testing.T) {
 			if err := unix.Unmount(root, 0); err != nil {
 				t.Fatal(err)
 			}
-			for range 50 {
+			for range retry.For(time.Second) {
 				b, err := os.ReadFile("/proc/self/cgroup")
 				if gone = err != nil || !bytes.Contains(b, []byte(hierarchy+":")); gone {
 					break
 				}
-				time.Sleep(10 * time.Millisecond)
 			}
 		}
 	})

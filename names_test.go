@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // writeFile writes a file whose time is so many seconds after 1970.
@@ -53,14 +54,13 @@ func TestNames(t *testing.T) {
 	// waitFor asks for the name of uid 1, of a file to be looked at again, until it is want.
 	waitFor := func(want string) {
 		t.Helper()
-		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		for range retry.For(10 * time.Second) {
 			n.users.next.Store(0)
-			if got := n.User(nil, 1); got == want {
+			if n.User(nil, 1) == want {
 				return
-			} else if time.Since(begin) > 10*time.Second {
-				t.Fatalf("uid 1 is %q, not %q", got, want)
 			}
 		}
+		t.Fatalf("uid 1 is %q, not %q", n.User(nil, 1), want)
 	}
 	for i, text := range []string{root, root + "bin:x:1:1::/:\n", "sys:x:1:1::/:\n"} {
 		writeFile(t, passwd, text, int64(2+i))

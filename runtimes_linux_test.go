@@ -27,6 +27,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
 	"github.com/quark-linux/quark/internal/children"
+	"github.com/quark-linux/quark/internal/retry"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -171,7 +172,7 @@ func (w *watch) end(t *testing.T) {
 // last returns the last event of a process with a kind, once it is there.
 func (w *watch) last(t *testing.T, pid int, kind quark.Events) *quark.Event {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for range retry.For(time.Minute) {
 		w.mu.Lock()
 		for _, ev := range slices.Backward(w.events) {
 			if int(ev.Process.PID) == pid && ev.Events.Has(kind) && !ev.Thread {
@@ -289,8 +290,10 @@ func (b *box) test(t *testing.T, watches []*watch) {
 	if b.start == nil {
 		first.cmd.Wait()
 	} else {
-		for tries := 0; unix.Kill(pid, 0) == nil && tries < 500; tries++ {
-			time.Sleep(10 * time.Millisecond)
+		for range retry.For(5 * time.Second) {
+			if unix.Kill(pid, 0) != nil {
+				break
+			}
 		}
 	}
 	if b.remove != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 func TestLook(t *testing.T) {
@@ -29,13 +30,15 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := uint32(cmd.Process.Pid)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	gone := false
+	for range retry.For(10 * time.Second) {
 		if _, sight := p.Look(pid); sight == engine.SightGone {
-			break // a zombie
+			gone = true // a zombie
+			break
 		}
-		if time.Now().After(end) {
-			t.Fatal("a zombie counts as alive")
-		}
+	}
+	if !gone {
+		t.Fatal("a zombie counts as alive")
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)

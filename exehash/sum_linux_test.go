@@ -18,6 +18,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/retry"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -40,7 +41,7 @@ func writeProgram(t *testing.T, path, tail string) [sha256.Size]byte {
 // /proc that it is younger.
 func age(t *testing.T, path string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for range retry.For(time.Minute) {
 		if ctime := executable(t, path).Ctime; separate(ctime, time.Now().UnixNano()-2*engine.ProcStartUnit) {
 			return
 		} else if ctime%1e9 == 0 {

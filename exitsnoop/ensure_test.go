@@ -14,6 +14,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // bpfRoot is a root on a BPF file system.
@@ -171,8 +173,10 @@ func unpinAll(t *testing.T, p *pinDir, names ...string) {
 		}
 		ok(t, os.Remove(p.pin(name)))
 	}
-	const deadline = 30 * time.Second
-	for end := time.Now().Add(deadline); len(programs) > 0; time.Sleep(time.Millisecond) {
+	for range retry.For(30 * time.Second) {
+		if len(programs) == 0 {
+			return
+		}
 		program, err := ebpf.NewProgramFromID(programs[0])
 		if errors.Is(err, os.ErrNotExist) {
 			programs = programs[1:]
@@ -180,10 +184,8 @@ func unpinAll(t *testing.T, p *pinDir, names ...string) {
 		}
 		ok(t, err)
 		program.Close()
-		if time.Now().After(end) {
-			t.Fatalf("program %d still runs after %v", programs[0], deadline)
-		}
 	}
+	t.Fatalf("programs %d still run", programs)
 }
 
 func TestConcurrent(t *testing.T) {
@@ -356,17 +358,17 @@ func TestUnpinHolding(t *testing.T) {
 		t.Errorf("%d of %d pins removed", removed, len(paths))
 	}
 	for _, id := range ids {
-		// The kernel frees it later.
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		gone := false
+		for range retry.For(10 * time.Second) { // the kernel frees it later
 			l, err := link.NewFromID(id)
-			if errors.Is(err, os.ErrNotExist) {
+			if gone = errors.Is(err, os.ErrNotExist); gone {
 				break
 			}
 			ok(t, err)
 			ok(t, l.Close())
-			if time.Now().After(end) {
-				t.Fatalf("link %d is still there", id)
-			}
+		}
+		if !gone {
+			t.Fatalf("link %d is still there", id)
 		}
 	}
 	left, err := os.ReadDir(p.dir)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/kernelversion"
+	"github.com/quark-linux/quark/internal/retry"
 	"golang.org/x/sys/unix"
 )
 
@@ -203,16 +204,14 @@ func (g gate) wait(t testing.TB) {
 // awaitZombie waits until the leader of a process has ended.
 func awaitZombie(t testing.TB, pid uint32) {
 	t.Helper()
-	for end := time.Now().Add(soon); ; time.Sleep(100 * time.Microsecond) {
+	for range retry.For(soon) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		ok(t, err)
 		if _, after, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(after, "Z") {
 			return
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the leader of %d does not end: %s", pid, stat)
-		}
 	}
+	t.Fatalf("the leader of %d does not end", pid)
 }
 
 const soon = 10 * time.Second

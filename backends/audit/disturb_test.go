@@ -11,6 +11,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/auditrecord"
 	"github.com/quark-linux/quark/internal/auditrule"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // What others try in vain, as where the rules are locked, changes nothing.
@@ -46,15 +47,15 @@ func TestConfigChange(t *testing.T) {
 // populateUntil calls Populate until it returns an error or what it brought is enough.
 func populateUntil(t *testing.T, s *Source, evs *conform.Events, enough func() bool) error {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !enough(); time.Sleep(time.Millisecond) {
+	for range retry.For(20 * time.Second) {
+		if enough() {
+			return nil
+		}
 		if err := s.Populate(evs); err != nil {
 			return err
 		}
-		if time.Now().After(end) {
-			t.Error("nothing has come")
-			return nil
-		}
 	}
+	t.Error("nothing has come")
 	return nil
 }
 

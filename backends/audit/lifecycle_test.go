@@ -27,7 +27,7 @@ func left() {
 	_, err := Open(source.Options{}, Options{Enable: true})
 	conform.Try("open", err)
 	fmt.Println("open")
-	time.Sleep(time.Hour)
+	unix.Pause()
 }
 
 // opens says that it opens a source, and does.

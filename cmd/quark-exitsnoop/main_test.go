@@ -14,6 +14,7 @@ import (
 
 	"github.com/quark-linux/quark/exitsnoop"
 	"github.com/quark-linux/quark/internal/children"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 func TestMain(m *testing.M) {
@@ -68,7 +69,7 @@ func await(ts *testscript.TestScript, what string, done func(*exitsnoop.Store, u
 	var pid uint32
 	_, err := fmt.Sscan(what, &pid)
 	ts.Check(err)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for range retry.For(30 * time.Second) {
 		s, err := exitsnoop.NewStore(ts.Getenv("WORK"))
 		if err == nil {
 			yes := done(s, pid)
@@ -77,10 +78,8 @@ func await(ts *testscript.TestScript, what string, done func(*exitsnoop.Store, u
 				return
 			}
 		}
-		if time.Now().After(end) {
-			ts.Fatalf("waited in vain for %s: %v", what, err)
-		}
 	}
+	ts.Fatalf("waited in vain for %s", what)
 }
 
 // sleeper starts a process, and sets a variable to its pid.
@@ -107,13 +106,13 @@ func shell(ts *testscript.TestScript, _ bool, args []string) {
 	startProcess(ts, args[0], c)
 	r.Close()
 	gates[ts.Getenv(args[0])] = w
-	for {
+	for range retry.For(30 * time.Second) {
 		if pids, _ := children.Of(c.Process.Pid); len(pids) == 1 {
 			ts.Setenv(args[1], strconv.Itoa(pids[0]))
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
+	ts.Fatalf("the shell has no child")
 }
 
 // gates are what processes of shell read, by pid.

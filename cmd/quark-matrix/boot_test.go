@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // TestMain is quark-matrix itself when the tests start it, or a program that it starts.
@@ -58,9 +60,11 @@ func TestBootEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			pid := 0
-			for begin := time.Now(); pid == 0 && time.Since(begin) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
+			for range retry.For(20 * time.Second) {
 				b, _ := os.ReadFile(started)
-				pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+				if pid, _ = strconv.Atoi(strings.TrimSpace(string(b))); pid != 0 {
+					break
+				}
 			}
 			if pid == 0 {
 				t.Error("qemu was not started")
@@ -71,14 +75,12 @@ func TestBootEnds(t *testing.T) {
 			if status := cmd.ProcessState.ExitCode(); status != tt.status || got != tt.want {
 				t.Errorf("status %d, want %d; output %q, want %q", status, tt.status, got, tt.want)
 			}
-			for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			for range retry.For(10 * time.Second) {
 				if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-					break
-				}
-				if time.Since(begin) > 10*time.Second {
-					t.Fatalf("process %d is left", pid)
+					return
 				}
 			}
+			t.Fatalf("process %d is left", pid)
 		})
 	}
 }

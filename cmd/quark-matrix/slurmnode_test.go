@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // slurmNode is a Slurm cluster of this machine alone. Nothing of it is outside of its directory: it
@@ -158,18 +160,17 @@ func (n *slurmNode) run(name string, args ...string) (string, error) {
 // await waits until something is so, and fails with what the daemons said.
 func (n *slurmNode) await(t *testing.T, limit time.Duration, what string, so func() bool) {
 	t.Helper()
-	for begin := time.Now(); !so(); time.Sleep(100 * time.Millisecond) {
-		if time.Since(begin) < limit {
-			continue
+	for range retry.For(limit) {
+		if so() {
+			return
 		}
-		queue, _ := n.run("squeue")
-		said := queue
-		for _, name := range []string{"munged.log", "slurmctld.out", "slurmd.out"} {
-			b, _ := os.ReadFile(n.path(name))
-			said += fmt.Sprintf("== %s\n%s", name, b[max(0, len(b)-2000):])
-		}
-		t.Fatalf("no %s after %v:\n%s", what, limit, said)
 	}
+	logs, _ := n.run("squeue")
+	for _, name := range []string{"munged.log", "slurmctld.out", "slurmd.out"} {
+		b, _ := os.ReadFile(n.path(name))
+		logs += fmt.Sprintf("== %s\n%s", name, b[max(0, len(b)-2000):])
+	}
+	t.Fatalf("no %s after %v:\n%s", what, limit, logs)
 }
 
 // jobs returns the number of jobs that are queued or run.
@@ -188,10 +189,10 @@ func (n *slurmNode) cancelAll(t *testing.T) {
 	}
 	n.run("scancel", "--me", "--full", "--signal=KILL")
 	n.run("scancel", "--me")
-	for begin := time.Now(); n.jobs() != 0; time.Sleep(100 * time.Millisecond) {
-		if time.Since(begin) > 20*time.Second {
-			t.Error("jobs are left")
+	for range retry.For(20 * time.Second) {
+		if n.jobs() == 0 {
 			return
 		}
 	}
+	t.Error("jobs are left")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/top"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // emulator is the other end of a terminal: it keeps what is written to it.
@@ -53,7 +54,7 @@ func (e *emulator) text() string {
 // await waits until text is written that was not before, and returns all since the last call.
 func (e *emulator) await(t testing.TB, text string) string {
 	t.Helper()
-	for begin := time.Now(); time.Since(begin) < deadline; time.Sleep(5 * time.Millisecond) {
+	for range retry.For(deadline) {
 		e.mu.Lock()
 		if i := bytes.Index(e.got, []byte(text)); i >= 0 {
 			all := string(e.got)

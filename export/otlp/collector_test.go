@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/export/otlp"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // theCollector is the program of testdata/collector, which make test-exporters builds.
@@ -49,16 +50,14 @@ service:
 
 // ready waits until it takes connections.
 func (c *theCollector) ready() {
-	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for range retry.For(time.Minute) {
 		if conn, err := net.Dial("tcp", c.address); err == nil {
 			conn.Close()
 			return
 		}
-		if time.Since(begin) > time.Minute {
-			text, _ := os.ReadFile(filepath.Join(c.dir, "log"))
-			c.t.Fatalf("the collector is not ready within a minute:\n%s", text)
-		}
 	}
+	text, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+	c.t.Fatalf("the collector is not ready within a minute:\n%s", text)
 }
 
 func (c *theCollector) kill() {

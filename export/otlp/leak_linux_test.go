@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/export/otlp"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // An exporter that has ended leaves no goroutine and no descriptor behind, whatever its target did.
@@ -29,10 +30,11 @@ func TestLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for begin := time.Now(); runtime.NumGoroutine() > goroutines || descriptors() > open; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			stacks := make([]byte, 1<<16)
-			t.Fatalf("%d goroutines were %d, %d descriptors were %d\n%s", runtime.NumGoroutine(), goroutines, descriptors(), open, stacks[:runtime.Stack(stacks, true)])
+	for range retry.For(time.Minute) {
+		if runtime.NumGoroutine() <= goroutines && descriptors() <= open {
+			return
 		}
 	}
+	stacks := make([]byte, 1<<16)
+	t.Fatalf("%d goroutines were %d, %d descriptors were %d\n%s", runtime.NumGoroutine(), goroutines, descriptors(), open, stacks[:runtime.Stack(stacks, true)])
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 	"github.com/quark-linux/quark/export"
 	"github.com/quark-linux/quark/export/otlp"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // flood exports n events, and fails the test if that waits for anybody. between is called a few
@@ -52,12 +53,12 @@ func flood(t *testing.T, o otlp.Options, n int, between func(i int, e *otlp.Expo
 // drained waits until nothing waits.
 func drained(t *testing.T, e *otlp.Exporter) {
 	t.Helper()
-	for begin := time.Now(); e.Counts().Queued > 0; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			t.Errorf("after a minute %+v", e.Counts())
+	for range retry.For(time.Minute) {
+		if e.Counts().Queued == 0 {
 			return
 		}
 	}
+	t.Errorf("after a minute %+v", e.Counts())
 }
 
 func checkBalance(t *testing.T, n export.Counts, taken uint64) {

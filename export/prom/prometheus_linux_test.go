@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // prometheus runs Debian's in a directory of the test, scraping a target five times a second, and
@@ -87,28 +89,22 @@ func TestPrometheus(t *testing.T) {
 	s, _ := served(t)
 	base := prometheus(t, s.Addr().String())
 	sample := regexp.MustCompile(`^(\w+(?:\{.*\})?) (\d+)$`)
-	begin := time.Now()
-	for ; ; time.Sleep(100 * time.Millisecond) {
-		a, err := query(base, `up{job="quark"} == 1`)
-		if err == nil && len(a.Data.Result) == 1 {
-			break
+	await := func(metric, value string) {
+		t.Helper()
+		var a answer
+		var err error
+		for range retry.For(time.Minute) {
+			a, err = query(base, metric)
+			if err == nil && len(a.Data.Result) == 1 && a.Data.Result[0].Value[1] == value {
+				return
+			}
 		}
-		if time.Since(begin) > time.Minute {
-			t.Fatalf("no scrape within a minute: %+v, %v", a, err)
-		}
+		t.Errorf("%s is not %s: error %v, got %+v", metric, value, err, a)
 	}
+	await(`up{job="quark"}`, "1")
 	for _, line := range shown {
 		m := sample.FindStringSubmatch(line)
-		for ; ; time.Sleep(100 * time.Millisecond) {
-			a, err := query(base, m[1])
-			if err == nil && len(a.Data.Result) == 1 && a.Data.Result[0].Value[1] == m[2] {
-				break
-			}
-			if a.Status == "error" || time.Since(begin) > time.Minute {
-				t.Errorf("%s: error %v, got %+v", line, err, a)
-				break
-			}
-		}
+		await(m[1], m[2])
 	}
 	for _, expression := range expressions(t) {
 		// What the panels have in place of an interval that Grafana chooses.

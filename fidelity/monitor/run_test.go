@@ -14,6 +14,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/monitor/supervisor"
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 func TestMain(m *testing.M) {
@@ -187,7 +188,11 @@ func TestHold(t *testing.T) {
 		t.Errorf("%d events while it is held", now-before)
 	}
 	r.Release()
-	time.Sleep(100 * time.Millisecond)
+	for range retry.For(10 * time.Second) {
+		if r.Events() > before {
+			break
+		}
+	}
 	if r.Events() == before {
 		t.Error("no event after it")
 	}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // open opens a file in a new directory, and fails the test if it can't be opened again later.
@@ -130,13 +132,13 @@ func TestHangup(t *testing.T) {
 	if err := self.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(name); err == nil {
+	for range retry.For(time.Minute) {
+		if _, err = os.Stat(name); err == nil {
 			break
 		}
-		if time.Since(begin) > time.Minute {
-			t.Fatal("the file is not opened again within a minute")
-		}
+	}
+	if err != nil {
+		t.Fatal("the file is not opened again within a minute")
 	}
 	write(t, f, "two\n")
 	check(t, name+".1", "one\n")

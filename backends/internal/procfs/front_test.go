@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // blockingReader returns a Reader of a directory in which the cmdline of process 1 can be opened
@@ -146,7 +147,7 @@ func TestManyBlocked(t *testing.T) {
 
 // eventually waits for a condition.
 func eventually(holds func() bool) bool {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for range retry.For(30 * time.Second) {
 		if holds() {
 			return true
 		}

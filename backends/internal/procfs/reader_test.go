@@ -23,6 +23,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/retry"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -53,7 +54,7 @@ func start(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	// Start returns in the middle of the exec, while the image is not known.
 	r := open(t)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for range retry.For(10 * time.Second) {
 		var ev engine.RawEvent
 		if _, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev); err != nil {
 			t.Fatal(err)
@@ -483,7 +484,7 @@ func TestZombieAndVanished(t *testing.T) {
 	}
 	pid := uint32(cmd.Process.Pid)
 	var ev engine.RawEvent
-	for {
+	for range retry.For(10 * time.Second) {
 		st, _, err := r.Status(pid)
 		if err != nil {
 			t.Fatal(err)
@@ -491,7 +492,6 @@ func TestZombieAndVanished(t *testing.T) {
 		if st.Zombie() {
 			break
 		}
-		time.Sleep(time.Millisecond)
 	}
 	st, err := r.Read(pid, Readable, &ev)
 	if err != nil || !st.Zombie() {
@@ -867,11 +867,10 @@ func TestHiddenCmdline(t *testing.T) {
 	defer unix.Wait4(p.PID, nil, 0, nil)
 	defer unix.Kill(p.PID, unix.SIGKILL)
 	r := open(t)
-	for range 1000 {
+	for range retry.For(time.Second) {
 		if st, _, err := r.Status(uint32(p.PID)); err != nil || st.State == 'S' {
 			break
 		}
-		time.Sleep(time.Millisecond)
 	}
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)); err != nil || len(b) > 0 {
 		t.Skip("the kernel lets it not", err)
@@ -922,7 +921,7 @@ func testMemory(t *testing.T) {
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	memory := func(argument string) uint64 {
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for range retry.For(10 * time.Second) {
 			var ev engine.RawEvent
 			st, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev)
 			if err != nil {

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // A daemon that has left the group is of the family, and another process is not.
@@ -35,7 +37,7 @@ func TestFamily(t *testing.T) {
 		cmd.Wait()
 	}()
 	var got []string
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for range retry.For(20 * time.Second) {
 		if got = names(); slices.Equal(got, []string{"sh", "sleep"}) {
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/internal/harness/record"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // script starts a machine with a shell script for qemu, whose first inherited file is number 3.
@@ -70,11 +71,15 @@ func TestVM(t *testing.T) {
 // TestInput: the guest gets what is read, and no end of it.
 func TestInput(t *testing.T) {
 	vm := script(t, "read a; read b; echo $a-$b >&3; exec cat >/dev/null", Config{Input: strings.NewReader("1\n2\n")})
-	for got := ""; got != "1-2\n"; time.Sleep(10 * time.Millisecond) {
+	got := ""
+	for range retry.For(time.Minute) {
 		b, err := io.ReadAll(io.NewSectionReader(vm.results, 0, 100))
-		if got = string(b); err != nil || len(got) > 4 {
-			t.Fatalf("%q, %v", got, err)
+		if got = string(b); err != nil || len(got) >= 4 {
+			break
 		}
+	}
+	if got != "1-2\n" {
+		t.Fatalf("the guest read %q", got)
 	}
 	select {
 	case <-vm.Done():
@@ -120,8 +125,10 @@ func TestStopByForce(t *testing.T) {
 		t.Skip("takes 5 seconds")
 	}
 	vm := script(t, "trap '' TERM; echo ready >&3; while :; do sleep 0.1; done", Config{})
-	for st, err := vm.results.Stat(); err != nil || st.Size() == 0; st, err = vm.results.Stat() {
-		time.Sleep(10 * time.Millisecond)
+	for range retry.For(time.Minute) {
+		if st, err := vm.results.Stat(); err == nil && st.Size() > 0 {
+			break
+		}
 	}
 	vm.Stop()
 	if s := vm.cmd.ProcessState.String(); s != "signal: killed" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quark-linux/quark/internal/harness/machine"
 	"github.com/quark-linux/quark/internal/harness/record"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // TestFaults boots guests that go wrong in every way, and a kernel that does not boot: each is
@@ -161,13 +162,12 @@ func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	pid := 0
 	go func() {
-		for {
+		for range retry.For(time.Minute) {
 			if b, err := os.ReadFile(started); err == nil {
 				pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
 				cancel(ErrInterrupted)
 				return
 			}
-			time.Sleep(10 * time.Millisecond)
 		}
 	}()
 	_, err := Machine{QEMU: qemu}.Run(ctx, Guest{Part: PartTests, Kernel: Kernel{Name: "k", Path: image}, Image: image}, dir, nil)

@@ -32,7 +32,7 @@ var fake = &Suite{
 		{Name: "t_clean_panic", Doc: "panics in a cleanup", Run: func(t *T) { t.Cleanup(func() { panic("unclean") }) }},
 		{Name: "t_exit", Doc: "leaves without a verdict", Run: func(t *T) { fmt.Println("bye"); os.Exit(3) }},
 		{Name: "t_killed", Doc: "is killed", Run: func(t *T) { unix.Kill(os.Getpid(), unix.SIGKILL); select {} }},
-		{Name: "t_hang", Doc: "hangs", Run: func(t *T) { t.Waiting("EXIT of pid 5"); time.Sleep(time.Hour) }},
+		{Name: "t_hang", Doc: "hangs", Run: func(t *T) { t.Waiting("EXIT of pid 5"); unix.Pause() }},
 		{Name: "t_fd", Doc: "leaves a descriptor", Run: func(t *T) { unix.Open("/dev/null", unix.O_RDONLY, 0) }},
 		{Name: "t_fd_closed", Doc: "leaves none", Run: func(t *T) {
 			f, _ := os.Open("/dev/null")
@@ -61,7 +61,7 @@ var fake = &Suite{
 		{Name: "s_2", Doc: "shares", Shared: "it", Run: shares},
 		{Name: "s_fail", Doc: "shares and fails", Shared: "it", Run: func(t *T) { shares(t); t.Errorf("bad") }},
 		{Name: "s_exit", Doc: "shares and dies", Shared: "it", Run: func(t *T) { shares(t); os.Exit(3) }},
-		{Name: "s_hang", Doc: "shares and hangs", Shared: "it", Run: func(t *T) { shares(t); time.Sleep(time.Hour) }},
+		{Name: "s_hang", Doc: "shares and hangs", Shared: "it", Run: func(t *T) { shares(t); unix.Pause() }},
 		{Name: "s_fd", Doc: "shares and leaves a descriptor", Shared: "it", Run: func(t *T) { unix.Open("/dev/null", unix.O_RDONLY, 0) }},
 		{Name: "s_child", Doc: "shares and leaves a child", Shared: "it", Run: func(t *T) {
 			cmd := exec.Command("/proc/self/exe")
@@ -176,7 +176,7 @@ func TestShared(t *testing.T) {
 func TestMain(m *testing.M) {
 	switch os.Getenv("TESTRUN_SLEEP") {
 	case "1":
-		time.Sleep(time.Hour)
+		unix.Pause()
 	case "2": // in the background
 		cmd := exec.Command("/proc/self/exe")
 		cmd.Env = []string{"TESTRUN_SLEEP=1"}
@@ -226,7 +226,7 @@ func TestOutcomes(t *testing.T) {
 		{"-b t_clean_panic", 1, []string{"FAIL (panic: unclean)"}, ""},
 		{"-b t_exit", 1, []string{"FAIL (died: exit status 3)\nbye\n"}, ""},
 		{"-b t_killed", 1, []string{"FAIL (died: signal: killed)"}, ""},
-		{"-b --deadline 50ms t_hang t_dir", 1, []string{"t_hang @ ebpf: FAIL (hang: deadline of 50ms passed while waiting for EXIT of pid 5)", "SIGQUIT", "time.Sleep", "t_dir @ ebpf: ok"}, ""},
+		{"-b --deadline 50ms t_hang t_dir", 1, []string{"t_hang @ ebpf: FAIL (hang: deadline of 50ms passed while waiting for EXIT of pid 5)", "SIGQUIT", "unix.Pause", "t_dir @ ebpf: ok"}, ""},
 		{"-b t_fd", 1, []string{"FAIL (left open: descriptor ", "(/dev/null))"}, ""},
 		{"-b t_fd_closed", 0, []string{"ok"}, ""},
 		{"-b t_orphan t_dir", 1, []string{"FAIL (left behind: process ", "still running)", "t_dir @ ebpf: ok"}, ""},

@@ -1,0 +1,17 @@
+// Package retry repeats a check in a test until it holds.
+package retry
+
+import (
+	"iter"
+	"time"
+)
+
+// For yields at once and then every few milliseconds until a limit has passed. The caller leaves
+// the loop when its condition holds, and fails after the loop.
+func For(limit time.Duration) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for n, end := 0, time.Now().Add(limit); yield(n) && time.Now().Before(end); n++ {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+}
