@@ -13,8 +13,9 @@
 //     a whole, with the process as it is after the last part.
 //   - failed: the end of a process with a code other than 0, or by a signal, or a failed exec.
 //   - thread: what concerns a single thread.
-//   - FIELD OP VALUE or FIELD OP (VALUE, ...), which is true for == or = if one of the values is equal,
-//     for ~ if one of the patterns matches, for != and !~ if none. Numbers also have < <= > >=.
+//   - FIELD OP VALUE or FIELD OP (VALUE, ...), which is true for == or = if one of the values is
+//     equal, for ~ if one of the patterns matches, for != and !~ if none. Numbers also have < <= >
+//     >=.
 //   - known FIELD, cached FIELD: whether the field is known, and if so cached.
 //
 // Fields with a number:
@@ -34,17 +35,17 @@
 //
 // Fields with a text: comm, of at most 15 bytes; exe, where a value without a slash is the last
 // name; exec_path, cwd, cgroup, failed_path, argv, of which one argument is enough, container (the
-// id), runtime, pod, entity_id, and entry, the type of the entry leader. env.NAME is the variable NAME of the environment at the last exec; a term with == or ~ is false,
-// and one with != or !~ true, if there is none. The source has to be asked for the variable: to
-// the filter one that it was not asked for is not there.
+// id), runtime, pod, entity_id, and entry, the type of the entry leader. env.NAME is the variable
+// NAME of the environment at the last exec; without it a term with == or ~ is false, and one with
+// != or !~ true. The source has to be asked for the variable, or the filter takes it as missing.
 //
 // Fields with a set, of which one member is enough, and which is none if it is empty: exe_flags,
 // with set_uid, set_gid, other_writable and removed, of the file of the executable; and
 // privileges, with set_uid, set_gid and file_caps, which this file gave the process.
 //
 // tree == PID is of the process that has the pid at the start, or else of the first one that gets
-// it, and of all its descendants, also after its end. Where the birth was not seen descent is by the
-// parent at the start or at the first event; below process 1, which adopts orphans, it is unknown.
+// it, and of all its descendants, also after its end. If the birth was not seen, the parent at the
+// start or at the first event decides; below process 1, which adopts orphans, it is unknown.
 //
 // A value is a word, or a text in quotes: in "..." \" \\ \n \r \t and \xHH are as in Go, in '...'
 // nothing is special. Words have no blank, quote, parenthesis, comma, backslash nor any of = ! < >
