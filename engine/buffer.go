@@ -3,7 +3,7 @@ package engine
 import (
 	"math"
 
-	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/freelist"
 )
 
 // Buffer holds raw events until they are old enough. It orders them by time over all CPUs, and has
@@ -15,11 +15,11 @@ type Buffer struct {
 	full   int64 // how many are enough
 	order  timeList
 	byPID  pidIndex
-	free   stock.Of[RawEvent]
+	free   freelist.List[RawEvent]
 	serial uint64
 
-	blocks    stock.Of[block] // empty ones
-	filling   *block          // where the next event goes
+	blocks    freelist.List[block] // empty ones
+	filling   *block               // where the next event goes
 	standings equals[standing]
 
 	gaps       int    // number of KindGap events held
@@ -50,7 +50,7 @@ func (b *Buffer) Room() int {
 }
 
 // Reserve returns an empty event to fill. The caller passes it to Insert or Release.
-func (b *Buffer) Reserve() *RawEvent { return b.free.Take() }
+func (b *Buffer) Reserve() *RawEvent { return b.free.Get() }
 
 // Insert takes r into the buffer.
 func (b *Buffer) Insert(r *RawEvent) {

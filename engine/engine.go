@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/freelist"
 )
 
 // ErrNothing says that no event is old enough yet: wait, then call Get again.
@@ -32,7 +32,7 @@ type Engine struct {
 	populated uint64 // when Populate was last called
 	emptied   uint64 // when it last left nothing in the source
 	delivered uint64 // time of the youngest event handed out
-	trimmer   stock.Timer
+	trimmer   freelist.Timer
 	drain     drain
 	failure   error // of the source, whose end that was
 	sweeping  sweep

@@ -74,7 +74,7 @@ func (b *Buffer) hold(r *RawEvent) *held {
 	at := b.filling
 	need := maxFixed + len(r.data)
 	if at == nil || at.used == blockEvents || need > blockRest-at.filled && at.used > 0 {
-		at = b.blocks.Take()
+		at = b.blocks.Get()
 		b.filling = at
 	}
 	h := &at.events[at.used]

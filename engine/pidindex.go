@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/quark-linux/quark/internal/stock"
+import "github.com/quark-linux/quark/internal/freelist"
 
 // pidQueue is the queue of the events of one pid, in the order of the buffer.
 type pidQueue struct {
@@ -11,14 +11,14 @@ type pidQueue struct {
 // pidIndex finds the queue of a pid. Empty queues are reused.
 type pidIndex struct {
 	queues pidMap[pidQueue]
-	free   stock.Of[pidQueue]
+	free   freelist.List[pidQueue]
 }
 
 func (x *pidIndex) add(r *held) {
 	slot := x.queues.place(r.PID)
 	q := *slot
 	if q == nil {
-		q = x.free.Take()
+		q = x.free.Get()
 		q.pid = r.PID
 		*slot = q
 	}

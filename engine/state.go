@@ -95,7 +95,7 @@ func (t *table) ownDoubts(p *process) *doubts {
 	if p.doubts != &noDoubts {
 		return p.doubts
 	}
-	p.doubts = t.doubts.Take()
+	p.doubts = t.doubts.Get()
 	return p.doubts
 }
 
@@ -210,7 +210,7 @@ func (i *image) environ() []byte { return i.texts[i.args:len(i.texts):len(i.text
 
 // newImage returns an image for one process. Its memory is used again.
 func (t *table) newImage(since uint64) *image {
-	i := t.images.Take()
+	i := t.images.Get()
 	*i = image{file: &noFile, texts: i.texts[:0], shared: 1, since: since}
 	return i
 }

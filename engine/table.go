@@ -4,7 +4,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/freelist"
 )
 
 // table is the process table. For each pid it has a chain of processes, the youngest first: the
@@ -25,9 +25,9 @@ type table struct {
 
 	missing []missing // in the order in which they were missed
 
-	free     stock.Of[process]
-	images   stock.Of[image]  // free ones
-	doubts   stock.Of[doubts] // likewise
+	free     freelist.List[process]
+	images   freelist.List[image]  // free ones
+	doubts   freelist.List[doubts] // likewise
 	contexts equals[context]
 	files    equals[file]
 	changed  context // see change
@@ -115,7 +115,7 @@ func (t *table) at(pid uint32, time uint64) *process {
 
 // add makes a process and inserts it into the chain of its pid, which is ordered by birth.
 func (t *table) add(pid uint32, born uint64) *process {
-	p := t.free.Take()
+	p := t.free.Get()
 	*p = process{} // a literal with all would be built elsewhere and copied
 	p.PID, p.born, p.context, p.image, p.doubts = pid, born, &noContext, &noImage, &noDoubts
 	t.link(p)

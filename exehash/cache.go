@@ -12,18 +12,18 @@ import (
 type Sum struct {
 	SHA256 [sha256.Size]byte
 	// Cached is set if the process may have executed other contents: its EXEC may have been
-	// missed, the file's ctime is another now, or the ctime does not prove that the file is
+	// missed, the file has another ctime now, or the ctime does not prove that the file is
 	// unchanged since the EXEC.
 	Cached bool
 }
 
-// Why a sum is unknown.
+// Reasons why a sum is unknown.
 var (
 	ErrUnknown = errors.New("the executable of the process is unknown")
-	// ErrGone reports that the process ended or executes another file, and that its path does
-	// not lead to the file any more.
+	// ErrGone reports that the process ended or executes another file, and that its path leads
+	// to another file.
 	ErrGone = errors.New("the process no longer executes the file")
-	// ErrChanged reports that the file changed since the EXEC, or while it was read.
+	// ErrChanged reports that the file changed since the EXEC, or during the read.
 	ErrChanged = errors.New("the file has changed")
 	// ErrTooLarge reports a file of more than MaxSize bytes.
 	ErrTooLarge = errors.New("the file is too large")
@@ -35,15 +35,14 @@ var (
 // Cache computes sums and keeps them for later processes that execute the same file. The zero value
 // is ready for use by several goroutines.
 type Cache struct {
-	// MaxSize is the size in bytes of the largest file that is read. Zero means 128 MiB, which
-	// takes about 0.3 s.
+	// MaxSize limits the size of files in bytes. Zero means 128 MiB, which takes about 0.3 s.
 	MaxSize int64
 
 	mu   sync.Mutex
 	sums map[file]sum
 }
 
-// file names one state of a file.
+// file identifies one state of a file.
 type file struct {
 	device uint32
 	inode  uint64
@@ -52,10 +51,10 @@ type file struct {
 
 type sum struct {
 	SHA256 [sha256.Size]byte
-	exact  bool // any change of the contents sets another ctime
+	exact  bool // every change of the contents sets another ctime
 }
 
-// maxSums is the most sums that a Cache keeps. One takes about 100 bytes.
+// maxSums limits the sums in a Cache. One takes about 100 bytes.
 const maxSums = 4096
 
 func (c *Cache) lookup(f file) (sum, bool) {
@@ -80,7 +79,7 @@ func (c *Cache) store(f file, s sum) {
 	c.sums[f] = s
 }
 
-// imageCertain reports whether p.ExeFile is of the last EXEC of p. The field itself is cached
+// imageCertain reports whether p.ExeFile is from the last EXEC of p. The field itself is cached
 // after the EXEC, because attributes of a file change unseen; the arguments are cached only if an
 // EXEC may have been missed.
 func imageCertain(p *quark.Process) bool {
@@ -90,5 +89,5 @@ func imageCertain(p *quark.Process) bool {
 
 // separate reports whether a change at the given time, or later, gives the file another ctime. The
 // kernel's clock for ctimes ticks every 1 to 10 ms. Whole seconds come from file systems that store
-// no fraction, and from images whose files all have the same ctime: there it proves nothing.
+// no fraction, and from images with one ctime for all files; a ctime proves no order there.
 func separate(ctime, at int64) bool { return ctime%1e9 != 0 && at-ctime > 20e6 }

@@ -19,8 +19,8 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// Sum returns the sum of the file that p executes. Unless the cache has it, Sum reads the file from
-// /proc/PID/exe or, if p has ended, from p.Exe. It compares device, inode and ctime with
+// Sum returns the sum of the file that p executes. Unless it is in the cache, Sum reads the file
+// from /proc/PID/exe or, if p has ended, from p.Exe. It compares device, inode and ctime with
 // p.ExeFile before and after. With a busy queue call it in another goroutine, with p.Clone().
 func (c *Cache) Sum(p *quark.Process) (Sum, error) {
 	if p == nil || !p.Known.Has(quark.FieldExeFile) {
@@ -35,8 +35,8 @@ func (c *Cache) Sum(p *quark.Process) (Sum, error) {
 			return Sum{}, fmt.Errorf("read executable of pid %d: %w", p.PID, err)
 		}
 	}
-	// Nobody can write to a file while it is executed. So a write before the EXEC has another
-	// ctime than one after it if the process was born after the ctime.
+	// A file cannot be written while it is executed. So a write before the EXEC has another
+	// ctime than one after it, if the process was born after the ctime.
 	born := time.Now().UnixNano() - int64(clock.Boottime()-p.Start)
 	certain := imageCertain(p) && p.Known.Has(quark.FieldStart) && separate(x.Ctime, born)
 	return Sum{s.SHA256, !s.exact || !certain}, nil
@@ -77,12 +77,13 @@ func (c *Cache) readRunning(p *quark.Process, want file) (sum, error) {
 	return c.load(fd, want, true)
 }
 
-// openCached opens a path with O_PATH if the kernel knows where it leads: a process chooses its
-// paths, and one must not make this program ask a server or mount something. Needs Linux 5.12.
+// openCached opens a path with O_PATH if it is in the kernel's dentry cache: a process chooses its
+// paths, and such a path must not make this program contact a server or mount something. It needs
+// Linux 5.12.
 func openCached(path string) (fd int, err error) {
 	const cached = 0x20 // RESOLVE_CACHED of linux/openat2.h
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | cached}
-	for range 3 { // a rename elsewhere can make it fail
+	for range 3 { // a concurrent rename can make it fail
 		if fd, err = unix.Openat2(unix.AT_FDCWD, path, &how); !errors.Is(err, unix.EAGAIN) {
 			break
 		}
@@ -101,7 +102,7 @@ func identify(fd int) (f file, size int64, err error) {
 	return file{uint32(st.Dev), st.Ino, st.Ctim.Nano()}, st.Size, nil
 }
 
-// fileSystems are those whose files are read, and whether each change of contents sets the ctime.
+// fileSystems are those with readable files, and whether each change of contents sets the ctime.
 var fileSystems = map[uint32]bool{
 	unix.EXT4_SUPER_MAGIC:      true, // ext2 and ext3 too
 	unix.XFS_SUPER_MAGIC:       true,
@@ -109,10 +110,10 @@ var fileSystems = map[uint32]bool{
 	unix.F2FS_SUPER_MAGIC:      true,
 	unix.EROFS_SUPER_MAGIC_V1:  true,
 	unix.SQUASHFS_MAGIC:        true,
-	unix.TMPFS_MAGIC:           false, // a write to a mapping does not
+	unix.TMPFS_MAGIC:           false, // a write to a mapping does not set it
 	unix.RAMFS_MAGIC:           false,
 	unix.HUGETLBFS_MAGIC:       false,
-	unix.OVERLAYFS_SUPER_MAGIC: false, // lies on any other
+	unix.OVERLAYFS_SUPER_MAGIC: false, // can be above any other
 	unix.ISOFS_SUPER_MAGIC:     false,
 	unix.MSDOS_SUPER_MAGIC:     false,
 	unix.EXFAT_SUPER_MAGIC:     false,
@@ -120,8 +121,8 @@ var fileSystems = map[uint32]bool{
 	0xca451a4e:                 false, // bcachefs
 }
 
-// load reads the wanted file from a descriptor of O_PATH, which it closes. The file that a process
-// executes now may have another ctime, as after its removal: then the sum is not exact.
+// load reads the wanted file from a descriptor of O_PATH, which it closes. The executed file may
+// have another ctime now, as after its removal: then the sum is not exact.
 func (c *Cache) load(fd int, want file, running bool) (s sum, err error) {
 	defer unix.Close(fd)
 	var fs unix.Statfs_t
@@ -156,7 +157,7 @@ func (c *Cache) load(fd int, want file, running bool) (s sum, err error) {
 	return s, nil
 }
 
-// hash reads a file, and fails if its state is or becomes another.
+// hash reads a file, and fails if its state differs or changes.
 func (c *Cache) hash(fd int, is file, size int64) (digest [sha256.Size]byte, err error) {
 	if size > cmp.Or(c.MaxSize, 128<<20) {
 		return digest, ErrTooLarge

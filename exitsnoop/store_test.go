@@ -67,7 +67,7 @@ func TestExit(t *testing.T) {
 			}
 			born := clock.Monotonic()
 			p := start(t, tt.script(script().Call("chdir", unix.SYS_CHDIR, t.TempDir()).
-				Call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{limit}, nil).Tell(ready.w), gate.r))
+				Call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{limit}, nil).Notify(ready.w), gate.r))
 			ready.wait(t)
 			pid := uint32(p.PID)
 			if late {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quark-linux/quark/internal/wholefile"
+	"github.com/quark-linux/quark/internal/atomicfile"
 )
 
 // krun runs krun.sh with further environment and returns its exit status and all of its output.
@@ -118,7 +118,7 @@ func TestKrunGuest(t *testing.T) {
 	}
 	image := filepath.Join(dir, "initramfs.gz")
 	img := Image{Arch: runtime.GOARCH, Init: filepath.Join(dir, "init"), Binaries: []string{filepath.Join(dir, "guest")}}
-	if err := wholefile.Create(image, img.Write); err != nil {
+	if err := atomicfile.Create(image, img.Write); err != nil {
 		t.Fatal(err)
 	}
 

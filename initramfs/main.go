@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/wholefile"
+	"github.com/quark-linux/quark/internal/atomicfile"
 )
 
 func main() {
@@ -72,7 +72,7 @@ func run(args []string, stderr io.Writer) error {
 	}
 
 	img := Image{Arch: *arch, Init: *initPath, Binaries: fs.Args(), Multi: multi, Names: names, Files: files, Archives: archives}
-	if err := wholefile.Create(*out, img.Write); err != nil {
+	if err := atomicfile.Create(*out, img.Write); err != nil {
 		return fmt.Errorf("write %s: %w", *out, err)
 	}
 	return nil

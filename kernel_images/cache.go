@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/quark-linux/quark/internal/atomicfile"
 	"github.com/quark-linux/quark/internal/harness/usercache"
-	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // cache keeps kernel images under images/, by names:
@@ -44,7 +44,7 @@ func link(target, path string) error {
 	if old, err := os.Readlink(path); err == nil && old == target {
 		return nil
 	}
-	temp := fmt.Sprintf("%s%s%d", path, wholefile.TempPrefix, os.Getpid())
+	temp := fmt.Sprintf("%s%s%d", path, atomicfile.TempPrefix, os.Getpid())
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
 		err = os.Symlink(target, temp)

@@ -8,8 +8,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/quark-linux/quark/internal/atomicfile"
 	"github.com/quark-linux/quark/internal/harness/debian"
-	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // lock has the locked package of each row, by the row's name, so that everybody tests the same
@@ -50,7 +50,7 @@ func readLock(path string) (lock, error) {
 func (l lock) write(path string) error {
 	b, err := json.MarshalIndent(l, "", "\t")
 	if err == nil {
-		err = wholefile.Write(path, append(b, '\n'))
+		err = atomicfile.Write(path, append(b, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("write the lock file: %w", err)

@@ -4,7 +4,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/freelist"
 )
 
 // enricher queues events in the order of their facts. It reads the process of a fork and
@@ -38,7 +38,7 @@ type enricher struct {
 	head, end uint64  // positions in the queue, counted from the first event ever
 	unread    uint64  // all before this position are read, or not to be read
 	// position of a process's latest event that was, or is to be, read
-	byPID stock.Map[uint32, uint64]
+	byPID freelist.Map[uint32, uint64]
 	loss  *loss
 	reads uint64 // processes read
 

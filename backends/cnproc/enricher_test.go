@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
-	"github.com/quark-linux/quark/internal/stock/stocktest"
+	"github.com/quark-linux/quark/internal/freelist/freelisttest"
 )
 
 // TestForkOfSessionLeader reads a process between its setsid(2) and the message of
@@ -107,7 +107,7 @@ func TestBurstIsGivenBack(t *testing.T) {
 		time++
 		return record(what, 0, seq, time, union...)
 	}
-	stocktest.Burst(t, s, 4096, func(n uint32) {
+	freelisttest.Burst(t, s, 4096, func(n uint32) {
 		var births, ends [][]byte
 		for i := range n {
 			pid, tid := i+10, i+1<<20

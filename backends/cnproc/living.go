@@ -3,7 +3,7 @@ package cnproc
 import (
 	"math"
 
-	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/freelist"
 )
 
 // living says of which process the end of a leader is: of the one that has the number, or of one
@@ -23,7 +23,7 @@ type living struct {
 	seen pidSet // others that were in /proc at the latest look and whose end has not come
 
 	// numbers has what is known of a number that can have ends of several processes to come.
-	numbers stock.Map[uint32, number]
+	numbers freelist.Map[uint32, number]
 	settled uint64 // when they were looked through
 
 	// runs reports whether a process of a number is seen to run, and when.

@@ -14,8 +14,8 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/freelist"
 	"github.com/quark-linux/quark/internal/kernelversion"
-	"github.com/quark-linux/quark/internal/stock"
 )
 
 // Source is the proc connector as an [engine.Source]. It needs no privilege after Open,
@@ -39,7 +39,7 @@ type Source struct {
 	enrich     *enricher
 	to         engine.Sink // of the Populate in its course
 	size       int         // the most room that the sink had
-	trimmer    stock.Timer
+	trimmer    freelist.Timer
 	nextLook   uint64 // when the tracker wants to look at groups, 0 for not at all
 	showStatus bool   // /proc shows the status of a process that has ended
 

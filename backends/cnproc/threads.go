@@ -2,7 +2,7 @@ package cnproc
 
 import (
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
-	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/freelist"
 )
 
 // groups knows which thread groups have more threads than their leader, so that of the
@@ -14,11 +14,11 @@ import (
 // leader leaves /proc before its exit message is sent, so every thread that /proc shows
 // has its message still to come. One that /proc does not show may have, too.
 type groups struct {
-	threads stock.Map[uint32, uint32] // living threads that are no leaders -> group
-	byPID   stock.Map[uint32, group]
+	threads freelist.Map[uint32, uint32] // living threads that are no leaders -> group
+	byPID   freelist.Map[uint32, group]
 	last6   bool // the group's status is that of the last thread to end: Linux 6.0
 	// overtaken are threads whose process's number was given again before their exit messages.
-	overtaken stock.Map[uint32, overtaken]
+	overtaken freelist.Map[uint32, overtaken]
 }
 
 // overtaken is whose thread it was, and when the next process of the number was born.

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/freelist"
 )
 
 // fact is what the tracker concludes from a message, or from the lack of one.
@@ -45,7 +45,7 @@ type tracker struct {
 	loss    *loss
 	groups  groups
 	living  living
-	dumping stock.Map[uint32, dump] // processes whose core may be dumped
+	dumping freelist.Map[uint32, dump] // processes whose core may be dumped
 	probes  []probe
 	doubts  []doubt
 	current fact // of the message that is handled, which a variable would allocate
@@ -92,7 +92,7 @@ func (t *tracker) trim() {
 	t.groups.trim()
 	t.living.numbers.Trim()
 	t.dumping.Trim()
-	t.probes, t.doubts = stock.Fit(t.probes), stock.Fit(t.doubts)
+	t.probes, t.doubts = freelist.Shrink(t.probes), freelist.Shrink(t.doubts)
 }
 
 // take handles one message.

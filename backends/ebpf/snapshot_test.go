@@ -103,7 +103,7 @@ func running(t *testing.T, s *barefork.Script) int {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p, err := barefork.Start(s.Tell(int(w.Fd())).Stop(), barefork.Options{})
+	p, err := barefork.Start(s.Notify(int(w.Fd())).Stop(), barefork.Options{})
 	w.Close()
 	if err != nil {
 		t.Fatal(err)

@@ -9,10 +9,10 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/quark-linux/quark/internal/atomicfile"
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/btfhub/ingest"
 	"github.com/quark-linux/quark/internal/kernelversion"
-	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // addKernel adds a kernel's types to an archive file. It makes the file if there is none.
@@ -43,7 +43,7 @@ func (o *options) addKernel(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := wholefile.Write(path, data); err != nil {
+	if err := atomicfile.Write(path, data); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
 	a, err := btfhub.ReadArchive(data)

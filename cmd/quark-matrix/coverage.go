@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quark-linux/quark/internal/atomicfile"
 	"github.com/quark-linux/quark/internal/harness/matrix"
-	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // hostRun is the name of the host among the runs.
@@ -53,7 +53,7 @@ func coverageVerb() (*cobra.Command, verb) {
 		if *profile == "" {
 			return allGood, nil
 		}
-		return allGood, wholefile.Create(*profile, c.WriteProfile)
+		return allGood, atomicfile.Create(*profile, c.WriteProfile)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 	"github.com/quark-linux/quark/internal/proctext"
-	"github.com/quark-linux/quark/internal/refuse"
+	"github.com/quark-linux/quark/internal/seccompfail"
 )
 
 const about = `Runs the tests named, or all, on the backends chosen, or eBPF and the proc
@@ -27,7 +27,7 @@ func main() {
 	// Children die with the thread that has started them.
 	runtime.LockOSThread()
 	scenario.Main()
-	if err := refuse.FromEnv(); err != nil {
+	if err := seccompfail.FromEnv(); err != nil {
 		fmt.Fprintln(os.Stderr, "quark-test:", err)
 		os.Exit(101)
 	}

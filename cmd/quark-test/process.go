@@ -133,7 +133,7 @@ func (t *test) awaitRunning(p *proc, ready *gate) {
 // stopped starts a process that does the calls and then waits for a signal.
 func (t *test) stopped(s *bare.Script) *proc {
 	ready := t.gate("the process to be ready")
-	p := t.spawn(s.Tell(ready.w).Stop(), barefork{})
+	p := t.spawn(s.Notify(ready.w).Stop(), barefork{})
 	ready.pass()
 	return p
 }

@@ -63,7 +63,7 @@ func cpuHotplug(t *test) {
 	for range 2 {
 		// Born on the CPU, ended on another.
 		end, ready := t.gate("the end"), t.gate("the process to run on the CPU")
-		moved := t.spawn(script().Pin(cpu).Tell(ready.w).WaitFor(end.r).Exit(77), barefork{})
+		moved := t.spawn(script().Pin(cpu).Notify(ready.w).WaitFor(end.r).Exit(77), barefork{})
 		t.awaitEvent(moved, "FORK", has(engine.EventFork))
 		ready.pass()
 		// Events of the CPU from before it went offline are read afterwards.

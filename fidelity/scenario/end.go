@@ -96,7 +96,7 @@ func kill(sig unix.Signal) func(*director) {
 func (d *director) kill(p *process, sig unix.Signal, limit uint64) (unix.WaitStatus, truth.Record) {
 	ready := d.gate()
 	p.call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{Cur: limit, Max: limit}}, nil).stamp()
-	p.Tell(ready.w).Stop()
+	p.Notify(ready.w).Stop()
 	d.start(p)
 	ready.pass(p)
 	p.released = truth.Clock()

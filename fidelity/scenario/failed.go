@@ -92,7 +92,7 @@ func execFailed(d *director) {
 	g, done := d.gate(), d.gate()
 	thread := d.script()
 	thread.thread = true
-	thread.execFails(unix.ENOENT, missing).Tell(g.w).Stop()
+	thread.execFails(unix.ENOENT, missing).Notify(g.w).Stop()
 	p = d.script()
 	p.startThread(thread).WaitFor(done.r)
 	d.observeAt(p.end(4), g, done)

@@ -39,7 +39,7 @@ func idRecord(id engine.IDChange, real, effective, saved int) truth.Record {
 func (d *director) pauseAndEnd(p *process, code int) {
 	ready, goOn := d.gate(), d.gate()
 	p.stamp()
-	p.Tell(ready.w).WaitFor(goOn.r)
+	p.Notify(ready.w).WaitFor(goOn.r)
 	d.observeAt(p.end(code), ready, goOn)
 }
 
@@ -118,9 +118,9 @@ func (d *director) fileIDs() {
 	first, goOn := d.gate(), d.gate()
 	second, toEnd := d.gate(), d.gate()
 	p := set(d.script(), 5)
-	p.Tell(first.w).WaitFor(goOn.r)
+	p.Notify(first.w).WaitFor(goOn.r)
 	set(p, 0).stamp()
-	p.Tell(second.w).WaitFor(toEnd.r)
+	p.Notify(second.w).WaitFor(toEnd.r)
 	d.start(p.end(0))
 	first.pass(p)
 	d.awaitReaders(p.pid)
@@ -227,7 +227,7 @@ func threadComm(d *director) {
 		g, done := d.gate(), d.gate()
 		thread := d.script()
 		thread.call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "of the thread").stamp()
-		thread.Tell(g.w).Stop()
+		thread.Notify(g.w).Stop()
 		p := d.script()
 		p.startThread(thread).WaitFor(done.r)
 		d.observeAt(p.end(0), g, done)
@@ -260,7 +260,7 @@ func (d *director) trace(pid, request int) error {
 func (d *director) traced(done *gate) *process {
 	g, p := d.gate(), d.script()
 	p.stamp()
-	p.Tell(g.w).WaitFor(done.r)
+	p.Notify(g.w).WaitFor(done.r)
 	d.start(p.end(2))
 	g.pass(p)
 	return p

@@ -452,7 +452,7 @@ func (d *director) hold(p *process, path string, argv ...string) *held {
 // holdTwice is hold for a process that is also observed before its exec, after ready.
 func (d *director) holdTwice(p *process, name string, ready func()) {
 	h, first := d.prepare(p), d.gate()
-	p.Tell(first.w).WaitFor(h.goOn.r)
+	p.Notify(first.w).WaitFor(h.goOn.r)
 	p.image(d.waiter(0), []string{name}, nil)
 	d.start(p)
 	first.pass(p)

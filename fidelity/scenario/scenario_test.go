@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quark-linux/quark/internal/refuse"
+	"github.com/quark-linux/quark/internal/seccompfail"
 )
 
 func TestMain(m *testing.M) {
 	Main()
-	if err := refuse.FromEnv(); err != nil {
+	if err := seccompfail.FromEnv(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -57,7 +57,7 @@ func TestScenariosDoTheirWork(t *testing.T) {
 // withoutCall runs scenarios where a system call is refused.
 func withoutCall(call string, names ...string) (out []byte, err error) {
 	c := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=2m", "-test.run=^TestScenariosDoTheirWork$/^("+strings.Join(names, "|")+")$")
-	c.Env = append(os.Environ(), refuse.Env+"="+call)
+	c.Env = append(os.Environ(), seccompfail.Env+"="+call)
 	return c.CombinedOutput()
 }
 
@@ -66,7 +66,7 @@ func TestScenariosOnOlderKernels(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	if os.Getenv(refuse.Env) != "" {
+	if os.Getenv(seccompfail.Env) != "" {
 		t.Skip("calls are refused")
 	}
 	names := []string{
@@ -74,7 +74,7 @@ func TestScenariosOnOlderKernels(t *testing.T) {
 		"daemon", "setres-ids", "args-overwritten", "clone-cgroup", "pid-reuse", "pid-reuse-unread",
 	}
 	out, err := withoutCall("clone3", names...)
-	if strings.Contains(string(out), "filter system calls") {
+	if strings.Contains(string(out), "install seccomp filter") {
 		t.Skip(string(out)) // built without seccomp
 	}
 	if err != nil {
@@ -91,7 +91,7 @@ func TestScenariosOnOlderKernels(t *testing.T) {
 		switch {
 		case m == nil:
 			t.Errorf("%s did not run:\n%s", name, out)
-		case lacks && (m[2] != "SKIP" || !strings.Contains(m[1], "the kernel has no clone3(2) (Linux 5.3)")) &&
+		case lacks && (m[2] != "SKIP" || !strings.Contains(m[1], "kernel lacks clone3(2) (Linux 5.3)")) &&
 			!strings.Contains(m[1], "no cgroup2 is mounted"), !lacks && m[2] != "PASS":
 			t.Errorf("%s: %s", name, m[0])
 		}

@@ -11,9 +11,9 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/quark-linux/quark/internal/atomicfile"
 	"github.com/quark-linux/quark/internal/harness/debian"
 	"github.com/quark-linux/quark/internal/harness/usercache"
-	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 func main() {
@@ -90,5 +90,5 @@ func (m *maker) make(ctx context.Context, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	return wholefile.Write(out, content)
+	return atomicfile.Write(out, content)
 }

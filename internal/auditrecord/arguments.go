@@ -6,22 +6,22 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// Arguments gathers the arguments of a new image from its records of the type Execve, in their
-// order. An argument is a member aN, or, if it is long, aN_len and parts aN[0], aN[1] and so on,
-// which can go on in the next record.
+// Arguments collects the arguments of a new image from its Execve records, in their order. An
+// argument is a member aN or, if it is long, aN_len and parts aN[0], aN[1] and so on, which can
+// continue in the next record.
 type Arguments struct {
-	Text  []byte // the arguments, each with a NUL behind it
-	Limit int    // of the length of Text, which keeps the beginning; 0 for none
+	Text  []byte // the arguments, each followed by a NUL
+	Limit int    // maximum length of Text, which keeps the start; 0 for none
 	Cut   bool   // Text was longer
 
 	known  bool   // there was a record
-	bad    bool   // a part is missing, or makes no sense
-	count  uint32 // that there are to be
-	number uint32 // of the argument that is next, or in its course
-	left   uint64 // of it, in bytes as they are in the records
+	bad    bool   // a part is missing or invalid
+	count  uint32 // expected number
+	number uint32 // of the next or current argument
+	left   uint64 // remaining bytes of the argument, as in the records
 }
 
-// Reset makes a empty, and keeps its storage and its limit.
+// Reset clears a, and keeps its storage and its limit.
 func (a *Arguments) Reset() { *a = Arguments{Text: a.Text[:0], Limit: a.Limit} }
 
 // Add adds a record.
@@ -35,7 +35,7 @@ func (a *Arguments) Add(r *Record) {
 	}
 }
 
-// add adds a member, and reports whether it can be the next one.
+// add adds a member, and reports whether it is the expected one.
 func (a *Arguments) add(name, value []byte) bool {
 	if string(name) == "argc" {
 		n, ok := proctext.Uint32(value)
@@ -47,7 +47,7 @@ func (a *Arguments) add(name, value []byte) bool {
 	rest := bytes.TrimLeft(digits, "0123456789")
 	n, isNumber := proctext.Uint32(digits[:len(digits)-len(rest)])
 	if !ok || !isNumber {
-		return true // it is no argument
+		return true // not an argument
 	}
 	ok = n == a.number
 	switch size := uint64(len(bytes.Trim(value, `"`))); {
@@ -74,10 +74,10 @@ func (a *Arguments) add(name, value []byte) bool {
 	return ok && whole
 }
 
-// Some reports whether the record with their number has come.
+// Some reports whether the record with the number of arguments has arrived.
 func (a *Arguments) Some() bool { return a.known }
 
-// Complete reports whether all arguments have come.
+// Complete reports whether all arguments have arrived.
 func (a *Arguments) Complete() bool {
 	return a.known && !a.bad && a.left == 0 && a.number == a.count
 }

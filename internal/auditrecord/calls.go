@@ -1,6 +1,6 @@
 package auditrecord
 
-// Call is a system call that makes, changes or ends processes, the same for all architectures.
+// Call is a system call that creates, changes or ends processes, independent of the architecture.
 type Call uint8
 
 // The calls.
@@ -15,7 +15,7 @@ const (
 	SetSID
 )
 
-// ABI is a set of system calls, by the number that linux/audit.h has for it.
+// ABI is a set of system calls, by its number in linux/audit.h.
 type ABI uint32
 
 // The ABIs of the architectures that quark runs on.
@@ -26,7 +26,7 @@ const (
 	ABIARM   ABI = 0x40000028
 )
 
-// Native returns the ABIs of an architecture, by its name in Go.
+// Native returns the ABIs of a GOARCH.
 func Native(arch string) []ABI {
 	switch arch {
 	case "amd64":
@@ -45,7 +45,7 @@ var numbers = map[ABI]map[uint32]Call{
 	ABIARM:   {11: Exec, 387: ExecAt, 2: Fork, 190: Fork, 120: Clone, 435: Clone3, 248: ExitGroup, 66: SetSID},
 }
 
-// Call returns the call of a number.
+// Call returns the call with a number.
 func (a ABI) Call(number uint32) Call { return numbers[a][number] }
 
 // Calls returns the calls by number.

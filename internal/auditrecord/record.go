@@ -8,28 +8,28 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// Type is the type of a record, of linux/audit.h.
+// Type is the type of a record, from linux/audit.h.
 type Type uint16
 
-// The types that are used; others have the kernel's number.
+// Other types have the kernel's number.
 const (
-	Syscall      Type = 1300 // a system call, at its end, and who made it
-	Path         Type = 1302 // a path that it was given, or that it resolved
+	Syscall      Type = 1300 // a system call at its end, and the caller
+	Path         Type = 1302 // a path that the call got or resolved
 	ConfigChange Type = 1305 // a change of audit itself
 	Cwd          Type = 1307
 	Execve       Type = 1309 // the arguments of a new image
 	EndOfEvent   Type = 1320 // the last record of a system call
 	ProcTitle    Type = 1327
-	Abend        Type = 1701 // a signal that dumps core, if that is allowed, ends a process
+	Abend        Type = 1701 // a signal that dumps core, if permitted, ends a process
 )
 
-// First and Last bound the types of records. What the kernel answers has lower ones.
+// First and Last limit the types of records. The kernel's answers have lower types.
 const (
-	First Type = 1005 // of a program (AUDIT_USER), and 1006 a login
+	First Type = 1005 // AUDIT_USER, from a program; 1006 is a login
 	Last  Type = 2999
 )
 
-// Record is one record. Body is what follows the stamp.
+// Record is one record. Body is the text after the stamp.
 type Record struct {
 	Type   Type
 	Time   uint64 // in milliseconds since 1970, rounded down
@@ -57,7 +57,7 @@ func (r *Record) Parse(t Type, text []byte) error {
 	s, ok1 := proctext.Uint64(seconds, 10)
 	ms, ok2 := proctext.Uint64(part, 10)
 	n, ok3 := proctext.Uint32(serial)
-	const most = 1 << 40 // seconds: their nanoseconds have to fit
+	const most = 1 << 40 // seconds that fit into 64 bits of nanoseconds
 	if !ok || !ok1 || !ok2 || !ok3 || len(part) != 3 || s > most {
 		return errFormat
 	}
@@ -65,13 +65,13 @@ func (r *Record) Parse(t Type, text []byte) error {
 	return nil
 }
 
-// Members reads the members of a record's body one after the other.
+// Members reads the members of a record's body one by one.
 type Members struct{ rest []byte }
 
 // Members returns the members of a record.
 func (r *Record) Members() Members { return Members{r.Body} }
 
-// Next returns the next member; ok is false after the last. What is no member is left out.
+// Next returns the next member; ok is false after the last. It skips other text.
 func (m *Members) Next() (name, value []byte, ok bool) {
 	for len(m.rest) > 0 {
 		i := bytes.IndexAny(m.rest, " =")
@@ -99,8 +99,8 @@ func (m *Members) Next() (name, value []byte, ok bool) {
 	return nil, nil, false
 }
 
-// AppendText appends a text to b. It is false for a value that is none: one that the kernel did not
-// have, such as (null), or other digits.
+// AppendText appends a text to b. It returns false for values that are not a text, such as (null),
+// which means that the kernel lacks it.
 func AppendText(b, value []byte) ([]byte, bool) {
 	if n := len(value); n >= 2 && value[0] == '"' && value[n-1] == '"' {
 		return append(b, value[1:n-1]...), true

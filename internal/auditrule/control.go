@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Messages to the kernel, of linux/audit.h.
+// Messages to the kernel, from linux/audit.h.
 const (
 	messageGet  = 1000
 	messageSet  = 1001
@@ -21,33 +21,33 @@ const (
 // Status is the status of audit.
 type Status struct {
 	Enabled uint32 // Off, On or Locked
-	PID     uint32 // of the process that the kernel sends records to, 0 for none: auditd's
-	Lost    uint32 // records since the boot that were not made, or that auditd did not get
+	PID     uint32 // process that receives records, normally auditd; 0 for none
+	Lost    uint32 // records lost since the boot, for lack of memory or of a reader
 }
 
-// The values of Status.Enabled. What is locked can't be changed until the next boot.
+// Values of Status.Enabled. Locked lasts until the next boot.
 const (
 	Off    = 0
 	On     = 1
 	Locked = 2
 )
 
-// Control is a connection to the kernel's audit. It needs CAP_AUDIT_CONTROL, and the initial user
-// and pid namespace, for each call.
+// Control is a connection to the kernel's audit. Each call needs CAP_AUDIT_CONTROL, and the initial
+// user and pid namespace.
 type Control struct {
 	fd  int
 	buf []byte
 }
 
 const (
-	// patience bounds the wait for an answer, which a thread of the kernel gives.
+	// patience limits the wait for an answer from a kernel thread.
 	patience = 10 * time.Second
-	// maxMessage is more than a rule has.
+	// maxMessage exceeds the size of a rule.
 	maxMessage = 16 << 10
 )
 
-// Open connects. Nothing is asked yet, so that it needs no privilege. The socket is connected to
-// port 0, the kernel's: other processes can't send to it.
+// Open connects to the kernel, without a request, so it needs no privilege. The socket is connected
+// to port 0, the kernel's, so other processes can't send to it.
 func Open() (*Control, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_AUDIT)
 	if err != nil {
@@ -63,19 +63,19 @@ func Open() (*Control, error) {
 // Close closes the connection.
 func (c *Control) Close() error { return unix.Close(c.fd) }
 
-// Status asks for the status.
+// Status requests the status.
 func (c *Control) Status() (st Status, err error) {
-	err = c.exchange("ask for the status of audit", messageGet, 0, nil, func(kind uint16, data []byte) (done bool) {
+	err = c.exchange("request the status of audit", messageGet, 0, nil, func(kind uint16, data []byte) (done bool) {
 		st, done = parseStatus(kind, data)
 		return done
 	})
 	return st, err
 }
 
-// Ask asks for the status, and does not wait for the answer, which Answer returns.
+// Ask requests the status without waiting. Answer returns the answer.
 func (c *Control) Ask() error { return c.send(messageGet, 0, nil) }
 
-// Answer returns the answer to Ask, if it has come. After an error there will be none.
+// Answer returns the answer to Ask, if it has arrived. After an error there is none.
 func (c *Control) Answer() (st Status, ok bool, err error) {
 	kind, data, err := c.receive(0)
 	if err == unix.EAGAIN {
@@ -85,7 +85,7 @@ func (c *Control) Answer() (st Status, ok bool, err error) {
 	return st, ok, err
 }
 
-// parseStatus parses a struct audit_status, of which newer kernels have more at the end.
+// parseStatus parses a struct audit_status. Newer kernels append members.
 func parseStatus(kind uint16, b []byte) (st Status, ok bool) {
 	if kind != messageGet || len(b) < 28 {
 		return Status{}, false
@@ -95,18 +95,18 @@ func parseStatus(kind uint16, b []byte) (st Status, ok bool) {
 	}, true
 }
 
-// Enable sets Status.Enabled, and nothing else.
+// Enable sets only Status.Enabled.
 func (c *Control) Enable(value uint32) error {
 	b := make([]byte, 32)
-	binary.NativeEndian.PutUint32(b, 1) // AUDIT_STATUS_ENABLED, in the mask of what is set
+	binary.NativeEndian.PutUint32(b, 1) // AUDIT_STATUS_ENABLED, in the mask of members to set
 	binary.NativeEndian.PutUint32(b[4:], value)
 	return c.order("set whether audit is enabled", messageSet, b)
 }
 
-// Add adds a rule behind the others of its list. The error is unix.EEXIST if it is there.
+// Add appends a rule to its list. The error is unix.EEXIST if the rule exists.
 func (c *Control) Add(rule []byte) error { return c.order("add an audit rule", messageAdd, rule) }
 
-// Delete deletes a rule. The error is unix.ENOENT if it is not there.
+// Delete deletes a rule. The error is unix.ENOENT if the rule does not exist.
 func (c *Control) Delete(rule []byte) error {
 	return c.order("delete an audit rule", messageDel, rule)
 }
@@ -115,7 +115,7 @@ func (c *Control) order(what string, kind uint16, data []byte) error {
 	return c.exchange(what, kind, unix.NLM_F_ACK, data, func(kind uint16, _ []byte) bool { return kind == unix.NLMSG_ERROR })
 }
 
-// Rules returns all rules as the kernel has them.
+// Rules returns all rules in the kernel's form.
 func (c *Control) Rules() (rules [][]byte, err error) {
 	err = c.exchange("list audit rules", messageList, 0, nil, func(kind uint16, data []byte) bool {
 		if kind == messageList {
@@ -126,7 +126,7 @@ func (c *Control) Rules() (rules [][]byte, err error) {
 	return rules, err
 }
 
-// exchange sends a message, and gives the messages that answer it to done, until it returns true.
+// exchange sends a message, and passes the answers to done until it returns true.
 func (c *Control) exchange(what string, kind, flags uint16, data []byte, done func(kind uint16, data []byte) bool) error {
 	err := c.send(kind, flags, data)
 	for over := false; err == nil && !over; {
@@ -149,8 +149,8 @@ func (c *Control) send(kind, flags uint16, data []byte) error {
 	return err
 }
 
-// receive waits for a message, whose data are valid until the next call. It returns the error of a
-// message that has one.
+// receive waits for a message. Its data are valid until the next call. It returns the error in an
+// error message.
 func (c *Control) receive(wait time.Duration) (kind uint16, data []byte, err error) {
 	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, int(wait.Milliseconds())); err != nil && err != unix.EINTR {
 		return 0, nil, err

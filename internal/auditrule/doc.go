@@ -1,6 +1,6 @@
-// Package auditrule is the control of the kernel's audit: its status, and the rules that choose
-// the system calls that it records, each with a key that shows whose it is.
+// Package auditrule controls the kernel's audit: its status, and the rules that select the recorded
+// system calls. A key identifies the owner of a rule.
 //
-// The kernel knows a rule by its content: the same rule can't be there twice, and who deletes one
-// names all of it. So a rule that is listed is kept as the bytes that the kernel has.
+// The kernel identifies a rule by its content: it rejects a duplicate, and deleting a rule takes
+// all of its content. So a listed rule is kept as the kernel's bytes.
 package auditrule

@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// Of linux/audit.h: lists, actions, fields and the operator of a rule.
+// From linux/audit.h: lists, actions, fields and the operator of a rule.
 const (
-	ListTask    = 1 // asked when a task is made
-	ListExit    = 4 // asked at the end of a system call
-	ListExclude = 5 // types of records that are not made
+	ListTask    = 1 // checked when a task is created
+	ListExit    = 4 // checked at the end of a system call
+	ListExclude = 5 // types of records to exclude
 
 	Never  = 0
 	Always = 2
@@ -24,7 +24,7 @@ const (
 
 const (
 	maxFields = 64
-	maxWords  = 64 // of 32 system calls each
+	maxWords  = 64 // each for 32 system calls
 
 	offsetCalls  = 12
 	offsetFields = offsetCalls + 4*maxWords
@@ -34,14 +34,14 @@ const (
 	offsetText   = offsetLength + 4
 )
 
-// Field is a condition of a rule: that a field of an event is equal to a value, or, of a field that
-// has one, to a text. In a parsed rule the operator may be another one.
+// Field is a condition of a rule: a field of an event equals a value or, for some fields, a text. A
+// parsed rule may have another operator.
 type Field struct {
 	Field, Value uint32
 	Text         string
 }
 
-// Rule is a rule. Calls are the system calls that it is about.
+// Rule is a rule. Calls is the set of its system calls.
 type Rule struct {
 	List, Action uint32
 	Calls        [maxWords]uint32
@@ -51,7 +51,7 @@ type Rule struct {
 // Select adds a system call.
 func (r *Rule) Select(number uint32) { r.Calls[number/32] |= 1 << (number % 32) }
 
-// Selects reports whether the rule is about a system call.
+// Selects reports whether the rule includes a system call.
 func (r *Rule) Selects(number uint32) bool {
 	return number/32 < maxWords && r.Calls[number/32]&(1<<(number%32)) != 0
 }
@@ -66,7 +66,7 @@ func (r *Rule) Key() string {
 	return ""
 }
 
-// Bytes returns the rule as the kernel has it, a struct audit_rule_data.
+// Bytes returns the rule as a struct audit_rule_data.
 func (r *Rule) Bytes() []byte {
 	b := make([]byte, offsetText)
 	put := func(at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v) }
@@ -91,7 +91,7 @@ func (r *Rule) Bytes() []byte {
 
 var errRule = errors.New("decode audit rule: invalid message")
 
-// Parse parses a rule as the kernel has it.
+// Parse parses a struct audit_rule_data.
 func Parse(b []byte) (r Rule, err error) {
 	if len(b) < offsetText {
 		return r, errRule

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clone says how a script starts a process or thread: by clone3(2), or by clone(2) on kernels
-// before 5.3. The zero value is a fork(2). Where the kernel lacks something for it, see
-// [Clone.Lacks], the call fails.
+// Clone describes how a script starts a process or thread: by clone3(2), or by clone(2) on kernels
+// before 5.3. The zero value is a fork(2). The call fails if the kernel lacks a feature; see
+// [Clone.Lacks].
 type Clone struct {
-	// Flags are those of clone(2) and clone3(2).
+	// Flags are the flags of clone(2) and clone3(2).
 	Flags uint64
-	// Signal is sent at the end of the process, 0 for SIGCHLD. Threads and children of the
-	// caller's parent have none of their own.
+	// Signal is sent at the end of the process. Zero means SIGCHLD. Threads and children of the
+	// caller's parent have none.
 	Signal unix.Signal
-	// ChildTID and ParentTID are where the kernel writes the id, with the flags that ask for
-	// it. SetTID is the address of the pid, nil for any; Cgroup is a descriptor of a cgroup v2
-	// directory, nil for the caller's. All are arguments as those of [Script.Call].
+	// ChildTID and ParentTID are the addresses for the id, if the flags request it. SetTID is
+	// the address of the pid, nil for any; Cgroup is a descriptor of a cgroup v2 directory, nil
+	// for the caller's. All are arguments as in [Script.Call].
 	ChildTID, ParentTID, SetTID, Cgroup any
 
-	old bool // by clone(2), where there is clone3(2) too
+	old bool // by clone(2), even if there is clone3(2)
 }
 
 const (
@@ -39,16 +39,16 @@ const (
 	cloneArgsCgroup = 11 * 8
 )
 
-// new reports whether the old clone(2) can't do it.
-func (c *Clone) new() bool {
+// needsClone3 reports whether clone(2) is insufficient.
+func (c *Clone) needsClone3() bool {
 	return c.SetTID != nil || c.Cgroup != nil || c.Flags&unix.CLONE_NEWTIME != 0 || c.Flags>>32 != 0
 }
 
-// by3 reports whether clone3(2) starts the process.
-func (c *Clone) by3() bool { return c.new() || !c.old && clone3().exists == nil }
+// byClone3 reports whether clone3(2) starts the process.
+func (c *Clone) byClone3() bool { return c.needsClone3() || !c.old && clone3().exists == nil }
 
 func (c *Clone) call() string {
-	if c.by3() {
+	if c.byClone3() {
 		return "clone3"
 	}
 	return "clone"
@@ -63,7 +63,7 @@ func (c *Clone) arguments() (number uintptr, args []any) {
 	if c.Flags&(unix.CLONE_THREAD|unix.CLONE_PARENT) != 0 {
 		signal = 0
 	}
-	if !c.by3() {
+	if !c.byClone3() {
 		args := []any{c.Flags | uint64(signal), nil, c.ParentTID, c.ChildTID, nil}
 		if runtime.GOARCH == "arm64" { // CONFIG_CLONE_BACKWARDS
 			args[3], args[4] = nil, c.ChildTID
@@ -82,10 +82,10 @@ func (c *Clone) arguments() (number uintptr, args []any) {
 	}
 }
 
-// Lacks returns an errors.ErrUnsupported that names what the running kernel lacks to do it, nil if
-// it has everything.
+// Lacks returns an errors.ErrUnsupported that names the feature that the running kernel lacks, nil
+// if it has all of them.
 func (c *Clone) Lacks() error {
-	if !c.new() {
+	if !c.needsClone3() {
 		return nil
 	}
 	k := clone3()
@@ -107,20 +107,20 @@ func (c *listed) lacks() error {
 	return c.clone.Lacks()
 }
 
-// abilities are errors that say what the kernel's clone3(2) can't do.
+// abilities are the errors for missing features of the kernel's clone3(2).
 type abilities struct{ exists, setTID, intoCgroup error }
 
-// clone3 finds out what the kernel's clone3(2) can do, by calls that no kernel can grant: the error
-// is E2BIG where it does not know the end of the structure.
+// clone3 probes the kernel's clone3(2) by calls that every kernel rejects: the error is E2BIG if
+// the kernel does not know the end of the structure.
 var clone3 = sync.OnceValue(func() (k abilities) {
 	try := func(size uintptr, args [11]uint64) error {
 		_, _, errno := unix.Syscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&args)), size, 0)
 		return errno
 	}
 	missing := func(what, since string, err error) error {
-		return fmt.Errorf("the kernel has no %s (Linux %s): %w: %w", what, since, errors.ErrUnsupported, err)
+		return fmt.Errorf("kernel lacks %s (Linux %s): %w: %w", what, since, errors.ErrUnsupported, err)
 	}
-	if err := try(0, [11]uint64{}); err != unix.EINVAL { // ENOSYS, or a filter of system calls
+	if err := try(0, [11]uint64{}); err != unix.EINVAL { // ENOSYS, or a seccomp filter
 		k.exists = missing("clone3(2)", "5.3", err)
 	}
 	const tooManyPIDs = 9 // index of the number of pids
@@ -133,11 +133,11 @@ var clone3 = sync.OnceValue(func() (k abilities) {
 	return k
 })
 
-// noClearSighand is set once the kernel was seen to refuse CLONE_CLEAR_SIGHAND alone.
+// noClearSighand is set once the kernel has rejected CLONE_CLEAR_SIGHAND.
 var noClearSighand atomic.Bool
 
-// startCleared starts a process that first gives up the signal handlers of this program, with which
-// it could not go on. Signals wait until then.
+// startCleared starts a process that first removes the signal handlers of this program, which would
+// crash it. Signals are blocked until then.
 func startCleared(s *Script, c Clone) (*Process, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -160,11 +160,11 @@ func startCleared(s *Script, c Clone) (*Process, error) {
 	return start(s, c, begin)
 }
 
-// signalMask sets the signals that this thread does not take.
+// signalMask sets the blocked signals of this thread.
 func signalMask(set, old *uint64) error {
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
 	if errno != 0 {
-		return fmt.Errorf("hold signals back: %w", errno)
+		return fmt.Errorf("block signals: %w", errno)
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/internal/refuse"
+	"github.com/quark-linux/quark/internal/seccompfail"
 )
 
 func TestMain(m *testing.M) {
-	if err := refuse.FromEnv(); err != nil {
+	if err := seccompfail.FromEnv(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -24,15 +24,15 @@ func TestMain(m *testing.M) {
 
 // All tests pass on kernels without clone3(2), and with less of it.
 func TestOlderKernels(t *testing.T) {
-	if os.Getenv(refuse.Env) != "" {
+	if os.Getenv(seccompfail.Env) != "" {
 		t.Skip("calls are refused")
 	}
 	for calls, tests := range map[string]string{"clone3": ".", "clone3-set-tid": ".", "clone3-cgroup": ".", "clone3-flags": "Signals|Thread|Leader"} {
 		t.Run(calls, func(t *testing.T) {
 			c := exec.Command("/proc/self/exe", "-test.run="+tests)
-			c.Env = append(os.Environ(), refuse.Env+"="+calls)
+			c.Env = append(os.Environ(), seccompfail.Env+"="+calls)
 			out, err := c.CombinedOutput()
-			if strings.Contains(string(out), "filter system calls") {
+			if strings.Contains(string(out), "install seccomp filter") {
 				t.Skip(string(out)) // built without seccomp
 			}
 			if err != nil {
@@ -42,12 +42,12 @@ func TestOlderKernels(t *testing.T) {
 	}
 }
 
-// What the kernel lacks is named, and no process is started in another way.
+// Lacks names the missing feature; no process starts in another way.
 func TestLacks(t *testing.T) {
-	refused := os.Getenv(refuse.Env)
+	refused := os.Getenv(seccompfail.Env)
 	for _, tt := range []struct {
 		c    Clone
-		want map[string]string // by what is refused
+		want map[string]string // by failing call
 	}{
 		{Clone{Flags: unix.CLONE_NEWUTS}, nil},
 		{Clone{SetTID: []uint32{5}}, map[string]string{"clone3": "clone3(2) (Linux 5.3)", "clone3-set-tid": "set_tid of clone3(2) (Linux 5.5)"}},
@@ -59,7 +59,7 @@ func TestLacks(t *testing.T) {
 	} {
 		err := tt.c.Lacks()
 		if want := tt.want[refused]; want == "" && err != nil && refused != "" || want != "" &&
-			(!errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "the kernel has no "+want)) {
+			(!errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "kernel lacks "+want)) {
 			t.Errorf("%+v: %v, want %q", tt.c, err, want)
 		}
 	}
@@ -82,7 +82,7 @@ func TestSignals(t *testing.T) {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR1)
 	defer signal.Reset(unix.SIGUSR1)
 	r, w := pipe(t)
-	p, err := Start(new(Script).Tell(w).Stop(), Options{})
+	p, err := Start(new(Script).Notify(w).Stop(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

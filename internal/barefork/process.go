@@ -13,37 +13,35 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// Options say how a process is started. The zero value is a plain fork.
+// Options describe how to start a process. The zero value is a plain fork.
 type Options struct {
-	// PID is the pid of the process, 0 for any. It needs CAP_SYS_ADMIN; the error is EEXIST
-	// while another process has the pid.
+	// PID is the pid of the process, 0 for any. It needs CAP_SYS_ADMIN; the error is EEXIST if
+	// another process has the pid.
 	PID int
-	// Cgroup is a descriptor of the process's cgroup v2 directory, 0 for the caller's
-	// cgroup.
+	// Cgroup is a descriptor of a cgroup v2 directory, 0 for the caller's cgroup.
 	Cgroup int
-	// Share lets the process share the caller's memory, as vfork(2) does, instead of
-	// copying it, so that it starts and ends much faster. It cannot start threads.
+	// Share shares the caller's memory, like vfork(2), instead of copying it, so that the
+	// process starts and ends much faster. It cannot start threads.
 	Share bool
 
-	// Flags are further flags of clone(2), such as CLONE_NEWNS. Flags that share memory with
+	// Flags are additional flags of clone(2), such as CLONE_NEWNS. Flags that share memory with
 	// the caller would break a Go program.
 	Flags uint64
 
-	// Self receives the process's pid as it sees it itself, unless it is the zero value.
+	// Self, unless zero, receives the pid in the process's own pid namespace.
 	Self Word
 }
 
 // Process is a running script.
 type Process struct {
 	PID     int
-	memory  []byte // shared with the process: calls and their results, and other arguments
+	memory  []byte // shared with the process: calls, results, and other arguments
 	at      uintptr
 	scripts []*Script
 }
 
-// Start starts a process that runs s. The caller has to wait for the process and then call Free.
-// Where the kernel lacks what the options ask for, the error is an errors.ErrUnsupported that names
-// it.
+// Start starts a process that runs s. The caller must wait for the process and then call Free. If
+// the kernel lacks a requested feature, the error is an errors.ErrUnsupported that names it.
 func Start(s *Script, opts Options) (*Process, error) {
 	if opts.Share && (opts.PID != 0 || opts.Cgroup != 0 || opts.Flags != 0 || len(s.others) > 0) {
 		return nil, errors.New("a process that shares memory takes no other options and no threads")
@@ -80,14 +78,14 @@ func Start(s *Script, opts Options) (*Process, error) {
 	return p, err
 }
 
-// start starts a process that runs s, or before it the script begin, which goes on with s.
+// start starts a process that runs s, or first the script begin, which continues with s.
 func start(s *Script, c Clone, begin *Script) (*Process, error) {
 	scripts := s.all()
 	all := scripts
 	if begin != nil {
 		all, s = append(all, begin), begin
 	}
-	// The last script has one call, which starts the other ones.
+	// The last script has one call, which starts the others.
 	first := new(Script).Clone(s, &c)
 	all = append(all, first)
 	l := newLayout(all, 0)
@@ -100,7 +98,7 @@ func start(s *Script, c Clone, begin *Script) (*Process, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	l = newLayout(all, p.at) // now at its place
+	l = newLayout(all, p.at) // now at its address
 	for i, s := range all {
 		copy(p.calls(i), l.calls[i*maxCalls:][:len(s.calls)+1])
 	}
@@ -127,8 +125,8 @@ func start(s *Script, c Clone, begin *Script) (*Process, error) {
 	return p, nil
 }
 
-// Scripts have addresses from lowest on, where neither the Go runtime nor a program of tinyelf has
-// anything, even where addresses have 39 bits.
+// Scripts have addresses from lowest on, which the Go runtime and tinyelf programs do not use, even
+// with 39-bit addresses.
 const (
 	lowest = 0x20_0000_0000
 	gap    = 1 << 24 // larger than any script's memory
@@ -136,11 +134,11 @@ const (
 
 var mapped atomic.Uintptr
 
-// mmap makes the memory, of a file, so that programs can map it too. fd is that file's.
+// mmap maps the memory from a file, so that programs can map it too. fd is the file.
 func (p *Process) mmap(size int) (fd int, err error) {
 	fd, err = unix.MemfdCreate("scripts", 0)
 	if err != nil {
-		return 0, fmt.Errorf("make memory for scripts: %w", err)
+		return 0, fmt.Errorf("allocate memory for scripts: %w", err)
 	}
 	if err = unix.Ftruncate(fd, int64(size)); err == nil {
 		for range 4096 {
@@ -164,7 +162,7 @@ func (p *Process) mmap(size int) (fd int, err error) {
 // program returns an ELF program that maps the memory at in[0] of in[1] bytes from descriptor in[2]
 // and makes the calls at in[3].
 func program(in []uintptr) ([]byte, error) {
-	const size = 256 // of the code, at least; resume has the address of what follows
+	const size = 256 // at least that of the code; resume has the address of the data after it
 	words := unsafe.Slice((*byte)(unsafe.Pointer(&in[0])), 8*len(in))
 	code := unsafe.Slice((*byte)(resumeCode()), size)
 	return tinyelf.Program(append(bytes.Clone(code), words...))
@@ -187,14 +185,14 @@ func (p *Process) calls(script int) []call {
 	return unsafe.Slice((*call)(unsafe.Pointer(&p.memory[page*uintptr(script)])), maxCalls)
 }
 
-// Result returns the result of call number i in the script of thread t; thread 0 is the process
-// itself. ok is false if the call has not returned.
+// Result returns the result of call i in the script of thread t; thread 0 is the process itself. ok
+// is false if the call has not returned.
 func (p *Process) Result(t, i int) (r int, ok bool) {
 	r = int(atomic.LoadUintptr(&p.calls(t)[i].result))
 	return r, uintptr(r) != notRun
 }
 
-// Stamp returns the time that call number i in the script of thread t has read.
+// Stamp returns the time that call i in the script of thread t has read.
 func (p *Process) Stamp(t, i int) (ns uint64, ok bool) {
 	if r, ok := p.Result(t, i); !ok || r != 0 {
 		return 0, false
@@ -203,18 +201,18 @@ func (p *Process) Stamp(t, i int) (ns uint64, ok bool) {
 	return uint64(c.args[4])*1e9 + uint64(c.args[5]), true
 }
 
-// Arg returns an argument, counted from 0, of call number i in the script of thread t, to which the
-// kernel may have written.
+// Arg returns argument arg, from 0, of call i in the script of thread t. The kernel may have
+// changed it.
 func (p *Process) Arg(t, i, arg int) uintptr { return atomic.LoadUintptr(&p.calls(t)[i].args[arg]) }
 
-// Bytes returns n bytes from the address that is an argument, counted from 0, of call number i in
-// the script of thread t.
+// Bytes returns n bytes at the address in argument arg, from 0, of call i in the script of thread
+// t.
 func (p *Process) Bytes(t, i, arg, n int) []byte {
 	return p.memory[p.calls(t)[i].args[arg]-p.at:][:n]
 }
 
-// Thread returns the id of a thread or child, or 0 if it was not started yet. They are counted from
-// 1, each before those that it starts itself.
+// Thread returns the id of a thread or child, 0 if it was not started. They are counted from 1,
+// each before its own threads and children.
 func (p *Process) Thread(n int) int {
 	for t, s := range p.scripts {
 		for i, c := range s.calls {
@@ -229,9 +227,9 @@ func (p *Process) Thread(n int) int {
 	return 0
 }
 
-// Check returns an error that names the first failed call, or one that has not failed as it had to.
-// Calls that have not returned, such as exit(2), are not errors. Where the kernel lacks what the
-// start of a process needs, the error is an errors.ErrUnsupported that names it.
+// Check returns an error that names the first call that failed, or did not fail as expected. Calls
+// that have not returned, such as exit(2), are not errors. If the kernel lacks a feature for
+// starting a process, the error is an errors.ErrUnsupported that names it.
 func (p *Process) Check() error {
 	for t, s := range p.scripts {
 		for i := range s.calls {

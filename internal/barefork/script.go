@@ -9,42 +9,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Script is the list of system calls of a process or thread. A failed call does not end it: see
+// Script is the list of system calls of a process or thread. It continues after a failed call: see
 // [Process.Check]. At the end of the list it calls exit_group(EndStatus).
 type Script struct {
 	calls  []listed
-	others []*Script                      // that it starts, in that order
+	others []*Script                      // scripts that it starts, in order
 	resume map[int]func(elf []byte) error // by the index of the first call of each program
 }
 
-// listed is a system call before it has a place in memory.
+// listed is a system call without an address.
 type listed struct {
 	name   string
 	number uintptr
 	args   []any
-	other  *Script    // that it starts
-	clone  *Clone     // how it starts it; nil if number and args say that
-	goOn   *Script    // that follows the call, which fails
-	skip   int        // if it fails, the index of the call that follows; 0 for the next one
-	fails  unix.Errno // with which it has to fail; 0: it must not
+	other  *Script    // script that it starts
+	clone  *Clone     // how it starts it; nil if number and args describe it
+	goOn   *Script    // script that continues after the call fails
+	skip   int        // index of the next call after a failure; 0 means the following one
+	fails  unix.Errno // expected errno; 0 means success
 }
 
 // EndStatus is the exit status of a process whose script has reached its end.
 const EndStatus = 99
 
-// Buffer is an argument: the address of that many bytes, which [Process.Bytes] returns.
+// Buffer is an argument: the address of this many bytes, which [Process.Bytes] returns.
 type Buffer int
 
-// Memory has bytes at first which several arguments can point into: see [Within].
+// Memory is initialised memory that several arguments can point into: see [Within].
 type Memory struct{ Bytes []byte }
 
-// Within is an argument: an address in a memory.
+// Within is an argument: an address in a Memory.
 type Within struct {
 	*Memory
 	Offset int
 }
 
-// Word is an argument: the address of an argument, 0 to 5, or the result, 6, of a call.
+// Word is an argument: the address of an argument (0 to 5) or the result (6) of a call.
 type Word struct {
 	Script *Script
 	Call   int // index of the call
@@ -54,8 +54,8 @@ type Word struct {
 const result = 6 // index of a call's result for Word
 
 // Call appends a system call. Arguments are integers, strings (passed with a NUL), slices of plain
-// values, [Buffer], [Within], [Word], []string as execve(2) takes it, and []any, the address of
-// such values one after the other; nil is 0.
+// values, [Buffer], [Within], [Word], []string as for execve(2), and []any, the address of
+// consecutive values; nil is 0.
 func (s *Script) Call(name string, number uintptr, args ...any) *Script {
 	s.calls = append(s.calls, listed{name: name, number: number, args: args})
 	return s
@@ -71,14 +71,14 @@ func (s *Script) ExecFD(fd int, argv, env []string) *Script {
 	return s.Call("execveat", unix.SYS_EXECVEAT, fd, "", argv, env, unix.AT_EMPTY_PATH)
 }
 
-// Fails makes the call that was appended last one that has to fail.
+// Fails marks the last call as one that must fail.
 func (s *Script) Fails(with unix.Errno) *Script {
 	s.calls[len(s.calls)-1].fails = with
 	return s
 }
 
-// Resume makes the calls from here on those of a program, which the call before executes: write
-// gets it when the script starts, as the content of an executable file.
+// Resume assigns the calls from here on to a program that the previous call executes: write gets
+// its executable file when the script starts.
 func (s *Script) Resume(write func(elf []byte) error) *Script {
 	if s.resume == nil {
 		s.resume = make(map[int]func([]byte) error)
@@ -93,20 +93,20 @@ func (s *Script) Exit(code int) *Script { return s.Call("exit_group", unix.SYS_E
 // ExitThread appends exit(2), the end of the thread.
 func (s *Script) ExitThread(code int) *Script { return s.Call("exit", unix.SYS_EXIT, code) }
 
-// WaitFor appends a read(2) of one byte, at which the thread waits for a writer.
+// WaitFor appends a read(2) of one byte, which waits for a writer.
 func (s *Script) WaitFor(fd int) *Script {
 	return s.Call("read", unix.SYS_READ, fd, Buffer(1), 1)
 }
 
-// Tell appends a write(2) of one byte.
-func (s *Script) Tell(fd int) *Script {
+// Notify appends a write(2) of one byte.
+func (s *Script) Notify(fd int) *Script {
 	return s.Call("write", unix.SYS_WRITE, fd, Buffer(1), 1)
 }
 
 // Stop appends an endless wait.
 func (s *Script) Stop() *Script { return s.Call("ppoll", unix.SYS_PPOLL, nil, 0, nil, nil, 0) }
 
-// Pin appends the binding of the thread to one CPU.
+// Pin appends a call that binds the thread to one CPU.
 func (s *Script) Pin(cpu int) *Script {
 	mask := make([]byte, 1024)
 	mask[cpu/8] = 1 << (cpu % 8) // an array of longs, little endian on amd64 and arm64
@@ -128,16 +128,16 @@ func (s *Script) Child(flags uintptr, other *Script) *Script {
 	return s.Start(other, "clone", unix.SYS_CLONE, flags)
 }
 
-// Start appends a clone(2) or clone3(2) of at most five arguments, in whose new process or thread
-// another script runs. That needs no stack.
+// Start appends a clone(2) or clone3(2) with at most five arguments. The new process or thread runs
+// another script without a stack.
 func (s *Script) Start(other *Script, name string, number uintptr, args ...any) *Script {
 	s.others = append(s.others, other)
 	s.calls = append(s.calls, listed{name: name, number: number, args: args, other: other})
 	return s
 }
 
-// Clone appends the start of a process or thread in whose place another script runs. c may be
-// changed until the script starts.
+// Clone appends the start of a process or thread that runs another script. The caller may change c
+// until the script starts.
 func (s *Script) Clone(other *Script, c *Clone) *Script {
 	s.others = append(s.others, other)
 	s.calls = append(s.calls, listed{name: c.call(), other: other, clone: c})
@@ -150,8 +150,8 @@ func (s *Script) Stamp() *Script {
 	return s.Call("clock_gettime", unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, Word{s, len(s.calls), 4})
 }
 
-// SkipUnless leaves out the calls after each given one if that fails, up to here. The call must not
-// have six arguments.
+// SkipUnless skips the calls after each given one, up to here, if that one fails. It must not have
+// six arguments.
 func (s *Script) SkipUnless(calls ...int) *Script {
 	for _, i := range calls {
 		s.calls[i].skip = len(s.calls)
@@ -162,7 +162,7 @@ func (s *Script) SkipUnless(calls ...int) *Script {
 // Len returns the number of calls, which is the index of the next one.
 func (s *Script) Len() int { return len(s.calls) }
 
-// all returns the script and those that it starts, each before those that it starts itself.
+// all returns the script and the scripts that it starts, each before its own.
 func (s *Script) all() []*Script {
 	list := []*Script{s}
 	for _, o := range s.others {
@@ -175,23 +175,24 @@ func (s *Script) all() []*Script {
 type call struct {
 	number uintptr
 	args   [6]uintptr
-	result uintptr // notRun until it has returned
+	result uintptr // notRun until the call has returned
 }
 
 const (
 	// notRun is a value that no system call returns.
 	notRun = ^uintptr(0) - 1<<32
-	// starts is added to the number of a call after which there is another process or
-	// thread, which goes on at the address in the last argument.
+	// starts is added to the number of a call that starts a process or thread, which continues
+	// at the address in the last argument.
 	starts = uintptr(1) << 63
-	// skips is added to the number of a call that, if it fails, goes on at that address.
+	// skips is added to the number of a call that, if it fails, continues at the address in the
+	// last argument.
 	skips    = uintptr(1) << 62
 	callSize = unsafe.Sizeof(call{})
-	maxCalls = 256 // of a script, its end included
+	maxCalls = 256 // of a script, including its end
 	page     = maxCalls * callSize
 )
 
-// layout places the calls of scripts, and then what their arguments point to, from an address on.
+// layout assigns addresses to the calls of scripts, and then to the data of their arguments.
 type layout struct {
 	at    uintptr
 	place map[any]uintptr // of scripts, and of each Memory
@@ -238,7 +239,7 @@ func newLayout(scripts []*Script, at uintptr) *layout {
 	return l
 }
 
-// put places bytes and returns their address.
+// put adds bytes and returns their address.
 func (l *layout) put(b []byte) uintptr {
 	at := l.at + uintptr(len(l.calls))*callSize + uintptr(len(l.data))
 	l.data = append(l.data, b...)
@@ -246,7 +247,7 @@ func (l *layout) put(b []byte) uintptr {
 	return at
 }
 
-// words places words and returns their address.
+// words adds words and returns their address.
 func (l *layout) words(list []uintptr) uintptr {
 	return l.put(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), 8*len(list)))
 }

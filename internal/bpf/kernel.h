@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/*
- * The parts of the kernel's types that the programs of quark and exitsnoop read. Only names and
- * nesting matter: CO-RE fills in the offsets of the running kernel at load time. A name with three
- * underscores is a CO-RE flavour: the type named before the underscores, as another kernel has it.
- */
+/* The parts of the kernel's types that the programs of quark and exitsnoop read. Only names and
+ * nesting matter: CO-RE sets the offsets of the running kernel at load time. A name with three
+ * underscores is a CO-RE flavour: the type named before the underscores, in another kernel
+ * version. */
 #ifndef QUARK_KERNEL_H
 #define QUARK_KERNEL_H
 
@@ -123,18 +122,18 @@ struct signal_struct {
 	struct mutex cred_guard_mutex;
 	/* Threads that have been released. */
 	struct list_head thread_head; /* the others */
-	struct seqcount stats_lock; /* a seqlock, which has it first */
+	struct seqcount stats_lock; /* a seqlock starts with one */
 	__u64 utime, stime, sum_sched_runtime;
 	struct prev_cputime prev_cputime;
 	unsigned long maxrss;
-	struct task_io_accounting ioac; /* and of the children that were waited for */
+	struct task_io_accounting ioac; /* includes children that were waited for */
 	__u64 cutime, cstime; /* of these children */
 	unsigned long cmaxrss;
 };
 
 struct qstr { const unsigned char *name; };
 struct dentry {
-	struct seqcount d_seq; /* other types of counter have it as their first member */
+	struct seqcount d_seq; /* other counter types have it as their first member */
 	struct dentry *d_parent;
 	struct qstr d_name;
 };
@@ -149,7 +148,7 @@ struct path {
 	struct dentry *dentry;
 };
 struct fs_struct {
-	struct seqcount seq; /* or a type that has it first */
+	struct seqcount seq; /* or a type that starts with it */
 	struct path root, pwd;
 };
 /* 64-bit time, in which seconds and nanoseconds have 8 bytes each. */

@@ -39,7 +39,7 @@ const (
 type Entry struct {
 	Release string // uname -r
 	Arch    string // GOARCH
-	Distro  string // the distribution; look-ups do not use it
+	Distro  string // the distribution; look-ups ignore it
 	blob    int
 }
 
@@ -148,5 +148,5 @@ type notFoundError string
 
 func (e notFoundError) Error() string { return string(e) }
 
-// Is reports whether target is [errors.ErrUnsupported], which the error also is.
+// Is reports whether target is [errors.ErrUnsupported].
 func (e notFoundError) Is(target error) bool { return target == errors.ErrUnsupported }

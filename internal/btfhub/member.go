@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// findMember returns the member that names lead to, beginning at a type, and its offset in that
+// findMember returns the member at the end of a path of names from a type, and its offset in that
 // type in bits. It looks into anonymous structs and unions, through typedefs and qualifiers, and
 // into the first element of arrays. It does not follow pointers.
 func findMember(t btf.Type, names []string) (m btf.Member, bits uint64, ok bool) {
@@ -22,11 +22,11 @@ func findMember(t btf.Type, names []string) (m btf.Member, bits uint64, ok bool)
 	return m, bits, ok
 }
 
-// HasMember reports whether a type of this name has the member in TYPE.MEMBER. Some kernels' types
-// have several structs of one name: one with the member is enough.
+// HasMember reports whether a type has the member in TYPE.MEMBER. Some kernels' types have several
+// structs of one name: one with the member suffices.
 func HasMember(types *btf.Spec, path string) bool {
 	name, member, _ := strings.Cut(path, ".")
-	all, _ := types.AnyTypesByName(name) // the error is that there is none
+	all, _ := types.AnyTypesByName(name) // the error means that there is none
 	return slices.ContainsFunc(all, func(t btf.Type) bool {
 		_, _, ok := findMember(t, strings.Split(member, "."))
 		return ok

@@ -29,21 +29,20 @@ const PathVariable = "QUARK_BTF_PATH"
 // Options select the types. The zero value is right for most callers.
 type Options struct {
 	// Path is a file with the running kernel's BTF: raw, an ELF file with a .BTF section, or an
-	// archive with this kernel in it. "" means the file of QUARK_BTF_PATH, else the kernel's
-	// own, else the embedded archive. If a named file cannot be used Open fails and does not
-	// look elsewhere.
+	// archive with this kernel. "" means the file of QUARK_BTF_PATH, else the kernel's own,
+	// else the embedded archive. Open fails if a named file cannot be used.
 	Path string
 
-	// Release (uname -r) and Arch (GOARCH) are looked up in an archive. "" means those of the
-	// running kernel. The types of another release have to pass a self-test.
+	// Release (uname -r) and Arch (GOARCH) are looked up in an archive. "" means the running
+	// kernel's. The types of another release must pass a self-test.
 	Release, Arch string
 
-	// Whole reads all of the kernel's own types, and not only the [Needed] ones, which takes
+	// Whole reads all of the kernel's own types instead of only the [Needed] ones, which takes
 	// ten times as long. Set it to look up other types. The embedded archive has only the
 	// needed ones.
 	Whole bool
 
-	// EmbeddedOnly uses the embedded archive only. It is for tests of the archive.
+	// EmbeddedOnly uses the embedded archive only, for tests of the archive.
 	EmbeddedOnly bool
 }
 
@@ -58,30 +57,30 @@ func (o Options) FilePath() string {
 	return os.Getenv(PathVariable)
 }
 
-// Kernel is the types to be used for the running kernel.
+// Kernel holds the types for the running kernel.
 type Kernel struct {
 	// Spec has the [Needed] types. Without [Options.Whole] it may lack others, and type ids may
 	// differ from the kernel's.
 	Spec *btf.Spec
 
-	// Origin says where the types are from, for a person.
+	// Origin describes the source of the types in text.
 	Origin string
 
-	// Exact is false if the types are of another release. They must not be used before a
-	// self-test has passed (package backends/internal/selftest).
+	// Exact is false if the types are of another release. They must pass a self-test before use
+	// (package backends/internal/selftest).
 	Exact bool
 
-	// TaskIterator is the id of the function bpf_iter_task among the running kernel's own
-	// types, 0 if there is none, or the types are from elsewhere.
+	// TaskIterator is the type id of the function bpf_iter_task in the running kernel's own
+	// types, 0 if there is none or the types have another origin.
 	TaskIterator btf.TypeID
 
-	// Cast is the same of the function bpf_rdonly_cast (Linux 6.2), which makes an address a
-	// pointer to a structure, and Bytes of a structure that begins with an array of 65 bytes.
+	// Cast is the same for the function bpf_rdonly_cast (Linux 6.2), which makes an address a
+	// pointer to a structure. Bytes is the type id of a structure that begins with an array of
+	// 65 bytes.
 	Cast, Bytes btf.TypeID
 }
 
-// Open finds the types of the running kernel. It does not read the archive if the kernel has its
-// own.
+// Open finds the types of the running kernel. It reads the archive only if the kernel has none.
 func Open(o Options) (*Kernel, error) {
 	if o.EmbeddedOnly {
 		return o.embedded()
@@ -109,9 +108,9 @@ func Open(o Options) (*Kernel, error) {
 
 // file reads the types of a file.
 func (o Options) file(path string) (*Kernel, error) {
-	// Any other kind may have no end, or no beginning yet.
+	// Other kinds may have no end, or block.
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: it is no regular file: name one that has a kernel's types", path)
+		return nil, fmt.Errorf("%s is not a regular file: name a file with kernel types", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -147,7 +146,7 @@ func (o Options) embedded() (*Kernel, error) { return o.open(archive, "embedded 
 func (o Options) open(data []byte, where string) (*Kernel, error) {
 	running, err := kernelversion.Running()
 	if err != nil {
-		return nil, fmt.Errorf("ask for the kernel's release: %w", err)
+		return nil, fmt.Errorf("read the kernel's release: %w", err)
 	}
 	release, arch := o.Release, o.Arch
 	if release == "" {

@@ -15,7 +15,7 @@ func TestOpenNoRegularFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/dev/zero", fifo, t.TempDir()} {
-		if _, err := Open(Options{Path: path}); err == nil || !strings.Contains(err.Error(), path+": it is no regular file") {
+		if _, err := Open(Options{Path: path}); err == nil || !strings.Contains(err.Error(), path+" is not a regular file") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

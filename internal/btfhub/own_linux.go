@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 )
 
-// kernelSpec reads the kernel's own types. It fails if there are none: btf.LoadKernelSpec alone
-// would search for debug information in the file system, which may be of another kernel.
+// kernelSpec reads the kernel's own types. It fails if there are none: btf.LoadKernelSpec would
+// search for debug information in the file system, possibly of another kernel.
 func kernelSpec(whole bool) (*Kernel, error) {
 	f, err := os.Open(KernelBTF)
 	if err != nil {
@@ -30,7 +30,7 @@ func kernelSpec(whole bool) (*Kernel, error) {
 	return k, err
 }
 
-// excerpt takes the needed types from the file of the kernel's types.
+// excerpt reads the needed types from the file of the kernel's types.
 func (k *Kernel) excerpt(f *os.File) error {
 	raw, err := mapTypes(f)
 	if err != nil {
@@ -62,8 +62,8 @@ func mapTypes(f *os.File) ([]byte, error) {
 	return raw, err
 }
 
-// readTypes reads a file into memory that is mapped for it: unmapping gives it back at once,
-// without a garbage collection.
+// readTypes reads a file into memory that it maps: unmapping releases it at once, without a garbage
+// collection.
 func readTypes(f io.Reader, size int) ([]byte, error) {
 	raw, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Offset is the place of a target in a kernel's types, or the reason why it was not found.
+// Offset is the place of a target in a kernel's types, or the reason why it is missing.
 type Offset struct {
 	Target Target
 
@@ -32,8 +32,8 @@ type Offset struct {
 // Found reports whether an alternative was found.
 func (o *Offset) Found() bool { return o.Path != "" }
 
-// Same reports whether a target has the same offset and size, or value, in two kernels, or is in
-// neither.
+// Same reports whether a target has the same offset and size, or value, in two kernels, or is
+// missing in both.
 func (o *Offset) Same(p *Offset) bool {
 	return o.Found() == p.Found() && o.Enum == p.Enum && o.Bits == p.Bits && o.Value == p.Value && o.Size == p.Size
 }
@@ -44,8 +44,7 @@ type Offsets struct {
 	byName map[string]*Offset
 }
 
-// Resolve looks up all [Targets] in a kernel's types. [Offsets.Missing] returns those that are not
-// found.
+// Resolve looks up all [Targets] in a kernel's types. [Offsets.Missing] returns the missing ones.
 func Resolve(spec *btf.Spec) *Offsets { return ResolveTargets(spec, targets) }
 
 // ResolveTargets looks up targets in a kernel's types.
@@ -65,8 +64,8 @@ func (o *Offsets) All() []*Offset { return o.list }
 // Get returns the target with this name, nil if there is none.
 func (o *Offsets) Get(name string) *Offset { return o.byName[name] }
 
-// Moved returns the names of the targets that are not the [Offset.Same] in another kernel, in which
-// the same targets were looked up.
+// Moved returns the names of the targets that are not [Offset.Same] in another kernel with the same
+// targets.
 func (o *Offsets) Moved(other *Offsets) (names []string) {
 	for _, t := range o.list {
 		if !t.Same(other.Get(t.Target.Name)) {
@@ -76,8 +75,7 @@ func (o *Offsets) Moved(other *Offsets) (names []string) {
 	return names
 }
 
-// Bytes returns the offset of a member in its type, in bytes. ok is false if this kernel does not
-// have it.
+// Bytes returns the offset of a member in its type, in bytes. ok is false if this kernel lacks it.
 func (o *Offsets) Bytes(name string) (off uint32, ok bool) {
 	t := o.Get(name)
 	if t == nil || !t.Found() || t.Enum {
@@ -86,7 +84,7 @@ func (o *Offsets) Bytes(name string) (off uint32, ok bool) {
 	return uint32(t.Bits / 8), true
 }
 
-// Value returns the value of an enumerator. ok is false if this kernel does not have it.
+// Value returns the value of an enumerator. ok is false if this kernel lacks it.
 func (o *Offsets) Value(name string) (value int64, ok bool) {
 	t := o.Get(name)
 	if t == nil || !t.Found() || !t.Enum {
@@ -124,12 +122,11 @@ func resolve(spec *btf.Spec, t Target) *Offset {
 	return o
 }
 
-// lookUp looks up one alternative. If several types have the name, all that have the member must
-// agree.
+// lookUp looks up one alternative. If several types have the name, all with the member must agree.
 func (o *Offset) lookUp(spec *btf.Spec, path string) error {
 	name, rest, _ := strings.Cut(path, ".")
 	if name == "" || rest == "" {
-		return fmt.Errorf("%q is no TYPE.MEMBER", path)
+		return fmt.Errorf("%q is not TYPE.MEMBER", path)
 	}
 	types, err := spec.AnyTypesByName(name)
 	if errors.Is(err, btf.ErrNotFound) {

@@ -92,9 +92,9 @@ func TestResolve(t *testing.T) {
 		{"e.THREE", 0, "e has no THREE"},
 		{"u32.x", 0, "u32 has no x"},
 		{"none.x", 0, "no type none"},
-		{"s", 0, "no TYPE.MEMBER"},
-		{".x", 0, "no TYPE.MEMBER"},
-		{"s.", 0, "no TYPE.MEMBER"},
+		{"s", 0, "not TYPE.MEMBER"},
+		{".x", 0, "not TYPE.MEMBER"},
+		{"s.", 0, "not TYPE.MEMBER"},
 		{"s..x", 0, "has no .x"},
 	} {
 		o := ResolveTargets(spec, []Target{need(tt.path)})

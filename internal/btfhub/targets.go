@@ -20,8 +20,8 @@ type Target struct {
 	Optional bool
 }
 
-// targets are the members that kprobe definitions read, and that the eBPF programs cannot do
-// without. After adding one run 'make btfhub'.
+// targets are the members that kprobe definitions read, and that the eBPF programs require. After
+// adding one run 'make btfhub'.
 var targets = []Target{
 	// The process.
 	need("task_struct.pid"),
@@ -52,7 +52,7 @@ var targets = []Target{
 	need("signal_struct.tty"),
 	need("signal_struct.cred_guard_mutex"),
 
-	// What the threads have used.
+	// Resource usage of the threads.
 	want("task_struct.utime"),
 	want("task_struct.stime"),
 	want("task_struct.se.sum_exec_runtime"),
@@ -73,7 +73,7 @@ var targets = []Target{
 	want("signal_struct.prev_cputime.utime"), // no CONFIG_VIRT_CPU_ACCOUNTING_NATIVE
 	want("signal_struct.prev_cputime.stime"),
 	want("signal_struct.maxrss"),
-	// The second is of PREEMPT_RT, the third of PREEMPT_RT in 5.10.
+	// The second is for PREEMPT_RT, the third for PREEMPT_RT in 5.10.
 	want("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"),
 
 	// pgid and sid.

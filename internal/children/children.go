@@ -1,5 +1,5 @@
-// Package children lists the children of a process from the kernel's own list, without a look at
-// all processes, and waits for children.
+// Package children waits for children, and lists the children of a process from the kernel's own
+// list, without a scan of all processes.
 package children
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wait waits until a child of the caller ends, or stops if it is traced.
+// Wait waits until a child of the caller ends or, if it is traced, stops.
 func Wait(pid int) (status unix.WaitStatus, err error) {
 	for {
 		_, err = unix.Wait4(pid, &status, unix.WALL, nil)
@@ -21,9 +21,8 @@ func Wait(pid int) (status unix.WaitStatus, err error) {
 	}
 }
 
-// Of returns the children of a process: those of all its threads. The error is that of the last
-// thread whose children are unknown, because it has ended or the kernel has no such list
-// (CONFIG_PROC_CHILDREN).
+// Of returns the children of all threads of a process. The error is from the last thread with
+// unknown children, because it has ended or the kernel has no such list (CONFIG_PROC_CHILDREN).
 func Of(pid int) (pids []int, err error) {
 	tasks := fmt.Sprintf("/proc/%d/task/", pid)
 	threads, err := os.ReadDir(tasks)

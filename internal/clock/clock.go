@@ -1,4 +1,4 @@
-// Package clock reads the kernel's clocks as the nanoseconds that its events are stamped with.
+// Package clock reads the kernel's clocks in nanoseconds, like the time stamps of events.
 package clock
 
 import (
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Go's monotonic time is CLOCK_MONOTONIC and is read without a system call: base is at mono, or a
-// moment before. So Monotonic is never behind the kernel's clock.
+// Go's monotonic time is CLOCK_MONOTONIC, read without a system call: base was read at mono, or a
+// moment earlier. So Monotonic is never behind the kernel's clock.
 var base, mono = anchor()
 
 func anchor() (at time.Time, mono uint64) {
@@ -21,14 +21,14 @@ func anchor() (at time.Time, mono uint64) {
 	return at, mono
 }
 
-// Monotonic returns CLOCK_MONOTONIC, which stands still during suspend.
+// Monotonic returns CLOCK_MONOTONIC, which stops during suspend.
 func Monotonic() uint64 { return mono + uint64(time.Since(base)) }
 
-// Boottime returns CLOCK_BOOTTIME, which goes on during suspend.
+// Boottime returns CLOCK_BOOTTIME, which includes suspend.
 func Boottime() uint64 { return read(boottime) }
 
-// WallOffset returns CLOCK_REALTIME less CLOCK_MONOTONIC, of the shortest of some readings, and by
-// how much it may be wrong.
+// WallOffset returns CLOCK_REALTIME minus CLOCK_MONOTONIC, from the shortest of several
+// measurements, and its largest error.
 func WallOffset() (offset int64, error uint64) {
 	error = math.MaxUint64
 	for range 5 {

@@ -8,20 +8,19 @@ import (
 
 const monotonic, boottime, realtime = unix.CLOCK_MONOTONIC, unix.CLOCK_BOOTTIME, unix.CLOCK_REALTIME
 
-// read can't fail for these clocks. The system call does not block, so that Go's scheduler need
-// not know of it.
+// read can't fail for these clocks. The system call does not block, so it bypasses Go's scheduler.
 func read(id uintptr) uint64 {
 	var ts unix.Timespec
 	unix.RawSyscall(unix.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&ts)), 0)
 	return uint64(ts.Nano())
 }
 
-// Tick returns how far the kernel's coarse clocks, which cost less to read, are behind at most: a
-// period of its timer interrupt.
+// Tick returns the largest lag of the kernel's coarse clocks, which are cheaper to read: one period
+// of the timer interrupt.
 func Tick() uint64 {
 	var ts unix.Timespec
 	if unix.ClockGetres(unix.CLOCK_REALTIME_COARSE, &ts) != nil {
-		return 10_000_000 // the longest that there is
+		return 10_000_000 // the longest possible
 	}
 	return uint64(ts.Nano())
 }

@@ -1,5 +1,5 @@
-// Package command sets up what quark's commands share: help with titles above groups of options,
-// the version, completion of values, and types of values. Each command is a [cobra.Command].
+// Package command has what quark's commands share: help with titled groups of options, the version,
+// completion of values, and types of values. Each command is a [cobra.Command].
 //
 //	root := command.New(&cobra.Command{Use: "quark-x [options]", Long: "...", RunE: run},
 //		command.Group{"Where events come from", o.Backend})
@@ -18,14 +18,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group is a title in the help and what adds the options below it.
+// Group is a title in the help, and a function that adds the options below it.
 type Group struct {
 	Title  string
 	Define func(*cobra.Command)
 }
 
 // New adds the options of all groups to c, and returns it. Without groups the help lists the
-// options that c has. The caller prints errors. Unless c.Args is set, c takes no operands.
+// existing options. The caller prints errors. Unless c.Args is set, c takes no operands.
 func New(c *cobra.Command, groups ...Group) *cobra.Command {
 	c.SilenceErrors, c.SilenceUsage, c.DisableFlagsInUseLine = true, true, true
 	if c.Args == nil {
@@ -94,7 +94,7 @@ func seeHelp(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w (see %s -h)", err, c.CommandPath())
 }
 
-// Run runs the command that the arguments name, with ctx. Help and the version go to out.
+// Run runs the command named by the arguments, with ctx. Help and the version go to out.
 func Run(ctx context.Context, root *cobra.Command, args []string, out io.Writer) error {
 	root.Version = Version()
 	if !root.Runnable() {
@@ -107,7 +107,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, out io.Writer)
 			}
 			list := strings.Join(names, ", ")
 			if len(operands) > 0 {
-				return seeHelp(root, fmt.Errorf("unknown command %q: it is one of %s", operands[0], list))
+				return seeHelp(root, fmt.Errorf("unknown command %q: use one of %s", operands[0], list))
 			}
 			return seeHelp(root, fmt.Errorf("name a command: %s", list))
 		}
@@ -126,7 +126,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, out io.Writer)
 	return root.ExecuteContext(ctx)
 }
 
-// Complete makes shells complete the value of an option: it is one of a list.
+// Complete makes shells complete the value of an option from a list.
 func Complete(c *cobra.Command, option string, list ...string) {
 	err := c.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
@@ -134,7 +134,7 @@ func Complete(c *cobra.Command, option string, list ...string) {
 	}
 }
 
-// CompleteList is Complete for an option whose value is a list with commas.
+// CompleteList is like Complete, for an option with a comma-separated list.
 func CompleteList(c *cobra.Command, option string, list ...string) {
 	err := c.RegisterFlagCompletionFunc(option, func(_ *cobra.Command, _ []string, typed string) (all []string, _ cobra.ShellCompDirective) {
 		before := typed[:strings.LastIndexByte(typed, ',')+1]
@@ -156,7 +156,7 @@ func Exclude(c *cobra.Command, sets ...[]string) error {
 			switch {
 			case !c.Flags().Changed(name):
 			case first != "":
-				return fmt.Errorf("--%s and --%s exclude each other: leave one out", first, name)
+				return fmt.Errorf("--%s and --%s exclude each other: omit one", first, name)
 			default:
 				first = name
 			}
@@ -165,11 +165,11 @@ func Exclude(c *cobra.Command, sets ...[]string) error {
 	return nil
 }
 
-// version is the version of a release. The linker sets it, as the build of a release does not
-// depend on where the source was (-X in packaging/build.mk).
+// version is the version of a release. The linker sets it (-X in packaging/build.mk), as a release
+// build must not depend on the place of the source.
 var version string
 
-// Version returns the version of a release, or that of the main module, "(devel)" if the binary has
+// Version returns the version of a release or of the main module, "(devel)" if the binary has
 // neither.
 func Version() string {
 	if version != "" {

@@ -27,7 +27,7 @@ func (f *File) String() string { return string(*f) }
 // Type implements pflag.Value.
 func (f *File) Type() string { return "file" }
 
-// Span is the value of an option that is a time above 0. A number alone is of seconds.
+// Span is the value of an option with a time above 0. A number alone means seconds.
 type Span time.Duration
 
 // Set implements pflag.Value.
@@ -38,7 +38,7 @@ func (s *Span) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%q is no time: write seconds, or a unit such as in 100ms or 5m", text)
+		return fmt.Errorf("%q is not a time: use seconds, or a unit as in 100ms or 5m", text)
 	case d <= 0:
 		return errors.New("must be above 0")
 	}
@@ -48,7 +48,7 @@ func (s *Span) Set(text string) error {
 
 func (s *Span) String() string {
 	if *s == 0 {
-		return "" // the help has no default then
+		return "" // so that the help shows no default
 	}
 	return time.Duration(*s).String()
 }

@@ -1,4 +1,4 @@
-// Package golden is for tests: it compares what they have with files in testdata.
+// Package golden compares test output with files in testdata.
 package golden
 
 import (
@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files in testdata as they are now")
 
-// Compare fails the test unless a file has this content, which -update writes to it.
+// Compare fails the test unless the file has this content. With -update it writes the file.
 func Compare(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm notices that CLOCK_REALTIME was set: a timer of it that never expires is cancelled then,
-// and when the machine resumes (TFD_TIMER_CANCEL_ON_SET, timerfd_create(2)).
+// alarm detects that CLOCK_REALTIME was set: the kernel then cancels a timer that never expires, as
+// it does when the machine resumes (TFD_TIMER_CANCEL_ON_SET, timerfd_create(2)).
 type alarm struct{ timer int }
 
 func newAlarm() alarm {

@@ -1,5 +1,5 @@
-// Package hostclock measures how the clocks of this machine relate and follows their changes:
-// suspends, settimeofday(2) and the slewing of NTP.
+// Package hostclock measures the offsets between the clocks of this machine and follows their
+// changes: suspends, settimeofday(2) and the slewing of NTP.
 package hostclock
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// interval is between two comparisons of the clocks while events are read.
+	// interval is the time between two comparisons of the clocks while events are read.
 	interval = uint64(time.Second)
 
 	// tolerance is the change of an offset that is ignored.
@@ -40,7 +40,8 @@ func New() *Follower {
 func (f *Follower) Clock() *engine.Clock { return f.clock }
 
 // FD returns a descriptor that polls readable when the wall clock was set or the machine resumed:
-// call Follow. It is -1 if the system has none; then Follow finds such changes within a second.
+// call Follow then. It is -1 if the system has none; then Follow detects such changes within a
+// second.
 func (f *Follower) FD() int { return f.alarm.fd() }
 
 // Follow compares the clocks if one was set, and otherwise once a second. The new offset holds for
@@ -59,7 +60,7 @@ func (f *Follower) Follow() {
 	}
 }
 
-// changed reports whether the clocks relate in another way, beyond what their measurement may err.
+// changed reports whether the offsets differ by more than the measurement error.
 func changed(old, o engine.Offset) bool {
 	slack := tolerance + old.WallError + o.WallError
 	return o.Wall.Sub(old.Wall).Abs() > slack || time.Duration(o.Boot-old.Boot).Abs() > slack
@@ -68,8 +69,8 @@ func changed(old, o engine.Offset) bool {
 // Close closes the descriptor.
 func (f *Follower) Close() { f.alarm.close() }
 
-// measure compares the clocks. The other clocks are read between two readings of CLOCK_MONOTONIC:
-// their distance bounds the error, so the attempt with the shortest one counts.
+// measure compares the clocks. It reads the other clocks between two readings of CLOCK_MONOTONIC:
+// their distance bounds the error, so it uses the attempt with the shortest one.
 func measure() engine.Offset {
 	var o engine.Offset
 	best := time.Duration(1<<63 - 1)
@@ -83,7 +84,7 @@ func measure() engine.Offset {
 		}
 	}
 	if o.Boot < uint64(2*best) {
-		o.Boot = 0 // never suspended: this is the time between the readings
+		o.Boot = 0 // never suspended: only the time between the readings
 	}
 	return o
 }

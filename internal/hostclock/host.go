@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// thisHost describes this machine. What cannot be read is unknown.
+// thisHost describes this machine. Unreadable values are unknown.
 func thisHost() engine.Host {
 	read := func(name string) string {
 		b, _ := os.ReadFile(name)
@@ -23,8 +23,8 @@ func thisHost() engine.Host {
 	}
 }
 
-// machineID returns the text of /etc/machine-id if it is an id. Images have an empty file or
-// "uninitialized" there until their first boot.
+// machineID returns the text of /etc/machine-id if it is an id. In images the file is empty or
+// "uninitialized" until their first boot.
 func machineID(text string) string {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != 16 {

@@ -15,7 +15,7 @@ func Running() (string, error) {
 	return unix.ByteSliceToString(u.Release[:]), nil
 }
 
-// Realtime reports whether the running kernel has PREEMPT_RT: uname -v says so, and a file of
+// Realtime reports whether the running kernel has PREEMPT_RT, from uname -v, or from a file of
 // sysfs, which may not be mounted.
 func Realtime() bool {
 	var u unix.Utsname

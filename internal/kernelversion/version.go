@@ -11,8 +11,8 @@ import (
 // without PREEMPT_RT, see docs/architecture.md about twin programs.
 const PreemptibleTracepoints = "7.0"
 
-// AtLeast reports whether the running kernel is of version x.y or later. One that has something
-// from its distributor and an older number is taken for one without.
+// AtLeast reports whether the running kernel has version x.y or later. It ignores features that a
+// distribution has backported.
 func AtLeast(version string) bool {
 	release, err := Running()
 	if err != nil {
@@ -35,16 +35,16 @@ func Older(release, version string) (bool, error) {
 	return r < v, nil
 }
 
-// majorMinor returns 1000 x + y for x.y, whatever follows.
+// majorMinor returns 1000 x + y for a version that starts with x.y.
 func majorMinor(version string) (int, error) {
 	parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
 	if len(parts) < 2 || version == "" || version[0] < '0' || version[0] > '9' {
-		return 0, fmt.Errorf("version %q: x.y is wanted", version)
+		return 0, fmt.Errorf("version %q: want x.y", version)
 	}
 	x, err1 := strconv.Atoi(parts[0])
 	y, err2 := strconv.Atoi(parts[1])
 	if err1 != nil || err2 != nil || y > 999 {
-		return 0, fmt.Errorf("version %q: x.y is wanted", version)
+		return 0, fmt.Errorf("version %q: want x.y", version)
 	}
 	return 1000*x + y, nil
 }

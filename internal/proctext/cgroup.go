@@ -5,17 +5,17 @@ import (
 	"os"
 )
 
-// Hierarchy is a cgroup hierarchy that a process's path is taken from.
+// Hierarchy is the cgroup hierarchy of a process's path.
 type Hierarchy uint8
 
 const (
 	NoHierarchy   Hierarchy = iota
 	UnifiedCgroup           // cgroup v2
-	PIDsCgroup              // that of the pids controller in cgroup v1
+	PIDsCgroup              // of the pids controller in cgroup v1
 )
 
-// ParseCgroup returns a process's path from /proc/PID/cgroup: the one in cgroup v2, and where
-// cgroup v2 is not in use the one in the hierarchy of the pids controller.
+// ParseCgroup returns a process's path from /proc/PID/cgroup: in cgroup v2 or, if that is not in
+// use, in the hierarchy of the pids controller.
 func ParseCgroup(b []byte) (path []byte, h Hierarchy) {
 	for len(b) > 0 {
 		var controllers, p []byte
@@ -32,8 +32,8 @@ func ParseCgroup(b []byte) (path []byte, h Hierarchy) {
 	return path, h
 }
 
-// ParseCgroups returns all paths in /proc/PID/cgroup by controller, or "name=NAME" of cgroup v1.
-// That of cgroup v2 is at "".
+// ParseCgroups returns all paths in /proc/PID/cgroup by controller, or by "name=NAME" of cgroup v1.
+// The key of cgroup v2 is "".
 func ParseCgroups(b []byte) map[string]string {
 	paths := make(map[string]string)
 	for len(b) > 0 {
@@ -48,8 +48,8 @@ func ParseCgroups(b []byte) map[string]string {
 	return paths
 }
 
-// cutCgroup returns what the first line says, "hierarchy-id:controllers:path", and the lines after
-// it. cgroup v2 has the id 0 and no controllers. A line that makes no sense has neither.
+// cutCgroup splits the first line, "hierarchy-id:controllers:path", from the lines after it. cgroup
+// v2 has the id 0 and no controllers. For an invalid line both are nil.
 func cutCgroup(b []byte) (controllers, path, rest []byte) {
 	line, rest, _ := Cut(b, '\n')
 	id, line, _ := Cut(line, ':')
@@ -60,8 +60,8 @@ func cutCgroup(b []byte) (controllers, path, rest []byte) {
 	return controllers, path, rest
 }
 
-// OwnHierarchy returns the hierarchy that ParseCgroup takes the paths of this machine's processes
-// from: NoHierarchy without cgroup v2 and without the pids controller, or without /proc.
+// OwnHierarchy returns the hierarchy of ParseCgroup on this machine: NoHierarchy without cgroup v2
+// and without the pids controller, or without /proc.
 func OwnHierarchy() Hierarchy {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

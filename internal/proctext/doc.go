@@ -1,6 +1,6 @@
-// Package proctext parses what /proc says of a process: stat, cgroup and the links of namespaces.
-// It is the product's only parser of these texts. fidelity/truth has another one on purpose: a
-// defect here must not be the truth that the product is judged by.
+// Package proctext parses the texts of /proc/PID: stat, cgroup and the links of namespaces. It is
+// the only parser of these texts, except that fidelity/truth has its own: a defect here must not be
+// part of the ground truth.
 //
-// The parsers allocate nothing and accept nothing but whole, well-formed texts.
+// The parsers allocate no memory and accept only complete, well-formed texts.
 package proctext

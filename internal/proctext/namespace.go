@@ -24,8 +24,8 @@ func ParseNamespace(link []byte) (inode uint32, ok bool) {
 }
 
 // OwnNamespace returns the inode number of this process's namespace of a kind: "pid", "user",
-// "cgroup", "time" ... The error is os.ErrNotExist where the kernel has no such namespaces, or
-// where /proc is not mounted.
+// "cgroup", "time" ... The error is os.ErrNotExist if the kernel has no such namespaces, or /proc
+// is not mounted.
 func OwnNamespace(kind string) (inode uint32, err error) {
 	link, err := os.Readlink("/proc/self/ns/" + kind)
 	if err != nil {
@@ -39,8 +39,8 @@ func OwnNamespace(kind string) (inode uint32, err error) {
 }
 
 // InInitialNamespace reports whether this process is in the initial namespace of a kind: "pid",
-// "user", "cgroup" or "time". A kernel without such namespaces has only that one, so that the
-// answer is true if the link can't be read.
+// "user", "cgroup" or "time". It returns true if the link can't be read, as a kernel without such
+// namespaces has only the initial one.
 func InInitialNamespace(kind string) bool {
 	inode, err := OwnNamespace(kind)
 	return err != nil || inode == initialNamespaces[kind]

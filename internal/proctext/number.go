@@ -25,8 +25,7 @@ func Uint64(b []byte, base int) (uint64, bool) {
 	return n, err == nil
 }
 
-// int32Bits parses a number that the kernel prints as a signed one of 32 bits, and returns its
-// bits.
+// int32Bits parses a number that the kernel prints as signed 32-bit, and returns its bits.
 func int32Bits(b []byte) (uint32, bool) {
 	n, err := strconv.ParseInt(string(b), 10, 32)
 	return uint32(n), err == nil

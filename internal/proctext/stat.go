@@ -7,14 +7,14 @@ import (
 )
 
 // Tick is the unit of times in /proc/PID/stat in ns: 1/USER_HZ, on all architectures that quark
-// has programs for.
+// supports.
 const Tick = 10_000_000
 
-// Flags of a task, from the kernel's include/linux/sched.h. Their values have not changed since
-// Linux 2.6.
+// Flags of a task, from the kernel's include/linux/sched.h. Their values are unchanged since Linux
+// 2.6.
 const (
 	FlagExiting    = 0x00000004 // the thread is ending; set before sched_process_exit
-	FlagForkNoExec = 0x00000040 // forked, and has not executed another image yet
+	FlagForkNoExec = 0x00000040 // forked, and has not executed another image
 	FlagSignaled   = 0x00000400 // a signal ends the thread
 	FlagKthread    = 0x00200000
 )
@@ -31,21 +31,21 @@ type Stat struct {
 	TTYMajor   uint32
 	TTYMinor   uint32
 	Flags      uint32
-	Faults     uint64 // of pages that needed no disk, also those of threads that ended
+	Faults     uint64 // page faults without disk access, including ended threads
 	Threads    uint32
 	Start      uint64 // ns of CLOCK_BOOTTIME, a multiple of Tick
-	Code       uint64 // address of the program; 0 or 1 if the caller may not see it
-	Stack      uint64 // address of the stack; 0 if the caller may not see it
-	ExitSignal uint32 // that the parent gets at the end
-	Args       uint64 // of the arguments, above the stack; 0 if the caller may not see it
+	Code       uint64 // address of the code; 0 or 1 without permission
+	Stack      uint64 // address of the stack; 0 without permission
+	ExitSignal uint32 // sent to the parent at the end
+	Args       uint64 // address of the arguments, above the stack; 0 without permission
 	Killed     bool   // SIGKILL is pending for the thread
 }
 
 // Exiting reports whether the thread has begun to end.
 func (s *Stat) Exiting() bool { return s.Flags&FlagExiting != 0 }
 
-// ParseStat parses /proc/PID/stat. The comm may hold anything, parentheses, blanks and newlines
-// included; it ends at the last ')', because only numbers follow.
+// ParseStat parses /proc/PID/stat. The comm may contain any byte, including parentheses, blanks and
+// newlines; it ends at the last ')', because only numbers follow.
 func ParseStat(b []byte) (Stat, bool) {
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 0 || end < open {
@@ -103,16 +103,16 @@ func (s *Stat) set(field int, word []byte) (ok bool) {
 		s.ExitSignal, ok = int32Bits(word)
 	case 48:
 		s.Args, _ = Uint64(word, 10)
-		ok = true // it came with Linux 3.5
+		ok = true // added by Linux 3.5
 	default:
-		ok = true // not used; some are negative
+		ok = true // unused; some are negative
 	}
 	return ok
 }
 
-// ParseExitStatus returns the wait status of a process that has ended from a line that
-// ParseStat accepts: the last of its 52 fields. From Linux 6.1 on it is that of the process,
-// before that of the leader. Who may not see it is shown 0.
+// ParseExitStatus returns the wait status of an ended process from a line that ParseStat accepts:
+// the last of its 52 fields. From Linux 6.1 on it is the status of the process, before of its
+// leader. It is 0 without permission.
 func ParseExitStatus(b []byte) (status int32, ok bool) {
 	rest := b[bytes.LastIndexByte(b, ')')+1:]
 	var word []byte
@@ -131,7 +131,7 @@ func ReadStat(path string) (Stat, error) {
 	}
 	st, ok := ParseStat(b)
 	if !ok {
-		return Stat{}, fmt.Errorf("read %s: the text makes no sense", path)
+		return Stat{}, fmt.Errorf("read %s: invalid text", path)
 	}
 	return st, nil
 }

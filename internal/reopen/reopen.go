@@ -1,5 +1,4 @@
-// Package reopen appends to a file of lines and opens it again by its name on SIGHUP, as
-// logrotate(8) wants it.
+// Package reopen appends to a file of lines and reopens it by name on SIGHUP, for logrotate(8).
 package reopen
 
 import (
@@ -21,13 +20,13 @@ type File struct {
 
 	mu   sync.Mutex
 	f    *os.File
-	half bool // the last line has no end yet
-	due  bool // open it again when the line has an end
+	half bool // the last line is incomplete
+	due  bool // reopen after the end of the line
 }
 
-// Open opens a regular file for appending, or creates one that only its owner can read. A line that
-// an earlier writer left without an end gets one. From now on SIGHUP opens the file again and does
-// not end the program. If that fails, failed is called and the old file stays in use.
+// Open opens a regular file for appending, or creates one that only its owner can read. It ends an
+// incomplete last line. From now on SIGHUP reopens the file and does not end the program. If
+// reopening fails, it calls failed and the old file stays in use.
 func Open(name string, failed func(error)) (*File, error) {
 	f := &File{name: name, failed: failed, hangup: make(chan os.Signal, 1)}
 	if err := f.open(); err != nil {
@@ -42,16 +41,16 @@ func Open(name string, failed func(error)) (*File, error) {
 	return f, nil
 }
 
-// open opens the file of the name, and closes the old one if that succeeds.
+// open opens the file by name, and closes the old one on success.
 func (f *File) open() error {
-	// With O_RDWR a FIFO does not wait for a reader, and the last byte can be read.
+	// With O_RDWR a FIFO does not wait for a reader, and the last byte is readable.
 	file, err := os.OpenFile(f.name, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	st, err := file.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file: name one that is", f.name)
+		err = fmt.Errorf("%s is not a regular file: name a regular file", f.name)
 	}
 	if err == nil && st.Size() > 0 {
 		var last [1]byte
@@ -63,13 +62,13 @@ func (f *File) open() error {
 		return errors.Join(err, file.Close())
 	}
 	if f.f != nil {
-		err = f.f.Close() // the system may report only now that it could not write
+		err = f.f.Close() // the system may report a failed write only now
 	}
 	f.f = file
 	return err
 }
 
-// Reopen opens the file of the name: now, or after the line that is being written.
+// Reopen opens the file by name: now, or after the current line.
 func (f *File) Reopen() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +80,7 @@ func (f *File) Reopen() {
 
 func (f *File) reopen() {
 	if err := f.open(); err != nil {
-		f.failed(fmt.Errorf("open the file again: %w", err))
+		f.failed(fmt.Errorf("reopen the file: %w", err))
 	}
 }
 

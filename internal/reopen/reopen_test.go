@@ -107,13 +107,13 @@ func TestReopenFails(t *testing.T) {
 	f.Reopen()
 	write(t, f, "two\n")
 	check(t, name+".1", "one\ntwo\n")
-	if failed == nil || !strings.Contains(failed.Error(), "open the file again: ") {
+	if failed == nil || !strings.Contains(failed.Error(), "reopen the file: ") {
 		t.Errorf("reported %v", failed)
 	}
 }
 
 func TestNoFile(t *testing.T) {
-	for name, want := range map[string]string{t.TempDir(): "is a directory", os.DevNull: "no regular file", filepath.Join(t.TempDir(), "no", "file"): "no such file"} {
+	for name, want := range map[string]string{t.TempDir(): "is a directory", os.DevNull: "not a regular file", filepath.Join(t.TempDir(), "no", "file"): "no such file"} {
 		if _, err := Open(name, nil); runtime.GOOS != "windows" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: error %v", name, err)
 		}

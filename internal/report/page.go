@@ -15,8 +15,8 @@ type Page struct {
 	Logs     []Log
 }
 
-// Section is a part of a page. Its members follow each other in this order; empty ones are left
-// out. If Title is empty, the title of the table is used.
+// Section is a part of a page. Its members follow in this order; empty ones are omitted. An empty
+// Title means the title of the table.
 type Section struct {
 	Title    string
 	ID       string

@@ -1,7 +1,7 @@
-// Package report writes tables as text for terminals, as Markdown, and in pages of HTML that need
-// no other file.
+// Package report writes tables as text for terminals, as Markdown, and as self-contained HTML
+// pages.
 //
-// A [Table] is written in each of these forms; a [Page] has sections with tables, drawings of
+// A [Table] can be written in each of these forms; a [Page] has sections with tables, drawings of
 // package chart, lists and logs.
 package report
 
@@ -24,7 +24,7 @@ type Table struct {
 // Cell is a value of a table.
 type Cell struct {
 	Text  string
-	Title string // the page shows it when a mouse points at the cell
+	Title string // tooltip on a page
 	Link  string // id of a section or log of the page
 	Class string // of the page's style sheet, such as Bad
 	Shade int    // with Heat the percentage of good values

@@ -19,7 +19,7 @@ import (
 	"github.com/quark-linux/quark/internal/command"
 )
 
-// filterOptions are the options that say which events are shown: those that all of them let pass.
+// filterOptions are the options that select the events to show: those that pass all of them.
 type filterOptions struct {
 	terms       []*comparison
 	failed      bool
@@ -32,7 +32,7 @@ type comparison struct {
 	flag, field, op string
 	suffix          string // added to each value
 	values          []string
-	// id returns the id of what is given by its name, nil where there are no names
+	// id maps a name to an id; nil if there are no names
 	id func(o *Options, name string) (string, error)
 }
 
@@ -153,8 +153,8 @@ func (o *Options) groupID(name string) (string, error) {
 	})
 }
 
-// hostID returns the id that look finds for the name of a user or a group. An id
-// is its own.
+// hostID returns the id of a user or group: a number itself, or the id that look finds in a file
+// for a name.
 func (o *Options) hostID(what, database, name string, look func() (string, error)) (string, error) {
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return name, nil
@@ -170,13 +170,12 @@ func (o *Options) hostID(what, database, name string, look func() (string, error
 	}
 	id, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 32)
 	if err != nil {
-		return "", fmt.Errorf("%s %q has the id %q, which is none", what, name, text)
+		return "", fmt.Errorf("%s %q has the invalid id %q", what, name, text)
 	}
 	return strconv.FormatUint(id, 10), nil
 }
 
-// getent returns the id that getent(1) finds, by the network, for a name. It returns "" if Names
-// does not ask for that, or it finds none.
+// lineOf returns FILE:LINE of the first line that begins with a name, FILE if there is none.
 func (o *Options) getent(database, name string) string {
 	if !o.Names || strings.HasPrefix(name, "-") {
 		return ""
@@ -190,12 +189,11 @@ func (o *Options) getent(database, name string) string {
 	return ""
 }
 
-// checkExecutable returns an error if a text or pattern of paths begins with a symbolic link of
-// this host. An executable has the path that links lead to.
+// readRules reads a file, FIFO or standard input, which can block.
 func checkExecutable(value string) error {
 	host, err := os.Stat("/proc/1/root")
 	if own, e := os.Stat("/"); err == nil && e == nil && !os.SameFile(host, own) {
-		return nil // this is a container, with other links
+		return nil // limit of ParseRules, which reports it; some files have no end
 	}
 	path := value
 	if n := strings.IndexAny(value, `*?[\`); n >= 0 {

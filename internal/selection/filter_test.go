@@ -13,7 +13,7 @@ func TestHostID(t *testing.T) {
 	for _, c := range []struct{ name, id, want, err string }{
 		{name: "plus", id: "+7006", want: "7006"},
 		{name: "max", id: "4294967295", want: "4294967295"},
-		{name: "neg", id: "-1", err: `user "neg" has the id "-1", which is none`},
+		{name: "neg", id: "-1", err: `user "neg" has the invalid id "-1"`},
 		{name: "17", id: "18", want: "17"},
 	} {
 		got, err := new(Options).hostID("user", "passwd", c.name, func() (string, error) { return c.id, nil })

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/internal/command"
 )
 
-// TakeRecording makes c take the name of a recording as its operand.
+// TakeRecording makes c accept the name of a recording as its operand.
 func TakeRecording(c *cobra.Command, name *string) {
 	c.Args = func(c *cobra.Command, operands []string) error {
 		if len(operands) != 1 {

@@ -1,5 +1,5 @@
-// Package selfcost measures what this process takes: CPU time and resident memory. A change of the
-// root directory, after which there is no /proc, does not end that.
+// Package selfcost measures the CPU time and resident memory of this process. It continues to work
+// after a change of the root directory hides /proc.
 package selfcost
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meter measures. Its methods may be called from any goroutine.
+// Meter reads the usage. Its methods may be called from any goroutine.
 type Meter struct{ statm *os.File }
 
 // Open returns a meter.
@@ -23,14 +23,14 @@ func Open() (*Meter, error) {
 	return &Meter{f}, nil
 }
 
-// CPU returns the time that all threads took so far, in user mode and in the kernel.
+// CPU returns the user and system time of all threads so far.
 func (m *Meter) CPU() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // can't fail for this process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Resident returns the bytes of memory that are resident; 0 is not known.
+// Resident returns the resident memory in bytes, 0 if unknown.
 func (m *Meter) Resident() uint64 {
 	var text [128]byte
 	n, _ := m.statm.ReadAt(text[:], 0)
@@ -42,5 +42,5 @@ func (m *Meter) Resident() uint64 {
 	return pages * uint64(os.Getpagesize())
 }
 
-// Close ends the measuring of memory.
+// Close closes the meter.
 func (m *Meter) Close() error { return m.statm.Close() }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Meter measures nothing on this system.
+// Meter is not implemented on this system.
 type Meter struct{}
 
 // Open returns [errors.ErrUnsupported].
@@ -19,5 +19,5 @@ func (m *Meter) CPU() time.Duration { return 0 }
 // Resident returns 0.
 func (m *Meter) Resident() uint64 { return 0 }
 
-// Close does nothing.
+// Close returns nil.
 func (m *Meter) Close() error { return nil }

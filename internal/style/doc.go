@@ -1,4 +1,3 @@
-// Package style holds the tests of how the repository is written: the width of comments, the paths
-// that its documents name, and the arrows between its packages. What golangci-lint can check is in
-// .golangci.yml instead.
+// Package style tests the form of the repository: the width of comments, paths in documents, and
+// the allowed imports. golangci-lint's checks are in .golangci.yml.
 package style

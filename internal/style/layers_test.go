@@ -37,7 +37,7 @@ var layers = []struct{ tree, imports string }{
 	{"exehash", ". engine internal/..."},
 	{"exitsnoop", "btfhub internal/..."},
 	{"btfhub", "internal/..."},
-	{"engine", "engine internal/stock"},
+	{"engine", "engine internal/freelist"},
 	{"internal/harness", "internal"},
 	{"internal/selection", ". internal/..."},
 	{"internal/hostclock", "engine internal/..."},

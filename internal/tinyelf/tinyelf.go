@@ -1,6 +1,6 @@
 // Package tinyelf writes the smallest possible programs, of a few system calls. One ends at once
-// with a given code: its process lives for some ten microseconds, much shorter than that of a
-// program with a runtime or a loader. Others wait or read before they end.
+// with a given code: its process lives for some ten microseconds, much shorter than a program with
+// a runtime or a loader. Others wait or read before they end.
 package tinyelf
 
 import (
@@ -18,10 +18,10 @@ const (
 	base    = 0x400000
 )
 
-// Write writes an executable file, a program that ends with the code, 0 to 255.
+// Write writes an executable file with a program that exits with the code, 0 to 255.
 func Write(path string, code uint8) error { return write(path, nothing, code) }
 
-// WriteWaiter writes an executable file, the program of Waiter.
+// WriteWaiter writes an executable file with the program of Waiter.
 func WriteWaiter(path string, code uint8) error { return write(path, waits, code) }
 
 func write(path string, first int, code uint8) error {
@@ -36,22 +36,21 @@ func write(path string, first int, code uint8) error {
 }
 
 // Waiter returns a program that writes one byte to descriptor 1, waits until descriptor 0 has a
-// byte or is at its end, and then ends with the code, 0 to 255. The byte shows that the execve(2)
+// byte or is at its end, and then exits with the code, 0 to 255. The byte shows that the execve(2)
 // is complete: the process does not change any more.
 func Waiter(code uint8) ([]byte, error) { return program(runtime.GOARCH, waits, code) }
 
-// Reader returns a program that reads descriptor 0 to its end and then ends with the code, 0 to
+// Reader returns a program that reads descriptor 0 to its end and then exits with the code, 0 to
 // 255.
 func Reader(code uint8) ([]byte, error) { return program(runtime.GOARCH, reads, code) }
 
-// Program returns a program of the machine code for this architecture, which begins at address
-// 0x400078.
+// Program returns a program with machine code for this architecture, at address 0x400078.
 func Program(code []byte) ([]byte, error) {
 	m, err := machineOf(runtime.GOARCH)
 	return image(m.number, code), err
 }
 
-// program returns a program that does something first, and then ends with the code.
+// program returns a program that first does one of the things below, and then exits with the code.
 func program(arch string, first int, code uint8) ([]byte, error) {
 	m, err := machineOf(arch)
 	if err != nil {
@@ -60,7 +59,7 @@ func program(arch string, first int, code uint8) ([]byte, error) {
 	return image(m.number, slices.Concat(m.first[first], m.exit(code))), nil
 }
 
-// What a program does first.
+// First part of a program.
 const (
 	nothing = iota
 	waits
@@ -77,7 +76,7 @@ type machine struct {
 func machineOf(arch string) (m machine, err error) {
 	m, ok := machines[arch]
 	if !ok {
-		err = fmt.Errorf("no program is known for %s", arch)
+		err = fmt.Errorf("no program for %s", arch)
 	}
 	return m, err
 }
@@ -161,7 +160,7 @@ func image(machine elf.Machine, text []byte) []byte {
 		Vaddr: base, Paddr: base, Filesz: size, Memsz: size, Align: 0x1000,
 	}
 	var b bytes.Buffer
-	binary.Write(&b, binary.LittleEndian, header) // a buffer takes all
+	binary.Write(&b, binary.LittleEndian, header) // cannot fail
 	binary.Write(&b, binary.LittleEndian, segment)
 	return append(b.Bytes(), text...)
 }

@@ -72,7 +72,7 @@ func parseField(line string) (f Field, err error) {
 	for part := range strings.SplitSeq(line, ";") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), ":")
 		switch key {
-		case "field": // a C declaration: the name stands last, before [dimensions]
+		case "field": // a C declaration: the name is last, before [dimensions]
 			decl := strings.TrimSpace(value)
 			if strings.HasSuffix(decl, "]") {
 				decl = strings.TrimSpace(decl[:max(strings.LastIndexByte(decl, '['), 0)])

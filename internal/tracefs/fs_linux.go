@@ -16,7 +16,7 @@ var places = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 // FS is an open tracing file system.
 type FS struct{ dir int }
 
-// Open opens a mounted tracefs, which usually needs root, or else one of its own, which needs
+// Open opens a mounted tracefs, which usually needs root, or else a private mount, which needs
 // CAP_SYS_ADMIN.
 func Open() (*FS, error) {
 	for _, p := range places {
@@ -71,8 +71,7 @@ func mountDetached() (int, error) {
 	return dir, nil
 }
 
-// ReadFile returns the content of a file, whose name is relative to the root
-// of tracefs.
+// ReadFile returns the content of a file. The name is relative to the root of tracefs.
 func (fs *FS) ReadFile(name string) ([]byte, error) {
 	fd, err := unix.Openat(fs.dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -83,7 +82,7 @@ func (fs *FS) ReadFile(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Instances returns the names of the further instances of tracing.
+// Instances returns the names of the tracing instances.
 func (fs *FS) Instances() ([]string, error) {
 	fd, err := unix.Openat(fs.dir, "instances", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -94,7 +93,7 @@ func (fs *FS) Instances() ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// RemoveInstance removes an instance. The error is unix.EBUSY while somebody reads it.
+// RemoveInstance removes an instance. The error is unix.EBUSY while it is in use.
 func (fs *FS) RemoveInstance(name string) error {
 	if err := unix.Unlinkat(fs.dir, "instances/"+name, unix.AT_REMOVEDIR); err != nil {
 		return &os.PathError{Op: "remove", Path: "tracefs/instances/" + name, Err: err}

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/internal/refuse"
+	"github.com/quark-linux/quark/internal/seccompfail"
 )
 
 func TestMain(m *testing.M) {
-	if err := refuse.FromEnv(); err != nil {
+	if err := seccompfail.FromEnv(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	if os.Getenv(refuse.Env) != "" {
+	if os.Getenv(seccompfail.Env) != "" {
 		_, err := mountDetached()
 		fmt.Print(err)
 		os.Exit(0)
@@ -28,9 +28,9 @@ func TestMain(m *testing.M) {
 // Before Linux 5.2 the error says what to do.
 func TestNoDetachedMount(t *testing.T) {
 	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), refuse.Env+"=fsopen")
+	c.Env = append(os.Environ(), seccompfail.Env+"=fsopen")
 	out, err := c.CombinedOutput()
-	if strings.Contains(string(out), "filter system calls") {
+	if strings.Contains(string(out), "install seccomp filter") {
 		t.Skip(string(out)) // built without seccomp
 	}
 	if got := string(out); err != nil || !strings.Contains(got, "Linux 5.2") || !strings.Contains(got, "mount -t tracefs tracefs /sys/kernel/tracing") {

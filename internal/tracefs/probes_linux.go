@@ -14,8 +14,8 @@ import (
 // remove probes.
 const KprobeEvents = "kprobe_events"
 
-// Probes is the open file of kernel probes. As it is open, probes can be removed after privileges
-// were dropped.
+// Probes is the open file of kernel probes. While it is open, probes can be removed after
+// privileges were dropped.
 type Probes struct {
 	fd  int
 	log int // error_log, -1 if the kernel has none
@@ -47,12 +47,12 @@ func (p *Probes) Write(line string) error {
 	}
 	n, err := unix.Write(p.fd, []byte(line+"\n"))
 	if err == nil && n != len(line)+1 {
-		err = fmt.Errorf("%d of %d bytes taken", n, len(line)+1)
+		err = fmt.Errorf("wrote %d of %d bytes", n, len(line)+1)
 	}
 	return err
 }
 
-// Why returns what the kernel logged about the last line that it refused, or "".
+// Why returns the kernel's log message about the last rejected line, or "".
 func (p *Probes) Why() string {
 	if p.log < 0 {
 		return ""
@@ -93,7 +93,7 @@ func (fs *FS) RemoveProbe(file, name string) error {
 	return fs.write(file, "-:"+name+"\n")
 }
 
-// write writes to a file, which keeps what it has.
+// the removal reports whether that sufficed
 func (fs *FS) write(name, text string) error {
 	fd, err := unix.Openat(fs.dir, name, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -106,8 +106,7 @@ func (fs *FS) write(name, text string) error {
 	return nil
 }
 
-// ProbeNames returns the GROUP/NAME of all probes in a file: kprobe_events, uprobe_events or
-// dynamic_events.
+// write appends text to a file.
 func (fs *FS) ProbeNames(file string) ([]string, error) {
 	b, err := fs.ReadFile(file)
 	if err != nil {

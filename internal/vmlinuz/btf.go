@@ -48,7 +48,7 @@ func section(kernel []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// header is the begin of struct btf_header (include/uapi/linux/btf.h): magic, version, flags and
+// header is the start of struct btf_header (include/uapi/linux/btf.h): magic, version, flags and
 // the header's size, little endian.
 var header = []byte{0x9f, 0xeb, 1, 0, 24, 0, 0, 0}
 
@@ -74,7 +74,7 @@ func scan(kernel []byte) ([]byte, error) {
 	return best, nil
 }
 
-// plausible returns the BTF at the start of b, nil if its header is not one of BTF.
+// plausible returns the BTF at the start of b, nil if its header is invalid.
 func plausible(b []byte) []byte {
 	u32 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(b[at:])) }
 	typeOff, typeLen, strOff, strLen := u32(8), u32(12), u32(16), u32(20)

@@ -1,4 +1,4 @@
-// Package wait makes the descriptors that callers wait for: epoll descriptors and timers.
+// Package wait creates descriptors for waiting: epoll descriptors and timers.
 package wait
 
 import (
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Epoll returns an epoll descriptor that polls readable while one of fds does. Negative ones are
-// left out.
+// Epoll returns an epoll descriptor that polls readable while one of fds does. It skips negative
+// ones.
 func Epoll(fds ...int) (epoll int, err error) {
 	epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -35,13 +35,13 @@ func Add(epoll, fd int) error {
 	return nil
 }
 
-// Change sets the events of an added descriptor that count: EPOLLIN, or 0 for errors alone.
+// Change sets the relevant events of an added descriptor: EPOLLIN, or 0 for errors only.
 func Change(epoll, fd int, events uint32) {
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
 	unix.EpollCtl(epoll, unix.EPOLL_CTL_MOD, fd, &ev) // can't fail
 }
 
-// Timer returns a timer of CLOCK_MONOTONIC, which is off.
+// Timer returns a disarmed timer of CLOCK_MONOTONIC.
 func Timer() (fd int, err error) {
 	fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
@@ -50,7 +50,7 @@ func Timer() (fd int, err error) {
 	return fd, nil
 }
 
-// SetTimer makes a timer expire at a time, 0 for never. An expired one is not readable any more.
+// SetTimer makes a timer expire at a time, 0 for never. It clears an earlier expiry.
 func SetTimer(timer int, at uint64) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
 	// It can't fail with these arguments.

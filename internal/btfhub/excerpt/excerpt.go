@@ -1,8 +1,8 @@
-// Package excerpt copies the wanted types out of a kernel's BTF.
+// Package excerpt copies the wanted types from a kernel's BTF.
 //
-// A kernel has more than 100,000 types, of which quark reads some dozens. Decoding and indexing all
-// of them takes longer than the rest of opening a source. An excerpt is raw BTF with the wanted
-// types only. It is made in one pass over the raw types, without decoding each.
+// A kernel has more than 100,000 types, and quark reads some dozens. Decoding and indexing all of
+// them takes longer than the rest of opening a source. An excerpt is raw BTF with only the wanted
+// types. One pass over the raw types creates it, without decoding each.
 package excerpt
 
 import (
@@ -16,18 +16,16 @@ import (
 	"strings"
 )
 
-// Make returns an excerpt of a kernel's raw BTF: the types that the given members
-// (TYPE.MEMBER[.MEMBER...], ENUM.VALUE or TYPE) begin with, and the types that these contain. Types
-// keep their sizes and members their offsets. Other members are left out, except for those that
-// have the second or a later name of a given one. All pointers point to void; typedefs and
-// qualifiers within types are left out. A flavour of a type (NAME___FLAVOUR) belongs to a program
-// and is not NAME.
+// Make returns an excerpt of a kernel's raw BTF: the types at the start of the given members
+// (TYPE.MEMBER[.MEMBER...], ENUM.VALUE or TYPE), and the types that these contain. Types keep their
+// sizes and members their offsets. Other members are omitted, except those with the second or a
+// later name of a given one. All pointers point to void; typedefs and qualifiers within types are
+// omitted. A flavour of a type (NAME___FLAVOUR) belongs to a program and is not NAME.
 //
 // Wanted types are ordered by name, so that excerpts of kernels with the same types have the same
 // bytes, and so has the excerpt of an excerpt.
 //
-// After an error the caller can still decode raw as a whole: the kernel may be newer than this
-// package.
+// After an error the caller can still decode all of raw: the kernel may be newer than this package.
 func Make(raw []byte, members []string) ([]byte, error) {
 	r, err := parse(raw)
 	if err != nil {
@@ -128,11 +126,11 @@ type writer struct {
 	err     error // the first error of id, name and some
 }
 
-// pointers stands for the only pointer in the queue.
+// pointers represents the only pointer in the queue.
 const pointers = math.MaxUint32
 
-// maxQualifiers is more than the typedefs and qualifiers of any type in a kernel. Only forged ones
-// refer to themselves.
+// maxQualifiers exceeds the typedefs and qualifiers of any type in a kernel. Only forged ones refer
+// to themselves.
 const maxQualifiers = 64
 
 // id returns the new id of the type behind typedefs and qualifiers.
@@ -253,8 +251,8 @@ func (w *writer) add(old uint32) error {
 	return w.err
 }
 
-// some writes a type with the members or enumerators that are kept, and its members without a name,
-// which may contain others.
+// some writes a type with the kept members or enumerators, and its members without a name, which
+// may contain others.
 func (w *writer) some(old, name uint32, i info, size uint32, all []byte, put func([]byte)) {
 	start := len(w.types)
 	w.put(name, uint32(i), size)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// The format is that of Documentation/bpf/btf.rst and include/uapi/linux/btf.h.
+// The format is described in Documentation/bpf/btf.rst and include/uapi/linux/btf.h.
 const (
 	magic      = 0xeb9f
 	headerSize = 24 // struct btf_header; later versions may be longer
@@ -99,8 +99,8 @@ type raw struct {
 	last    uint32 // id
 }
 
-// indexStep is the distance of the types in the index. Few types are looked up by id, so that
-// walking to them costs less than an index of all.
+// indexStep is the distance of types in the index. Few types are looked up by id, so walking to
+// them costs less than a complete index.
 const indexStep = 64
 
 func parse(b []byte) (*raw, error) {
@@ -111,7 +111,7 @@ func parse(b []byte) (*raw, error) {
 		return nil, errors.New("not BTF in this machine's byte order")
 	}
 	if b[2] != 1 || b[3] != 0 {
-		return nil, fmt.Errorf("BTF of version %d with flags %#x is not known", b[2], b[3])
+		return nil, fmt.Errorf("unknown BTF version %d, flags %#x", b[2], b[3])
 	}
 	header := uint64(u32(b, 4))
 	if header < headerSize || header > uint64(len(b)) {
@@ -159,8 +159,8 @@ type root struct {
 	name string
 }
 
-// scan makes the index and returns the types whose names are wanted. It takes nearly all of the
-// time of Make.
+// scan creates the index and returns the types with wanted names. It takes nearly all of the time
+// of Make.
 func (r *raw) scan(wanted map[string]set) (found []root, err error) {
 	r.index = make([]uint32, 0, len(r.types)/(16*indexStep))
 	id := uint32(0)
@@ -180,7 +180,7 @@ func (r *raw) scan(wanted map[string]set) (found []root, err error) {
 		t = t[n:]
 		switch kind := &kinds[i.kind()]; {
 		case !kind.known || i&infoUnused != 0:
-			return nil, fmt.Errorf("BTF has a type that is not known: %#x", uint32(i))
+			return nil, fmt.Errorf("BTF has an unknown type: %#x", uint32(i))
 		case kind.root && name != 0:
 			s, err := r.name(name)
 			if err != nil {

@@ -2,7 +2,7 @@
 // kinds and in directories with the layout of btfhub-archive, and reduces them to those that quark
 // reads.
 //
-// It is not a part of package btfhub, so that a program that only looks types up does not get the
+// It is separate from package btfhub, so that programs that only look types up do not link the
 // decompressors.
 package ingest
 
@@ -25,16 +25,16 @@ import (
 
 // Kernel is a file with the types of a kernel.
 type Kernel struct {
-	btfhub.Entry // empty for an image, which names its release itself
+	btfhub.Entry // empty for an image, which has its own release
 	Path         string
 }
 
 // arches maps names of architectures to GOARCH.
 var arches = map[string]string{"x86_64": "amd64", "amd64": "amd64", "arm64": "arm64", "aarch64": "arm64"}
 
-// Kernels returns the kernel that a file is, or those in a directory with the layout of
-// btfhub-archive, distro/version/arch/release.btf.tar.xz. There the BTF may also be packed in
-// another way. Architectures that quark does not support are left out.
+// Kernels returns the kernel in a file, or those in a directory with the layout of btfhub-archive,
+// distro/version/arch/release.btf.tar.xz. There the BTF may also have another compression. It skips
+// architectures that quark does not support.
 func Kernels(dir string) ([]Kernel, error) {
 	if st, err := os.Stat(dir); err == nil && st.Mode().IsRegular() {
 		return []Kernel{{Path: dir}}, nil
@@ -55,7 +55,7 @@ func Kernels(dir string) ([]Kernel, error) {
 		return nil
 	})
 	if err == nil && found == nil {
-		err = fmt.Errorf("%s: no kernel in it: distro/version/arch/release.btf.tar.xz is wanted", dir)
+		err = fmt.Errorf("%s: no kernel found: want distro/version/arch/release.btf.tar.xz", dir)
 	}
 	slices.SortFunc(found, func(a, b Kernel) int { return strings.Compare(a.Path, b.Path) })
 	return found, err
@@ -91,7 +91,7 @@ func (k Kernel) Load() (btfhub.Entry, []byte, error) {
 	return k.Entry, found.Raw, err
 }
 
-// Entry returns the entry for an archive of a file that names its kernel.
+// Entry returns the archive entry of a file with a known kernel.
 func (f Found) Entry() (btfhub.Entry, error) {
 	if f.Release == "" || f.Arch == "" {
 		return btfhub.Entry{}, errors.New("it does not say of which kernel it is")
@@ -116,8 +116,8 @@ func distro(release string) string {
 	return "other"
 }
 
-// Types returns the excerpt of a kernel's raw BTF that the archive has, in which all targets have
-// the same places. It is an error if a target is missing that quark needs.
+// Types returns the archive's excerpt of a kernel's raw BTF, in which all targets have the same
+// offsets. It is an error if a required target is missing.
 func Types(raw []byte, members []string) ([]byte, error) {
 	whole, err := resolve(raw)
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
-// maxBTF is the largest BTF that is read, about ten times that of a kernel.
+// maxBTF is the largest accepted BTF, about ten times the size of a kernel's.
 const maxBTF = 64 << 20
 
-// Found is the types in a file, and what it says of their kernel.
+// Found has the types in a file, and its data about their kernel.
 type Found struct {
 	Raw     []byte // BTF
-	Release string // "" if the file does not say
-	Arch    string // GOARCH; "" if the file does not say
+	Release string // "" if unknown
+	Arch    string // GOARCH; "" if unknown
 }
 
-// Read returns the types in a file: raw BTF, also packed as btfhub-archive has it, an ELF file with
+// Read returns the types in a file: raw BTF, also compressed as in btfhub-archive, an ELF file with
 // a section .BTF, or a kernel image.
 func Read(path string) (Found, error) {
 	f, err := os.Open(path)
@@ -80,7 +80,7 @@ func read(f *os.File) (found Found, err error) {
 		return found, err
 	}
 	found.Release = vmlinuz.Release(image)
-	if _, arch, err := vmlinuz.Bootable(image); err == nil { // else a packed vmlinux of arm64
+	if _, arch, err := vmlinuz.Bootable(image); err == nil { // else a packed arm64 vmlinux
 		found.Arch = arch
 	}
 	return found, nil
@@ -97,7 +97,7 @@ func readAll(r io.Reader, most int64) ([]byte, error) {
 var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
 // errNoSection is returned for an ELF file without BTF.
-var errNoSection = errors.New("no section .BTF in it: 'pahole --btf_encode_detached=FILE' makes a file with BTF from its debug information")
+var errNoSection = errors.New("no section .BTF: make a file with BTF from debug information with 'pahole --btf_encode_detached=FILE'")
 
 // readELF reads the section .BTF of an ELF file.
 func readELF(r io.ReaderAt) (found Found, err error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// ProgramMembers returns the members that a compiled eBPF object relocates against and an archive
-// has, sorted: without those of its iterators (see [btfhub.IteratorMembers]) and the
+// ProgramMembers returns the sorted members that a compiled eBPF object relocates against and an
+// archive has: without those of its iterators (see [btfhub.IteratorMembers]) and the
 // [btfhub.OlderMembers].
 func ProgramMembers(object io.ReaderAt) ([]string, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(object)
@@ -49,16 +49,16 @@ func ProgramMembers(object io.ReaderAt) ([]string, error) {
 	return slices.Sorted(maps.Keys(members)), nil
 }
 
-// relocation matches a btf.CORERelocation, whose fields are not exported: its kind, its accessor,
-// which is the indices of nested members with colons between them, and the id of its type in the
+// relocation matches the text of a btf.CORERelocation, which exports no fields: its kind, its
+// accessor (the indices of nested members, separated by colons), and the id of its type in the
 // object.
 var relocation = regexp.MustCompile(`^CORERelocation\((\w+), .*\[([0-9:]+)\], local_id=([0-9]+)\)$`)
 
-// memberOf returns the name of the member that a relocation is of.
+// memberOf returns the name of a relocation's member.
 func memberOf(types *btf.Spec, text string) (string, error) {
 	m := relocation.FindStringSubmatch(text)
 	if m == nil {
-		return "", fmt.Errorf("relocation %s is not known", text)
+		return "", fmt.Errorf("unknown relocation %s", text)
 	}
 	var indices []int
 	for word := range strings.SplitSeq(m[2], ":") {
@@ -76,7 +76,7 @@ func memberOf(types *btf.Spec, text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("relocation %s: %w", text, err)
 	}
-	inner, ok := membersAt(t, indices[1:]) // the first is that of an array's element
+	inner, ok := membersAt(t, indices[1:]) // the first index is that of an array element
 	if strings.HasPrefix(m[1], "enumval_") {
 		inner, ok = enumeratorAt(t, indices[0])
 	}

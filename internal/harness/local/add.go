@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quark-linux/quark/internal/atomicfile"
 	"github.com/quark-linux/quark/internal/vmlinuz"
-	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // Added is a kernel that Add has added.
@@ -23,9 +23,9 @@ type Added struct {
 }
 
 // Add copies a kernel image to a directory, in place of one of the same name. modules is the
-// directory of the kernel's modules, lib/modules/RELEASE, or "". Its name is the release of an image
-// that does not name its own; its file config, if there is one, must allow a guest to report and
-// names the features that the guest must have.
+// directory of the kernel's modules, lib/modules/RELEASE, or "". Its name is the release of an
+// image that does not name its own; its file config, if there is one, must allow a guest to report
+// and names the features that the guest must have.
 func Add(dir, image, modules string) (a Added, err error) {
 	content, err := readImage(image)
 	if err != nil {
@@ -66,7 +66,7 @@ func Add(dir, image, modules string) (a Added, err error) {
 		return a, err
 	}
 	path := filepath.Join(dir, a.Name)
-	return a, errors.Join(wholefile.Write(path+jsonSuffix, append(description, '\n')), wholefile.Write(path, content))
+	return a, errors.Join(atomicfile.Write(path+jsonSuffix, append(description, '\n')), atomicfile.Write(path, content))
 }
 
 // readImage reads a regular file: reading of some others would not end.
@@ -113,8 +113,8 @@ var serial = map[string]string{"amd64": "CONFIG_SERIAL_8250_CONSOLE", "arm64": "
 
 const maxConfig = 4 << 20
 
-// readConfig returns the features that a kernel's configuration promises. Guests have no modules, so
-// it is an error if an option that a guest needs to report is not built in. Without the file it
+// readConfig returns the features that a kernel's configuration promises. Guests have no modules,
+// so it is an error if an option that a guest needs to report is not built in. Without the file it
 // returns nothing.
 func readConfig(path, arch string) (features []string, err error) {
 	f, err := os.Open(path)

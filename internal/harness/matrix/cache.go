@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quark-linux/quark/internal/atomicfile"
 	"github.com/quark-linux/quark/internal/harness/record"
-	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // Cache keeps the outcomes of guests that passed, by a digest of all that they depend on.
@@ -98,7 +98,7 @@ func (c *Cache) Store(key string, o Outcome, dir string) error {
 		err = copyLogs(to, dir)
 	}
 	if err == nil { // last: Load looks for this file
-		err = wholefile.Write(filepath.Join(to, outcomeFile), b)
+		err = atomicfile.Write(filepath.Join(to, outcomeFile), b)
 	}
 	if err != nil {
 		return fmt.Errorf("cache a result: %w", err)
@@ -116,7 +116,7 @@ func copyLogs(to, from string) error {
 		if err != nil {
 			return err
 		}
-		if err := wholefile.Write(filepath.Join(to, name), b); err != nil {
+		if err := atomicfile.Write(filepath.Join(to, name), b); err != nil {
 			return err
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/quark-linux/quark/internal/atomicfile"
 	"github.com/quark-linux/quark/internal/harness/record"
 	"github.com/quark-linux/quark/internal/report"
-	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // Markdown returns the table for the README.
@@ -57,5 +57,5 @@ func UpdateMarkdown(path, table string) error {
 	if !ok || !ok2 {
 		return fmt.Errorf("update %s: it has no lines %q and %q for the table to stand between", path, markBegin, markEnd)
 	}
-	return wholefile.Write(path, fmt.Appendf(nil, "%s%s\n%s%s%s", before, markBegin, table, markEnd, after))
+	return atomicfile.Write(path, fmt.Appendf(nil, "%s%s\n%s%s%s", before, markBegin, table, markEnd, after))
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quark-linux/quark/internal/atomicfile"
 	"github.com/quark-linux/quark/internal/harness/record"
-	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // Results are the outcome of a run, the content of ResultsFile.
@@ -79,7 +79,7 @@ func (r Results) Write(dir string) error {
 	} {
 		b, err := f.encode()
 		if err == nil {
-			err = wholefile.Write(filepath.Join(dir, f.name), b)
+			err = atomicfile.Write(filepath.Join(dir, f.name), b)
 		}
 		if err != nil {
 			return fmt.Errorf("write %s: %w", f.name, err)

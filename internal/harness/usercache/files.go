@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/quark-linux/quark/internal/wholefile"
+	"github.com/quark-linux/quark/internal/atomicfile"
 )
 
 // Files keeps files with their checksums in a directory: NAME.sha256 has that of NAME, as sha256sum
@@ -33,7 +33,7 @@ func OpenFiles(dir string) (*Files, error) {
 
 // sweep removes temporary files that were last written before t: those of killed fetchers.
 func (c *Files) sweep(t time.Time) {
-	stale, _ := filepath.Glob(filepath.Join(c.dir, wholefile.TempPrefix+"*"))
+	stale, _ := filepath.Glob(filepath.Join(c.dir, atomicfile.TempPrefix+"*"))
 	for _, path := range stale {
 		if st, err := os.Stat(path); err == nil && st.ModTime().Before(t) {
 			os.Remove(path)
@@ -71,8 +71,8 @@ func Checksum(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(co
 // Store stores a file, and returns its checksum.
 func (c *Files) Store(name string, content []byte) (sum string, err error) {
 	sum = Checksum(content)
-	if err = wholefile.Write(c.Path(name), content); err == nil {
-		err = wholefile.Write(c.Path(name)+".sha256", fmt.Appendf(nil, "%s  %s\n", sum, name))
+	if err = atomicfile.Write(c.Path(name), content); err == nil {
+		err = atomicfile.Write(c.Path(name)+".sha256", fmt.Appendf(nil, "%s  %s\n", sum, name))
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		err = fmt.Errorf("%w: make room there or name another place with XDG_CACHE_HOME", err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quark-linux/quark/internal/wholefile"
+	"github.com/quark-linux/quark/internal/atomicfile"
 )
 
 func TestFiles(t *testing.T) {
@@ -63,7 +63,7 @@ func TestFiles(t *testing.T) {
 	})
 
 	t.Run("sweep", func(t *testing.T) {
-		temp := filepath.Join(c.dir, wholefile.TempPrefix+"1")
+		temp := filepath.Join(c.dir, atomicfile.TempPrefix+"1")
 		if err := os.WriteFile(temp, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}

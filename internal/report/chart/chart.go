@@ -1,7 +1,7 @@
-// Package chart draws bars and histograms as SVG for pages of HTML.
+// Package chart draws bars and histograms as SVG for HTML pages.
 //
-// The colours are variables of the page's style sheet. A drawing outside of a page has the colours
-// of a light one.
+// The colours are variables of the page's style sheet. A drawing outside of a page uses the light
+// colours.
 package chart
 
 import (
@@ -114,7 +114,7 @@ func (d *drawing) line(x1, y1, x2, y2 float64, c Colour) {
 	fmt.Fprintf(d, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" %s/>`, x1, y1, x2, y2, c.paint("stroke"))
 }
 
-// rect draws a rectangle with a text that a page shows when a mouse points at it.
+// rect draws a rectangle with a tooltip.
 func (d *drawing) rect(x, y, w, h float64, c Colour, title string) {
 	fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" %s><title>%s</title></rect>`,
 		x, y, w, h, c.paint("fill"), template.HTMLEscapeString(title))

@@ -1,4 +1,4 @@
-// Package vmlinuztest gives tests the kernels that have been fetched.
+// Package vmlinuztest provides fetched kernels to tests.
 package vmlinuztest
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
-// Types returns the raw BTF of the kernel images below a directory, by ARCH/NAME. It leaves out
-// local images without types, the files beside local images, and links to images that are gone from
-// the cache.
+// Types returns the raw BTF of the kernel images below a directory, by ARCH/NAME. It skips local
+// images without types, files beside local images, and links to images that were removed from the
+// cache.
 func Types(t testing.TB, dir string) map[string][]byte {
 	types := make(map[string][]byte)
 	paths, _ := filepath.Glob(filepath.Join(dir, "*/*"))

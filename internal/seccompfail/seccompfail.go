@@ -1,4 +1,4 @@
-package refuse
+package seccompfail
 
 import (
 	"fmt"
@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Env is the environment variable that names what [FromEnv] refuses, with commas between them.
-const Env = "QUARK_REFUSE"
+// Env is the environment variable with the names for [FromEnv], separated by commas.
+const Env = "QUARK_SECCOMPFAIL"
 
-// refusal is a system call that fails.
-type refusal struct {
+// failure describes a system call that fails.
+type failure struct {
 	call  uint32
-	above uint32 // a second argument above it is refused; 0 for all
+	above uint32 // fails if the second argument is larger; 0 means always
 	errno unix.Errno
 }
 
-var refusals = map[string]refusal{
+var failures = map[string]failure{
 	"clone3":         {call: unix.SYS_CLONE3, errno: unix.ENOSYS},               // before 5.3
 	"clone3-flags":   {call: unix.SYS_CLONE3, errno: unix.EINVAL},               // see Calls
 	"clone3-set-tid": {call: unix.SYS_CLONE3, above: 8 * 8, errno: unix.E2BIG},  // before 5.5
@@ -29,7 +29,7 @@ var refusals = map[string]refusal{
 	"fsopen":         {call: unix.SYS_FSOPEN, errno: unix.ENOSYS},               // before 5.2
 }
 
-// FromEnv refuses what the environment names.
+// FromEnv installs the filter that the environment variable names.
 func FromEnv() error {
 	names := os.Getenv(Env)
 	if names == "" {
@@ -41,23 +41,24 @@ func FromEnv() error {
 	return nil
 }
 
-// Calls refuses system calls by their names: those of the manual, "clone3-set-tid" and
-// "clone3-cgroup" for what clone3(2) has learnt later, and "clone3-flags". That refuses each clone3
-// as a kernel before 5.5 refuses one with a flag that it lacks: a filter can't see flags, so it is
-// for tests of what is done then, and no kernel is like it. It needs root, or gives up that
-// programs with set-user-ID bits have their effect.
+// Calls makes system calls fail by name: names of the manual, "clone3-set-tid" and "clone3-cgroup"
+// for later features of clone3(2), and "clone3-flags". The latter fails each clone3, as a kernel
+// before 5.5 fails one with an unknown flag. A filter can't see flags, so it is for tests of the
+// fallback, and no kernel behaves like it. Calls needs root, or disables set-user-ID bits for this
+// process.
 func Calls(names ...string) error {
 	var filter []unix.SockFilter
 	statement := func(code uint16, k uint32) { filter = append(filter, unix.SockFilter{Code: code, K: k}) }
 	unless := func(code uint16, k uint32, skip uint8) {
 		filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | code | unix.BPF_K, K: k, Jf: skip})
 	}
-	// Offsets in struct seccomp_data. The second argument is compared in its lower 32 bits.
+	// Offsets in struct seccomp_data. The filter compares the lower 32 bits of the second
+	// argument.
 	const number, second = 0, 16 + 8
 	for _, name := range names {
-		r, ok := refusals[name]
+		r, ok := failures[name]
 		if !ok {
-			return fmt.Errorf("%q can't be refused: %s can", name, strings.Join(slices.Sorted(maps.Keys(refusals)), ", "))
+			return fmt.Errorf("unknown call %q: use one of %s", name, strings.Join(slices.Sorted(maps.Keys(failures)), ", "))
 		}
 		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, number)
 		if r.above == 0 {
@@ -72,13 +73,13 @@ func Calls(names ...string) error {
 	statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW)
 	if unix.Geteuid() != 0 {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return fmt.Errorf("give up new privileges: %w", err)
+			return fmt.Errorf("set no_new_privs: %w", err)
 		}
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
 		uintptr(unsafe.Pointer(&program))); errno != 0 {
-		return fmt.Errorf("filter system calls: %w", errno)
+		return fmt.Errorf("install seccomp filter: %w", errno)
 	}
 	return nil
 }

@@ -1,16 +1,16 @@
-// Package stocktest has the test that what a burst took is given back.
-package stocktest
+// Package freelisttest tests that the memory of a burst is released.
+package freelisttest
 
 import (
 	"runtime"
 	"testing"
 )
 
-// Processes is how many a burst has.
+// Processes is the number of processes of a burst.
 const Processes = 15_000
 
-// Burst fails a test if more than 64 KiB stay of a burst that took at least so many KiB. events has
-// n processes come and go in owner, and trims.
+// Burst fails a test if more than 64 KiB remain after a burst that took at least the given number
+// of KiB. events lets n processes start and end in owner, and trims.
 func Burst(t *testing.T, owner any, least int64, events func(n uint32)) {
 	t.Helper()
 	heap := func() int64 {
@@ -32,7 +32,7 @@ func Burst(t *testing.T, owner any, least int64, events func(n uint32)) {
 	after := heap() - before
 	t.Logf("%d KiB more right after the burst, %d KiB later", during>>10, after>>10)
 	if during < least<<10 || after > 64<<10 {
-		t.Errorf("%d KiB stay of %d", after>>10, during>>10)
+		t.Errorf("%d of %d KiB were not released", after>>10, during>>10)
 	}
 	runtime.KeepAlive(owner)
 }

@@ -1,6 +1,6 @@
-// Package wholefile writes files under a temporary name and renames them when they are complete: a
-// reader sees the old file or the new one, never a part.
-package wholefile
+// Package atomicfile writes files under a temporary name and renames them when they are complete: a
+// reader sees the old or the new file, never a part.
+package atomicfile
 
 import (
 	"errors"
@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 )
 
-// TempPrefix begins the names of temporary files. A killed process leaves its one behind.
+// TempPrefix starts the names of temporary files. A killed process leaves its file behind.
 const TempPrefix = ".tmp-"
 
-// Create writes a file with what write writes. After an error the old file is unchanged and the
+// Create writes a file with the output of write. On an error the old file is unchanged and the
 // temporary one removed.
 func Create(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), TempPrefix)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails after the file was renamed
+	defer os.Remove(f.Name()) // fails after the rename
 	err = write(f)
 	if err == nil {
 		err = f.Sync() // some file systems report a full disk only now

@@ -1,4 +1,4 @@
-package stock
+package freelist
 
 import (
 	"math/rand/v2"
@@ -36,7 +36,7 @@ func (n *naive) trim() {
 func TestLikeNaive(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		var stock Of[int]
+		var stock List[int]
 		var want naive
 		var used []*int
 		for step := range 300 {
@@ -51,7 +51,7 @@ func TestLikeNaive(t *testing.T) {
 				want.free = append(want.free, used[i])
 				used = slices.Delete(used, i, i+1)
 			default:
-				v, w := stock.Take(), want.take()
+				v, w := stock.Get(), want.take()
 				if w == nil && slices.Contains(used, v) || w != nil && v != w {
 					t.Fatalf("seed %d, step %d: took %p, want %p (nil for a new one)", seed, step, v, w)
 				}
@@ -67,10 +67,10 @@ func TestLikeNaive(t *testing.T) {
 // What is let go is garbage, and what is needed again and again is not allocated.
 func TestOfBurst(t *testing.T) {
 	const burst = 1000
-	var stock Of[[1 << 10]byte]
+	var stock List[[1 << 10]byte]
 	taken := make([]*[1 << 10]byte, burst)
 	for i := range taken {
-		taken[i] = stock.Take()
+		taken[i] = stock.Get()
 	}
 	all := make([]weak.Pointer[[1 << 10]byte], burst)
 	for i, v := range taken {
@@ -79,7 +79,7 @@ func TestOfBurst(t *testing.T) {
 	}
 	clear(taken)
 	work := func() { // needs two at a time
-		a, b := stock.Take(), stock.Take()
+		a, b := stock.Get(), stock.Get()
 		stock.Put(b)
 		stock.Put(a)
 		stock.Trim()

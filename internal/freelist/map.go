@@ -1,15 +1,15 @@
-package stock
+package freelist
 
-// Map is a map that gives back what a burst took: one of Go keeps room for the most that it ever
-// had. The zero value is empty.
+// Map is a map that releases the memory of a burst: a Go map never shrinks. The zero value is
+// empty.
 type Map[K comparable, V any] struct {
-	// In has what is in it, to read and to delete from. Put adds to it.
+	// In is the map, for reading and deleting. Add entries with Put.
 	In   map[K]V
-	most int // the largest number in it since the last Trim
-	room int // and since In was made
+	most int // largest size since the last Trim
+	room int // largest size since In was created
 }
 
-// fewest are so many that their room is not worth giving back.
+// fewest is the size below which trimming is not worth it.
 const fewest = 64
 
 // Put sets the value of a key.
@@ -23,7 +23,7 @@ func (m *Map[K, V]) Put(key K, value V) {
 	}
 }
 
-// Trim makes the map anew if a fourth of its room has been enough since the last Trim.
+// Trim recreates the map if a fourth of its room was enough since the last Trim.
 func (m *Map[K, V]) Trim() {
 	if m.room > fewest && 4*m.most <= m.room {
 		in := make(map[K]V, m.most)

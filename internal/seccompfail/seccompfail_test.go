@@ -1,4 +1,4 @@
-package refuse
+package seccompfail
 
 import (
 	"errors"
@@ -16,13 +16,14 @@ func TestMain(m *testing.M) {
 		os.Exit(3)
 	}
 	if os.Getenv(Env) != "" {
-		os.Exit(refused())
+		os.Exit(checkFiltered())
 	}
 	os.Exit(m.Run())
 }
 
-// refused returns 0 if fsopen is refused, clone3 is known and its second part is too large.
-func refused() int {
+// checkFiltered returns 0 if fsopen is checkFiltered, clone3 is known and its second part is too
+// large.
+func checkFiltered() int {
 	_, err := unix.Fsopen("tracefs", 0)
 	_, _, exists := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)
 	_, _, large := unix.Syscall(unix.SYS_CLONE3, 0, 80, 0)
@@ -41,7 +42,7 @@ func TestCalls(t *testing.T) {
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(out), "filter system calls") {
+		if strings.Contains(string(out), "install seccomp filter") {
 			t.Skip(string(out)) // built without seccomp
 		}
 		if got := c.ProcessState.ExitCode(); got != code {

@@ -1,23 +1,23 @@
-package stock_test
+package freelist_test
 
 import (
 	"testing"
 
-	"github.com/quark-linux/quark/internal/stock"
-	"github.com/quark-linux/quark/internal/stock/stocktest"
+	"github.com/quark-linux/quark/internal/freelist"
+	"github.com/quark-linux/quark/internal/freelist/freelisttest"
 )
 
 // What a burst took is given back by all of it, and what is in it stays.
 func TestBurstIsGivenBack(t *testing.T) {
-	var m stock.Map[uint32, [16]byte]
-	var of stock.Of[[64]byte]
+	var m freelist.Map[uint32, [16]byte]
+	var of freelist.List[[64]byte]
 	var list []uint64
 	m.Put(1<<20, [16]byte{7})
-	stocktest.Burst(t, &m, 512, func(n uint32) {
+	freelisttest.Burst(t, &m, 512, func(n uint32) {
 		var taken []*[64]byte
 		for i := range n {
 			m.Put(i, [16]byte{})
-			taken = append(taken, of.Take())
+			taken = append(taken, of.Get())
 			list = append(list, uint64(i))
 		}
 		for i := range n {
@@ -28,7 +28,7 @@ func TestBurstIsGivenBack(t *testing.T) {
 		list = list[:1]
 		m.Trim()
 		of.Trim()
-		list = stock.Fit(list)
+		list = freelist.Shrink(list)
 	})
 	if len(m.In) != 1 || m.In[1<<20][0] != 7 || len(list) != 1 {
 		t.Errorf("left are %v and %v", m.In, list)
@@ -37,7 +37,7 @@ func TestBurstIsGivenBack(t *testing.T) {
 
 // A map keeps its room between bursts that follow each other.
 func TestRoomStays(t *testing.T) {
-	var m stock.Map[uint32, int]
+	var m freelist.Map[uint32, int]
 	burst := func() {
 		for i := range uint32(1000) {
 			m.Put(i, 0)
@@ -51,11 +51,11 @@ func TestRoomStays(t *testing.T) {
 }
 
 func TestTimer(t *testing.T) {
-	var timer stock.Timer
+	var timer freelist.Timer
 	for _, c := range []struct {
 		now  uint64
 		want bool
-	}{{0, false}, {stock.TrimEvery - 1, false}, {stock.TrimEvery, true}, {stock.TrimEvery, false}, {1, false}, {2 * stock.TrimEvery, true}, {10 * stock.TrimEvery, true}} {
+	}{{0, false}, {freelist.TrimEvery - 1, false}, {freelist.TrimEvery, true}, {freelist.TrimEvery, false}, {1, false}, {2 * freelist.TrimEvery, true}, {10 * freelist.TrimEvery, true}} {
 		if got := timer.Due(c.now); got != c.want {
 			t.Errorf("at %d: %v", c.now, got)
 		}
