@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
@@ -83,5 +84,47 @@ func TestWaitWithoutDescriptors(t *testing.T) {
 	}
 	if err != nil || took > deadline {
 		t.Errorf("after %v: %v", took, err)
+	}
+}
+
+// watcher is a source without events that is to be asked often.
+type watcher struct {
+	*enginetest.Machine
+	fd    int
+	asked int
+}
+
+func (w *watcher) FD() int                    { return w.fd }
+func (w *watcher) Interval() time.Duration    { return time.Millisecond }
+func (w *watcher) Populate(engine.Sink) error { w.asked++; return nil }
+
+// TestWatcher: Block and the descriptor wake at the source's interval, though nothing happens.
+func TestWatcher(t *testing.T) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	w := &watcher{Machine: enginetest.NewMachine(), fd: fd}
+	q, err := quark.New(w, quark.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	for range 3 {
+		asked := w.asked
+		if err := q.Block(deadline); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.Get(); !errors.Is(err, quark.ErrNothing) || w.asked == asked {
+			t.Fatalf("%v, asked %d times", err, w.asked)
+		}
+	}
+	fds := []unix.PollFd{{Fd: int32(q.FD()), Events: unix.POLLIN}}
+	if _, err := q.Get(); !errors.Is(err, quark.ErrNothing) {
+		t.Fatal(err)
+	}
+	if n, err := unix.Poll(fds, int(deadline.Milliseconds())); n != 1 {
+		t.Errorf("the descriptor does not wake: %v", err)
 	}
 }

@@ -124,6 +124,7 @@ type Queue struct {
 	proc     backends.Proc
 	clocks   *hostclock.Follower // nil if the source has a clock of its own
 	poller   poller.Poller
+	interval time.Duration // see [engine.Watcher]; 0 for none
 }
 
 // Open chooses a backend, attaches to the kernel and takes the processes that
@@ -238,6 +239,9 @@ func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, eng
 	}
 	if q.engine, err = engine.New(q.source, clock, o); err != nil {
 		return err
+	}
+	if w, ok := q.source.(engine.Watcher); ok {
+		q.interval = w.Interval()
 	}
 	if err := q.poller.Open(q.source.FD(), changed, q.next); err != nil {
 		return err
@@ -371,7 +375,7 @@ func (q *Queue) pause() (wait time.Duration, ok bool) {
 		return 0, true // something came meanwhile: Get has to fetch it first
 	}
 	if !held && q.source.FD() >= 0 {
-		return 0, false
+		return q.interval, q.interval > 0
 	}
 	// While events are held more can be left in the kernel for a while, and
 	// fetched together: they would only be held too. Nor is each delivered at

@@ -1,5 +1,7 @@
 package engine
 
+import "time"
+
 // Source is a kernel interface that reports what processes do. All methods are
 // called by one goroutine at a time.
 type Source interface {
@@ -184,6 +186,10 @@ type CapabilityTable struct {
 type Holder interface {
 	Held() (oldest uint64, ok bool)
 }
+
+// Watcher is a [Source] with something to check that wakes nobody. Interval is how often Populate
+// is to be called at least; 0 means that FD suffices.
+type Watcher interface{ Interval() time.Duration }
 
 // Timekeeper is a [Source] with a clock of its own, that its events' stamps are of: those of a
 // recording or a test are not of the machine that it runs on.

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/pulse"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/kernelversion"
@@ -214,10 +215,26 @@ func (s *Source) openIDChange(l *loader) {
 // Kprobes of tracefs would outlive a killed process.
 const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
 
-func (s *Source) probeFunction(l *loader, program, function string,
-	attach func(string, *ebpf.Program, *link.KprobeOptions) (link.Link, error)) error {
+// checkKprobes returns why kprobes can't be used, and begins to watch them if they can.
+func (s *Source) checkKprobes(l *loader) error {
 	if _, err := os.Stat(kprobeType); err != nil {
 		return errors.New("the kernel has no kprobes (CONFIG_KPROBE_EVENTS)")
+	}
+	if err := pulse.Silenced(); err != nil {
+		return err
+	}
+	err := s.openPulse(l.plain)
+	if err != nil && !errors.Is(err, pulse.ErrSilent) {
+		s.note("it is not noticed if something silences kprobes: " + source.OneLine(err))
+		err = nil
+	}
+	return err
+}
+
+func (s *Source) probeFunction(l *loader, program, function string,
+	attach func(string, *ebpf.Program, *link.KprobeOptions) (link.Link, error)) error {
+	if s.noKprobes != nil {
+		return s.noKprobes
 	}
 	programs, err := s.load(l, program)
 	if err != nil {

@@ -52,6 +52,9 @@ func (s *Source) findGaps() {
 	began := clock.Monotonic()
 	lost, looked := s.lostNow(began)
 	ended := clock.Monotonic()
+	if gap, ok := s.pulse.Gap(); ok {
+		g.add(gap)
+	}
 	for cpu := range g.ofCPU {
 		now, told := s.counters.lost(cpu), &g.ofCPU[cpu]
 		if more := now.full - told.full; more > 0 {

@@ -104,6 +104,9 @@ func (s *Source) open(l *loader, shared *source.Options) error {
 	if err := attach(engine.EventExec | engine.EventExit); err != nil {
 		return err
 	}
+	if shared.Reports(engine.EventIDChange | engine.EventPtrace) {
+		s.noKprobes = s.checkKprobes(l)
+	}
 	for _, optional := range []struct {
 		kinds  engine.Events
 		attach func(*loader)

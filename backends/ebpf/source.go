@@ -6,11 +6,13 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/pulse"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
@@ -32,13 +34,19 @@ type Source struct {
 
 	snapshot *ebpf.Program // describes the processes that exist; nil where /proc has to
 
-	buffer   buffer // nil after Close
-	control  *control
-	counters *counters
-	decode   uint64 // records that could not be decoded
-	derived  uint64 // events that were made of another one
-	gaps     gaps
+	buffer    buffer // nil after Close
+	control   *control
+	counters  *counters
+	pulse     *pulse.Pulse // of kprobes; nil without
+	pulseMap  *ebpf.Map
+	noKprobes error  // why they are not used
+	decode    uint64 // records that could not be decoded
+	derived   uint64 // events that were made of another one
+	gaps      gaps
 }
+
+// Interval is how often Populate is to be called at least, to check kprobes; 0 for never.
+func (s *Source) Interval() time.Duration { return s.pulse.Interval() }
 
 // Name returns "ebpf".
 func (s *Source) Name() string { return "ebpf" }
@@ -144,6 +152,7 @@ func (s *Source) count() engine.SourceStats {
 	if missed += passed; missed > rescued {
 		skipped += missed - rescued
 	}
+	st.Bound = s.pulse.Missed()
 	st.Produced += s.derived + skipped
 	st.Lost[engine.LossSkipped] += skipped
 	return st
@@ -182,6 +191,7 @@ func (s *Source) Close() error {
 	if s.counters != nil {
 		s.counters.unmap()
 	}
+	errs = append(errs, s.pulseMap.Close())
 	for _, m := range s.maps {
 		errs = append(errs, m.Close())
 	}

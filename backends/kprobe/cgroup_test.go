@@ -20,7 +20,7 @@ func TestCgroupHierarchy(t *testing.T) {
 		{proctext.UnifiedCgroup, "+8(+8(+8(%di)))"},
 		{proctext.PIDsCgroup, "+8(+8(+16(+8(%di))))"},
 	} {
-		b := builder{offsets: &recorder{asked: map[string]bool{}}, reads: 10, cgroups: c.hierarchy}
+		b := builder{kernel: kernel{offsets: &recorder{asked: map[string]bool{}}, reads: 10, cgroups: c.hierarchy}}
 		probes, got := b.cgroupProbes(), ""
 		if len(probes) > 0 {
 			got = probes[0][0].value.String()

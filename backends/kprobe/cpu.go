@@ -3,6 +3,9 @@ package kprobe
 import (
 	"errors"
 	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
 )
@@ -24,22 +27,23 @@ type cpu struct {
 	// that it announced are expected until then.
 	wakeupDeadline uint64
 
-	tally perf.Tally // of the first probe of each family
+	beat  *perf.Event // counts hits of Source.beat
+	tally perf.Tally  // of the first probe of each family
 
 	now assembly
 }
 
 // openCPU opens the events of all sets on one CPU, disabled.
-func openCPU(number int, sets []*set, ringSize int) (*cpu, error) {
+func openCPU(number int, sets []*set, beat *probe, ringSize int) (*cpu, error) {
 	c := &cpu{CPU: perf.CPU{Number: number}}
-	if err := c.open(sets, ringSize); err != nil {
+	if err := c.open(sets, beat, ringSize); err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *cpu) open(sets []*set, ringSize int) error {
+func (c *cpu) open(sets []*set, beat *probe, ringSize int) error {
 	leader, err := perf.OpenLeader(c.Number)
 	if err != nil {
 		return fmt.Errorf("open the leader of probes on CPU %d: %w", c.Number, err)
@@ -71,6 +75,12 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 			c.events = append(c.events, e)
 		}
 	}
+	if beat != nil {
+		if c.beat, err = c.openEvent(beat, leader, ringSize/4, ""); err != nil {
+			return err
+		}
+		c.events = append(c.events, c.beat)
+	}
 	for _, s := range sets {
 		if families[s.family].before {
 			continue
@@ -94,6 +104,20 @@ func (c *cpu) openEvent(p *probe, leader *perf.Event, watermark int, filter stri
 		return nil, fmt.Errorf("open probe %s of %s on CPU %d: %w", p.def.name, p.def.symbol, c.Number, err)
 	}
 	return e, nil
+}
+
+// hits returns for package pulse how often the beat was hit on this thread's CPU.
+func (s *Source) hits() (n uint64, number int) {
+	var current uint32
+	unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&current)), 0, 0)
+	for _, c := range s.cpus {
+		if c.Number == int(current) && c.beat != nil {
+			if n, err := c.beat.Count(); err == nil {
+				return n, c.Number
+			}
+		}
+	}
+	return 0, -1
 }
 
 // wakeupLeader returns the leader of the wakeup events, nil before the first is opened.

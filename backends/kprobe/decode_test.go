@@ -576,7 +576,7 @@ func TestThreadEnd(t *testing.T) {
 // filled returns the event of an EXEC for which build fetches values.
 func filled(build func(*builder), values map[slot]uint64) (ev engine.RawEvent) {
 	s := set{kind: engine.KindExec}
-	b := builder{offsets: &recorder{asked: make(map[string]bool)}, reads: minReads}
+	b := builder{kernel: kernel{offsets: &recorder{asked: make(map[string]bool)}, reads: minReads}}
 	b.addIdentity()
 	build(&b)
 	l := layout{}

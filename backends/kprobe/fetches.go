@@ -18,17 +18,22 @@ var olderTargets = []btfhub.Target{{Name: magicOfFS, Alternatives: []string{magi
 
 const magicOfFS = "super_block.s_magic"
 
-// builder collects the fetch arguments of one probe. It leaves out what needs a member that the
-// kernel's types lack.
-type builder struct {
+// kernel is what fetch arguments are built for.
+type kernel struct {
 	offsets offsets
-	reads   int  // what a fetch argument has room for
-	singles bool // the kernel takes no arrays
+	reads   int  // how many one inside of another it takes
+	singles bool // it takes no arrays
 	warns   bool // it warns of reads at addresses that are none
 	cgroups proctext.Hierarchy
 	threads bool // single threads are reported
-	args    []fetch
-	lacks   string // the last member that was not found
+}
+
+// builder collects the fetch arguments of one probe. It leaves out what needs a member that the
+// kernel's types lack.
+type builder struct {
+	kernel
+	args  []fetch
+	lacks string // the last member that was not found
 }
 
 // off returns the offset of a member, such as "task_struct.mm", or the sum of several with "+"
@@ -92,7 +97,7 @@ func (b *builder) addChunk(n int, text expr) {
 
 // part returns a builder for another probe of the same function.
 func (b *builder) part(args ...fetch) builder {
-	return builder{offsets: b.offsets, reads: b.reads, singles: b.singles, args: args}
+	return builder{kernel: b.kernel, args: args}
 }
 
 // addMember fetches the value at the end of a chain of members.

@@ -24,7 +24,7 @@ func TestSingles(t *testing.T) {
 	for _, singles := range []bool{false, true} {
 		for _, f := range families {
 			for _, h := range f.hooks {
-				b := builder{offsets: wide{}, reads: maxReads, singles: singles, threads: true, cgroups: proctext.UnifiedCgroup}
+				b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, singles: singles, threads: true, cgroups: proctext.UnifiedCgroup}}
 				if h.args != nil {
 					h.args(&b)
 				}
@@ -51,7 +51,7 @@ func TestSingles(t *testing.T) {
 
 // A chunk that is fetched word by word is one chunk in the records.
 func TestChunkOfWords(t *testing.T) {
-	b := builder{offsets: wide{}, reads: maxReads, singles: true}
+	b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, singles: true}}
 	b.addChunk(1, argument(0).at(8))
 	event := &tracefs.Event{Name: "argv", ID: 7}
 	for n, a := range b.args {
@@ -127,7 +127,7 @@ func btoi(b bool) int {
 // that a process does not have: what is behind them is no address.
 func TestNoWildReads(t *testing.T) {
 	for _, warns := range []bool{false, true} {
-		b := builder{offsets: wide{}, reads: maxReads, warns: warns}
+		b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, warns: warns}}
 		b.addPIDNamespace(argument(0))
 		if got := len(b.args) > 0; got == warns {
 			t.Errorf("warns %v: %d fetches", warns, len(b.args))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/quark-linux/quark/backends/internal/pulse"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/proctext"
@@ -14,18 +15,13 @@ import (
 
 // installer defines the probes in tracefs.
 type installer struct {
+	kernel
 	fs      *tracefs.FS
 	probes  *tracefs.Probes
 	group   string
-	offsets offsets
-	threads bool
 	reports func(engine.Events) bool
 	places  places
-	reads   int  // how many one inside of another the kernel takes
-	singles bool // it takes no arrays
-	zeroes  bool // words that it can't read are 0, see guardValue
-	warns   bool // it warns of reads at addresses that are none
-	cgroups proctext.Hierarchy
+	zeroes  bool // words that the kernel can't read are 0, see guardValue
 
 	installed []string // removals of what is in the kernel
 	notes     []string
@@ -97,7 +93,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 		s.filter = h.threads
 	}
 
-	b := builder{offsets: in.offsets, reads: in.reads, singles: in.singles, warns: in.warns, threads: in.threads}
+	b := builder{kernel: in.kernel}
 	if h.args != nil {
 		h.args(&b)
 	}
@@ -139,7 +135,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 
 // text adds the probes of a text field. If it can't, the events do not have the field.
 func (in *installer) text(s *set, f *family, t *text, common []fetch) {
-	b := builder{offsets: in.offsets, reads: in.reads, singles: in.singles, cgroups: in.cgroups}
+	b := builder{kernel: in.kernel}
 	parts := t.probes(&b)
 	if len(parts) == 0 {
 		in.notes = append(in.notes, fmt.Sprintf("%s has no %s: the kernel's types have no %s", f.kind, t.field, b.lacks))
@@ -187,6 +183,18 @@ func (in *installer) tracepoint(s *set, name string, args []fetch) error {
 		s.add(p)
 	}
 	return err
+}
+
+// beat installs the probe for package pulse, or returns nil.
+func (in *installer) beat() *probe {
+	for _, symbol := range pulse.Functions {
+		args := []fetch{{slot: slotTID, value: firstArgument, typ: typeX64}}
+		p := &probe{def: definition{group: in.group, name: "beat", symbol: symbol, args: args}}
+		if in.define(p) == nil {
+			return p
+		}
+	}
+	return nil
 }
 
 // define writes the definition of a probe to tracefs.

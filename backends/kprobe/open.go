@@ -10,6 +10,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/owner"
 	"github.com/quark-linux/quark/backends/internal/perf"
+	"github.com/quark-linux/quark/backends/internal/pulse"
 	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
@@ -39,6 +40,9 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	}
 	if !proctext.InInitialNamespace("pid") {
 		return nil, fmt.Errorf("the kernel's pids are not those of this pid namespace (%w): run it in the host's", errors.ErrUnsupported)
+	}
+	if err := pulse.Silenced(); err != nil {
+		return nil, err
 	}
 	ringSize, err := source.RingSize(o.RingSize, defaultRing)
 	if err != nil {
@@ -84,8 +88,8 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	s.walker.toMount = uint64(toMount)
 
 	in := installer{
-		fs: fs, probes: s.probes, group: me.Name(queues.Add(1)), offsets: offsets, threads: s.shared.Threads, reports: s.shared.Reports,
-		places: findPlaces(), cgroups: proctext.OwnHierarchy(), warns: selftest.ReadsWarn(),
+		kernel: kernel{offsets: offsets, threads: s.shared.Threads, cgroups: proctext.OwnHierarchy(), warns: selftest.ReadsWarn()},
+		fs:     fs, probes: s.probes, group: me.Name(queues.Add(1)), reports: s.shared.Reports, places: findPlaces(),
 	}
 	in.findForms()
 	failed := make([]error, numFamilies)
@@ -112,8 +116,15 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 		}
 	}
 	s.dropIncomplete(failed)
+	s.beat = in.beat()
+	s.installed = in.installed
 	if err := s.openCPUs(); err != nil {
 		return err
+	}
+	if s.pulse, err = pulse.Open(s.shared.HoldTime, s.hits); errors.Is(err, pulse.ErrSilent) {
+		return err
+	} else if err != nil {
+		in.notes = append(in.notes, "it is not noticed if something silences the probes: "+source.OneLine(err))
 	}
 	s.describe(&in, failed)
 	if kernelversion.Realtime() && !kernelversion.AtLeast("6.12") {
@@ -165,7 +176,7 @@ func (s *Source) openCPUs() (err error) {
 
 // addCPU opens and enables the events of a CPU.
 func (s *Source) addCPU(n int) error {
-	c, err := openCPU(n, s.sets, s.ringSize)
+	c, err := openCPU(n, s.sets, s.beat, s.ringSize)
 	if err != nil {
 		return err
 	}

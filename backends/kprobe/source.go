@@ -6,8 +6,10 @@ import (
 	"math"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
+	"github.com/quark-linux/quark/backends/internal/pulse"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
@@ -30,6 +32,8 @@ type Source struct {
 
 	cpus   []*cpu
 	online *perf.Online
+	pulse  *pulse.Pulse
+	beat   *probe // for pulse; nil if no function of it could be probed
 
 	walker    walker
 	completer *completer // nil without /proc
@@ -78,6 +82,11 @@ func (s *Source) Populate(to engine.Sink) error {
 	s.release(to)
 	// After the rings were read, so that no event is handed over before a gap of earlier times.
 	s.followCPUs(to)
+	if g, ok := s.pulse.Gap(); ok {
+		s.execs.doubt(g.From)
+		insertGap(to, g)
+		s.blind = true
+	}
 	s.closeGone(to)
 	if all { // after all that finds what may be missing
 		s.settleExecs(to)
@@ -109,6 +118,9 @@ func (s *Source) oldestHeld() uint64 {
 	}
 	return oldest
 }
+
+// Interval is how often Populate is to be called at least, to check the probes; 0 for never.
+func (s *Source) Interval() time.Duration { return s.pulse.Interval() }
 
 // Held returns the time of the oldest event that waits for its other records: one that was lost may
 // make it wait for longer than the engine holds events.

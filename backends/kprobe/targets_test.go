@@ -33,7 +33,7 @@ func (r *recorder) Value(name string) (int64, bool) {
 func TestTargetsAreRead(t *testing.T) {
 	asked := map[string]bool{"mount.mnt": true} // by Source.open
 	for _, cgroups := range []proctext.Hierarchy{proctext.UnifiedCgroup, proctext.PIDsCgroup} {
-		b := builder{offsets: &recorder{asked: asked}, reads: 10, cgroups: cgroups, threads: true}
+		b := builder{kernel: kernel{offsets: &recorder{asked: asked}, reads: 10, cgroups: cgroups, threads: true}}
 		for _, f := range families {
 			for _, h := range f.hooks {
 				if h.args != nil {

@@ -1,0 +1,113 @@
+// Package pulse checks whether probes of kernel functions work: it calls a function that the source
+// has a probe on, and compares how often that was hit. sysctl kernel.ftrace_enabled=0 and a 0 in
+// kprobes/enabled of debugfs silence all probes without an error.
+package pulse
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
+)
+
+// Functions are what a source probes: the first that it can. They are called by getsid(2) with a
+// pid, and the first one, which needs CONFIG_SECURITY, by nothing else.
+var Functions = []string{"security_task_getsid", "find_task_by_vpid"}
+
+// ErrSilent is wrapped by the error of Open for probes that do not work.
+var ErrSilent = errors.New("kprobes are silenced")
+
+// Pulse checks the probes of a source. nil checks nothing.
+type Pulse struct {
+	hits   func() (n uint64, counter int)
+	pause  uint64 // between two checks, ns
+	next   uint64 // time of the next check
+	worked uint64 // the probes worked until then, or a gap reports that they did not
+	silent bool   // at the last check
+	missed bool
+}
+
+// Open checks the probes, after Silenced. hits returns how often a function was hit, and which of
+// several counters that is of, -1 if it is not known. Gaps precede the events of their time if
+// these are held for the hold time.
+func Open(hold time.Duration, hits func() (n uint64, counter int)) (*Pulse, error) {
+	p := &Pulse{hits: hits, pause: uint64(min(hold, time.Second)) / 4, worked: clock.Monotonic()}
+	silent, sure := p.check()
+	switch {
+	case silent:
+		return nil, fmt.Errorf("%w: a call of a probed function is not counted", ErrSilent)
+	case !sure:
+		return nil, errors.New("getsid(2) does not work, or no counter of hits")
+	}
+	return p, nil
+}
+
+// Silenced returns an error that wraps ErrSilent if a setting silences all probes. Then no probe
+// may be made or removed: kernels have warned (6.12) or hung (5.10).
+func Silenced() error {
+	for file, why := range map[string]string{
+		"/proc/sys/kernel/ftrace_enabled":   "sysctl kernel.ftrace_enabled is 0",
+		"/sys/kernel/debug/kprobes/enabled": "/sys/kernel/debug/kprobes/enabled is 0",
+	} {
+		if b, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(b)) == "0" {
+			return fmt.Errorf("%w: %s", ErrSilent, why)
+		}
+	}
+	return nil
+}
+
+// Interval is how often Gap is to be called where nothing else happens, 0 for never.
+func (p *Pulse) Interval() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return time.Second
+}
+
+// Missed reports whether Gap has returned a gap.
+func (p *Pulse) Missed() bool { return p != nil && p.missed }
+
+// Gap checks the probes if that is due. It returns the gap of the time since the last check if they
+// were silent at one of the two.
+func (p *Pulse) Gap() (g engine.Gap, ok bool) {
+	if p == nil {
+		return g, false
+	}
+	now := clock.Monotonic()
+	if now < p.next {
+		return g, false
+	}
+	p.next = now + p.pause
+	silent, sure := p.check()
+	if !sure {
+		return g, false
+	}
+	g = engine.Gap{Cause: engine.LossUnseen, CPU: engine.AllCPUs, From: p.worked, To: now}
+	ok = silent || p.silent
+	p.worked, p.silent, p.missed = now, silent, p.missed || ok
+	return g, ok
+}
+
+// check reports whether the probes are silent. It is not sure if the counter is another one after
+// the call, or seccomp(2) refuses the call.
+func (p *Pulse) check() (silent, sure bool) {
+	for range 3 {
+		before, counter := p.hits()
+		_, _, errno := unix.RawSyscall(unix.SYS_GETSID, uintptr(unix.Getpid()), 0, 0)
+		after, same := p.hits()
+		switch {
+		case counter < 0 || counter != same:
+		case after > before:
+			return false, true
+		case errno == 0:
+			silent, sure = true, true
+		}
+	}
+	return silent, sure
+}

@@ -1,0 +1,101 @@
+//go:build amd64 || arm64
+
+package backends
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/clock"
+)
+
+// TestSilentProbes: what silences kprobes before the start is an error, or makes eBPF use other
+// hooks, and afterwards makes gaps.
+func TestSilentProbes(t *testing.T) {
+	if !scenario.InGuest() {
+		t.Skip("it silences the probes of all programs, which is for guests only")
+	}
+	unix.Mount("debugfs", "/sys/kernel/debug", "debugfs", 0, "")
+	for _, file := range []string{"/proc/sys/kernel/ftrace_enabled", "/sys/kernel/debug/kprobes/enabled"} {
+		t.Run(file[strings.LastIndex(file, "/kernel")+1:], func(t *testing.T) {
+			set := func(state string) {
+				if err := os.WriteFile(file, []byte(state), 0); errors.Is(err, unix.EOPNOTSUPP) {
+					t.Skip("Linux 7 does not silence ftrace: ", err)
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Cleanup(func() { set("1") })
+			set("0")
+			if s, _, err := Open(Options{Allowed: KProbe}); err == nil || !strings.Contains(err.Error(), "_enabled is 0") && !strings.Contains(err.Error(), "kprobes/enabled is 0") {
+				t.Errorf("kprobe: %v, %v", s, err)
+			}
+			s, _, err := Open(Options{Allowed: EBPF})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if via := s.Capabilities().Kinds[engine.KindIDChange].Via; !strings.Contains(via, "sys_exit_{setuid") || strings.Contains(via, "kprobe") {
+				t.Errorf("ID_CHANGE by %s", via)
+			}
+			s.Close()
+			set("1")
+			for _, b := range []Set{EBPF, KProbe} {
+				silence(t, b, set)
+			}
+		})
+	}
+}
+
+func silence(t *testing.T, b Set, set func(string)) {
+	s, _, err := Open(Options{Allowed: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if w, ok := s.(engine.Watcher); !ok || w.Interval() != time.Second {
+		t.Errorf("%s is not a Watcher: %q", b, s.Capabilities().Notes)
+	}
+	// check reports whether there is a gap of a time.
+	check := func(from, to uint64) bool {
+		t.Helper()
+		var evs conform.Events
+		if err := s.Populate(&evs); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(evs, func(ev *engine.RawEvent) bool {
+			return ev.Kind == engine.KindGap && ev.Gap.Cause == engine.LossUnseen && ev.Gap.From <= from && to <= ev.Gap.To
+		})
+	}
+	now := clock.Monotonic()
+	if st, err := s.Stats(); check(now, now) || err != nil || st.Bound {
+		t.Errorf("%s has a gap: %v", b, err)
+	}
+	for range 2 {
+		from := clock.Monotonic()
+		set("0")
+		to := clock.Monotonic()
+		if !check(from, to) {
+			t.Errorf("%s has no gap", b)
+		}
+		from = clock.Monotonic()
+		set("1")
+		if !check(from, clock.Monotonic()-1) {
+			t.Errorf("%s has no gap until the probes worked again", b)
+		}
+		if now := clock.Monotonic(); check(now, now) {
+			t.Errorf("%s has a gap although the probes work", b)
+		}
+	}
+	if st, err := s.Stats(); err != nil || !st.Bound {
+		t.Errorf("%s: %+v, %v", b, st, err)
+	}
+}
