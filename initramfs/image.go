@@ -221,7 +221,7 @@ func (img Image) digest(records []cpio.Record) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// osRelease returns an os-release file (see os-release(5)) whose IMAGE_VERSION is the digest.
+// osRelease returns an os-release file (see os-release(5)) with the digest as IMAGE_VERSION.
 func osRelease(digest string) string {
 	return "NAME=quark\nID=quark\nPRETTY_NAME=\"quark initramfs\"\nIMAGE_ID=quark-initramfs\nIMAGE_VERSION=" + digest + "\n"
 }

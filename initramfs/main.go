@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// errUsage marks a wrong command line; what is wrong with it was printed already.
+// errUsage marks a wrong command line; its message was printed already.
 var errUsage = errors.New("usage")
 
 func run(args []string, stderr io.Writer) error {

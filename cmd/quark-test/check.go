@@ -20,7 +20,7 @@ func (t *test) truth(pid int) truth.State {
 	return s
 }
 
-// check compares the known fields of a process with those that the truth tells. The fields in
+// check compares the known fields of a process with their ground truth. The fields in
 // need have to be known.
 func (v *view) check(what string, p *engine.Process, want truth.State, need engine.Fields) {
 	for f := range engine.Field(engine.NumFields) {

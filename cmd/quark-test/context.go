@@ -14,7 +14,7 @@ type test struct {
 	views []*view
 }
 
-// each calls f for each queue whose backend still takes part. If f ends the test it does
+// each calls f for each queue of a backend that still takes part. If f ends the test it does
 // so for that backend alone; the test ends when it has ended for all.
 func (t *test) each(f func(*view)) {
 	if len(t.views) == 0 {

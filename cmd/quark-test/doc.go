@@ -1,4 +1,4 @@
-// Command quark-test tests quark on the running kernel. It needs root and nothing else, so
+// Command quark-test tests quark on the running kernel. It needs only root, so
 // that it also runs alone in an initramfs. See quark-test -h.
 //
 // Tests of lives perform the scenarios of package fidelity/scenario that name them, in

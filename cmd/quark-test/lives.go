@@ -31,7 +31,7 @@ func (t *test) livesWith(set func(*quark.Options)) {
 }
 
 // wantWorking checks that what each of the test's queues, which are of the kind single, reports
-// of a whole life is right, and that it loses nothing.
+// of a whole process is right, and that no event is lost.
 func (t *test) wantWorking() {
 	t.mark()
 	var all []*recorder.Recorder
@@ -164,7 +164,7 @@ func (t *test) score(w *recorder.Recorder, done []*scenario.Outcome, lost uint64
 	}
 }
 
-// witnesses returns those of the test's backends that are left.
+// witnesses returns the remaining backends of the test.
 func (t *test) witnesses() (list []*recorder.Recorder) {
 	if shared.witnesses == nil {
 		t.startEarly()
@@ -182,7 +182,7 @@ func (t *test) witnesses() (list []*recorder.Recorder) {
 	return list
 }
 
-// witnessesOf returns those of the backends that have both queues.
+// witnessesOf returns the backends that have both queues.
 func witnessesOf(singles, joineds []*view) (list []*recorder.Recorder) {
 	for _, s := range singles {
 		for _, j := range joineds {

@@ -122,7 +122,7 @@ const (
 // process takes less than half of it, also where machines are emulated.
 const joinedHold = 150 * time.Millisecond
 
-// options returns those of the queues of a kind.
+// options returns the options of the queues of a kind.
 func options(kind string) quark.Options {
 	switch kind {
 	case single:

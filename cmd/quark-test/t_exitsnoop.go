@@ -47,7 +47,7 @@ func exitsnoopCommand(t *test) {
 	c.run(1, `no such process`, "trace", pid)
 	c.run(0, `^1 deleted\n$`, "clean", "--older", "1ns")
 
-	// A process whose end the command waits for.
+	// The command waits for the end of this process.
 	q := t.spawn(script().Stop(), barefork{})
 	pid = itoa(q.PID)
 	wait := c.command("trace", pid)
@@ -89,7 +89,7 @@ type snoopCommand struct {
 
 func (c *snoopCommand) command(args ...string) *exec.Cmd {
 	c.t.Waiting(fmt.Sprintf("quark-exitsnoop %q", args))
-	if args[0] != "run" { // which pins nothing
+	if args[0] != "run" { // run makes no pins
 		args = slices.Insert(slices.Clone(args), 1, "-r", c.root)
 	}
 	return exec.Command(c.path, args...)

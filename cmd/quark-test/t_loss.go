@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// loss makes events while nobody reads and the kernel has hardly any room for them, and
+// loss makes events while the queue is not read and the kernel has hardly any room, and
 // checks that produced = delivered + lost.
 func loss(t *test) {
 	k := knobs(t, faults{processes: 150, stop: time.Hour, cpu: -1})
@@ -64,12 +64,12 @@ func storm(t *test) {
 // faults are what makes a backend lose events. The environment sets them, in a
 // guest by quark.env.NAME=VALUE on the kernel's command line.
 type faults struct {
-	// QUARK_FAULT_RING: bytes of the rings; 0: those of the shared queue
+	// QUARK_FAULT_RING: bytes of the rings; 0: as in the shared queue
 	ring int
-	// QUARK_FAULT_SOCKET: bytes of the socket's receive buffer; 0: those of the shared queue
+	// QUARK_FAULT_SOCKET: bytes of the socket's receive buffer; 0: as in the shared queue
 	socket    int
 	processes int // QUARK_FAULT_PROCESSES: that are forked and end
-	// QUARK_FAULT_STOP: milliseconds for which nothing is read, at most until all have ended
+	// QUARK_FAULT_STOP: milliseconds without reading, at most until all processes have ended
 	stop time.Duration
 	cpu  int // QUARK_FAULT_CPU: on which all run; -1: on all in turn
 }

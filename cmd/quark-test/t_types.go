@@ -32,7 +32,7 @@ func otherTypes(t *test) {
 	}
 	own := t.typesOf(btfhub.Options{})
 	running := unameRelease(t)
-	// Where nothing opens, every error would look like a refusal of types.
+	// If no backend opened, every error would look like a refusal of types.
 	t.close(t.open(withTypes(btfhub.Options{})))
 	var accepted, refused int
 	for _, release := range t.otherReleases(running, own) {
@@ -171,8 +171,8 @@ func hiddenTypes() bool {
 	return unix.Statfs(filepath.Dir(btfhub.KernelBTF), &s) == nil && s.Type == unix.TMPFS_MAGIC
 }
 
-// selfTested lists members that the self-test reads and whose neighbours have other values, so that
-// it notices a wrong offset.
+// selfTested lists members that the self-test reads and that have other values next to them, so
+// that it notices a wrong offset.
 var selfTested = []string{
 	"task_struct.pid", "task_struct.tgid", "task_struct.comm", "task_struct.group_leader", "task_struct.real_parent",
 	"task_struct.start_boottime", "task_struct.signal", "task_struct.mm", "task_struct.fs", "task_struct.nsproxy",

@@ -2,7 +2,7 @@ package main
 
 import "github.com/quark-linux/quark/internal/harness/testrun"
 
-// tests are all tests, in the order in which they run. Those of lives perform the
+// tests are all tests, in the order in which they run. Tests of processes perform the
 // scenarios of package fidelity/scenario that name them; the others are about queues.
 var tests = []testrun.Test{
 	{Name: "t_probe", Doc: "the backend opens and closes, and leaves nothing", Run: with(probe)},
@@ -54,7 +54,7 @@ var tests = []testrun.Test{
 	{Name: "t_exitsnoop", Doc: "quark-exitsnoop runs, traces, lists, waits and cleans", Run: with(exitsnoopCommand), NoBackend: true, Types: true},
 }
 
-// with gives a test its context, and skips backends that it says nothing of.
+// with gives a test its context, and skips backends that it does not test.
 func with(f func(*test)) func(*testrun.T) {
 	return func(t *testrun.T) {
 		left := false
@@ -72,7 +72,7 @@ func with(f func(*test)) func(*testrun.T) {
 	}
 }
 
-// unsuited are the tests that say nothing of a backend, and the reasons.
+// unsuited are the tests that do not test a backend, and the reasons.
 var unsuited = map[string]map[string]string{
 	"audit": {
 		"t_stats":       "which of its events are joined depends on a coarse clock",

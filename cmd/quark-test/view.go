@@ -13,7 +13,7 @@ import (
 
 type event = quark.Event
 
-// view is one queue and what it delivered in a test.
+// view is one queue and the events that it delivered in a test.
 type view struct {
 	*testrun.Cell
 	q      *quark.Queue
@@ -90,7 +90,7 @@ func (v *view) stamps() score.Tolerance {
 }
 
 // isOf reports whether an event is of p, and not of an earlier process with its pid. Where stamps
-// can be early the start time tells that, if it is known.
+// can be early, the start time decides, if it is known.
 func (v *view) isOf(ev *event, p *proc) bool {
 	q := ev.Process
 	if q == nil || int(q.PID) != p.PID {

@@ -51,7 +51,7 @@ func runCommand(opts options) record.End {
 	defer in.Close()
 
 	start := time.Now()
-	// Not os/exec, whose Wait and the wait for orphans would reap each other's children.
+	// Not os/exec: its Wait and the wait for orphans would reap each other's children.
 	pid, err := syscall.ForkExec(path, opts.command, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   environment(opts),

@@ -21,7 +21,7 @@ type options struct {
 	// results (quark.results=NAME) is the device in /dev of the results port, ttyS1 by default.
 	results string
 	// stdin (quark.stdin=NAME) is the device in /dev of the command's controlling terminal,
-	// which it reads. Without it the command has nothing to read.
+	// which it reads. Without it the command has no input.
 	stdin   string
 	env     []string // quark.env.NAME=VALUE: variables of the command
 	keep    []string // quark.keep=PATTERN: files that are sent when the command has ended

@@ -4,7 +4,7 @@
 //
 // They come from the Debian packages of this machine's release, through its own apt (package
 // debian). The user's cache keeps the packages and the archive, and a list of what went into it:
-// without -u what is cached is taken as it is, with its checksums, and needs no network.
+// without -u the cached packages are used, with their checksums, without network.
 //
 //	go run ./initramfs/monitors -o build/amd64/monitors.cpio.zst
 package main

@@ -60,7 +60,7 @@ type maker struct {
 	say      func(format string, args ...any)
 	cache    *usercache.Files
 	release  string
-	packages []debian.Package // of which the archive is made
+	packages []debian.Package // contents of the archive
 }
 
 func (m *maker) make(ctx context.Context, out string) (err error) {

@@ -51,7 +51,7 @@ type locked struct {
 	Packages []debian.Package `json:"packages"`
 }
 
-// resolve gets the packages into the cache: those of the last time if they are all there.
+// resolve gets the packages into the cache, or uses the last ones if all are there.
 func (m *maker) resolve(ctx context.Context) error {
 	name := fmt.Sprintf("%s-%s.json", m.release, m.arch)
 	if !m.update {
@@ -103,7 +103,7 @@ func (m *maker) have(packages []debian.Package) bool {
 	})
 }
 
-// fetch gets a package into the cache. Its checksum is that of the signed list.
+// fetch gets a package into the cache and checks it against the signed list.
 func (m *maker) fetch(ctx context.Context, a *debian.Apt, p debian.Package) error {
 	if m.have([]debian.Package{p}) {
 		return nil

@@ -29,7 +29,7 @@ type Row struct {
 	// Features are the features that a guest must have, by their names in its hello record.
 	Features []string `json:"features,omitempty"`
 
-	// Image is the name of the row whose image is booted, "" for an own one.
+	// Image is the name of the row that has the image, "" for an own one.
 	Image string `json:"image,omitempty"`
 
 	Odd
@@ -111,7 +111,7 @@ func (r Row) Link() string {
 // Select returns the rows of the given architectures, of all without one, that match any of the
 // patterns, in their order. A pattern (see path.Match) matches a name with or without its
 // architecture; the pattern * matches none of odd/. Without a pattern Select returns the default
-// rows. A pattern that matches nothing is an error.
+// rows. A pattern without a match is an error.
 func Select(rows []Row, arches, patterns []string) ([]Row, error) {
 	used := make([]bool, len(patterns))
 	var selected []Row

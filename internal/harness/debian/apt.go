@@ -23,7 +23,7 @@ type Apt struct {
 	arches []string
 	from   archives
 	say    func(format string, args ...any)
-	suites []string // whose lists have been fetched
+	suites []string // their lists have been fetched
 }
 
 // CheckTools returns an error on a machine without apt.
@@ -133,7 +133,7 @@ func aptConfig(system, dir string, arches []string) string {
 		{"Acquire::AllowWeakRepositories", "false"},
 		{"Acquire::AllowDowngradeToInsecureRepositories", "false"},
 		{"APT::Get::AllowUnauthenticated", "false"},
-		// A list that cannot be fetched is an error, not a reason to take what is there.
+		// A list that cannot be fetched is an error: an old one would hide it.
 		{"APT::Update::Error-Mode", "any"},
 	} {
 		fmt.Fprintf(&b, "%s %q;\n", kv[0], kv[1])

@@ -82,7 +82,7 @@ var keyrings = []string{
 	"/usr/share/keyrings/debian-archive-keyring.pgp",
 }
 
-// sourcesList returns a sources.list for those of the suites that the archives have.
+// sourcesList returns a sources.list for the suites that the archives have.
 func (a archives) sourcesList(suites, arches []string) string {
 	var b strings.Builder
 	for _, suite := range suites {

@@ -33,7 +33,7 @@ func Files(ctx context.Context, deb string, each func(h *tar.Header, content io.
 		return fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
 	}
 	done, err := read(tar.NewReader(pipe), each)
-	pipe.Close() // ends dpkg-deb: what it has not written is not wanted
+	pipe.Close() // ends dpkg-deb early: the rest is not needed
 	debErr := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
@@ -63,7 +63,7 @@ func read(files *tar.Reader, each func(*tar.Header, io.Reader) (bool, error)) (d
 	}
 }
 
-// Find returns the content of the first regular file in a .deb whose base name matches a pattern,
+// Find returns the content of the first regular file in a .deb with a base name like a pattern,
 // or ErrNoFile.
 func Find(ctx context.Context, deb, pattern string) (content []byte, err error) {
 	found := false

@@ -27,7 +27,7 @@ const (
 // Binary is a test binary.
 type Binary struct {
 	Path string // on the host
-	Dir  string // of its package on the host, whose testdata it gets
+	Dir  string // directory of its package on the host, with its testdata
 	// directory of the package relative to the module's root, "." for the root itself
 	Package string
 	Backend string // in the records of its tests

@@ -20,7 +20,7 @@ type parser struct {
 	running map[string]*outcome
 	last    string // has ended and is not reported yet: a panic's text comes after it
 	rest    string // the output that belongs to no test
-	partial []byte // a line whose end has not come
+	partial []byte // an incomplete line
 }
 
 // outcome is how a test ended.

@@ -6,6 +6,6 @@
 // stops the guest. Only records and console show how a guest ended: qemu's exit status is 0 after a
 // kernel panic, too.
 //
-// Nothing of a guest outlives the process that started it, however that ends: unpacked kernels are
-// in memory, and the kernel kills qemu with its parent.
+// A guest leaves no trace after the process that started it, however that ends: unpacked kernels
+// are in memory, and the kernel kills qemu with its parent.
 package machine

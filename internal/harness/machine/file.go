@@ -82,7 +82,7 @@ func checkFile(path string) error {
 	return unix.Access(path, unix.R_OK)
 }
 
-// checkInitramfs checks an initramfs before qemu does, whose messages say less.
+// checkInitramfs checks an initramfs before qemu does, with clearer messages.
 func checkInitramfs(path string) error {
 	err := checkFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

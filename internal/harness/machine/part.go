@@ -111,13 +111,13 @@ func Results(goarch, path string) Part {
 	return p
 }
 
-// Quick leaves out parts of the boot that nothing in a guest needs.
+// Quick leaves out parts of the boot that no guest needs.
 func Quick() Part {
 	return Part{Kernel: []string{
 		// Closing a source waits for many RCU grace periods.
 		"rcupdate.rcu_expedited=1",
 		// Self-tests of the kernel's cryptography take a tenth of an emulated boot, and so
-		// do the keys for modules, of which none is loaded.
+		// do the keys for modules; guests load none.
 		"cryptomgr.notests=1",
 		"initcall_blacklist=load_system_certificate_list,jent_mod_init,crypto_kdf108_init",
 	}}

@@ -25,7 +25,7 @@ type Config struct {
 	Kernel    string   // path of an x86 bzImage or vmlinux or an arm64 Image
 	Initramfs string   // path
 	Command   []string // for the guest's init to run
-	Append    string   // words for the kernel's command line, for those of the same name
+	Append    string   // words for the kernel's command line; they replace those of that name
 
 	CPUs   int       // (2)
 	Memory int       // MiB (512)

@@ -15,7 +15,7 @@ import (
 // line of a program may stand before it. Group 1 is the text.
 var kernelLine = regexp.MustCompile(`\[ *\d+\.\d{6}\](?:\[[^\]]*\])? (.*)`)
 
-// complaints match messages that tell of something wrong with the kernel. Faults of user space (a
+// complaints match messages about faults of the kernel. Faults of user space (a
 // segfault, a denied audit) are none.
 var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`^Kernel panic - not syncing`),

@@ -55,7 +55,7 @@ type Guest struct {
 	BTF      BTF
 	Part     Part
 	Backends []Backend
-	Packages []string // ./DIR, whose tests run with PartGo
+	Packages []string // ./DIR; their tests run with PartGo
 	Tests    []string // patterns of the part's tests; none: all
 	Env      []string // NAME=VALUE, for the command
 	Append   []string // words for the kernel's command line
@@ -84,7 +84,7 @@ var Backends = []Backend{
 // NoBackend stands for the backend in tests that need none.
 const NoBackend = "none"
 
-// Name returns the unique name of the guest. That of a local kernel's guest has a slash.
+// Name returns the unique name of the guest. With a local kernel it has a slash.
 func (g Guest) Name() string {
 	name := g.Kernel.Name
 	if g.BTF == BTFHidden {

@@ -151,7 +151,7 @@ func (r Results) testTable() *report.Table {
 	return t
 }
 
-// featureTable shows which features each kernel has: yes, no, or nothing where that is not known.
+// featureTable shows which features each kernel has: yes, no, or empty if unknown.
 func (r Results) featureTable() *report.Table {
 	t := &report.Table{Title: "Features, as the guest's init finds them", Head: []string{"feature"}}
 	features := make(map[string]bool)

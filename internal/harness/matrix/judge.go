@@ -26,7 +26,7 @@ type evidence struct {
 	claims   []string // features that the kernel must have
 	lacks    []string // and must not have
 	cpus     int      // that the machine must have, 0 if that does not matter
-	command  string   // of a guest without tests, whose only result is the exit status
+	command  string   // of a guest without tests; its exit status is the only result
 
 	output func(record.Output) // receives what the command writes; nil: it is dropped
 }

@@ -54,7 +54,7 @@ func (o Outcome) Count(backend string) map[record.State]int {
 	return n
 }
 
-// explained reports whether a cell shows what is wrong with the guest.
+// explained reports whether a cell shows the fault of the guest.
 func (o Outcome) explained() bool {
 	return slices.ContainsFunc(o.Cells, func(c Cell) bool { return !c.State.Good() })
 }

@@ -63,7 +63,7 @@ type Selection struct {
 	// quark-test, and "*" all of both.
 	Tests []string
 
-	Packages []string // ./DIR, whose Go tests run, too
+	Packages []string // ./DIR; their Go tests run, too
 	Command  []string // runs instead of tests
 	Keep     []string // files of the guest that the host gets when the command has ended
 	Env      []string // NAME=VALUE, for the tests or the command
@@ -136,7 +136,7 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (with Guest, ok bool) {
 	g.Tests, g.Wrap = patterns, wrap
 	if g.BTF != BTFHidden && slices.Contains(g.Tests, "*") {
-		g.Tests = nil // the default command, whose results may be cached
+		g.Tests = nil // the default command; its results may be cached
 	}
 	for _, b := range chosen {
 		if g.BTF != BTFHidden || b.Types {
@@ -168,7 +168,7 @@ func (s Selection) tests() (quarkTest, goTests []string, err error) {
 	return quarkTest, goTests, nil
 }
 
-// packages returns the packages without those of backends that are not chosen.
+// packages returns the packages but not those for backends that are not chosen.
 func (s Selection) packages(chosen []Backend) []string {
 	return slices.DeleteFunc(slices.Clone(s.Packages), func(p string) bool {
 		b := BackendOf(p)

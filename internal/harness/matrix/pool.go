@@ -22,7 +22,7 @@ type Runner struct {
 	Done func(Outcome)
 }
 
-// GuestsDir is the directory of the guests' own directories, below that of the results.
+// GuestsDir is the directory of the guests' own directories, below the results.
 const GuestsDir = "guests"
 
 // ErrInterrupted is the cause of the end of a context by a signal.
@@ -77,7 +77,7 @@ func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 	return list, nil
 }
 
-// guest returns the outcome of a guest: the cached one, or that of a boot. image is the digest of
+// guest returns the outcome of a guest, from the cache or a boot. image is the digest of
 // its initramfs.
 func (r *Runner) guest(ctx context.Context, g Guest, image string) (o Outcome, err error) {
 	dir := filepath.Join(r.Dir, GuestsDir, g.Dir())

@@ -23,7 +23,7 @@ type Results struct {
 	Machine string    `json:"machine"` // that ran the guests, in words
 	Guests  []Outcome `json:"guests"`
 
-	// Planned names the guests of the whole run in their order; of a shard those of all shards.
+	// Planned names the guests of the whole run in their order; of a shard, of all shards.
 	Planned []string `json:"planned,omitempty"`
 	// Missing names guests that were to run, and that have no outcome: the run was interrupted,
 	// or a shard has no results.
@@ -142,7 +142,7 @@ func (r Results) Good() bool {
 	return len(r.Missing) == 0 && !slices.ContainsFunc(r.Guests, func(g Outcome) bool { return !g.State.Good() })
 }
 
-// Change is a cell, or a guest when Test is "", whose state differs from the run before.
+// Change is a cell, or a guest if Test is "", with another state than in the run before.
 type Change struct {
 	Guest, Test, Backend string
 	Before, Now          record.State
@@ -223,7 +223,7 @@ func missing(planned []string, guests []Outcome) (names []string) {
 	return names
 }
 
-// Plan says which guests were to run: those of the whole run, and of them those that ran here.
+// Plan lists the guests of the whole run, and the guests that ran here.
 func (r *Results) Plan(whole, here []Guest) {
 	r.Planned = guestNames(whole)
 	r.Missing = missing(guestNames(here), r.Guests)

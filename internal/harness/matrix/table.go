@@ -64,7 +64,7 @@ func (r Results) Table(w io.Writer) error {
 	return nil
 }
 
-// complaints prints what is wrong with a guest, and how to run it again.
+// complaints prints the faults of a guest, and how to run it again.
 func (o Outcome) complaints(w io.Writer) error {
 	if o.State.Good() {
 		return nil

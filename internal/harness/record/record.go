@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Hello is the first record of a guest: what was booted.
+// Hello is the first record of a guest: its kernel and machine.
 type Hello struct {
 	Kernel   string          `json:"kernel"` // release, as uname -r
 	Version  string          `json:"version"`
@@ -87,7 +87,7 @@ const (
 	Lost     State = "lost"      // no End came, or records are missing or damaged
 )
 
-// Good reports whether nothing is wrong.
+// Good reports whether all is well.
 func (s State) Good() bool { return s == Pass || s == Skip }
 
 // MarshalText and UnmarshalText are the JSON form of a job.

@@ -27,7 +27,7 @@ const (
 	orderFD  = 4 // where its orders come from; it ends when they do
 )
 
-// order is a line that tells the child to run a test.
+// order is a line that makes the child run a test.
 type order struct {
 	Test string
 	Dir  string // for its files

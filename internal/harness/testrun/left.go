@@ -44,7 +44,7 @@ func openDescriptors() (*descriptors, error) {
 	return d, nil
 }
 
-// list returns what is open, by number.
+// list returns the open descriptors, by number.
 func (d *descriptors) list() (map[string]string, error) {
 	if _, err := d.dir.Seek(0, 0); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (d *descriptors) left() (left []string, err error) {
 // files, with their kind in front.
 type residue map[string]bool
 
-// residueFiles are the files whose lines must be the same after a test. Of each row the first file
+// residueFiles are files that must have the same lines after a test. Of each row the first file
 // that exists is read.
 var residueFiles = []struct {
 	kind  string
@@ -138,7 +138,7 @@ func readResidue() residue {
 	return r
 }
 
-// left returns what is new and is still there when patience is over. Other programs of this machine
+// left returns the additions that remain when patience is over. Other programs of this machine
 // mount and unmount meanwhile.
 func (r residue) left(patience time.Duration) (left []string) {
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -215,7 +215,7 @@ func childrenAmong(pids []int, parent int) (list []child) {
 }
 
 func allProcesses() (pids []int) {
-	entries, _ := os.ReadDir("/proc") // without /proc nothing is found
+	entries, _ := os.ReadDir("/proc") // without /proc no process is found
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
 			pids = append(pids, pid)

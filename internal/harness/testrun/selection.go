@@ -20,7 +20,7 @@ func (j Job) sharesWith(next Job) bool {
 	return slices.Equal(j.Backends, next.Backends) && j.Test.Shared == next.Test.Shared && !j.Test.Alone && !next.Test.Alone
 }
 
-// choose returns the tests whose names match a pattern in only, or all if that is empty,
+// choose returns the tests with a name that matches a pattern in only, or all if it is empty,
 // without those that match a pattern in except. Every pattern has to match a test.
 func choose(tests []Test, only, except []string) (list []*Test, err error) {
 	for _, p := range slices.Concat(only, except) {

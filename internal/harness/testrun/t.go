@@ -100,7 +100,7 @@ func (s scope) Skipf(format string, args ...any) {
 // Stop ends the test as it is.
 func (s scope) Stop() { panic(stop{}) }
 
-// Hang ends the test because what it waits for does not come.
+// Hang ends the test because an awaited event does not come.
 func (s scope) Hang(after time.Duration, what string) { s.Fatalf(hangs, after, what) }
 
 const hangs = "hang: deadline of %v passed while waiting for %s"
@@ -161,7 +161,7 @@ func (t *T) judge(f func()) (list verdicts) {
 		if !whole && c.verdict.State == Pass {
 			c.Errorf("the test ended early, because of another backend")
 		}
-		c.over = false // what is found from here on concerns all backends
+		c.over = false // later failures concern all backends
 	}
 	for len(t.cleanups) > 0 {
 		last := t.cleanups[len(t.cleanups)-1]

@@ -22,7 +22,7 @@ type Test struct {
 	// Types marks tests that are repeated with the kernel's BTF hidden.
 	Types bool
 
-	// Alone gives the test a process of its own, because it cannot undo what it does to the
+	// Alone gives the test a process of its own, because it cannot undo its changes to the
 	// process. Other consecutive tests share a process until one fails, because starting a
 	// process takes longer than most tests.
 	Alone bool

@@ -33,7 +33,7 @@ func (p *tracePipe) close() {
 	}
 }
 
-// read returns what has come since the last call, but no more than a busy system's flood.
+// read returns the text since the last call, but no more than a busy system's flood.
 func (p *tracePipe) read() (b []byte) {
 	const part, most = 16 << 10, 4 << 20
 	for p != nil && len(b) < most {
@@ -47,7 +47,7 @@ func (p *tracePipe) read() (b []byte) {
 	return b
 }
 
-// copyTo writes what has come since the last call.
+// copyTo writes the text since the last call.
 func (p *tracePipe) copyTo(w io.Writer) {
 	switch b := p.read(); {
 	case len(b) > 0:

@@ -141,8 +141,8 @@ func (w *worker) await() verdicts {
 	}
 }
 
-// end waits for the end of the child, kills it when patience is over, and ends what it left behind.
-// It returns the verdicts of the child's last report, or list if there is none.
+// end waits for the end of the child, kills it when patience is over, and ends processes that it
+// left behind. It returns the verdicts of the child's last report, or list if there is none.
 func (w *worker) end(patience time.Duration, list verdicts) verdicts {
 	select {
 	case <-w.ended:

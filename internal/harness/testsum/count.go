@@ -74,7 +74,7 @@ type goTests struct {
 	out     io.Writer
 	running map[testKey]*goTest
 	failed  map[string]bool // packages with a failed test
-	rest    []byte          // a line whose end has not come
+	rest    []byte          // an incomplete line
 }
 
 type testKey struct{ pkg, test string }

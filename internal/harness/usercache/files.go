@@ -13,8 +13,8 @@ import (
 	"github.com/quark-linux/quark/internal/atomicfile"
 )
 
-// Files keeps files with their checksums in a directory: NAME.sha256 has that of NAME, as sha256sum
-// -c takes it.
+// Files keeps files with their checksums in a directory: NAME.sha256 has the one of NAME, as
+// sha256sum -c takes it.
 type Files struct{ dir string }
 
 // OpenFiles makes the directory, and removes what killed writers have left there.
@@ -31,7 +31,7 @@ func OpenFiles(dir string) (*Files, error) {
 	return c, nil
 }
 
-// sweep removes temporary files that were last written before t: those of killed fetchers.
+// sweep removes temporary files of killed fetchers: they were last written before t.
 func (c *Files) sweep(t time.Time) {
 	stale, _ := filepath.Glob(filepath.Join(c.dir, atomicfile.TempPrefix+"*"))
 	for _, path := range stale {
