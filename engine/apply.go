@@ -136,10 +136,6 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		}
 		return t.thread(p, r)
 	}
-	before, beforeKnown := p.Cred, p.Known&^p.Cached&^t.unseen
-	if p.asOf > r.Time {
-		beforeKnown = 0
-	}
 	switch r.Kind {
 	case KindFork:
 		late := p.ahead == nil && p.asOf > r.Time
@@ -190,9 +186,8 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	p.doubt(replaced &^ r.Task.Known)
 	if r.Kind == KindExec {
 		t.decideEntry(p, r)
-		p.derivePrivileges(&before, beforeKnown)
+		p.derivePrivileges(r)
 	}
-	p.idsSet = r.IDChange&(ChangedUID|ChangedGID) != 0
 	p.asOf = r.Time
 	if r.Kind == KindExit {
 		p.Inferred = false

@@ -147,7 +147,7 @@ func anyEvent(rnd *rand.Rand, r *RawEvent) {
 		t.Exit = Exit{}
 	}
 	if !t.Known.Has(FieldExeFile) {
-		t.ExeFile = ExeFile{}
+		t.ExeFile, r.Before = ExeFile{}, new(RawEvent).Before
 	}
 	if t.Known&FieldsUsage == 0 {
 		r.Usage = Usage{}

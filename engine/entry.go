@@ -227,10 +227,9 @@ func (t *table) settleEntry(p *process) {
 func (t *CapabilityTable) addDerived() {
 	t.addEntry()
 	row := &t.Fields[FieldPrivileges]
-	*row = Capability{Origin: OriginDerived, Via: "at EXEC from executable, ids, caps and user_ns", At: EventExec}
-	if t.ChangedUnseen()&FieldsIDs != 0 {
-		row.Via += "; not for a set-id program, as ids can change without an ID_CHANGE"
-		row.Partial = EventExec
+	*row = Capability{Origin: OriginDerived, Via: "at EXEC from exe_file, ids, those of before, caps and user_ns", At: EventExec}
+	if !t.IDsBefore {
+		*row = Capability{Via: "it needs the ids of before the EXEC"}
 	}
 	for _, f := range []Field{FieldExeFile, FieldUIDs, FieldGIDs, FieldCaps, FieldUserNS} {
 		if !t.Fields[f].Brings(EventExec) {

@@ -67,7 +67,7 @@ const textFields = Fields(1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCw
 func (s Fields) first() Field { return Field(bits.TrailingZeros64(uint64(s))) }
 
 // maxFixed is the most that pack adds to the texts of an event.
-const maxFixed = 12 + 7*8 + 31 + 4*int(numVars)
+const maxFixed = 12 + 7*8 + 40 + 4*int(numVars)
 
 // hold returns a place for r in the buffer, and takes from r what it says, or r itself.
 func (b *Buffer) hold(r *RawEvent) *held {
@@ -113,10 +113,8 @@ func (b *Buffer) pack(h *held, r *RawEvent) {
 	if x := &t.ExeFile; t.Known.Has(FieldExeFile) {
 		to = order.AppendUint64(order.AppendUint64(to, x.Inode), uint64(x.Ctime))
 		to = order.AppendUint32(order.AppendUint32(order.AppendUint32(to, x.Device), x.UID), x.GID)
-		to = append(order.AppendUint16(to, x.Mode), 0)
-		if x.Removed {
-			to[len(to)-1] = 1
-		}
+		to = order.AppendUint32(order.AppendUint32(order.AppendUint16(to, x.Mode), r.Before.EUID), r.Before.EGID)
+		to = append(to, flag(x.Removed), flag(r.Before.Known))
 	}
 	for texts := t.Known & textFields; texts != 0; texts &= texts - 1 {
 		v := r.vars[varOf(texts.first())]
@@ -125,6 +123,14 @@ func (b *Buffer) pack(h *held, r *RawEvent) {
 	to = append(to, r.data...)
 	h.from, h.to = uint16(at.filled), uint16(len(to))
 	at.filled = len(to)
+}
+
+// flag returns 1 if b is set.
+func flag(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // open returns the event that h is, which the caller gives to Release when h has left the buffer,
@@ -154,8 +160,9 @@ func (b *Buffer) open(h *held) *RawEvent {
 	}
 	if t.Known.Has(FieldExeFile) {
 		t.ExeFile = ExeFile{order.Uint64(from), int64(order.Uint64(from[8:])), order.Uint32(from[16:]), order.Uint32(from[20:]),
-			order.Uint32(from[24:]), order.Uint16(from[28:]), from[30] != 0}
-		from = from[31:]
+			order.Uint32(from[24:]), order.Uint16(from[28:]), from[38] != 0}
+		r.Before.EUID, r.Before.EGID, r.Before.Known = order.Uint32(from[30:]), order.Uint32(from[34:]), from[39] != 0
+		from = from[40:]
 	}
 	for texts := t.Known & textFields; texts != 0; texts &= texts - 1 {
 		v := order.Uint32(from)

@@ -27,19 +27,20 @@ func (v Privileges) String() string {
 // InitialUserNamespace is the NS.User of processes in the first user namespace (linux/proc_ns.h).
 const InitialUserNamespace = 0xEFFFFFFD
 
-// derivePrivileges tells what the file of an EXEC that was just applied gave p, which had other ids
-// before. What can't be told for certain is unknown.
-func (p *process) derivePrivileges(before *Credentials, known Fields) {
+// derivePrivileges derives what the file of an EXEC that was just applied gave p, which had other
+// ids before. What the values leave open is unknown.
+func (p *process) derivePrivileges(r *RawEvent) {
 	const needed = Fields(1<<FieldExeFile | 1<<FieldUIDs | 1<<FieldGIDs | 1<<FieldCaps | 1<<FieldUserNS)
-	if p.Known&^p.Cached&needed != needed {
+	before := &r.Before
+	if !before.Known || p.Known&^p.Cached&needed != needed {
 		return
 	}
-	x, now := &p.ExeFile, &p.Cred
-	uid, uidTold := p.setID(x.Mode&ModeSetUID != 0, known.Has(FieldUIDs), before.EUID, now.EUID, x.UID)
+	mode, now := p.ExeFile.Mode, &p.Cred
+	uid, uidCertain := setID(mode&ModeSetUID != 0, before.EUID, now.EUID, now.UID)
 	// Without the group's permission to execute the bit has another meaning.
-	gid, gidTold := p.setID(x.Mode&ModeSetGID != 0 && x.Mode&0o010 != 0, known.Has(FieldGIDs), before.EGID, now.EGID, x.GID)
-	caps, capsTold := p.fileCaps()
-	if !uidTold || !gidTold || !capsTold {
+	gid, gidCertain := setID(mode&ModeSetGID != 0 && mode&0o010 != 0, before.EGID, now.EGID, now.GID)
+	caps, capsCertain := p.fileCaps(before.EUID)
+	if !uidCertain || !gidCertain || !capsCertain {
 		return
 	}
 	p.Known |= FieldPrivileges.Set()
@@ -55,24 +56,24 @@ func (p *process) derivePrivileges(before *Credentials, known Fields) {
 	}
 }
 
-// setID reports whether a set-id bit made the effective id another. On a mount with mapped ids that
-// is not the owner; and some sources report the change before the EXEC, as an ID_CHANGE.
-func (p *process) setID(bit, known bool, before, now, owner uint32) (changed, told bool) {
+// setID reports whether the set-id bit made the effective id another one. The kernel also sets it
+// back to the real id, as with no_new_privs. A change without either is by another file, the one
+// that an interpreter of binfmt_misc gets.
+func setID(bit bool, before, now, real uint32) (changed, certain bool) {
 	switch {
-	case !bit:
+	case before == now:
 		return false, true
-	case !known:
-		return false, false
-	case before != now:
-		return true, now == owner
+	case now == real:
+		return false, !bit
 	}
-	return false, now != owner || !p.idsSet
+	return true, bit
 }
 
 // fileCaps reports whether permitted capabilities are the file's: neither ambient, nor of root,
-// which gets all that the bounding and the inheritable set have. In another user namespace root has
-// another id, and with no_new_privs fewer capabilities.
-func (p *process) fileCaps() (some, told bool) {
+// which gets all that the bounding and the inheritable set have, and which the kernel can make
+// another user then. In another user namespace root has another id, and with no_new_privs fewer
+// capabilities.
+func (p *process) fileCaps(before uint32) (some, certain bool) {
 	c := &p.Caps
 	switch {
 	case c.Permitted&^c.Ambient == 0:
@@ -82,5 +83,5 @@ func (p *process) fileCaps() (some, told bool) {
 	case p.Cred.UID == 0 || p.Cred.EUID == 0:
 		return false, c.Permitted == c.Bounding|c.Inheritable
 	}
-	return true, true
+	return true, before != 0 && p.ExeFile.Mode&ModeSetUID == 0
 }

@@ -35,7 +35,14 @@ type RawEvent struct {
 	IDChange IDChange // for KindIDChange
 	Usage    Usage    // for KindExit
 
-	// Errno is for KindExecFailed what the call failed with. FieldExe is then the path
+	// Before are, for KindExec, the effective ids with which the thread executed, if they are
+	// known. They need FieldExeFile.
+	Before struct {
+		EUID, EGID uint32
+		Known      bool
+	}
+
+	// Errno is for KindExecFailed what the call failed with. FieldFilename is then the path
 	// that it was given, and not that of an image: see [FailedExec].
 	Errno uint16
 

@@ -171,6 +171,8 @@ type CapabilityTable struct {
 	Stamps StampError
 	// SameIDs is set if ID_CHANGE also reports calls that set ids to what they were.
 	SameIDs bool
+	// IDsBefore is set if an EXEC has the ids of before it, see [RawEvent.Before].
+	IDsBefore bool
 	// SplitRecords is set if the texts of an event are in records of their own: a loss can
 	// leave them unknown in an event that is delivered.
 	SplitRecords bool

@@ -38,7 +38,6 @@ type process struct {
 
 	birthKnown   bool // the pid of the parent at birth
 	birthStarted bool // its start time
-	idsSet       bool // its last event was an ID_CHANGE of user or group ids
 	Exited       bool
 	Inferred     bool
 	forked       bool // its FORK has been applied

@@ -136,6 +136,44 @@ func TestPidNamespace(t *testing.T) {
 	}
 }
 
+// TestReboot has inits of pid namespaces end by reboot(2): by themselves, by a thread, by another
+// process of the namespace.
+func TestReboot(t *testing.T) {
+	s := private(t, Options{})
+	calls := func(s *barefork.Script, how uint) *barefork.Script {
+		return s.Call("reboot", unix.SYS_REBOOT, unix.LINUX_REBOOT_MAGIC1, unix.LINUX_REBOOT_MAGIC2, how, nil).Stop()
+	}
+	for how, signal := range map[uint]syscall.Signal{unix.LINUX_REBOOT_CMD_RESTART: unix.SIGHUP, unix.LINUX_REBOOT_CMD_HALT: unix.SIGINT} {
+		for by := range uint64(3) {
+			g := pipe(t)
+			init := script().WaitFor(g.r)
+			switch by {
+			case 0:
+				calls(init, how)
+			case 1:
+				init.Thread(calls(script(), how)).Stop()
+			case 2:
+				init.Child(0, calls(script(), how)).Stop()
+			}
+			p, err := barefork.Start(init, barefork.Options{Flags: unix.CLONE_NEWPID})
+			ok(t, err)
+			defer p.Free()
+			pid := uint32(p.PID)
+			ns, err := namespaceOf(fmt.Sprintf("/proc/%d/ns/pid", pid))
+			ok(t, err)
+			ok(t, s.Trace(pid, &TaskInfo{TraceID: by, PidnsInfo: ns}))
+			g.open(t)
+			truth := reap(t, pid)
+			st, err := s.Wait(context.Background(), by)
+			ok(t, err)
+			if st.WaitStatus() != truth || truth.Signal() != signal {
+				t.Errorf("by %d: recorded %+v, wait4 says %#x, want %v", by, st, truth, signal)
+			}
+			ok(t, s.DeleteExitedEvent(by))
+		}
+	}
+}
+
 // TestRace traces processes while they end: with one and with two threads, reaped at once or later.
 // Every process that Trace accepts has to get its true status.
 func TestRace(t *testing.T) {

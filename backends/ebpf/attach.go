@@ -120,6 +120,15 @@ func (s *Source) attachUnpreempted(h hook, p *ebpf.Program) (via string, err err
 	return "tracepoint/sched/" + h.tracepoint, s.events.attach(event, p)
 }
 
+// attachWorkers attaches the program of the births of threads that the kernel makes.
+func (s *Source) attachWorkers(l *loader) error {
+	programs, err := s.load(l, programsProgQuarkForkWorker)
+	if err != nil {
+		return err
+	}
+	return s.attachRaw(wakeupTracepoint, programs[programsProgQuarkForkWorker])
+}
+
 // attachRaw attaches a program to a raw tracepoint.
 func (s *Source) attachRaw(tracepoint string, program *ebpf.Program) error {
 	lnk, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: program})

@@ -66,9 +66,11 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 		}
 		s.capabilities.Fields[f.field] = c
 	}
+	s.capabilities.IDsBefore = missingMember(types, "file.f_cred") == ""
 	for _, c := range []struct{ needs, without string }{
 		{"dentry.d_seq", "a path can be one that never existed, if its directories are renamed back and forth while it is read"},
 		{"task_struct.self_exec_id", "the EXIT of a process whose exec failed too late to go back shows the image from before"},
+		{"pid_namespace.reboot", "the status of the init of a pid namespace is unknown"},
 	} {
 		if missing := missingMember(types, c.needs); missing != "" {
 			s.capabilities.Notes = append(s.capabilities.Notes, c.without+": the kernel's types have no "+missing)

@@ -210,7 +210,7 @@ func decodeTexts(ev *engine.RawEvent, record []byte) (rest []byte, err error) {
 	if len(record) < textsSize {
 		return nil, errSize
 	}
-	decodeExecutable(&ev.Task, record[headersEnd:textsSize])
+	decodeExecutable(ev, record[headersEnd:textsSize])
 	rest = record[textsSize:]
 	for i, h := range textHeaders(record) {
 		if uint64(h.length) > uint64(len(rest)) {
@@ -230,14 +230,15 @@ func textHeaders(record []byte) (headers [len(textFields)]text) {
 	return headers
 }
 
-func decodeExecutable(t *engine.Task, b []byte) {
+func decodeExecutable(ev *engine.RawEvent, b []byte) {
 	var x programsExecutable
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&x)), unsafe.Sizeof(x)), b)
 	if x.Mode == 0 {
 		return
 	}
-	t.Known |= engine.FieldExeFile.Set()
-	t.ExeFile = engine.ExeFile{
+	ev.Before.EUID, ev.Before.EGID, ev.Before.Known = x.Euid, x.Egid, x.Opened != 0
+	ev.Task.Known |= engine.FieldExeFile.Set()
+	ev.Task.ExeFile = engine.ExeFile{
 		Inode: x.Inode, Ctime: x.CtimeSec*1e9 + int64(x.CtimeNsec), Device: uint32(unix.Mkdev(x.Device>>20, x.Device&0xfffff)),
 		UID: x.Uid, GID: x.Gid, Mode: x.Mode, Removed: x.Links == 0,
 	}

@@ -118,6 +118,11 @@ func (s *Source) open(l *loader, shared *source.Options) error {
 			optional.attach(l)
 		}
 	}
+	if shared.Threads && shared.Reports(engine.EventFork) {
+		if err := s.attachWorkers(l); err != nil {
+			return err
+		}
+	}
 	return attach(engine.EventFork)
 }
 

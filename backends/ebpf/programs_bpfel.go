@@ -126,7 +126,9 @@ type programsExecutable struct {
 	Gid       uint32
 	Links     uint32
 	Mode      uint16
-	Pad       uint16
+	Opened    uint16
+	Euid      uint32
+	Egid      uint32
 }
 
 type programsExitEvent struct {
@@ -240,6 +242,7 @@ const (
 	programsProgQuarkFork            = "quark_fork"
 	programsProgQuarkForkTwin        = "quark_fork_twin"
 	programsProgQuarkForkWakeup      = "quark_fork_wakeup"
+	programsProgQuarkForkWorker      = "quark_fork_worker"
 	programsProgQuarkKsysSetsid      = "quark_ksys_setsid"
 	programsProgQuarkPtraceConnector = "quark_ptrace_connector"
 	programsProgQuarkRename          = "quark_rename"

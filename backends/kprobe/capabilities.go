@@ -86,6 +86,8 @@ func (s *Source) describe(in *installer, failed []error) {
 		c.Fields[t.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", via, room, t.rest), at)
 		c.Fields[t.field].Whole = whole
 	}
+	exec := s.setOf(familyExec)
+	c.IDsBefore = exec != nil && exec.slots.has(slotBeforeUID)
 	if x := &c.Fields[engine.FieldExeFile]; slices.ContainsFunc(s.sets, func(set *set) bool { return set.slots.has(slotExeMagic) }) {
 		x.Via += source.OverlayInodes
 		x.Partial = x.At

@@ -287,6 +287,35 @@ func TestEndings(t *testing.T) {
 	}
 }
 
+// TestGroupStatus has inits of pid namespaces in which reboot(2) was called.
+func TestGroupStatus(t *testing.T) {
+	for _, c := range []struct {
+		level, pid uint64
+		lacks      slot // and those after it
+		want       unix.Signal
+		certain    bool
+	}{
+		{level: 0, pid: 1, want: unix.SIGKILL, certain: true},
+		{level: 2, pid: 1, want: unix.SIGHUP, certain: true},
+		{level: 2, pid: 7, want: unix.SIGKILL, certain: true},
+		{level: 2, pid: 1, lacks: slotReboots, want: unix.SIGKILL},
+		{level: 2, pid: 7, lacks: slotPIDs, want: unix.SIGKILL},
+		{level: pidLevels + 1, pid: 7, want: unix.SIGKILL},
+	} {
+		r := newTestRecord()
+		for s, n := range map[slot]uint64{slotGroupCode: uint64(unix.SIGKILL), slotPIDLevel: c.level, slotPIDs: 3, slotPIDs + 2: c.pid,
+			slotReboots: 0, slotReboots + 1: uint64(unix.SIGHUP)} {
+			if c.lacks == 0 || s < c.lacks {
+				r.set(s, n)
+			}
+		}
+		v := r.values()
+		if got, certain := v.groupStatus(); unix.Signal(got) != c.want || certain != c.certain {
+			t.Errorf("%+v: %#x, certain %v", c, got, certain)
+		}
+	}
+}
+
 // TestHeld has the engine wait for each event that waits for its other records.
 func TestHeld(t *testing.T) {
 	type ids = map[slot]uint64
@@ -335,7 +364,7 @@ func TestEndingsByNumber(t *testing.T) {
 		r.set(slotSignalFlags, signalGroupExit)
 		r.set(slotGroupCode, 5<<8)
 		a := assembly{set: &set{slots: *r.slots}, time: time, values: r.values()}
-		what, _ := e.classify(&a)
+		what, _, _ := e.classify(&a)
 		return what
 	}
 	if end(8, 200) != groupEnded {

@@ -1,7 +1,10 @@
 package kprobe
 
 import (
+	"cmp"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
 )
@@ -25,6 +28,23 @@ type ending struct {
 // maxEndings bounds the number of groups in byPID. Few leaders end before their group.
 const maxEndings = 8192
 
+// groupStatus returns the status that ends all threads, and whether it is certain. If reboot(2) was
+// called in the pid namespace of which the group is init, the kernel sets another status later.
+func (v *values) groupStatus() (status int32, certain bool) {
+	status = int32(v.u32(slotGroupCode))
+	level := slot(v.number(slotPIDLevel))
+	switch {
+	case level == 0:
+		return status, true
+	case level > pidLevels || !v.slots.has(slotPIDs): // perhaps init
+		return status, status != int32(unix.SIGKILL)
+	case v.u32(slotPIDs+2*(level-1)) != 1:
+		return status, true
+	}
+	reboot := slotReboots + level - 1
+	return cmp.Or(int32(v.u32(reboot)), status), v.slots.has(reboot)
+}
+
 // signalGroupExit is SIGNAL_GROUP_EXIT of linux/sched/signal.h.
 const signalGroupExit = 4
 
@@ -33,12 +53,13 @@ type endKind uint8
 
 const (
 	notTheGroup endKind = iota // the group lives, or its end was reported
-	groupEnded                 // the group has ended, with a known status
+	groupEnded                 // the group has ended
 	groupParked                // the group has ended; its leader's record is still to come
 )
 
-// classify returns what the end of a thread means, and for groupEnded the status of the group.
-func (e *endings) classify(a *assembly) (endKind, int32) {
+// classify returns what the end of a thread means, and the status of the group for groupEnded, and
+// whether it is certain.
+func (e *endings) classify(a *assembly) (what endKind, status int32, certain bool) {
 	v := &a.values
 	pid, start := v.u32(slotTGID), v.number(slotStart)
 	leader := pid == v.u32(slotTID)
@@ -59,12 +80,12 @@ func (e *endings) classify(a *assembly) (endKind, int32) {
 			known.start, known.time, known.code, known.leader = start, a.time, own, true
 			e.remember(pid, known)
 		}
-		return notTheGroup, own
+		return notTheGroup, own, true
 	}
-	var status int32
+	certain = true
 	switch {
 	case v.u32(slotSignalFlags)&signalGroupExit != 0:
-		status = int32(v.u32(slotGroupCode))
+		status, certain = v.groupStatus()
 	case leader:
 		status = own
 	case v.u32(slotLeaderState) != 0:
@@ -75,7 +96,7 @@ func (e *endings) classify(a *assembly) (endKind, int32) {
 		if !oneOnly {
 			e.remember(pid, ending{start: start, time: a.time, reported: true})
 		}
-		return groupParked, 0
+		return groupParked, 0, false
 	}
 	if oneOnly {
 		if ok {
@@ -84,7 +105,7 @@ func (e *endings) classify(a *assembly) (endKind, int32) {
 	} else {
 		e.remember(pid, ending{start: start, time: a.time, reported: true})
 	}
-	return groupEnded, status
+	return groupEnded, status, certain
 }
 
 func (e *endings) remember(pid uint32, what ending) {

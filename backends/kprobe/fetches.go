@@ -141,7 +141,10 @@ func (b *builder) addTask(state expr) {
 // addExecutable fetches what stat(2) says of the file of the image. Who changes the inode meanwhile
 // sets the time of the change.
 func (b *builder) addExecutable() {
-	inode := b.follow(firstArgument, "task_struct.mm", "mm_struct.exe_file", "file.f_inode")
+	exe := b.follow(firstArgument, "task_struct.mm", "mm_struct.exe_file")
+	// The kernel opens it for the task that executes, before it changes the ids.
+	b.addIDs(b.follow(exe, "file.f_cred"), slotBeforeUID)
+	inode := b.follow(exe, "file.f_inode")
 	if !b.addMagic(inode) {
 		return
 	}
@@ -201,24 +204,37 @@ func (b *builder) addNamespaces(task expr) {
 	b.add(slotNSProxyAfter, typeX64, nsproxy)
 }
 
+const upidSize = 16 // of struct upid: an int and a pointer
+
 // addPIDNamespace fetches the pids of a group below the initial pid namespace. An argument can't
 // choose one by the level, and those below the group's own are of other memory.
 func (b *builder) addPIDNamespace(leader expr) {
+	pid := b.follow(leader, "task_struct.thread_pid")
+	b.addMember(slotPIDLevel, typeU32, pid, "pid.level")
 	if b.warns {
 		return
 	}
-	pid := b.follow(leader, "task_struct.thread_pid")
-	b.addMember(slotPIDLevel, typeU32, pid, "pid.level")
 	nr, ok := b.off("pid.numbers+upid.nr")
 	ns, also := b.off("pid.numbers+upid.ns")
 	if !ok || !also {
 		return
 	}
-	const size = 16 // of struct upid: an int and a pointer
 	for level := 1; level <= pidLevels; level++ {
 		s := slotPIDs + 2*slot(level-1)
-		b.add(s, typeU32, pid.at(nr+level*size))
-		b.addMember(s+1, typeU32, pid.at(ns+level*size), "pid_namespace.ns.inum")
+		b.add(s, typeU32, pid.at(nr+level*upidSize))
+		b.addMember(s+1, typeU32, pid.at(ns+level*upidSize), "pid_namespace.ns.inum")
+	}
+}
+
+// addReboots fetches what reboot(2) has set in the pid namespaces of a group below the initial one.
+func (b *builder) addReboots(leader expr) {
+	ns, ok := b.off("pid.numbers+upid.ns")
+	if !ok || b.warns {
+		return
+	}
+	pid := b.follow(leader, "task_struct.thread_pid")
+	for level := 1; level <= pidLevels; level++ {
+		b.addMember(slotReboots+slot(level-1), typeU32, pid.at(ns+level*upidSize), "pid_namespace.reboot")
 	}
 }
 

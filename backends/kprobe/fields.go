@@ -59,6 +59,7 @@ var numberSources = []numberSource{
 			ev.Task.Login = engine.Login{UID: v.u32(slotLoginUID), Session: v.u32(slotAuditSession)}
 		}},
 	{engine.FieldExeFile.Set(), "task.mm.exe_file.f_inode", slotExeBefore, slotExeCtimeNs, setExecutable},
+	{0, "", slotBeforeUID, slotBeforeUID + (slotEGID - slotUID), setBefore},
 	{engine.FieldUserNS.Set(), viaCred + ".user_ns", slotUserNS, slotUserNS,
 		func(ev *engine.RawEvent, v *values) { ev.Task.NS.User = v.u32(slotUserNS) }},
 	{engine.FieldCgroupNS.Set(), "task.nsproxy.cgroup_ns" + viaNS, slotCgroupNS, slotCgroupNS,
@@ -93,6 +94,14 @@ func setTTY(ev *engine.RawEvent, v *values) {
 	default: // the session's leader can take it from all meanwhile
 		ev.Task.Known &^= engine.FieldTTY.Set()
 	}
+}
+
+// setBefore sets the ids with which the file of an image was opened. An exec leaves the real ids
+// alone: with others somebody else has opened it, as binfmt_misc can.
+func setBefore(ev *engine.RawEvent, v *values) {
+	before, now := v.credentials(slotBeforeUID), v.credentials(slotUID)
+	ev.Before.EUID, ev.Before.EGID = before.EUID, before.EGID
+	ev.Before.Known = before.UID == now.UID && before.GID == now.GID
 }
 
 func setExecutable(ev *engine.RawEvent, v *values) {

@@ -192,6 +192,7 @@ func exitState(b *builder, _ *hook) {
 	b.addComm(leader, slotComm)
 	b.addMember(slotSignalFlags, typeU32, firstArgument, "task_struct.signal", "signal_struct.flags")
 	b.addMember(slotGroupCode, typeS32, firstArgument, "task_struct.signal", "signal_struct.group_exit_code")
+	b.addReboots(leader)
 	b.addMember(slotLeaderCode, typeS32, leader, "task_struct.exit_code")
 	b.addMember(slotLeaderState, typeU32, leader, "task_struct.exit_state")
 	b.addMember(slotOwnCode, typeS32, firstArgument, "task_struct.exit_code")

@@ -109,7 +109,11 @@ const (
 	// then, it has no meaning: a fetch that fails leaves what an earlier record had there.
 	slotTTYAfter     = slotResult + 1
 	slotNSProxyAfter = slotTTYAfter + 1
-	numSlots         = slotNSProxyAfter + 1
+
+	slotBeforeUID = slotNSProxyAfter + 1 // of before an exec, in the order of struct cred
+	// On each level of slotPIDs, what reboot(2) has set.
+	slotReboots = slotBeforeUID + (slotEGID - slotUID + 1)
+	numSlots    = slotReboots + pidLevels
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

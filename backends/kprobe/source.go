@@ -331,32 +331,34 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 
 func (s *Source) exit(a *assembly, to engine.Sink) {
 	v := &a.values
-	what, status := s.endings.classify(a)
+	what, status, certain := s.endings.classify(a)
+	leader := v.u32(slotTGID) == v.u32(slotTID)
+	if what == notTheGroup && leader {
+		if ev := s.endings.take(v.u32(slotTGID), v.number(slotStart)); ev != nil {
+			setExit(ev, status)
+			s.hand(to, ev)
+		}
+	}
+	if s.shared.Threads && (what == notTheGroup || !leader) {
+		ev := to.Reserve()
+		a.fill(ev)
+		ev.Thread = true
+		a.fillThread(ev)
+		setExit(ev, int32(v.u32(slotOwnCode)))
+		s.hand(to, ev)
+	}
 	if what == notTheGroup {
-		if v.u32(slotTGID) == v.u32(slotTID) {
-			if ev := s.endings.take(v.u32(slotTGID), v.number(slotStart)); ev != nil {
-				setExit(ev, status)
-				s.hand(to, ev)
-			}
-		}
-		if !s.shared.Threads {
-			return
-		}
+		return
 	}
 	ev := to.Reserve()
 	a.fill(ev)
-	switch what {
-	case notTheGroup:
-		ev.Thread = true
-		a.fillThread(ev)
-		setExit(ev, status)
-	case groupEnded:
-		ev.Thread, ev.TID = false, ev.PID
-		setExit(ev, status)
-	case groupParked:
-		ev.Thread, ev.TID = false, ev.PID
+	ev.Thread, ev.TID = false, ev.PID
+	if what == groupParked {
 		s.endings.parked = append(s.endings.parked, ev)
 		return
+	}
+	if certain {
+		setExit(ev, status)
 	}
 	s.hand(to, ev)
 }

@@ -25,6 +25,10 @@ type Raw struct {
 	Gap      engine.Gap // for engine.KindGap, with Time = Gap.From
 	Task     engine.Task
 	Read     uint64
+	Before   struct {
+		EUID, EGID uint32
+		Known      bool
+	}
 	Usage    engine.Usage
 	Comm     []byte
 	Exe      []byte
@@ -42,7 +46,7 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 		r.TID = d.PID
 	}
 	r.CPU, r.Seq, r.Time, r.Creator, r.IDChange, r.Task = d.CPU, d.Seq, d.Time, d.Creator, d.IDChange, d.Task
-	r.Image, r.Errno, r.Usage, r.Read = d.Image, d.Errno, d.Usage, d.Read
+	r.Image, r.Errno, r.Usage, r.Read, r.Before = d.Image, d.Errno, d.Usage, d.Read, d.Before
 	if d.Kind == engine.KindGap {
 		r.SetGap(d.Gap)
 		r.Time = d.Time

@@ -141,7 +141,7 @@ func newRow() *row {
 		of(&r.Errno),
 		of(&t.NSPID), of(&t.NS.PID), of(&t.NS.User), of(&t.NS.Cgroup), of(&t.NS.Time),
 		of(&u.UserTime), of(&u.SystemTime), of(&u.PeakRSS), of(&u.RChar), of(&u.WChar), of(&u.ReadBytes), of(&u.WriteBytes),
-		of(&r.Read),
+		of(&r.Read), of(&r.Before.EUID), of(&r.Before.EGID), ofBool(&r.Before.Known),
 	}
 	w.last = make([]uint64, len(w.columns))
 	return w
@@ -304,7 +304,7 @@ func (w *row) fill(r *engine.RawEvent, texts [][]byte) {
 	s := &w.r
 	r.Kind, r.Thread, r.Image, r.PID, r.Time, r.TID = s.Kind, s.Thread, s.Image, s.PID, s.Time, s.TID
 	r.CPU, r.Seq, r.Creator, r.Tracer, r.IDChange, r.Errno, r.Task = s.CPU, s.Seq, s.Creator, s.Tracer, s.IDChange, s.Errno, s.Task
-	r.Usage, r.Read = s.Usage, s.Read
+	r.Usage, r.Read, r.Before = s.Usage, s.Read, s.Before
 	if r.Kind == engine.KindGap {
 		r.SetGap(w.gap)
 		r.Time = s.Time

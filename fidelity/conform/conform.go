@@ -9,17 +9,21 @@ package conform
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
@@ -84,6 +88,43 @@ func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
 func Threads(t *testing.T, s engine.Source) {
 	t.Helper()
 	perform(t, record(s, true), "thread-ends", "end-together", "leader-first", "exit-group-thread", "exec-from-thread")
+	t.Run("io_uring", func(t *testing.T) { kernelThreads(t, s) })
+}
+
+// kernelThreads tests the thread that the kernel makes for io_uring in a process since Linux 5.12.
+func kernelThreads(t *testing.T, s engine.Source) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	params := make([]uint32, 30)
+	params[2] = 2 // IORING_SETUP_SQPOLL
+	script := new(barefork.Script).Call("io_uring_setup", unix.SYS_IO_URING_SETUP, 4, params).Notify(int(w.Fd())).Stop()
+	p, err := barefork.Start(script, barefork.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Read(make([]byte, 1))
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
+	result, _ := p.Result(0, 0)
+	p.Kill()
+	if result < 0 || len(list) < 2 {
+		t.Skipf("io_uring_setup: %d, %v, %v", result, list, err)
+	}
+	var evs Events
+	for end := time.Now().Add(patience); len(evs.Of(p.PID, engine.KindExit)) < len(list) && time.Now().Before(end); {
+		evs = append(evs, Drain(t, s)...)
+	}
+	for _, task := range list[1:] {
+		for _, k := range []engine.Kind{engine.KindFork, engine.KindExit} {
+			of := slices.DeleteFunc(evs.Of(p.PID, k), func(ev *engine.RawEvent) bool { return fmt.Sprint(ev.TID) != task.Name() })
+			if len(of) != 1 || !of[0].Thread || k == engine.KindFork && of[0].Creator != uint32(p.PID) {
+				t.Errorf("%d %v of thread %s: %s", len(of), k, task.Name(), evs.Kinds(p.PID))
+			}
+		}
+	}
 }
 
 // Score scores an open source in scenarios that it reads at once.

@@ -195,6 +195,31 @@ func threadEnds(d *director) {
 	}
 }
 
+// nsReboot ends inits of pid namespaces by reboot(2), which they or a thread of them call: SIGKILL
+// ends them, but their parent gets another status.
+func nsReboot(d *director) {
+	for _, c := range []struct {
+		how    uint
+		status unix.Signal
+	}{
+		{unix.LINUX_REBOOT_CMD_RESTART, unix.SIGHUP}, {unix.LINUX_REBOOT_CMD_HALT, unix.SIGINT}, {unix.LINUX_REBOOT_CMD_POWER_OFF, unix.SIGINT},
+	} {
+		for by := range 2 {
+			p, thread := d.script(), d.script()
+			p.opts.Flags, p.fresh, p.mayFail = unix.CLONE_NEWPID, engine.FieldPIDNS.Set(), true
+			[]*process{p, thread}[by].call("reboot", unix.SYS_REBOOT, unix.LINUX_REBOOT_MAGIC1, unix.LINUX_REBOOT_MAGIC2, c.how, nil)
+			if by == 1 { // it has another number here
+				p.Thread(thread.Script)
+			}
+			p.Stop()
+			d.start(p)
+			d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: truth.Clock(), OpenThreads: true})
+			status := d.finish(p)
+			d.want(status.Signaled() && status.Signal() == c.status, "command %#x: wait status %#x", c.how, status)
+		}
+	}
+}
+
 // threadStatus ends processes with another status than their threads: some threads ended long
 // before, others end at the same time, so that their messages may arrive in another order.
 func threadStatus(d *director) {

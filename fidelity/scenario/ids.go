@@ -167,6 +167,23 @@ func setuidProgram(d *director) {
 		d.want(u == c.uids && g == c.gids, "mode %o: user ids %s, group ids %s", c.mode, u, g)
 		h.release()
 	}
+	// A thread executes it that has other ids than its leader.
+	d.must(unix.Chmod(path, 0o4755))
+	for _, c := range []struct {
+		leader, thread *process
+		by             engine.Privileges
+	}{
+		{d.script(), d.script().setresuid(2002, 1234, 1234), 0},
+		{d.script().setresuid(2002, 1234, 0), d.script().setresuid(2002, 2002, 2002), engine.BySetUID},
+	} {
+		h := d.prepare(c.thread)
+		c.thread.image(path, []string{"thread"}, nil)
+		c.leader.startThread(c.thread).Stop()
+		c.leader.after.Set(engine.FieldPrivileges, c.by.String())
+		h.process = d.start(c.leader)
+		h.await()
+		h.release()
+	}
 }
 
 // fileCaps executes a program with a file capability, as root, which has it already, and as a user.

@@ -95,6 +95,7 @@ func init() {
 		{Name: "chroot", Test: "t_chroot", Doc: "exec in another root", run: chroot},
 		{Name: "pivot-root", Test: "t_chroot", Doc: "exec after pivot_root", run: pivotRoot},
 		{Name: "ns-pid", Test: "t_namespace", Doc: "the first process of a pid namespace", run: nsPID},
+		{Name: "ns-reboot", Test: "t_exit_signal", Doc: "reboot(2) in pid namespaces", run: nsReboot},
 		{Name: "ns-user", Test: "t_namespace", Doc: "a process in a user namespace", run: nsUser},
 		{Name: "ns-mnt-net-uts-ipc", Test: "t_namespace", Doc: "unshare of the other namespaces, one process each"},
 		{Name: "ns-others", Test: "t_namespace", Doc: "unshare and clone of user, cgroup and pid namespaces, one process each"},

@@ -40,9 +40,9 @@
 // events always counts as Unjoined. The fields of a joined event are scored as the fields of its
 // last part.
 //
-// Threads: each thread that a scenario records has one FORK and one EXIT. The end of the last
-// thread may be reported as the end of the process only. If the queue was not asked for threads,
-// each of their events is a Phantom.
+// Threads: each thread that a scenario records has one FORK and one EXIT. The EXIT of a thread that
+// executes may be missing. If the queue was not asked for threads, each of their events is a
+// Phantom.
 //
 // Table counts mismatches of the queue's process table at delivery: another process under the pid
 // or the identity, another parent at birth, or an end that is too early; a session or group leader

@@ -285,8 +285,8 @@ func (w *Delivered) inversions(order []*truth.Event) (late []*truth.Event) {
 	return late
 }
 
-// scoreThreads scores the events of a process's threads: each thread has one FORK and one EXIT. The
-// thread that ends last may lack its EXIT, as it ends the process. The leader has one if other
+// scoreThreads scores the events of a process's threads: each thread has one FORK and one EXIT. A
+// thread that executes takes the leader's number and may lack its EXIT. The leader has one if other
 // threads outlived it.
 func (j *scorer) scoreThreads(l *truth.Process, seen []*Seen) {
 	end := l.Events[len(l.Events)-1]
@@ -324,7 +324,12 @@ func (j *scorer) scoreThreads(l *truth.Process, seen []*Seen) {
 	if l.Born() < j.w.Opened || !j.w.open(l.Ended()+j.w.AfterEnd) {
 		return
 	}
-	var unseen []*truth.Thread // threads whose end was not delivered
+	executed := 0 // execs, perhaps of threads
+	for _, e := range l.Events {
+		if e.Kind == engine.KindExec {
+			executed++
+		}
+	}
 	for _, t := range l.Threads {
 		tid := uint32(t.TID)
 		j.countThreadEvent(l, "FORK", t, forks[tid])
@@ -332,17 +337,12 @@ func (j *scorer) scoreThreads(l *truth.Process, seen []*Seen) {
 		if forks[tid] == 0 && j.w.reported(engine.KindFork) {
 			j.recordMissing(l, fmt.Sprintf("FORK of thread %d", tid), t.Born, t.BornLatest)
 		}
-		if exits[tid] == 0 && j.w.reported(engine.KindExit) {
-			unseen = append(unseen, t)
-		}
-	}
-	// The last thread ends the process. If ends are missing, prefer one that no gap explains.
-	last := slices.IndexFunc(unseen, func(t *truth.Thread) bool { return !j.inGap(t.Left, t.LeftLatest+j.w.AfterEnd) })
-	for i, t := range unseen {
-		if i == max(last, 0) {
+		if exits[tid] > 0 || !j.w.reported(engine.KindExit) {
 			continue
 		}
-		j.recordMissing(l, fmt.Sprintf("EXIT of thread %d", t.TID), t.Left, t.LeftLatest+j.w.AfterEnd)
+		if executed--; executed < 0 {
+			j.recordMissing(l, fmt.Sprintf("EXIT of thread %d", t.TID), t.Left, t.LeftLatest+j.w.AfterEnd)
+		}
 	}
 	if n := exits[uint32(l.PID)]; n > 1 {
 		j.Duplicates += n - 1

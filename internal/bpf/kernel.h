@@ -72,7 +72,10 @@ struct uts_namespace { struct ns_common ns; };
 struct ipc_namespace { struct ns_common ns; };
 struct mnt_namespace { struct ns_common ns; };
 struct net { struct ns_common ns; };
-struct pid_namespace { struct ns_common ns; };
+struct pid_namespace {
+	struct ns_common ns;
+	int reboot;
+};
 struct nsproxy {
 	struct uts_namespace *uts_ns;
 	struct ipc_namespace *ipc_ns;
@@ -174,6 +177,7 @@ struct inode___6_11 {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	const struct cred *f_cred;
 };
 struct mm_struct {
 	unsigned long arg_start, arg_end, env_start, env_end;
@@ -225,6 +229,11 @@ struct task_struct {
 /* The name of start_boottime before 5.5; some distributions kept it in later kernels. */
 struct task_struct___real { __u64 real_start_time; };
 struct task_struct___flags { unsigned int flags; };
+/* What clone3(2) and the kernel ask of a new task. */
+struct kernel_clone_args {
+	int io_thread; /* since 5.12 */
+	int user_worker; /* since 6.4 */
+};
 
 #pragma clang attribute pop
 #endif

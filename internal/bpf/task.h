@@ -80,17 +80,48 @@ static __always_inline enum group_end ends_group(struct task_struct *task, struc
 
 #define SIGNAL_GROUP_EXIT 4 /* linux/sched/signal.h, unchanged since before 5.8 */
 
+/*
+ * The signal that reboot(2) in a pid namespace has set, if leader is of its init: the kernel makes
+ * it the status later, in zap_pid_ns_processes(). 0: there is none. -1: the kernel's types lack it.
+ * What can't be read is 0: fewer branches are less work for the verifier.
+ */
+static __always_inline __s32 reboot_signal(struct task_struct *leader)
+{
+	struct pid_namespace *ns = 0;
+	struct pid *pid = 0;
+	struct upid *own;
+	__u32 level = 0;
+	__s32 nr = 0, reboot = 0;
+
+	bpf_core_read(&pid, sizeof(pid), &leader->thread_pid);
+	bpf_core_read(&level, sizeof(level), &pid->level);
+	if (!level)
+		return 0;
+	own = (void *)pid + bpf_core_field_offset(struct pid, numbers) + (__u64)level * bpf_core_type_size(struct upid);
+	bpf_core_read(&nr, sizeof(nr), &own->nr);
+	if (nr != 1)
+		return 0;
+	if (!bpf_core_field_exists(ns->reboot))
+		return -1;
+	bpf_core_read(&ns, sizeof(ns), &own->ns);
+	bpf_core_read(&reboot, sizeof(reboot), &ns->reboot);
+	return reboot;
+}
+
 /* Read the wait status of an ended group as wait_task_zombie() does. Returns 0, or an error. */
 static __always_inline int group_status(struct task_struct *leader, struct signal_struct *signal, __s32 *status)
 {
 	unsigned int flags = 0;
 	int err = bpf_core_read(&flags, sizeof(flags), &signal->flags);
+	__s32 reboot;
 
-	if (flags & SIGNAL_GROUP_EXIT)
-		err |= bpf_core_read(status, sizeof(*status), &signal->group_exit_code);
-	else
-		err |= bpf_core_read(status, sizeof(*status), &leader->exit_code);
-	return err;
+	if (!(flags & SIGNAL_GROUP_EXIT))
+		return err | bpf_core_read(status, sizeof(*status), &leader->exit_code);
+	reboot = reboot_signal(leader);
+	err |= bpf_core_read(status, sizeof(*status), &signal->group_exit_code);
+	if (reboot > 0)
+		*status = reboot;
+	return reboot < 0 ? -ENOENT : err;
 }
 
 #endif

@@ -85,6 +85,7 @@ var targets = []Target{
 	want("upid.ns"),
 	want("pid.level"),
 	want("pid_namespace.ns.inum"),
+	want("pid_namespace.reboot"),
 
 	// Credentials.
 	need("cred.uid"),
@@ -106,6 +107,7 @@ var targets = []Target{
 	want("mm_struct.env_end"),
 
 	// The file of the executable.
+	want("file.f_cred"),
 	want("file.f_inode"),
 	want("inode.i_mode"),
 	want("inode.i_uid"),

@@ -67,19 +67,55 @@ int quark_fork_twin(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-#define PF_USER_WORKER 0x4000 /* linux/sched.h: a thread that no fork made, but the kernel */
+/* Flags of threads that no fork made, but the kernel: linux/sched.h. */
+#define PF_IO_WORKER 0x10
+#define PF_USER_WORKER 0x4000
+
+static __always_inline unsigned int flags_of(struct task_struct___flags *task)
+{
+	unsigned int flags = 0;
+
+	if (bpf_core_field_exists(task->flags))
+		bpf_core_read(&flags, sizeof(flags), &task->flags);
+	return flags;
+}
 
 /* The second program of forks where raw tracepoints are preemptible, see twin.h. */
 SEC("raw_tp/sched_wakeup_new")
 int quark_fork_wakeup(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct___flags *child = ARGUMENT(ctx, 0);
-	unsigned int flags = 0;
+	void *child = ARGUMENT(ctx, 0);
 
-	if (bpf_core_field_exists(child->flags))
-		bpf_core_read(&flags, sizeof(flags), &child->flags);
-	if (!(flags & PF_USER_WORKER) && take_second(child, EVENT_FORK))
+	if (!(flags_of(child) & PF_USER_WORKER) && take_second(child, EVENT_FORK))
 		bpf_tail_call(ctx, &handlers, EVENT_FORK);
+	return 0;
+}
+
+/*
+ * Threads that the kernel makes in a process, for io_uring and vhost, pass sched_wakeup_new alone.
+ * In kernels that make none the flags have other meanings.
+ */
+SEC("raw_tp/sched_wakeup_new")
+int quark_fork_worker(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct kernel_clone_args *args = 0;
+	void *child = ARGUMENT(ctx, 0);
+	unsigned int worker = 0;
+	struct event *e;
+
+	if (bpf_core_field_exists(args->io_thread))
+		worker |= PF_IO_WORKER;
+	if (bpf_core_field_exists(args->user_worker))
+		worker |= PF_USER_WORKER;
+	if (!(flags_of(child) & worker))
+		return 0;
+	e = reserve_event(EVENT_FORK);
+	if (!e)
+		return 0;
+	fill_event(e, EVENT_FORK, child, 0);
+	e->creator = bpf_get_current_pid_tgid() >> 32;
+	e->thread = 1;
+	submit_event(ctx, e, sizeof(*e));
 	return 0;
 }
 
@@ -135,6 +171,24 @@ static __always_inline void forget_leader(__u64 start, __u32 tgid)
 }
 
 /*
+ * Fill in the ids with which the file of an image was opened. The kernel opens it for the task that
+ * executes, and then changes the ids, but never the real ones: with others somebody else has opened
+ * it, as binfmt_misc can.
+ */
+static __always_inline void fill_opened(struct executable *x, const struct event *e, struct file *exe)
+{
+	const struct cred *cred = 0;
+	ID_SET(ids);
+
+	if (!x->mode || !bpf_core_field_exists(exe->f_cred) || bpf_core_read(&cred, sizeof(cred), &exe->f_cred) ||
+	    !cred || read_ids(&ids, cred))
+		return;
+	x->euid = ids.euid;
+	x->egid = ids.egid;
+	x->opened = ids.uid == e->uid && ids.gid == e->gid;
+}
+
+/*
  * Report a fork of the current task, which has made the child at this address, or an exec of the
  * current task, at this address, by the thread that had old_tid. Most of the verifier's work is
  * here. It checks the function once for each program, not once for each kind. What it returns
@@ -173,6 +227,8 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 	}
 	if (!e->thread) {
 		read_executable(index, (__u64)exe);
+		if (kind == EVENT_EXEC)
+			fill_opened(&s->record.executable, e, exe);
 		end_text(s, &s->record.argv, form, 0);
 		append_paths(s, index, task, exe, &(struct walks){ walk_path, walk_cgroup });
 		begin = s->used;
@@ -278,21 +334,14 @@ static __always_inline int reports_group(struct task_struct *task, struct task_s
 	return (int)bpf_map_update_elem(&groups, &g, &yes, BPF_NOEXIST) != -EEXIST;
 }
 
-static __always_inline void end_thread(void *ctx, struct task_struct *task)
+/* Report the end of a group, or of one thread. */
+static __always_inline void report_end(void *ctx, struct task_struct *task, struct task_struct *leader,
+				       struct signal_struct *signal, int group)
 {
-	struct task_struct *leader = 0;
-	struct signal_struct *signal = 0;
-	int group, status = 0, err;
+	int status = 0, err;
 	struct exit_event *x;
 	struct event *e;
 
-	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
-	bpf_core_read(&signal, sizeof(signal), &task->signal);
-	if (!leader || !signal)
-		return;
-	group = reports_group(task, leader, signal);
-	if (!group && !want_threads)
-		return;
 	if (group)
 		err = group_status(leader, signal, &status);
 	else
@@ -320,6 +369,23 @@ static __always_inline void end_thread(void *ctx, struct task_struct *task)
 	if (!err)
 		e->known |= KNOWN_WAIT;
 	submit_event(ctx, e, sizeof(*x));
+}
+
+static __always_inline void end_thread(void *ctx, struct task_struct *task)
+{
+	struct task_struct *leader = 0;
+	struct signal_struct *signal = 0;
+	int group;
+
+	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
+	bpf_core_read(&signal, sizeof(signal), &task->signal);
+	if (!leader || !signal)
+		return;
+	group = reports_group(task, leader, signal);
+	if (want_threads && (!group || task != leader))
+		report_end(ctx, task, leader, signal, 0);
+	if (group)
+		report_end(ctx, task, leader, signal, 1);
 }
 
 SEC("raw_tp/sched_process_exit")
@@ -446,26 +512,13 @@ static __always_inline long word_at(void *ctx, __u32 offset)
 	return word;
 }
 
-struct id_set {
-	__u32 uid, gid, suid, sgid, euid, egid;
-};
-
-static __always_inline void read_ids(struct id_set *s, const struct cred *cred)
-{
-	bpf_core_read(&s->uid, 4, &cred->uid.val);
-	bpf_core_read(&s->gid, 4, &cred->gid.val);
-	bpf_core_read(&s->suid, 4, &cred->suid.val);
-	bpf_core_read(&s->sgid, 4, &cred->sgid.val);
-	bpf_core_read(&s->euid, 4, &cred->euid.val);
-	bpf_core_read(&s->egid, 4, &cred->egid.val);
-}
-
 SEC("kprobe/commit_creds")
 int quark_commit_creds(void *ctx)
 {
 	const struct cred *new = (void *)word_at(ctx, argument_offset), *old = 0;
 	struct task_struct *task = current_task();
-	struct id_set a = {}, b = {};
+	ID_SET(a);
+	ID_SET(b);
 	__u32 ids = 0;
 
 	bpf_core_read(&old, sizeof(old), &task->real_cred);

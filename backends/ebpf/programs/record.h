@@ -108,7 +108,9 @@ struct executable {
 	__u32 uid, gid;
 	__u32 links;
 	__u16 mode;	/* 0: nothing of it is known, as at a fork */
-	__u16 pad;
+	__u16 opened;	/* 1: the next two are known */
+	/* The effective ids of who opened the file: of the task, before its exec changed them. */
+	__u32 euid, egid;
 };
 
 #define ARGV_MAX 20480

@@ -74,30 +74,32 @@ static __always_inline int is_thread(struct task_struct *task)
 		}                                                                                  \
 	})
 
+/* Ids in the order of an event. On the stack they are aligned for direct reads. */
+struct id_set {
+	__u32 uid, gid, suid, sgid, euid, egid;
+};
+#define ID_SET(name) struct id_set name __attribute__((aligned(8))) = {}
+
+static __always_inline long read_ids(struct id_set *to, const struct cred *cred)
+{
+	/* One read where the members have the order that all kernels so far have. */
+	if (OFFSET(struct cred, egid) - OFFSET(struct cred, uid) == 20 &&
+	    OFFSET(struct cred, euid) - OFFSET(struct cred, uid) == 16 &&
+	    OFFSET(struct cred, suid) - OFFSET(struct cred, uid) == 8)
+		return read_kernel(to, sizeof(*to), (void *)cred + OFFSET(struct cred, uid));
+	return bpf_core_read(&to->uid, 4, &cred->uid.val) || bpf_core_read(&to->gid, 4, &cred->gid.val) ||
+	       bpf_core_read(&to->suid, 4, &cred->suid.val) || bpf_core_read(&to->sgid, 4, &cred->sgid.val) ||
+	       bpf_core_read(&to->euid, 4, &cred->euid.val) || bpf_core_read(&to->egid, 4, &cred->egid.val);
+}
+
 static __always_inline void fill_credentials(struct event *e, const struct cred *cred)
 {
 	__u64 span[14];
 
 	if (!cred)
 		return;
-	/* One read where the members have the order that all kernels so far have. */
-	if (OFFSET(struct cred, egid) - OFFSET(struct cred, uid) == 20 &&
-	    OFFSET(struct cred, euid) - OFFSET(struct cred, uid) == 16 &&
-	    OFFSET(struct cred, suid) - OFFSET(struct cred, uid) == 8) {
-		if (!read_kernel(&e->uid, 24, (void *)cred + OFFSET(struct cred, uid)))
-			e->known |= KNOWN_IDS;
-	} else {
-		int err = 0;
-
-		err |= bpf_core_read(&e->uid, 4, &cred->uid.val);
-		err |= bpf_core_read(&e->gid, 4, &cred->gid.val);
-		err |= bpf_core_read(&e->suid, 4, &cred->suid.val);
-		err |= bpf_core_read(&e->sgid, 4, &cred->sgid.val);
-		err |= bpf_core_read(&e->euid, 4, &cred->euid.val);
-		err |= bpf_core_read(&e->egid, 4, &cred->egid.val);
-		if (!err)
-			e->known |= KNOWN_IDS;
-	}
+	if (!read_ids((void *)&e->uid, cred))
+		e->known |= KNOWN_IDS;
 	if (READ_SPAN(span, cred, cap_inheritable))
 		return;
 	if (OFFSET(struct cred, cap_ambient) - OFFSET(struct cred, cap_inheritable) == 32 &&
