@@ -128,8 +128,8 @@ type Queue struct {
 }
 
 // Open chooses a backend, attaches to the kernel and takes the processes that
-// exist from it or from /proc. It needs CAP_BPF and CAP_PERFMON, or CAP_NET_ADMIN for the
-// proc connector; root has them all. After Open they may be dropped.
+// exist from it or from /proc. It needs CAP_BPF and CAP_PERFMON, or before Linux 6.12
+// CAP_NET_ADMIN for the proc connector; root has them all. After Open they may be dropped.
 //
 // On other systems than Linux on amd64 and arm64 the error is [errors.ErrUnsupported].
 // If no backend can be used the error is an *[OpenError] with all reasons, and an

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // Set is a set of backends.
@@ -146,6 +147,9 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 		}
 		if wrong := new(engine.OptionError); errors.As(err, &wrong) {
 			return nil, failed, err
+		}
+		if hidden := kernelversion.Hidden(); hidden != nil && n.backend&(EBPF|KProbe) != 0 {
+			err = hidden // whatever failed first
 		}
 		failed = append(failed, Attempt{n.name, err})
 		if opts.Strict {

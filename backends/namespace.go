@@ -5,13 +5,18 @@ package backends
 import (
 	"errors"
 	"fmt"
+	"os"
 
+	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // checkSystem refuses namespaces in which /proc and system calls have other numbers than
 // the kernel's events: one event would mix both.
 func checkSystem() error {
+	if _, err := os.Stat("/proc/self"); err != nil {
+		return kernelversion.Hidden()
+	}
 	for _, ns := range []struct{ kind, what, option string }{
 		{"pid", "pids", "docker run --pid=host, hostPID: true in Kubernetes, nsenter --target 1 --pid"},
 		{"user", "user and group ids", "docker run --userns=host, hostUsers: true in Kubernetes, nsenter --target 1 --user"},

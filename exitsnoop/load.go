@@ -127,7 +127,7 @@ func attach(o *Options, have maps, attached links) error {
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, opts)
 	if err != nil {
-		return cmp.Or(missing(needs), kernelError("load the program", err))
+		return cmp.Or(kernelversion.Hidden(), missing(needs), kernelError("load the program", err))
 	}
 	defer c.Close() // except for the maps that are moved to have
 	if err := refill(c.Maps, have); err != nil {
@@ -221,7 +221,7 @@ func kernelTypes(o *Options) (*btf.Spec, error) {
 	k, err := btfhub.Open(o.BTF)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+		return nil, cmp.Or(kernelversion.Hidden(), fmt.Errorf("%w: %w", ErrUnsupported, err))
 	case !k.Exact:
 		return nil, fmt.Errorf("%w: there are only another kernel's types (%s): name a BTF file with %s", ErrUnsupported, k.Origin, btfhub.PathVariable)
 	}

@@ -19,5 +19,5 @@
 //
 // The kernel numbers its messages per CPU and the socket counts what it drops, so that
 // loss is known exactly. The connector serves the initial pid and user namespaces only
-// and needs CAP_NET_ADMIN, before Linux 6.6 at least.
+// and needs CAP_NET_ADMIN before Linux 6.12.
 package cnproc

@@ -154,7 +154,7 @@ func listen(fd int, b *nlsocket.Batch, want What) (filtered bool, err error) {
 		return false, fmt.Errorf("wait for the proc connector to answer: %w: the kernel needs CONFIG_PROC_EVENTS, and "+
 			"answers in the initial pid and user namespace alone (a container with --pid=host)", err)
 	case errors.Is(err, unix.EPERM):
-		return false, fmt.Errorf("ask the proc connector for events, which wants CAP_NET_ADMIN in the initial user namespace: %w", err)
+		return false, fmt.Errorf("ask the proc connector for events, which wants CAP_NET_ADMIN in the initial user namespace before Linux 6.12: %w", err)
 	case err != nil:
 		return false, fmt.Errorf("ask the proc connector for events: %w", err)
 	}

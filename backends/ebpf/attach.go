@@ -1,6 +1,7 @@
 package ebpf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -281,12 +282,14 @@ func (s *Source) traceSyscalls(l *loader, calls []tracedSyscall) (via string, er
 	var names []string
 	loaded := map[string]*ebpf.Program{}
 	for _, c := range calls {
-		e := s.traceSyscall(l, fs, loaded, "sys_exit_"+c.name, "ret", c.program)
-		if e != nil {
-			err = errors.Join(err, e)
+		if e := s.traceSyscall(l, fs, loaded, "sys_exit_"+c.name, "ret", c.program); e != nil {
+			err = cmp.Or(err, e)
 			continue
 		}
 		names = append(names, c.name)
+	}
+	if missing := len(calls) - len(names); missing > 1 {
+		err = fmt.Errorf("%w, and %d more", err, missing-1)
 	}
 	return syscallsVia(names), err
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Open loads the programs into the kernel and attaches them. It needs CAP_BPF and CAP_PERFMON, and
-// CAP_SYS_ADMIN for a part of ID_CHANGE on kernels without kprobes. [Source.Capabilities] shows
-// what could not be attached.
+// CAP_SYS_ADMIN for ID_CHANGE and PTRACE where kprobes need that or are missing.
+// [Source.Capabilities] shows what could not be attached.
 func Open(shared source.Options, o Options) (*Source, error) {
 	kernel, err := shared.Types()
 	if err != nil {

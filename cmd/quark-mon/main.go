@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -226,19 +225,9 @@ type monitor struct {
 	failure error // of the source, which has ended with that
 }
 
-// announce prints which backend runs, and why no better one does.
+// announce prints which backend runs.
 func (m *monitor) announce(errw io.Writer) {
-	var why []string
-	for _, a := range m.q.Attempts() {
-		why = append(why, a.String())
-	}
-	fmt.Fprintf(errw, "quark-mon: backend %s", m.q.Backend())
-	if types := m.q.Capabilities().Types; types != "" {
-		fmt.Fprintf(errw, ", types from %s", types)
-	}
-	if len(why) > 0 {
-		fmt.Fprintf(errw, " (not %s)", strings.Join(why, "; not "))
-	}
+	fmt.Fprintf(errw, "quark-mon: %s", m.Describe(m.q))
 	if m.replayed != nil {
 		fmt.Fprintf(errw, ", recorded on Linux %s", m.replayed.Kernel())
 	}

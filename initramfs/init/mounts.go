@@ -30,6 +30,7 @@ var mounts = []mount{
 	{"/dev/shm", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777", false},
 	{"/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755", false},
 	{"/tmp", "tmpfs", unix.MS_NODEV, "mode=1777", true},
+	{"/sys/kernel/security", "securityfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false},
 	{"/sys/kernel/tracing", "tracefs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false},
 	{"/sys/fs/bpf", "bpf", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0700", false},
 }

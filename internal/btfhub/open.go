@@ -101,6 +101,9 @@ func Open(o Options) (*Kernel, error) {
 		return k, nil
 	}
 	if errors.Is(err, os.ErrNotExist) {
+		if err := kernelversion.Hidden(); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("kernel has no BTF (%s, CONFIG_DEBUG_INFO_BTF) and %w: name a BTF file with %s", KernelBTF, hubErr, PathVariable)
 	}
 	return nil, fmt.Errorf("read the kernel's BTF: %w; and %w: name a BTF file with %s", err, hubErr, PathVariable)

@@ -1,4 +1,5 @@
-// Package kernelversion compares versions of Linux by their first two numbers.
+// Package kernelversion compares versions of Linux by their first two numbers, and reports what the
+// running kernel is and hides.
 package kernelversion
 
 import (

@@ -137,6 +137,36 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 	return o.Check()
 }
 
+// Describe returns which backend runs, which kinds of events it lacks, and why no better one runs.
+func (o *Options) Describe(q *quark.Queue) string {
+	table := q.Capabilities()
+	text := "backend " + q.Backend()
+	if table.Types != "" {
+		text += ", types from " + table.Types
+	}
+	for k, c := range table.Kinds {
+		kind := quark.Kind(k)
+		wanted := o.Queue.Kinds.Has(kind.Events()) || o.Queue.Kinds == 0 && kind != quark.KindExecFailed || o.Queue.FailedExecs && kind == quark.KindExecFailed
+		if !o.live || !wanted || c.Origin != quark.OriginNone {
+			continue
+		}
+		if before, same := strings.CutSuffix(text, ": "+c.Via); same {
+			text = before + " and " + kind.String()
+		} else {
+			text += ", no " + kind.String()
+		}
+		text += ": " + c.Via
+	}
+	var why []string
+	for _, a := range q.Attempts() {
+		why = append(why, a.String())
+	}
+	if len(why) > 0 {
+		text += " (not " + strings.Join(why, "; not ") + ")"
+	}
+	return text
+}
+
 // Check returns an error if the filter has a term that is never true, or never decided, of what is
 // reported.
 func (o *Options) Check() error {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/quark-linux/quark"
@@ -56,7 +55,7 @@ func (o *options) run(ctx context.Context, out, errw io.Writer) error {
 	if err != nil {
 		return err
 	}
-	announce(errw, q)
+	fmt.Fprintf(errw, "quark-export: %s\n", o.Describe(q))
 	targets, err := o.targets(q, out, errw)
 	for _, t := range targets {
 		fmt.Fprintf(errw, "quark-export: %s\n", t)
@@ -92,15 +91,6 @@ func (o *options) open() (*quark.Queue, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", o.replay, err), f.Close())
 	}
 	return quark.New(r, o.Queue)
-}
-
-// announce prints which backend runs, and why no better one does.
-func announce(errw io.Writer, q *quark.Queue) {
-	var why strings.Builder
-	for _, a := range q.Attempts() {
-		fmt.Fprintf(&why, "; not %v", a)
-	}
-	fmt.Fprintf(errw, "quark-export: backend %s%s\n", q.Backend(), why.String())
 }
 
 // export hands the processes of the start and all events to the targets, until ctx ends and what

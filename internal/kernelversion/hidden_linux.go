@@ -1,0 +1,34 @@
+package kernelversion
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Hidden returns why this process does not see what the kernel has: /proc or /sys is not mounted,
+// or a lockdown hides its memory from eBPF, probes and tracefs. It returns nil if nothing does.
+func Hidden() error { return hidden("/proc", "/sys") }
+
+func hidden(proc, sys string) error {
+	for _, fs := range []struct {
+		kind, at string
+		magic    uint32
+	}{{"proc", proc, unix.PROC_SUPER_MAGIC}, {"sysfs", sys, unix.SYSFS_MAGIC}} {
+		var st unix.Statfs_t
+		if err := unix.Statfs(fs.at, &st); err != nil || uint32(st.Type) != fs.magic {
+			return fmt.Errorf("%s is not mounted (mount -t %s %[2]s %[1]s)", fs.at, fs.kind)
+		}
+	}
+	return lockdown(sys + "/kernel/security/lockdown")
+}
+
+// lockdown returns an error if a file such as "none integrity [confidentiality]" names that.
+func lockdown(file string) error {
+	if modes, _ := os.ReadFile(file); strings.Contains(string(modes), "[confidentiality]") {
+		return fmt.Errorf("the kernel is locked down (lockdown=confidentiality, %s): it hides its memory from eBPF, probes and tracefs: %w", file, unix.EPERM)
+	}
+	return nil
+}

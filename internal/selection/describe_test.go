@@ -1,0 +1,41 @@
+package selection
+
+import (
+	"testing"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// incapable is a source without some kinds of events.
+type incapable struct{ quark.Source }
+
+func (incapable) Capabilities() *quark.CapabilityTable {
+	table := new(quark.CapabilityTable)
+	for k := range table.Kinds {
+		table.Kinds[k] = quark.Capability{Origin: quark.OriginKernel}
+	}
+	for _, k := range []quark.Kind{quark.KindIDChange, quark.KindPtrace} {
+		table.Kinds[k] = quark.Capability{Via: "needs CAP_SYS_ADMIN"}
+	}
+	table.Kinds[quark.KindExecFailed] = quark.Capability{Via: "needs a tracepoint"}
+	return table
+}
+
+func TestDescribe(t *testing.T) {
+	q, err := quark.New(incapable{enginetest.NewMachine()}, quark.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	backend := "backend " + q.Backend()
+	for want, o := range map[string]Options{
+		backend + ", no ID_CHANGE and PTRACE: needs CAP_SYS_ADMIN": {live: true},
+		backend + ", no EXEC_FAILED: needs a tracepoint":           {live: true, Queue: quark.Options{Kinds: quark.EventExec, FailedExecs: true}},
+		backend: {},
+	} {
+		if got := o.Describe(q); got != want {
+			t.Errorf("%q, and not %q", got, want)
+		}
+	}
+}
