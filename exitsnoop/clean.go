@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clean stops the program and removes all that [EnsureRunning] has pinned or mounted. It returns
-// ErrNotRunning if there is nothing to remove. If the directory has anything else in it Clean
-// removes nothing and returns ErrForeign.
+// Clean stops the program and removes everything that [EnsureRunning] has pinned or mounted. It
+// returns ErrNotRunning if nothing is there, and ErrForeign, without removing anything, if the
+// directory has other entries.
 func Clean(bpffsRoot string) error {
 	if err := newPinDir(bpffsRoot).clean(); err != nil {
 		return fmt.Errorf("clean %s: %w", bpffsRoot, err)
@@ -46,7 +46,7 @@ func (p *pinDir) clean() error {
 	// The links are last: if Clean is interrupted, EnsureRunning can repair the rest.
 	var paths, links []string
 	if newest > 0 {
-		if err := p.refuseForeign(); err != nil {
+		if err := p.checkForeign(); err != nil {
 			return err
 		}
 		for _, name := range slices.Concat(mapNames, linkNames) {
@@ -60,14 +60,14 @@ func (p *pinDir) clean() error {
 	if err := unpin(p.dir, links, func() error { return removeAll(paths) }); err != nil {
 		return err
 	}
-	// EINVAL: it is no mount point, but on the file system of the root.
+	// EINVAL: it is not a mount point, but on the root's file system.
 	if err := unix.Unmount(p.dir, unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("unmount %s: %w", p.dir, err)
 	}
 	return os.Remove(p.dir)
 }
 
-// removeAll removes the paths that exist, in their order.
+// removeAll removes the existing paths in order.
 func removeAll(paths []string) error {
 	for _, path := range paths {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

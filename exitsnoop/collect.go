@@ -9,15 +9,15 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// Collected counts what a collection did.
+// Collected counts the results of a collection.
 type Collected struct {
-	Deleted int // events deleted
-	Lost    int // traces whose process had ended without a record; they are ErrLost now
+	Deleted int // deleted events
+	Lost    int // traces of processes that ended without a record; they are ErrLost now
 }
 
-// Collect marks as lost the traces of processes that ended while the program did not run, and
-// deletes the events that were recorded longer ago than maxAge, not counting the time the machine
-// was suspended; 0 keeps events of any age.
+// Collect marks traces as lost if their process ended while the program did not run. It deletes
+// events that were recorded longer ago than maxAge, not counting suspended time; 0 keeps events of
+// any age.
 func (s *Store) Collect(maxAge time.Duration) (done Collected, err error) {
 	if done.Lost, err = s.sweep(); err != nil {
 		return done, err
@@ -42,7 +42,7 @@ func (s *Store) Collect(maxAge time.Duration) (done Collected, err error) {
 	return done, nil
 }
 
-// sweep marks as lost the traces whose process has ended without a record, and deletes the tracing
+// sweep marks traces as lost if their process ended without a record, and deletes the tracing
 // entries of recorded exits.
 func (s *Store) sweep() (lost int, err error) {
 	events, err := s.allEvents()

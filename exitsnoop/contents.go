@@ -27,8 +27,8 @@ func (s *Store) Tasks() (list []Task, err error) {
 	return list, errors.Join(err1, err2)
 }
 
-// ExitedEvents returns the recorded exits that were not deleted yet, ordered by their time. For
-// lost ones see [Store.LostTraces].
+// ExitedEvents returns the recorded exits that were not deleted, ordered by time. For lost ones see
+// [Store.LostTraces].
 func (s *Store) ExitedEvents() (list []Exit, err error) {
 	all, err1 := s.allEvents()
 	members, err2 := s.allMembers()
@@ -43,8 +43,8 @@ func (s *Store) ExitedEvents() (list []Exit, err error) {
 	return list, errors.Join(err1, err2)
 }
 
-// LostTraces returns the ids of the traces whose process has ended without a record, and that were
-// not deleted yet, ordered by id.
+// LostTraces returns the ids of traces that were not deleted and ended without a record, ordered by
+// id.
 func (s *Store) LostTraces() (list []uint64, err error) {
 	all, err := s.allEvents()
 	for id, e := range all {
@@ -70,15 +70,15 @@ func (s *Store) allMembers() (map[uint64]programsMember, error) {
 
 func (m programsMember) place() Membership { return Membership{m.Tree, m.Parent} }
 
-// batches is a map, of a store or not.
-type batches interface {
+// batchReader is a BPF map that supports batch lookup.
+type batchReader interface {
 	MaxEntries() uint32
 	BatchLookup(*ebpf.MapBatchCursor, any, any, *ebpf.BatchOptions) (int, error)
 }
 
-// collect reads a whole map in batches of buckets. Entries that others add or delete meanwhile do
-// not make it skip or repeat a bucket.
-func collect[K comparable, V any](m batches, what string) (map[K]V, error) {
+// collect reads a whole map in batches of buckets. Concurrent changes do not make it skip or repeat
+// a bucket.
+func collect[K comparable, V any](m batchReader, what string) (map[K]V, error) {
 	keys, values := make([]K, m.MaxEntries()), make([]V, m.MaxEntries())
 	all := map[K]V{}
 	for cursor := new(ebpf.MapBatchCursor); ; {

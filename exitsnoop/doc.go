@@ -1,11 +1,11 @@
-// Package exitsnoop records how processes end: any process, not only children of the caller, and
-// also while the caller does not run. It is made for supervisors and container runtimes, which
-// restart while the processes they supervise go on, and end.
+// Package exitsnoop records how processes end: any process, not only children of the caller, even
+// while the caller does not run. It is made for supervisors and container runtimes, which may
+// restart while the processes that they supervise continue or end.
 //
 // An eBPF program on the raw tracepoint sched_process_exit stores the wait status of each traced
 // thread group in a map. [EnsureRunning] pins the program and its maps in a BPF file system, so
-// that they need no process to stay. Later any process can open them with [NewStore].
-// [NewStoreFromAttach] is the same without pins, for the time of one process.
+// that they outlive the process. Later any process can open them with [NewStore].
+// [NewStoreFromAttach] does the same without pins, for the life of one process.
 //
 //	err := exitsnoop.EnsureRunning("/run/supervisor")
 //	s, err := exitsnoop.NewStore("/run/supervisor")
@@ -16,7 +16,7 @@
 //	err = s.DeleteExitedEvent(42)
 //
 // [Store.TraceTree] traces a process and its descendants: a second program, on the raw tracepoint
-// sched_process_fork, traces each before it can run. [Store.Events] yields how they end.
+// sched_process_fork, traces each before it can run. [Store.Events] yields their exits.
 //
 //	id, err := s.TraceTree(pid, exitsnoop.TreeOptions{})
 //	for exit, err := range s.Events(ctx, id) {
@@ -24,45 +24,45 @@
 //		s.DeleteExitedEvent(exit.TraceID)
 //	}
 //
-// # What is guaranteed
+// # Guarantees
 //
 //	Trace returned nil       the exit will be recorded, or is already
 //	the process is exiting   Trace returns ErrNoProcess, or nil and the exit is recorded
-//	a map is full            Trace returns ErrFull: the room for an exit is reserved before it
-//	TraceTree returned nil   all that the process and its descendants fork is traced, or counted
+//	a map is full            Trace returns ErrFull: it reserves the room for the exit first
+//	TraceTree returned nil   all forks of the process and its descendants are traced, or counted
 //	                         in Stats.Untraced if a map was full
-//	the status               the raw one of the thread group, when its last thread has ended
-//	a pid is used again      start time and pid namespace must be those that Trace has read
-//	the caller restarts      nothing is lost while the link is pinned
+//	the status               the raw status of the thread group, when its last thread has ended
+//	a pid is reused          start time and pid namespace must match those that Trace has read
+//	the caller restarts      no exit is lost while the link is pinned
 //	the program was removed  EnsureRunning, Collect, Wait find the exits since: ErrLost, Unseen
 //	the exit can't be stored ErrLost for its trace id, counted in Stats.Lost
-//	the program was skipped  its twin records the exit; if that was, too: ErrLost, Unseen
-//	order                    the record is there before a pidfd or wait(2) reports the exit
-//	reboot                   all state is gone; start times tell old pids from new ones
+//	the program was skipped  its twin records the exit; if it was skipped too: ErrLost, Unseen
+//	order                    the record is stored before a pidfd or wait(2) reports the exit
+//	reboot                   all state is gone; start times distinguish old pids from new ones
 //
-// Nothing is known of processes that were not traced. Who may write to the maps (root, or CAP_BPF)
-// may write anything.
+// Untraced processes are not recorded. Root, or a process with CAP_BPF, can write to the maps.
 //
 // Where raw tracepoints can be preempted (PREEMPT_RT, and Linux 7.0 or later), the kernel skips a
 // program that is already running on the CPU. So there are two programs for forks, and two for
-// exits. The second of forks can't be preempted, and from Linux 7.0 on that of exits can't either.
+// exits. The second program for forks can't be preempted, nor, from Linux 7.0 on, the one for
+// exits.
 //
 // # Cost
 //
-// The fork and the exit of a process that is not traced take less than 1 us more each: the programs
-// look at one counter, that of the traced pids with the same remainder. The benchmarks Untraced,
-// Wait and Trace measure it.
+// The fork and the exit of an untraced process take less than 1 us more each: the programs read one
+// counter, the number of traced pids with the same remainder. The benchmarks Untraced, Wait and
+// Trace measure it.
 //
 // # Waiting
 //
-// [Store.Wait] and [Store.Events] wait for pidfds, not for a ring buffer. A ring buffer has one
-// reader, so that a pinned one could not serve two processes, and it can overflow. The kernel makes
+// [Store.Wait] and [Store.Events] wait for pidfds, not for a ring buffer. A ring buffer can
+// overflow, and it has one reader, so a pinned one could not serve two processes. The kernel makes
 // a pidfd readable after the program has run (do_exit passes the tracepoint before exit_notify), so
-// that the record is in the map then, or never will be. The price is a descriptor for each process,
-// and that Events does not see the traces that other processes begin while it runs. While it waits
-// for a tree it looks at a counter every 50 ms, because no descriptor shows that a process forks.
+// the record is in the map then, or never will be. The price is a descriptor for each process, and
+// that Events misses traces that other processes begin while it runs. While it waits for a tree it
+// reads a counter every 50 ms, because no descriptor reports forks.
 //
-// # Other ways
+// # Alternatives
 //
 //	                       not a child restarts  status after  loss
 //	exitsnoop              yes         yes       until deleted none, or reported
@@ -71,17 +71,17 @@
 //	proc connector         yes         no        at once only  socket overflow; per thread
 //	audit                  yes         log files in the log    backlog limit, rate limit
 //
-// waitid(P_PIDFD) gives the status to the parent only. Before Linux 6.15 a pidfd tells others when
-// a process ends, and not how. The proc connector reports the exit of each thread with the status
-// of that thread, from which the status of the group does not always follow before Linux 6.0, and
-// only to who listens at that time. Audit reports exit_group(2) as a system call, a death by signal
-// only for some signals (ANOM_ABEND), and makes every system call slower.
+// waitid(P_PIDFD) gives the status to the parent only. Before Linux 6.15 a pidfd shows others when
+// a process ends, but not how. The proc connector reports the exit and status of each thread, only
+// to current listeners; before Linux 6.0 the status of the group can differ. Audit reports
+// exit_group(2) as a system call, an end by a signal only for some signals (ANOM_ABEND), and slows
+// down every system call.
 //
 // # Versions
 //
-// The pinned maps outlive the program that made them, so their layout has a version, and each
+// The pinned maps outlive the program that created them, so their layout has a version, and each
 // version has a directory. If a newer version is there the error is ErrNewerVersion. EnsureRunning
-// adds the maps and programs of trees to pins that lack them, and the programs that run go on.
+// adds the maps and programs for trees to pins that lack them, and the running programs continue.
 // Pins of another program, such as embedshim's pkg/exitsnoop, are ErrForeign.
 //
 // exitsnoop needs Linux 5.8 with BTF, or BTF in [Options], and CAP_SYS_ADMIN to mount a BPF file

@@ -13,26 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Setup is what EnsureRunningWith did.
+// Setup is the result of EnsureRunningWith.
 type Setup struct {
-	// Started is set if the program did not run before, Repaired if a pin was missing.
+	// Started is set if the program was not running, Repaired if a pin was missing.
 	Started, Repaired bool
 
-	// Tasks and Events count the traced processes and the exits imported from an older version
-	// of the layout. There is none yet, so both are 0.
+	// Tasks and Events count the traced processes and the exits that were imported from an
+	// older layout version. There is none yet, so both are 0.
 	Tasks, Events int
 
-	// Lost counts the traces whose process had ended without a record. They are [ErrLost] now.
+	// Lost counts traces of processes that ended without a record. They are [ErrLost] now.
 	Lost int
 }
 
-// EnsureRunning loads the program and pins it below a directory, in .exitsnoop.bpf/v1
-// (exitsnoop/v1 if the directory is on a BPF file system). It runs until [Clean] or a reboot. If it
-// is running already it is only verified; missing pins are made again, and the recorded state is
-// kept. A BPF file system is mounted if the directory is not on one. Any number of processes may
-// call EnsureRunning at the same time.
+// EnsureRunning loads the program and pins it below a directory, in .exitsnoop.bpf/v1 (exitsnoop/v1
+// if the directory is on a BPF file system). It runs until [Clean] or a reboot. If it is running
+// already, EnsureRunning verifies it, recreates missing pins, and keeps the recorded state. It
+// mounts a BPF file system if the directory is not on one. Any number of processes may call
+// EnsureRunning at the same time.
 //
-// After an error everything is as it was before. The error is one of ErrNotDirectory, ErrNoBPFFS,
+// An error leaves everything unchanged. The error is one of ErrNotDirectory, ErrNoBPFFS,
 // ErrReadOnly, ErrForeign, ErrShape, ErrNewerVersion, ErrLocked, ErrPermission and ErrUnsupported,
 // or the kernel's.
 func EnsureRunning(bpffsRoot string) error {
@@ -57,7 +57,7 @@ type ensurer struct {
 	maps  maps  // opened or created
 	links links // opened or attached
 	done  Setup
-	undo  []func() error // for rollBack, in the order of the steps
+	undo  []func() error // rollback functions, in the order of the steps
 }
 
 func (e *ensurer) run() (err error) {
@@ -91,7 +91,7 @@ func (e *ensurer) rollBack() (err error) {
 	return err
 }
 
-// makeDirectories makes the missing directories and mounts the BPF file system.
+// makeDirectories creates missing directories and mounts the BPF file system.
 func (e *ensurer) makeDirectories() error {
 	if err := e.mkdir(e.dir); err != nil {
 		return err
@@ -148,9 +148,9 @@ func (e *ensurer) mount() error {
 	return nil
 }
 
-// start opens the pinned maps and links, and makes those that are missing.
+// start opens the pinned maps and links, and creates missing ones.
 func (e *ensurer) start() (err error) {
-	if err := e.refuseForeign(); err != nil {
+	if err := e.checkForeign(); err != nil {
 		return err
 	}
 	pinned, err := e.open()
@@ -176,8 +176,8 @@ func (e *ensurer) start() (err error) {
 	return e.catchUp(!running)
 }
 
-// catchUp finds what happened while programs did not run: it marks as lost the traces whose process
-// has ended, if ends may be missing, and traces the children that trees have got.
+// catchUp handles processes that ended or forked while programs did not run: if ends may be
+// missing, it marks traces without a process as lost; and it traces new children of trees.
 func (e *ensurer) catchUp(endsMissing bool) (err error) {
 	s, err := newStore(e.maps, nil)
 	if err != nil {
@@ -191,14 +191,13 @@ func (e *ensurer) catchUp(endsMissing bool) (err error) {
 		err = s.traceExisting(0)
 	}
 	if errors.Is(err, ErrNamespace) {
-		return nil // from here processes cannot be looked up; a later caller finds them
+		return nil // processes cannot be looked up here; a later caller does it
 	}
 	return err
 }
 
 // open opens the pinned maps and links and returns their number. It checks that the links are
-// attached to our tracepoint and use the pinned maps, and opens those of their maps that are not
-// pinned.
+// attached to our tracepoint and use the pinned maps, and opens their unpinned maps.
 func (e *ensurer) open() (pinned int, err error) {
 	if e.maps, err = e.openMaps(); err != nil {
 		return 0, err
@@ -223,7 +222,7 @@ func (e *ensurer) adoptLink(name string, l link.Link) error {
 	own := spec.Programs[name]
 	info, err := l.Info()
 	if err != nil {
-		return fmt.Errorf("examine the link: %w", err)
+		return fmt.Errorf("read the link's info: %w", err)
 	}
 	if attachedTo(info) != own.AttachTo {
 		return fmt.Errorf("%w: it is not attached to tracepoint %s", ErrForeign, own.AttachTo)
@@ -235,7 +234,7 @@ func (e *ensurer) adoptLink(name string, l link.Link) error {
 	defer program.Close()
 	of, err := program.Info()
 	if err != nil {
-		return fmt.Errorf("examine its program: %w", err)
+		return fmt.Errorf("read its program's info: %w", err)
 	}
 	ids, _ := of.MapIDs()
 	used := own.Instructions.ReferenceOffsets()
@@ -254,7 +253,7 @@ func (e *ensurer) adoptMap(name string, ids []ebpf.MapID) error {
 	if m := e.maps[name]; m != nil {
 		info, err := m.Info()
 		if err != nil {
-			return fmt.Errorf("examine map %s: %w", name, err)
+			return fmt.Errorf("read info of map %s: %w", name, err)
 		}
 		if id, ok := info.ID(); !ok || !slices.Contains(ids, id) {
 			return fmt.Errorf("%w: the running program does not use the pinned map %s", ErrForeign, name)
@@ -276,8 +275,8 @@ func (e *ensurer) adoptMap(name string, ids []ebpf.MapID) error {
 	return fmt.Errorf("%w: its program has no map %s", ErrForeign, name)
 }
 
-// pinMissing pins the maps that are not pinned yet, then the missing links. The links are last:
-// where they are pinned, everything is.
+// pinMissing pins the unpinned maps, then the missing links. As the links are last, a pinned link
+// means that everything is pinned.
 func (e *ensurer) pinMissing(missing []string) error {
 	for _, name := range mapNames {
 		if e.maps[name].IsPinned() {
@@ -295,7 +294,7 @@ func (e *ensurer) pinMissing(missing []string) error {
 	return nil
 }
 
-// pinOne calls pin with the path of name, and remove with that path if a later step fails.
+// pinOne calls pin with the path of name, and registers remove for a rollback.
 func (e *ensurer) pinOne(name string, pin, remove func(path string) error) error {
 	if err := e.o.step("pin " + name); err != nil {
 		return err
@@ -308,8 +307,8 @@ func (e *ensurer) pinOne(name string, pin, remove func(path string) error) error
 	return e.o.step("pinned " + name)
 }
 
-// Verify reports whether the program that EnsureRunning has started is running, without changing
-// anything. If a pin is missing the error is ErrNotRunning; the others are those of EnsureRunning.
+// Verify reports whether the program that EnsureRunning has started is running. It changes nothing.
+// If a pin is missing the error is ErrNotRunning; the others are as in EnsureRunning.
 func Verify(bpffsRoot string) error {
 	e := &ensurer{pinDir: newPinDir(bpffsRoot), o: new(Options)}
 	if err := e.verify(); err != nil {

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filter is the map pid_filter, mapped into memory: for each remainder of pids the number of traced
-// processes (programs/abi.h). The program reads it while this and other processes count in it.
+// filter is the map pid_filter, mapped into memory: the number of traced processes for each
+// remainder of pids (programs/abi.h). The program reads it while this and other processes change
+// the counts.
 type filter struct {
 	mu   sync.RWMutex // held for writing by close
 	mem  []byte       // nil after close
@@ -36,8 +37,7 @@ func (f *filter) close() {
 	}
 }
 
-// up and down count a pid. After close they do nothing; a count that stays too high only costs
-// time.
+// up and down count a pid. After close they have no effect; too high a count only costs time.
 func (f *filter) up(pid uint32)   { f.add(pid, 1) }
 func (f *filter) down(pid uint32) { f.add(pid, ^uint32(0)) }
 
@@ -67,8 +67,7 @@ func (s *Store) deleteTask(pid uint32) error {
 	return err
 }
 
-// refill fills a filter that was created for an existing map of traced processes. The program must
-// not run yet.
+// refill fills a new filter for an existing map of traced processes. The program must not run yet.
 func refill(all, old maps) error {
 	if old[programsMapTracingTasks] == nil || old[programsMapPidFilter] != nil {
 		return nil

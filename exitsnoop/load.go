@@ -21,17 +21,17 @@ import (
 
 // The object is committed, so that building needs neither clang nor libbpf's headers.
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type task -type exit_event -type event_state -type counter -type filter -type member -type tree_counter programs programs/exitsnoop.bpf.c -- -O2 -Wall -Werror -I../internal/bpf
-// Nobody loads all objects into a struct: what would is cut from the output.
+// No code loads all objects into a struct, so that part of the output is removed.
 //go:generate sed -i -e /"io"/d -e /^...loadProgramsObjects/,/^...Do.not.access/{/^...Do/!d} programs_bpfel.go
 
-// linkNames are the names of the programs and of the pins of their links, in the order in which
-// they are attached and pinned.
+// linkNames are the names of the programs and of their links' pins, in the order of attaching and
+// pinning.
 var linkNames = []string{
 	programsProgHandleSchedProcessExit, programsProgHandleSchedProcessExitTwin,
 	programsProgHandleSchedProcessFork, programsProgHandleSchedWakeupNew,
 }
 
-// mapNames are the names of the maps, in the order in which they are pinned.
+// mapNames are the names of the maps, in the order of pinning.
 var mapNames = []string{
 	programsMapTracingTasks, programsMapExitedEvents, programsMapCounters, programsMapPidFilter,
 	programsMapTreeMembers, programsMapTreeCounters,
@@ -78,8 +78,8 @@ func mapSpecs(o *Options) (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// layout returns the programs and maps as they are in the object. It is shared and must not be
-// changed. It is read once, because calls of EnsureRunning ask for it while they hold the lock.
+// layout returns the programs and maps of the object. The result is shared and must not be changed.
+// It is read once, because EnsureRunning needs it while it holds the lock.
 var layout = sync.OnceValues(loadPrograms)
 
 // checkLayout returns ErrShape if a map does not have the layout of its name in this version.
@@ -99,8 +99,8 @@ func checkLayout(name string, m *ebpf.Map) error {
 }
 
 // attach loads and attaches the programs that are not in attached. They use the maps in have and
-// new ones for the rest. New maps and links are added to have and attached, which the caller
-// closes, after an error too.
+// new ones for the rest. It adds new maps and links to have and attached, which the caller closes,
+// after an error too.
 func attach(o *Options, have maps, attached links) error {
 	spec, err := mapSpecs(o)
 	if err != nil {
@@ -118,8 +118,8 @@ func attach(o *Options, have maps, attached links) error {
 	if events := have[programsMapExitedEvents]; events != nil && have[programsMapTreeMembers] == nil {
 		spec.Maps[programsMapTreeMembers].MaxEntries = events.MaxEntries()
 	}
-	// Before 5.11 maps count against the limit on locked memory. If it cannot be lifted,
-	// loading may still work.
+	// Before 5.11 maps count against the limit on locked memory. Loading may work even if the
+	// limit cannot be lifted.
 	_ = rlimit.RemoveMemlock()
 	opts := ebpf.CollectionOptions{MapReplacements: have}
 	if opts.Programs.KernelTypes, err = kernelTypes(o); err != nil {
@@ -129,7 +129,7 @@ func attach(o *Options, have maps, attached links) error {
 	if err != nil {
 		return cmp.Or(kernelversion.Hidden(), missing(needs), kernelError("load the program", err))
 	}
-	defer c.Close() // except for the maps that are moved to have
+	defer c.Close() // except the maps that are moved to have
 	if err := refill(c.Maps, have); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func attach(o *Options, have maps, attached links) error {
 			return kernelError("attach to raw tracepoint "+spec.Programs[name].AttachTo, err)
 		}
 		attached[name] = l
-		if err := tellsLinks(l); err != nil {
+		if err := checkLinkInfo(l); err != nil {
 			return err
 		}
 	}
@@ -161,11 +161,11 @@ func attach(o *Options, have maps, attached links) error {
 	return nil
 }
 
-// tellsLinks returns an ErrUnsupported if the kernel does not say of which program a link is:
-// nobody could tell a pin of exitsnoop's from another one.
-func tellsLinks(l interface{ Info() (*link.Info, error) }) error {
+// checkLinkInfo returns an ErrUnsupported if the kernel does not report the program of a link: a
+// pin of exitsnoop then looks like any other.
+func checkLinkInfo(l interface{ Info() (*link.Info, error) }) error {
 	if _, err := l.Info(); errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
-		return fmt.Errorf("%w: it does not say of which program a link is (Linux 5.8)", ErrUnsupported)
+		return fmt.Errorf("%w: it does not report the program of a link (Linux 5.8)", ErrUnsupported)
 	}
 	return nil
 }
@@ -200,10 +200,10 @@ func attachedTo(info *link.Info) string {
 	return ""
 }
 
-// kernelError names the step that failed, and adds ErrPermission or ErrUnsupported.
+// kernelError adds the failed step, and ErrPermission or ErrUnsupported.
 func kernelError(what string, err error) error {
 	switch {
-	case errors.Is(err, unix.EPERM): // package ebpf explains it by the limit on locked memory
+	case errors.Is(err, unix.EPERM): // package ebpf would blame the limit on locked memory
 		return fmt.Errorf("%s: %w", what, ErrPermission)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: %w: %w", what, ErrPermission, err)
@@ -213,7 +213,7 @@ func kernelError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// kernelTypes returns the BTF that the programs are relocated with.
+// kernelTypes returns the BTF for relocating the programs.
 func kernelTypes(o *Options) (*btf.Spec, error) {
 	if o.types != nil {
 		return o.types, nil
@@ -223,7 +223,7 @@ func kernelTypes(o *Options) (*btf.Spec, error) {
 	case err != nil:
 		return nil, cmp.Or(kernelversion.Hidden(), fmt.Errorf("%w: %w", ErrUnsupported, err))
 	case !k.Exact:
-		return nil, fmt.Errorf("%w: there are only another kernel's types (%s): name a BTF file with %s", ErrUnsupported, k.Origin, btfhub.PathVariable)
+		return nil, fmt.Errorf("%w: only another kernel's types are available (%s): name a BTF file with %s", ErrUnsupported, k.Origin, btfhub.PathVariable)
 	}
 	return k.Spec, nil
 }

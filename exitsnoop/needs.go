@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// need is something that the program needs of a kernel, and nothing can replace.
+// need is a kernel feature that the program requires.
 type need struct {
 	name, since string
-	probe       func() error // ebpf.ErrNotSupported if the kernel does not have it
+	probe       func() error // ebpf.ErrNotSupported if the kernel lacks it
 }
 
 var needs = []need{
@@ -30,8 +30,8 @@ var needs = []need{
 	}},
 }
 
-// missing returns an ErrUnsupported that names what the kernel lacks, nil if it has everything or
-// that can't be found out. It is called after a failure only.
+// missing returns an ErrUnsupported that names the missing features, nil if none is missing or the
+// probe fails. It is called only after a failure.
 func missing(all []need) error {
 	var names []string
 	for _, n := range all {

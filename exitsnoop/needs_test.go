@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// silent is a link of which the kernel says nothing, as before Linux 5.8.
+// silent is a link without info, as before Linux 5.8.
 type silent struct{}
 
 func (silent) Info() (*link.Info, error) { return nil, fmt.Errorf("link info: %w", unix.EINVAL) }
 
-func TestTellsLinks(t *testing.T) {
-	if err := tellsLinks(silent{}); !errors.Is(err, ErrUnsupported) || !strings.HasSuffix(err.Error(), "it does not say of which program a link is (Linux 5.8)") {
+func TestCheckLinkInfo(t *testing.T) {
+	if err := checkLinkInfo(silent{}); !errors.Is(err, ErrUnsupported) || !strings.HasSuffix(err.Error(), "it does not report the program of a link (Linux 5.8)") {
 		t.Errorf("%v", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 const Version = 1
 
 // The directory below the root: dirName is a mount point for a BPF file system. If the root is on
-// one already it is dirNameBPFFS, as names there cannot have a dot.
+// one already it is dirNameBPFFS, as names there cannot contain a dot.
 const (
 	dirName      = ".exitsnoop.bpf"
 	dirNameBPFFS = "exitsnoop"
@@ -28,7 +28,7 @@ const (
 // iterators are the files that CONFIG_BPF_PRELOAD puts into the root of each BPF file system.
 var iterators = []string{"maps.debug", "progs.debug"}
 
-// pinDir is the directory in which the state is pinned.
+// pinDir is the directory of the pinned state.
 type pinDir struct {
 	root string
 	dir  string // on a BPF file system
@@ -45,8 +45,8 @@ func newPinDir(root string) *pinDir {
 
 func (p *pinDir) pin(name string) string { return filepath.Join(p.pins, name) }
 
-// lock waits for the lock, which unlock gives back. It is a flock of the root directory, because
-// the others may not exist yet; the kernel gives it back when the process ends.
+// lock waits for the lock, which unlock releases. It is a flock of the root directory, because the
+// other directories may not exist yet; the kernel releases it when the process ends.
 func (p *pinDir) lock(wait time.Duration) (unlock func(), err error) {
 	fd, err := unix.Open(p.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOTDIR) {
@@ -55,8 +55,8 @@ func (p *pinDir) lock(wait time.Duration) (unlock func(), err error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open the root directory", Path: p.root, Err: err}
 	}
-	// flock(2) has no timeout. The pause grows, so that many who wait do not slow down the one
-	// who works.
+	// flock(2) has no timeout. The pause grows, so that many waiting processes do not slow down
+	// the lock's holder.
 	pause := time.Millisecond
 	for end := time.Now().Add(wait); ; time.Sleep(pause) {
 		pause = min(2*pause, 100*time.Millisecond)
@@ -119,7 +119,7 @@ func (p *pinDir) openMaps() (maps, error) {
 	return all, err
 }
 
-// openPins opens those of the pins that there are. It returns the open ones with an error too.
+// openPins opens the existing pins. It returns the open ones with an error too.
 func openPins[T comparable](p *pinDir, names []string, load func(string, *ebpf.LoadPinOptions) (T, error)) (map[string]T, error) {
 	all := map[string]T{}
 	for _, name := range names {
@@ -134,7 +134,8 @@ func openPins[T comparable](p *pinDir, names []string, load func(string, *ebpf.L
 	return all, nil
 }
 
-// pinError maps an error of opening a pin to those of this package. A missing pin is no error.
+// pinError maps an error of opening a pin to an error of this package. A missing pin is not an
+// error.
 func pinError(path string, err error) error {
 	switch {
 	case err == nil || errors.Is(err, fs.ErrNotExist):
@@ -170,13 +171,13 @@ func (p *pinDir) survey() (newest int, err error) {
 		}
 	}
 	if newest > Version {
-		return newest, fmt.Errorf("%s: %w (it is %d, this one knows up to %d)", p.dir, ErrNewerVersion, newest, Version)
+		return newest, fmt.Errorf("%s: %w (version %d, this program supports up to %d)", p.dir, ErrNewerVersion, newest, Version)
 	}
 	return newest, nil
 }
 
-// refuseForeign returns ErrForeign if the directory of the pins has anything else in it.
-func (p *pinDir) refuseForeign() error {
+// checkForeign returns ErrForeign if the directory of the pins has other entries.
+func (p *pinDir) checkForeign() error {
 	list, err := os.ReadDir(p.pins)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func openProcess(pid uint32) (*process, error) {
 	fd, err := unix.PidfdOpen(int(pid), 0)
 	switch {
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
-		// The last two, depending on the kernel, are of a thread that is no leader.
+		// The last two, depending on the kernel, mean a thread that is not a leader.
 		return nil, ErrNoProcess
 	case err != nil:
 		return nil, kernelError("open a pidfd", err)
@@ -96,10 +96,10 @@ func userDev(dev uint64) uint64 {
 	return unix.Mkdev(uint32(dev>>minorBits), uint32(dev&(1<<minorBits-1)))
 }
 
-// endWillBeSeen reports whether the program is certain to see the end of the process. It is while a
+// endWillBeSeen reports whether the program is certain to see the end of the process. It is if a
 // thread has not begun to exit, since that one, or a later one, is the last. But the leader must
-// not be between the tracepoint and its end: the program has run for it then, and nothing shows
-// that.
+// not be between the tracepoint and its end: the program has already run for it then, which is not
+// visible.
 func (p *process) endWillBeSeen() (bool, error) {
 	leader, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	switch {
@@ -122,7 +122,7 @@ func (p *process) endWillBeSeen() (bool, error) {
 	return false, unlessGone(err)
 }
 
-// unlessGone returns errors other than those of a process that is not there.
+// unlessGone returns errors except those of a missing process.
 func unlessGone(err error) error {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nil
@@ -130,8 +130,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// bootOffset is the difference in ns between the boot time in this process's /proc and the
-// kernel's.
+// bootOffset is the offset in ns of the boot time in this process's /proc from the kernel's.
 type bootOffset int64
 
 // ownOffset reads the offset of the caller's time namespace (Linux 5.6).

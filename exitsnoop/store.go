@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// Store is the traced processes and their exits. Its methods may be called from any goroutine.
+// Store has the traced processes and their exits. Its methods may be called from any goroutine.
 // Several processes can use a pinned store at the same time.
 type Store struct {
 	tasks, events, counters table
@@ -24,8 +24,8 @@ type Store struct {
 	dir     *pinDir // nil for a private store
 	offset  bootOffset
 
-	// whole is held for reading by what must not be half done: what would be left of it in
-	// pinned maps would look like a lost exit.
+	// whole is held for reading by operations that must be complete: an interrupted one would
+	// look like a lost exit in pinned maps.
 	whole sync.RWMutex
 
 	mu       sync.Mutex
@@ -52,8 +52,8 @@ func NewStore(bpffsRoot string) (*Store, error) {
 	return s, nil
 }
 
-// NewStoreFromAttach makes a private store with a program of its own. Nothing is pinned: tracing
-// ends with Close or with the process.
+// NewStoreFromAttach creates a private store with its own program and without pins: tracing ends
+// with Close or with the process.
 func NewStoreFromAttach() (*Store, error) { return NewStoreFromAttachWith(Options{}) }
 
 // NewStoreFromAttachWith is NewStoreFromAttach with options.
@@ -73,7 +73,7 @@ func NewStoreFromAttachWith(o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore makes a store, which closes the maps and the links. After an error the caller closes
+// newStore creates a store, which closes the maps and the links. After an error the caller closes
 // them.
 func newStore(m maps, l links) (*Store, error) {
 	f, err := mapFilter(m[programsMapPidFilter])
@@ -90,8 +90,8 @@ func newStore(m maps, l links) (*Store, error) {
 }
 
 // Close closes the store and ends the tracing of a private one. It may be called from any goroutine
-// and ends what others do with the store: [Store.Events] ends without an error, all else with
-// os.ErrClosed, as do later calls. A running Trace is waited for. A second Close does nothing.
+// and ends running calls: [Store.Events] ends without an error, all others with os.ErrClosed, as do
+// later calls. Close waits for a running Trace. A second Close has no effect.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -103,12 +103,12 @@ func (s *Store) Close() error {
 		w.poll.Close()
 	}
 	s.mu.Unlock()
-	s.whole.Lock() // without mu, which those who hold it may want
+	s.whole.Lock() // without mu, which its holders may need
 	s.closing.begin()
 	s.whole.Unlock()
 	err := s.links.close()
 	s.maps.close()
-	s.filter.close() // after the tasks, so that none is added that it does not count
+	s.filter.close() // after the tasks, so that each added task is counted
 	return err
 }
 
@@ -151,12 +151,12 @@ func (s *Store) drop(pid uint32, id uint64) error {
 // forget deletes the event of a trace, and its place in a tree.
 func (s *Store) forget(id uint64) error {
 	err := s.events.Delete(id)
-	s.members.Delete(id) // most have none
+	s.members.Delete(id) // most traces have none
 	return mapKeyError(err, ErrNotTraced)
 }
 
-// GetExitedEvent returns the status of a trace whose process has ended. It does not wait, and the
-// event stays. The error is ErrNotEnded, ErrNotTraced or ErrLost.
+// GetExitedEvent returns the status of a trace that has ended. It does not wait, and keeps the
+// event. The error is ErrNotEnded, ErrNotTraced or ErrLost.
 func (s *Store) GetExitedEvent(traceEventID uint64) (*ExitStatus, error) {
 	e, err := s.event(traceEventID)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 	if err != nil {
 		return withTraceID(traceEventID, err)
 	}
-	// If the program could not record the exit, the tracing entry is still there.
+	// If the program could not record the exit, the tracing entry still exists.
 	if t, err := s.task(e.Pid); err == nil && t.TraceId == traceEventID {
 		s.deleteTask(e.Pid)
 	}
@@ -203,7 +203,7 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 }
 
 // ExitedEventFromWaitStatus records the status of a process that the caller has waited for. The
-// process is traced with this id, or not traced. If the id has a status already the error is
+// process is traced with this id, or untraced. If the id already has a status the error is
 // ErrDuplicateID.
 func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint32) error {
 	s.whole.RLock()
@@ -244,8 +244,7 @@ func (s *Store) mapFull(what string, m table) error {
 	return errors.Join(err, s.count(programsCounterCOUNT_REFUSED))
 }
 
-// count increments a counter that only user space uses: the first CPU's value, under the lock of
-// all who count.
+// count increments a counter that only user space uses: the first CPU's value, under a lock.
 func (s *Store) count(index programsCounter) (err error) {
 	unlock := s.mu.Unlock
 	if s.dir == nil {
@@ -272,7 +271,7 @@ func (s *Store) event(id uint64) (*programsExitEvent, error) {
 	return e, mapKeyError(s.events.Lookup(id, e), ErrNotTraced)
 }
 
-// mapKeyError returns missing for a key that is not in the map.
+// mapKeyError replaces the error for a missing key by missing.
 func mapKeyError(err, missing error) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return missing
@@ -280,11 +279,11 @@ func mapKeyError(err, missing error) error {
 	return err
 }
 
-// counted returns a counter: the sum of all CPUs' values.
+// counted returns a counter: the sum over all CPUs.
 func counted(counters table, index uint32) (sum uint64, err error) {
 	var n []uint64
 	if err := counters.Lookup(index, &n); err != nil {
-		return 0, fmt.Errorf("read the counters: %w", err)
+		return 0, fmt.Errorf("read counters: %w", err)
 	}
 	for _, v := range n {
 		sum += v

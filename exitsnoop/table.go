@@ -7,10 +7,10 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// closing is what the calls of a store and its Close have in common: a map is closed only when
-// nobody uses it, since the kernel may have given its descriptor to another file by then.
+// closing lets a map be closed only while no call uses it, since the kernel may reuse its
+// descriptor for another file afterwards.
 type closing struct {
-	mu     sync.RWMutex // held for reading while a map is used, and nothing else is locked
+	mu     sync.RWMutex // held for reading while a map is used; no other lock is taken then
 	closed bool
 }
 
@@ -24,14 +24,14 @@ func (c *closing) use(f func() error) error {
 	return f()
 }
 
-// begin makes use return os.ErrClosed from now on, and returns when no map is used any more.
+// begin makes use return os.ErrClosed from now on, and returns when no map is in use.
 func (c *closing) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 }
 
-// table is a map of a store. What needs its descriptor returns os.ErrClosed after Close.
+// table is a map of a store. Methods that need its descriptor return os.ErrClosed after Close.
 type table struct {
 	m *ebpf.Map
 	c *closing

@@ -14,13 +14,12 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// Trace begins to trace a process: its exit will be recorded with info.TraceID. The pid is that of
-// the initial pid namespace, in which the caller must be.
+// Trace begins to trace a process: its exit will be recorded with info.TraceID. The pid is in the
+// initial pid namespace, in which the caller must be.
 //
-// When Trace returns nil the exit will be recorded, or is already. Room for it is reserved now, so
-// that it cannot be lost for lack of room later. The error is ErrBadPid, ErrNoProcess,
-// ErrAlreadyTraced, ErrDuplicateID, ErrFull, ErrNamespace or the kernel's; then nothing has
-// changed.
+// If Trace returns nil the exit will be recorded, or is already. Trace reserves room for it, so
+// that it cannot be lost for lack of room. The error is ErrBadPid, ErrNoProcess, ErrAlreadyTraced,
+// ErrDuplicateID, ErrFull, ErrNamespace or the kernel's; then the state is unchanged.
 //
 // If the process is exiting, Trace waits until it has ended, for at most 2 s.
 func (s *Store) Trace(pid uint32, info *TaskInfo) error {
@@ -30,13 +29,13 @@ func (s *Store) Trace(pid uint32, info *TaskInfo) error {
 	return withPID(pid, s.trace(pid, *info, nil, 0))
 }
 
-// TraceProcess is Trace with a random trace id, which it returns. The id is 2^63 or more, so that
-// it differs from ids that count from 1.
+// TraceProcess is like Trace, with a random trace id, which it returns. The id is 2^63 or more, so
+// that it differs from ids that count from 1.
 func (s *Store) TraceProcess(pid uint32) (traceID uint64, err error) {
 	return withRandomID(func(id uint64) error { return s.Trace(pid, &TaskInfo{TraceID: id}) })
 }
 
-// withRandomID calls trace with a random id, and again if that is in use.
+// withRandomID calls trace with a random id, and tries again if that is in use.
 func withRandomID(trace func(id uint64) error) (id uint64, err error) {
 	const tries = 3
 	for range tries {
@@ -53,8 +52,8 @@ func withRandomID(trace func(id uint64) error) (id uint64, err error) {
 	return id, nil
 }
 
-// trace traces a process, as a member of a tree unless m is nil. If start is not 0 the process must
-// have started then.
+// trace traces a process, as a member of a tree unless m is nil. If start is not 0 it must match
+// the start time of the process.
 func (s *Store) trace(pid uint32, info TaskInfo, m *programsMember, start uint64) error {
 	s.whole.RLock()
 	defer s.whole.RUnlock()
@@ -68,7 +67,7 @@ func (s *Store) trace(pid uint32, info TaskInfo, m *programsMember, start uint64
 	case err != nil:
 		return err
 	case start != 0 && start != t.StartMin:
-		return ErrNoProcess // the pid is that of a later one
+		return ErrNoProcess // the pid was reused
 	}
 	if err := s.addTask(pid, t, m); err != nil {
 		return err
@@ -84,8 +83,8 @@ func (s *Store) trace(pid uint32, info TaskInfo, m *programsMember, start uint64
 	return nil
 }
 
-// CanTrace returns the error that [Store.Trace] has for a pid that cannot be traced. It needs no
-// store, so that a caller that has nothing to trace need not start the program.
+// CanTrace returns the error that [Store.Trace] would return for a pid that cannot be traced. It
+// needs no store, so a caller can check before it starts the program.
 func CanTrace(pid uint32) error {
 	p, err := openProcess(pid)
 	if err == nil {
@@ -95,7 +94,7 @@ func CanTrace(pid uint32) error {
 	return withPID(pid, err)
 }
 
-// newTask returns the tracing entry of a process that has not ended.
+// newTask returns the tracing entry of a live process.
 func newTask(p *process, info TaskInfo, offset bootOffset) (*programsTask, error) {
 	if err := inInitialNamespace(); err != nil {
 		return nil, err
@@ -110,12 +109,12 @@ func newTask(p *process, info TaskInfo, offset bootOffset) (*programsTask, error
 		return nil, err
 	}
 	if want := info.PidnsInfo; want != (PidnsInfo{}) && want != ns {
-		return nil, fmt.Errorf("%w: the process lives in %d (device %d), not in %d (device %d)", ErrNamespace, ns.Ino, ns.Dev, want.Ino, want.Dev)
+		return nil, fmt.Errorf("%w: the process is in %d (device %d), not in %d (device %d)", ErrNamespace, ns.Ino, ns.Dev, want.Ino, want.Dev)
 	}
 	return &programsTask{TraceId: info.TraceID, PidnsDev: kernelDev(ns.Dev), PidnsIno: ns.Ino, StartMin: from, StartEnd: to}, nil
 }
 
-// addTask reserves the event and adds the tracing entry, and before it the membership if m is not
+// addTask reserves the event and adds the tracing entry. It adds a membership first, if m is not
 // nil, so that no fork is missed.
 func (s *Store) addTask(pid uint32, t *programsTask, m *programsMember) error {
 	e := programsExitEvent{Pid: pid, StoredTime: clock.Monotonic(), State: programsEventStateSTATE_RESERVED}
@@ -155,7 +154,7 @@ func (s *Store) markEarlierLost(pid uint32, now *programsTask) bool {
 	return s.markLost(pid, old) == nil
 }
 
-// markLost replaces a tracing entry with an event that says that the status was lost.
+// markLost replaces a tracing entry with a lost event.
 func (s *Store) markLost(pid uint32, t *programsTask) error {
 	e, err := s.event(t.TraceId)
 	if err == nil && e.State == programsEventStateSTATE_RESERVED || errors.Is(err, ErrNotTraced) {
@@ -175,15 +174,15 @@ func (s *Store) markLost(pid uint32, t *programsTask) error {
 	return nil
 }
 
-// exitTimeout is how long Trace waits for a process that has passed the tracepoint and has not
-// ended; it closes its files then. Every exitPollInterval it looks.
+// exitTimeout limits the wait for a process that has passed the tracepoint but has not ended; it
+// closes its files then. Trace polls it every exitPollInterval.
 const (
 	exitTimeout      = 2 * time.Second
 	exitPollInterval = time.Millisecond
 )
 
-// confirm returns nil when it is certain that the exit of a newly traced process is, or will be,
-// recorded. Otherwise it deletes the entries and returns the reason.
+// confirm returns nil when the exit of a newly traced process is certain to be recorded. Otherwise
+// it deletes the entries and returns the reason.
 func (s *Store) confirm(p *process, id uint64) error {
 	var why error
 	for end := time.Now().Add(exitTimeout); ; p.endsWithin(exitPollInterval) {
@@ -203,7 +202,7 @@ func (s *Store) confirm(p *process, id uint64) error {
 			break
 		}
 	}
-	// First the entry, then the event: the exit may be recorded until the entry is gone.
+	// First the entry, then the event: the exit may be recorded until the entry is deleted.
 	s.deleteTask(p.pid)
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_ENDED {
 		return nil

@@ -9,16 +9,16 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// TreeOptions are for [Store.TraceTree].
+// TreeOptions are options of [Store.TraceTree].
 type TreeOptions struct {
-	// TaskInfo is that of the first process. A TraceID of 0 stands for a random one.
+	// TaskInfo is for the first process. A TraceID of 0 means a random one.
 	TaskInfo
 
-	// Existing has the descendants traced too that the process has already.
+	// Existing also traces descendants that exist already.
 	Existing bool
 }
 
-// Membership is the place of a process in a tree. It is zero for a process of none.
+// Membership is the place of a process in a tree. It is zero outside of trees.
 type Membership struct {
 	// Tree is the trace id of the process with which TraceTree was called.
 	Tree uint64
@@ -26,15 +26,14 @@ type Membership struct {
 	Parent uint64
 }
 
-// TraceTree begins to trace a process as [Store.Trace] does, and returns its trace id. Whatever the
-// process forks from then on is traced before it can run, and what that forks, and so on; also
-// after the process has ended. The descendants have random trace ids, and the first one's as
-// [Membership]. If there is no room for one it runs untraced, as do its own descendants;
-// Stats.Untraced counts it.
+// TraceTree begins to trace a process as [Store.Trace] does, and returns its trace id. From then on
+// every descendant is traced before it can run, also after the process has ended. Descendants have
+// random trace ids, and the first one's id in their [Membership]. A descendant without room runs
+// untraced, as do its own descendants; Stats.Untraced counts it.
 //
-// With o.Existing the descendants that can be found in /proc are traced as well. One whose parent
-// has ended is not found, as it looks like one of the process that has adopted it. If one that is
-// found cannot be traced, TraceTree returns both the trace id and an error.
+// With o.Existing TraceTree also traces the descendants that it finds in /proc. It misses one with
+// an ended parent, as such a process looks like a child of its adopter. If it cannot trace one of
+// them, it returns both the trace id and an error.
 func (s *Store) TraceTree(pid uint32, o TreeOptions) (traceID uint64, err error) {
 	trace := func(id uint64) error {
 		o.TraceID = id
@@ -54,8 +53,8 @@ func (s *Store) TraceTree(pid uint32, o TreeOptions) (traceID uint64, err error)
 	return traceID, err
 }
 
-// traceExisting traces the children of a tree's members, or those of all trees if tree is 0, until
-// there is none that is not traced. Those that are forked meanwhile are traced by the program.
+// traceExisting traces the children of a tree's members, or of all trees if tree is 0, until all
+// are traced. The program traces children that are forked meanwhile.
 func (s *Store) traceExisting(tree uint64) error {
 	for found := true; found; {
 		found = false
@@ -79,8 +78,8 @@ func (s *Store) traceExisting(tree uint64) error {
 	return nil
 }
 
-// traceChild traces a process if its parent is a member of the tree and it is none yet, and reports
-// whether it has done so.
+// traceChild traces a process if its parent is a member of the tree and it is not, and reports
+// whether it did.
 func (s *Store) traceChild(pid uint32, p *proctext.Stat, tree uint64) (bool, error) {
 	parent, member, err := s.memberOf(p.PPID)
 	if err != nil || tree != 0 && member.Tree != tree {
@@ -89,7 +88,7 @@ func (s *Store) traceChild(pid uint32, p *proctext.Stat, tree uint64) (bool, err
 	if _, _, err := s.memberOf(pid); err == nil {
 		return false, nil
 	}
-	// If the parent has not ended yet, the pid that /proc showed as the parent's is its.
+	// If the parent has not ended, the parent's pid in /proc was the parent's.
 	held, err := s.openTraced(parent.TraceId, p.PPID)
 	if err == nil {
 		held.close()
@@ -97,7 +96,7 @@ func (s *Store) traceChild(pid uint32, p *proctext.Stat, tree uint64) (bool, err
 		from, _ := s.offset.span(p.Start)
 		_, err = withRandomID(func(id uint64) error { return s.trace(pid, TaskInfo{TraceID: id}, member, from) })
 	}
-	if errors.Is(err, ErrAlreadyTraced) { // by Trace, and so of no tree
+	if errors.Is(err, ErrAlreadyTraced) { // by Trace, and so outside of trees
 		t, e := s.task(pid)
 		if e == nil {
 			e = s.members.Update(t.TraceId, member, ebpf.UpdateNoExist)

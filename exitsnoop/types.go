@@ -9,14 +9,14 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// TaskInfo is what the caller of Trace chooses.
+// TaskInfo has the caller's parameters of a trace.
 type TaskInfo struct {
 	// TraceID is the caller's number for the trace, with which the exit is looked up later. An
-	// id can be used again after its event was deleted.
+	// id can be reused after its event was deleted.
 	TraceID uint64
 
-	// PidnsInfo is the pid namespace in which the process must be. The zero value means the one
-	// in which it is when Trace is called.
+	// PidnsInfo is the required pid namespace of the process. The zero value means its
+	// namespace when Trace is called.
 	PidnsInfo PidnsInfo
 }
 
@@ -25,7 +25,7 @@ type PidnsInfo struct {
 	Dev, Ino uint64
 }
 
-// ExitStatus is how a process ended.
+// ExitStatus describes how a process ended.
 type ExitStatus struct {
 	// Pid is the pid in the initial pid namespace.
 	Pid uint32
@@ -54,8 +54,8 @@ type Exit struct {
 
 // Stats are counters since the maps were created, and their current use.
 type Stats struct {
-	// Tracing and Uncollected count the processes that are traced now, and the events that were
-	// not deleted yet. MaxTracing and MaxEvents are the capacities of the maps.
+	// Tracing counts the processes that are traced now, Uncollected the events that were not
+	// deleted. MaxTracing and MaxEvents are the capacities of the maps.
 	Tracing     int `json:"tracing"`
 	MaxTracing  int `json:"max_tracing"`
 	Uncollected int `json:"uncollected"`
@@ -63,19 +63,19 @@ type Stats struct {
 
 	// Recorded counts the recorded exits.
 	Recorded uint64 `json:"recorded"`
-	// Lost counts exits of traced processes that the program could not record, Unseen those
-	// that it did not see: it did not run, it was skipped, or start time or pid namespace were
-	// not those that Trace had read. Each is [ErrLost] for its trace id.
+	// Lost counts exits of traced processes that the program could not record. Unseen counts
+	// exits that it did not see: it did not run, it was skipped, or start time or pid namespace
+	// did not match those that Trace had read. Each is [ErrLost] for its trace id.
 	Lost   uint64 `json:"lost"`
 	Unseen uint64 `json:"unseen"`
 	// Refused counts calls of Trace that returned ErrFull.
 	Refused uint64 `json:"refused"`
-	// WrongNamespace and WrongStart count exits of threads that have the pid of a traced
-	// process, but are in another pid namespace or started at another time.
+	// WrongNamespace and WrongStart count exits of threads with the pid of a traced process,
+	// but another pid namespace or start time.
 	WrongNamespace uint64 `json:"wrong_namespace"`
 	WrongStart     uint64 `json:"wrong_start"`
-	// Descendants counts the processes that the program traced as parts of a tree, Untraced
-	// those that it could not trace because a map was full.
+	// Descendants counts the processes that the program traced in trees, Untraced those that it
+	// could not trace because a map was full.
 	Descendants uint64 `json:"descendants"`
 	Untraced    uint64 `json:"untraced"`
 }
@@ -83,26 +83,26 @@ type Stats struct {
 // Options are for new maps and programs. The zero value is right for most callers. Existing maps
 // keep their sizes.
 type Options struct {
-	// MaxTracing is the number of processes that can be traced at a time; 0 means 16384. Each
-	// takes about 130 bytes of kernel memory.
+	// MaxTracing is the number of processes that can be traced at a time. Zero means 16384.
+	// Each takes about 130 bytes of kernel memory.
 	MaxTracing uint32
 
 	// MaxEvents is the number of traces that can exist, including ended ones that were not
-	// deleted yet; 0 means 16384. It should not be less than MaxTracing, as the room for an
-	// exit is reserved when tracing begins.
+	// deleted. Zero means 16384. It should not be less than MaxTracing, as tracing reserves the
+	// room for an exit.
 	MaxEvents uint32
 
-	// LockWait is how long to wait for other callers that hold the lock of the directory; 0
+	// LockWait limits the wait for other callers that hold the lock of the directory. Zero
 	// means one minute.
 	LockWait time.Duration
 
-	// BTF says where the running kernel's types are looked for: by default what the kernel
-	// offers, else what package btfhub has for this release.
+	// BTF selects the running kernel's types. The zero value means the kernel's own, else those
+	// of package btfhub for this release.
 	BTF btfhub.Options
 
-	types *btf.Spec // if set, those that a test has read once
+	types *btf.Spec // if set, types that a test has read once
 
-	// fail, if set, returns an error for the steps of EnsureRunning that a test lets fail.
+	// fail, if set, injects errors into the steps of EnsureRunning, for tests.
 	fail func(step string) error
 }
 

@@ -20,8 +20,8 @@ import (
 // same BPF file system.
 //
 // The kernel drops a pin's reference in an RCU callback. If it is the last reference, a kernel with
-// PREEMPT_RT before Linux 6.5 frees the link in the callback, and that waits for RCU, which waits
-// for the callback: the machine hangs. On such a kernel unpin holds another reference until the
+// PREEMPT_RT before Linux 6.5 frees the link in the callback. That waits for RCU, which waits for
+// the callback, so the machine hangs. On such a kernel unpin holds another reference until the
 // pin's has been dropped.
 func unpin(dir string, paths []string, remove func() error) error {
 	if !kernelversion.Realtime() {
@@ -60,8 +60,8 @@ func unpinHolding(dir string, paths []string, remove func() error) (err error) {
 }
 
 // lastPin is the pin of a map that is removed after the pins of links on the same CPU. RCU
-// callbacks of a CPU run in order, so that the references of the links are dropped when the map is
-// gone, which can be seen.
+// callbacks of a CPU run in order, so when the map is gone, which is visible, the references of the
+// links have been dropped.
 type lastPin struct {
 	path string
 	id   ebpf.MapID
@@ -74,12 +74,12 @@ func pinLast(dir string) (*lastPin, error) {
 	}
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
-		return nil, kernelError("make a map", err)
+		return nil, kernelError("create a map", err)
 	}
 	defer m.Close()
 	info, err := m.Info()
 	if err != nil {
-		return nil, fmt.Errorf("examine a map: %w", err)
+		return nil, fmt.Errorf("read a map's info: %w", err)
 	}
 	last := &lastPin{path: filepath.Join(dir, "last")}
 	last.id, _ = info.ID()
@@ -89,7 +89,7 @@ func pinLast(dir string) (*lastPin, error) {
 	return last, nil
 }
 
-// pinsGoneWithin is how long RCU may take to run the callbacks.
+// pinsGoneWithin is the longest time for RCU to run the callbacks.
 const pinsGoneWithin = 10 * time.Second
 
 // remove removes the pin and waits until the map is gone.
@@ -108,7 +108,7 @@ func (l *lastPin) remove() error {
 			return kernelError("look for a map", err)
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("the pins of links were removed, but are not gone after %v", pinsGoneWithin)
+			return fmt.Errorf("removed pins of links still exist after %v", pinsGoneWithin)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func onOneCPU(f func() error) error {
 	defer runtime.UnlockOSThread()
 	var all, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		return fmt.Errorf("ask for the CPUs of this thread: %w", err)
+		return fmt.Errorf("read the CPU affinity of this thread: %w", err)
 	}
 	for cpu := range len(all) * 64 {
 		if all.IsSet(cpu) {
@@ -132,7 +132,7 @@ func onOneCPU(f func() error) error {
 	}
 	err := f()
 	if back := unix.SchedSetaffinity(0, &all); back != nil {
-		err = errors.Join(err, fmt.Errorf("free this thread from its CPU: %w", back))
+		err = errors.Join(err, fmt.Errorf("restore the CPU affinity of this thread: %w", back))
 	}
 	return err
 }

@@ -44,7 +44,7 @@ func (s *Store) wait(ctx context.Context, id uint64) (*ExitStatus, error) {
 		got, e, err := w.next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, ErrNotTraced // someone else has deleted the event
+			return nil, ErrNotTraced // another caller has deleted the event
 		case err != nil:
 			return nil, err
 		case got == id: // not a descendant
@@ -53,20 +53,20 @@ func (s *Store) wait(ctx context.Context, id uint64) (*ExitStatus, error) {
 	}
 }
 
-// Events yields each exit once, as soon as the process has ended: of the processes that are traced
-// when Events is called, of the descendants that their trees get, and of processes that this Store
-// begins to trace while Events runs. Processes that have ended already come first. If the status
-// was lost the error is ErrLost and only the pid, the trace id and the membership are valid; the
-// iteration goes on. It ends without an error with ctx and with Close, also one before, and after
-// yielding an error of the kernel.
+// Events yields each exit once, as soon as the process has ended. It covers the processes that are
+// traced when it is called, new descendants of their trees, and processes that this Store begins to
+// trace while it runs. Processes that have already ended come first. If the status was lost the
+// error is ErrLost and only the pid, the trace id and the membership are valid; the iteration
+// continues. It ends without an error with ctx and with Close, and after it has yielded an error of
+// the kernel.
 //
-// With trace ids only the exits of these and of the trees that began with them are yielded, and
-// Events ends after the last of them.
+// With trace ids it yields only the exits of these and of their trees, and ends after the last of
+// them.
 //
 // Events stay in the store until they are deleted, so delete each after handling it: no exit is
-// missed between two runs. Each traced process takes a descriptor. A descendant that ends within
-// 50 ms of its birth may be yielded that much later. Traces that other processes begin while Events
-// runs are not seen.
+// missed between two runs. Each traced process takes a descriptor. A descendant that ends within 50
+// ms of its birth may be yielded that much later. Events misses traces that other processes begin
+// while it runs.
 func (s *Store) Events(ctx context.Context, traceIDs ...uint64) iter.Seq2[Exit, error] {
 	return func(yield func(Exit, error) bool) {
 		if err := s.yieldEvents(ctx, traceIDs, yield); err != nil {
@@ -75,7 +75,7 @@ func (s *Store) Events(ctx context.Context, traceIDs ...uint64) iter.Seq2[Exit, 
 	}
 }
 
-// yieldEvents returns the error that ends the iteration, nil if there is none to be told.
+// yieldEvents returns the error that ends the iteration, nil if there is none to yield.
 func (s *Store) yieldEvents(ctx context.Context, ids []uint64, yield func(Exit, error) bool) error {
 	w, err := s.newWatcher(ids...)
 	if err == nil {
@@ -127,7 +127,7 @@ func (s *Store) openTraced(id uint64, pid uint32) (*process, error) {
 	from, to, err := p.start(s.offset)
 	switch {
 	case p.ended() || err == nil && (from >= t.StartEnd || to <= t.StartMin):
-		// It has just ended, or the pid is that of a later process.
+		// It has just ended, or the pid was reused.
 		err = ErrNoProcess
 	case err == nil:
 		return p, nil
@@ -137,7 +137,7 @@ func (s *Store) openTraced(id uint64, pid uint32) (*process, error) {
 }
 
 // recordUnseen is called when the process of a trace has ended. If the program has not recorded the
-// exit by then it never will, so the trace is marked as lost.
+// exit by then it never will, so recordUnseen marks the trace as lost.
 func (s *Store) recordUnseen(id uint64, pid uint32) error {
 	e, err := s.event(id)
 	if err != nil || e.State != programsEventStateSTATE_RESERVED || e.Pid != pid {

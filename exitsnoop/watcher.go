@@ -15,15 +15,15 @@ import (
 	"github.com/quark-linux/quark/internal/wait"
 )
 
-// watcher waits for the ends of many processes, with one epoll descriptor of their pidfds. It is
-// used by one goroutine; others wake it and tell it of new traces.
+// watcher waits for the ends of many processes, with one epoll descriptor of their pidfds. One
+// goroutine uses it; others wake it and add new traces.
 type watcher struct {
 	s    *Store
 	ids  []uint64 // watched, with their trees; nil for all
 	poll *os.File // the epoll descriptor, which the Go runtime's poller waits for
 	raw  syscall.RawConn
 
-	traces map[uint64]*watched // by id, those whose end next has returned included
+	traces map[uint64]*watched // by id, including those that next has returned
 	pidfds map[int32]*watched
 	ended  []*watched // for next
 	trees  bool       // a tree is watched
@@ -32,18 +32,18 @@ type watcher struct {
 	begun []watched // new traces, for next; guarded by s.mu
 }
 
-// watched is a trace that is waited for.
+// watched is a trace with a pending end.
 type watched struct {
-	id   uint64
-	pid  uint32
-	tree uint64 // 0 for none
-	told bool   // next has returned its end
+	id       uint64
+	pid      uint32
+	tree     uint64 // 0 for none
+	returned bool   // next has returned its end
 }
 
-// forkPollInterval is how often a watcher looks for new processes of trees.
+// forkPollInterval is the interval at which a watcher looks for new processes of trees.
 const forkPollInterval = 50 * time.Millisecond
 
-// past is a deadline in the past: it ends a wait at once.
+// past is a deadline in the past, which ends a wait at once.
 var past = time.Unix(1, 0)
 
 func (s *Store) newWatcher(ids ...uint64) (*watcher, error) {
@@ -55,7 +55,7 @@ func (s *Store) newWatcher(ids ...uint64) (*watcher, error) {
 	w := &watcher{s: s, ids: ids, poll: os.NewFile(uintptr(fd), "pidfds"), traces: map[uint64]*watched{}, pidfds: map[int32]*watched{}}
 	w.raw, err = w.poll.SyscallConn()
 	if err == nil {
-		err = w.poll.SetDeadline(time.Time{}) // an error if the poller does not take it
+		err = w.poll.SetDeadline(time.Time{}) // fails if the poller does not support it
 	}
 	if err != nil {
 		w.poll.Close()
@@ -84,7 +84,7 @@ func (w *watcher) close() {
 // wake ends a wait.
 func (w *watcher) wake() { w.poll.SetReadDeadline(past) }
 
-// watchNew tells the running watchers of a new trace.
+// watchNew adds a new trace to the running watchers.
 func (s *Store) watchNew(id uint64, pid uint32, tree uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (w *watcher) wants(id, tree uint64) bool {
 	return w.ids == nil || slices.Contains(w.ids, id) || tree != 0 && slices.Contains(w.ids, tree)
 }
 
-// add adds a trace, unless it has been added. The id can be that of an earlier one, which is over.
+// add adds a trace, unless it was added. The id may have belonged to an earlier, ended trace.
 func (w *watcher) add(t watched) error {
 	if old := w.traces[t.id]; old != nil && old.pid == t.pid {
 		return nil
@@ -126,10 +126,10 @@ func (w *watcher) add(t watched) error {
 	return nil
 }
 
-// scan adds the traces that the store has, except for those that were added before.
+// scan adds the traces in the store that were not added before.
 func (w *watcher) scan() error {
 	s := w.s
-	// Before the maps are read, so that the next scan finds what this one misses.
+	// Before the maps are read, so that the next scan finds the traces that this one misses.
 	var err error
 	if w.forks, err = s.forks(); err != nil {
 		return err
@@ -140,8 +140,8 @@ func (w *watcher) scan() error {
 		return err
 	}
 	for id, t := range w.traces {
-		if _, there := events[id]; t.told && !there {
-			delete(w.traces, id) // its event was deleted, and the id can be used again
+		if _, there := events[id]; t.returned && !there {
+			delete(w.traces, id) // its event was deleted, and the id can be reused
 		}
 	}
 	for id, e := range events {
@@ -160,7 +160,7 @@ func (s *Store) forks() (uint64, error) {
 }
 
 // next waits until a process has ended, and returns the event of its trace. The error is ctx.Err(),
-// os.ErrClosed, the kernel's, or io.EOF if there are ids and none is left to wait for.
+// os.ErrClosed, the kernel's, or io.EOF if there are ids and none is left.
 func (w *watcher) next(ctx context.Context) (id uint64, e *programsExitEvent, err error) {
 	defer context.AfterFunc(ctx, w.wake)()
 	for {
@@ -168,7 +168,7 @@ func (w *watcher) next(ctx context.Context) (id uint64, e *programsExitEvent, er
 		if w.trees && len(w.pidfds) > 0 {
 			limit = time.Now().Add(forkPollInterval)
 		}
-		// First the deadline: a wake-up after the looks that follow ends the wait.
+		// The deadline comes first: a wake-up after the following checks ends the wait.
 		w.poll.SetReadDeadline(limit)
 		if err := ctx.Err(); err != nil {
 			return 0, nil, err
@@ -206,7 +206,7 @@ func (w *watcher) takeBegun() (begun []watched, err error) {
 
 func (w *watcher) addAll(begun []watched) error {
 	for _, t := range begun {
-		if old := w.traces[t.id]; old != nil && old.told {
+		if old := w.traces[t.id]; old != nil && old.returned {
 			delete(w.traces, t.id)
 		}
 		if err := w.add(t); err != nil {
@@ -216,13 +216,12 @@ func (w *watcher) addAll(begun []watched) error {
 	return nil
 }
 
-// eventOf returns the event of a process that has ended, nil if it was deleted or is not to be had
-// yet.
+// eventOf returns the event of an ended process, nil if it was deleted or does not exist yet.
 func (w *watcher) eventOf(t *watched) (*programsExitEvent, error) {
 	if err := w.s.recordUnseen(t.id, t.pid); err != nil {
 		return nil, withTraceID(t.id, err)
 	}
-	t.told = true
+	t.returned = true
 	e, err := w.s.event(t.id)
 	switch {
 	case errors.Is(err, ErrNotTraced), err == nil && e.Pid != t.pid:
@@ -237,14 +236,15 @@ func (w *watcher) eventOf(t *watched) (*programsExitEvent, error) {
 }
 
 // wait waits until processes have ended, which it moves to ended, or for wake. It scans first if
-// processes of trees were forked. If there are ids and none is left to wait for it returns io.EOF.
+// processes of trees were forked. If there are ids and none is left it returns io.EOF.
 func (w *watcher) wait() error {
 	forks, err := w.s.forks()
 	switch {
 	case err != nil:
 		return err
 	case w.trees && forks != w.forks, len(w.traces) > 2*int(w.s.events.MaxEntries()):
-		// The second: there are more than in the store only if events were deleted.
+		// The second condition: there are more than in the store only if events were
+		// deleted.
 		return w.scan()
 	case len(w.pidfds) == 0 && w.ids != nil:
 		return io.EOF
@@ -266,7 +266,7 @@ func (w *watcher) wait() error {
 	for _, ev := range events[:n] {
 		w.ended = append(w.ended, w.pidfds[ev.Fd])
 		delete(w.pidfds, ev.Fd)
-		unix.Close(int(ev.Fd)) // which takes it out of the epoll set
+		unix.Close(int(ev.Fd)) // this removes it from the epoll set
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Command quark-exitsnoop prints how processes ended, also those that are not its children, and
-// that ended while it did not run. See docs/quark-exitsnoop.8 or run quark-exitsnoop -h.
+// Command quark-exitsnoop prints how processes ended: any process, also while the command did not
+// run. See docs/quark-exitsnoop.8 or run quark-exitsnoop -h.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	os.Exit(status)
 }
 
-// The exit statuses, except for that of a command of run.
+// Exit statuses, except the status of a command of run.
 const (
 	statusFailed = 1
 	statusUsage  = 2

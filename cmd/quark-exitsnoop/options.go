@@ -26,18 +26,18 @@ type options struct {
 // defaultRoot is a tmpfs on all distributions.
 const defaultRoot = "/run"
 
-// verb is what the command does, with its exit status.
+// verb runs a verb and returns its exit status.
 type verb func(context.Context, *options) (int, error)
 
 // newCommand returns the command line, which calls do with a verb.
 func newCommand(do func(context.Context, verb, *options) error) *cobra.Command {
 	root := command.New(&cobra.Command{Use: "quark-exitsnoop COMMAND [options]",
-		Long: "Prints how processes ended, also others' children, and those that ended while it did not run."})
+		Long: "Prints how processes ended: any process, also while this command did not run."})
 	add := func(c *cobra.Command, v verb, operand string, define ...func(*options, *cobra.Command)) {
 		o := new(options)
 		c.RunE = func(c *cobra.Command, args []string) error {
 			if o.args = args; operand != "" && len(args) == 0 {
-				return fmt.Errorf("%s: no %s given (%w)", c.Name(), operand, errUsage)
+				return fmt.Errorf("%s: missing %s (%w)", c.Name(), operand, errUsage)
 			}
 			return do(c.Context(), v, o)
 		}
@@ -49,16 +49,16 @@ func newCommand(do func(context.Context, verb, *options) error) *cobra.Command {
 			d(o, c)
 		}
 	}
-	run := &cobra.Command{Use: "run [-jt] [--] COMMAND [ARGUMENT...]", Short: "run a command and print how it and what it left behind ended"}
+	run := &cobra.Command{Use: "run [-jt] [--] COMMAND [ARGUMENT...]", Short: "run a command and print its end, and the ends of processes that it leaves behind"}
 	add(run, runCommand, "command", asJSON, wholeTree)
-	run.Flags().SetInterspersed(false) // what follows are the command's options
+	run.Flags().SetInterspersed(false) // the rest are options of the command
 	add(&cobra.Command{Use: "trace [-jnt] [-r ROOT] PID...", Short: "record the ends of processes and, without -n, print them"}, trace, "pid", asJSON, pinnedBelow, wholeTree,
 		func(o *options, c *cobra.Command) {
 			c.Flags().BoolVarP(&o.noWait, "no-wait", "n", false, "do not wait for the ends")
 		})
-	add(&cobra.Command{Use: "list [-j] [-r ROOT]", Short: "print what is traced and which ends were recorded"}, list, "", asJSON, pinnedBelow)
+	add(&cobra.Command{Use: "list [-j] [-r ROOT]", Short: "print traced processes and recorded ends"}, list, "", asJSON, pinnedBelow)
 	add(&cobra.Command{Use: "status [-j] [-r ROOT]", Short: "print whether it runs, its version and its counters"}, status, "", asJSON, pinnedBelow)
-	add(&cobra.Command{Use: "clean [-r ROOT] [--older TIME]", Short: "end it and remove what it has pinned, or only old records"}, clean, "", pinnedBelow,
+	add(&cobra.Command{Use: "clean [-r ROOT] [--older TIME]", Short: "stop it and remove its pins, or only old records"}, clean, "", pinnedBelow,
 		func(o *options, c *cobra.Command) {
 			c.Flags().Var((*command.Span)(&o.older), "older", "only delete records older than this `time`")
 		})
@@ -70,9 +70,9 @@ func asJSON(o *options, c *cobra.Command) {
 }
 
 func pinnedBelow(o *options, c *cobra.Command) {
-	c.Flags().StringVarP(&o.root, "root", "r", defaultRoot, "the `directory` below which the state is pinned")
+	c.Flags().StringVarP(&o.root, "root", "r", defaultRoot, "pin the state below this `directory`")
 }
 
 func wholeTree(o *options, c *cobra.Command) {
-	c.Flags().BoolVarP(&o.tree, "tree", "t", false, "also the ends of all descendants")
+	c.Flags().BoolVarP(&o.tree, "tree", "t", false, "include the ends of all descendants")
 }

@@ -17,7 +17,7 @@ func trace(ctx context.Context, o *options) (int, error) {
 	}
 	pids, failed := traceable(pids)
 	if len(pids) == 0 {
-		return 0, failed // without starting anything
+		return 0, failed // without starting the program
 	}
 	if err := exitsnoop.EnsureRunning(o.root); err != nil {
 		return 0, err
@@ -50,7 +50,7 @@ func trace(ctx context.Context, o *options) (int, error) {
 	return 0, failed
 }
 
-// begin traces a process, or with tree also the descendants that it has and gets.
+// begin traces a process, with tree also its existing and future descendants.
 func begin(s *exitsnoop.Store, pid uint32, tree bool) (id uint64, err error) {
 	if tree {
 		return s.TraceTree(pid, exitsnoop.TreeOptions{Existing: true})
@@ -62,7 +62,7 @@ func begin(s *exitsnoop.Store, pid uint32, tree bool) (id uint64, err error) {
 func untraced(s *exitsnoop.Store, before exitsnoop.Stats) error {
 	now, err := s.Stats()
 	if n := now.Untraced - before.Untraced; err == nil && n > 0 {
-		err = fmt.Errorf("%d descendants and what they forked were not traced: %w", n, exitsnoop.ErrFull)
+		err = fmt.Errorf("%d descendants, and their own, were not traced: %w", n, exitsnoop.ErrFull)
 	}
 	return err
 }
@@ -90,7 +90,7 @@ func traceable(pids []uint32) (found []uint32, err error) {
 	return found, err
 }
 
-// report waits for the ends of traces and of their trees, prints and deletes them.
+// report waits for the ends of traces and their trees, prints and deletes them.
 func report(ctx context.Context, o *options, s *exitsnoop.Store, ids []uint64) error {
 	for ev, err := range s.Events(ctx, ids...) {
 		switch {
@@ -179,7 +179,7 @@ func status(_ context.Context, o *options) (int, error) {
 	return 0, o.out.print(text, st)
 }
 
-// clean removes all, or with --older the old records. That nothing is there is what it is for.
+// clean removes all state, or with --older the old records. Missing state is not an error.
 func clean(_ context.Context, o *options) (int, error) {
 	if o.older == 0 {
 		err := exitsnoop.Clean(o.root)

@@ -27,8 +27,8 @@ func (p *printer) print(text string, record any) error {
 	return err
 }
 
-// line is the JSON form of a process. Unknown members are left out. Trace ids are strings, because
-// many readers of JSON have no 64-bit numbers.
+// line is the JSON form of a process. Unknown members are omitted. Trace ids are strings, because
+// many JSON readers have no 64-bit numbers.
 type line struct {
 	Event      string `json:"event"` // tracing, exited, lost
 	TraceID    uint64 `json:"trace_id,string,omitempty"`
@@ -71,7 +71,7 @@ func (p *printer) lost(id uint64, pid uint32) error {
 	return p.print(text, line{Event: "lost", TraceID: id, Pid: pid})
 }
 
-// describe returns in words how a process ended.
+// describe describes the end of a process in words.
 func describe(w syscall.WaitStatus) string {
 	if !w.Signaled() {
 		return fmt.Sprintf("exited with %d", w.ExitStatus())
@@ -86,7 +86,7 @@ func describe(w syscall.WaitStatus) string {
 	return "killed by " + name
 }
 
-// ago returns how long ago a time of CLOCK_MONOTONIC was, if it was more than a second.
+// ago returns the time since a time of CLOCK_MONOTONIC, if it is more than a second.
 func ago(at uint64) string {
 	d := time.Duration(clock.Monotonic() - at)
 	if at == 0 || d < time.Second {
@@ -95,7 +95,7 @@ func ago(at uint64) string {
 	return fmt.Sprintf(" %v ago", d.Round(time.Second))
 }
 
-// shellStatus returns the exit status that a shell has for a wait status.
+// shellStatus returns a shell's exit status for a wait status.
 func shellStatus(w syscall.WaitStatus) int {
 	if w.Signaled() {
 		return 128 + int(w.Signal())

@@ -13,14 +13,14 @@ import (
 	"github.com/quark-linux/quark/exitsnoop"
 )
 
-// The exit statuses of a shell for a command that cannot be run.
+// Exit statuses of a shell for a command that cannot run.
 const (
 	statusCannotRun = 126
 	statusNotFound  = 127
 )
 
-// runCommand runs a command, prints how it ended, and waits for the processes that it leaves behind
-// and prints their ends too, or with -t those of all its descendants.
+// runCommand runs a command, and prints its end and the ends of processes that it leaves behind, or
+// with -t of all its descendants.
 func runCommand(ctx context.Context, o *options) (int, error) {
 	path, err := exec.LookPath(o.args[0])
 	if err != nil {
@@ -30,7 +30,7 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 		}
 		return status, fmt.Errorf("run: %w", err)
 	}
-	// A private store, so that nothing stays pinned.
+	// A private store, without pins.
 	s, err := exitsnoop.NewStoreFromAttach()
 	if err != nil {
 		return statusCannotRun, err
@@ -43,7 +43,7 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 	if err != nil {
 		return statusCannotRun, err
 	}
-	// A signal is passed on, and does not end this process.
+	// A signal is forwarded, and does not end this process.
 	defer context.AfterFunc(ctx, func() { terminate(s) })()
 	f := &family{store: s, o: o, command: command, ended: map[uint64]uint64{}}
 	if err := f.watch(tree); err != nil {
@@ -52,8 +52,8 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 	return f.status, untraced(s, exitsnoop.Stats{})
 }
 
-// startTraced starts the process of a command. This process's tree is traced at that time, so that
-// the command is before it can run.
+// startTraced starts the process of a command. It traces this process's tree meanwhile, so that the
+// command is traced before it can run.
 func startTraced(s *exitsnoop.Store, path string, argv []string) (pid int, tree uint64, err error) {
 	self := uint32(os.Getpid())
 	if tree, err = s.TraceTree(self, exitsnoop.TreeOptions{}); err != nil {
@@ -71,18 +71,18 @@ type family struct {
 	store   *exitsnoop.Store
 	o       *options
 	command int
-	ended   map[uint64]uint64 // when, by trace id
-	last    uint64            // when the last one ended that was printed
-	status  int               // its status
+	ended   map[uint64]uint64 // time of the end, by trace id
+	last    uint64            // time of the last printed end
+	status  int               // status of the command
 }
 
-// watch prints ends until all have ended.
+// watch prints ends until all processes have ended.
 func (f *family) watch(tree uint64) error {
 	for ev, err := range f.store.Events(context.Background(), tree) {
 		reap(int(ev.Pid))
 		switch {
 		case ev.Parent == tree && int(ev.Pid) != f.command:
-			// os.StartProcess has tried what the kernel can do.
+			// os.StartProcess has tried all that the kernel can do.
 		case errors.Is(err, exitsnoop.ErrLost):
 			err = f.o.out.lost(ev.TraceID, ev.Pid)
 		case err == nil && (f.o.tree || f.leftBehind(ev)):
@@ -102,7 +102,7 @@ func (f *family) watch(tree uint64) error {
 	return nil
 }
 
-// leftBehind reports whether a process ended later than the one that forked it, or is the command.
+// leftBehind reports whether a process is the command, or outlived its parent.
 func (f *family) leftBehind(ev exitsnoop.Exit) bool {
 	at, ended := f.ended[ev.Parent]
 	if !ended && int(ev.Pid) != f.command {
@@ -115,9 +115,9 @@ func (f *family) leftBehind(ev exitsnoop.Exit) bool {
 	return at < ev.ExittedTime
 }
 
-// reap reaps a process whose end has been told, if it is a child of this one, and then all other
-// children that have ended. The end is told a moment before it is complete: a process that this one
-// did not wait for would be left to whoever adopts it.
+// reap reaps a process with a reported end, if it is a child of this one, and then all other ended
+// children. The report comes a moment before the end is complete; without the wait the process
+// could be left to its adopter.
 func reap(pid int) {
 	for {
 		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
@@ -131,7 +131,7 @@ func reap(pid int) {
 	}
 }
 
-// terminate sends SIGTERM to all that is traced.
+// terminate sends SIGTERM to all traced processes.
 func terminate(s *exitsnoop.Store) {
 	tasks, _ := s.Tasks()
 	for _, t := range tasks {

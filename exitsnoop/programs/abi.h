@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The layout of the pinned maps, version 1. They outlive the process that made them, so that any
- * change of a map is a new version with a directory of its own. A new map is none: the programs
- * that run already do without it.
+ * The layout of the pinned maps, version 1. They outlive the process that created them, so any
+ * change of a map needs a new version with its own directory. A new map does not: running programs
+ * work without it.
  */
 #ifndef EXITSNOOP_ABI_H
 #define EXITSNOOP_ABI_H
@@ -15,8 +15,8 @@ struct task {
 	/* It started in [start_min, start_end), ns since boot. */
 	__u64 start_min, start_end;
 	/*
-	 * Written by the program: the task_struct of the leader that passed last, and how many
-	 * did.
+	 * Written by the program: the task_struct of the last leader that passed, and the number
+	 * of leaders.
 	 */
 	__u64 leader, passes;
 	/* Written by the program: a negative errno if the exit could not be stored. */
@@ -25,7 +25,7 @@ struct task {
 };
 
 enum event_state {
-	STATE_RESERVED = 1, /* made by Trace for the exit to come */
+	STATE_RESERVED = 1, /* created by Trace for the future exit */
 	STATE_ENDED = 2,
 	STATE_LOST = 3, /* the process has ended; its status is unknown */
 };
@@ -33,7 +33,7 @@ enum event_state {
 /* How a process ended. The key is the trace id. */
 struct exit_event {
 	__u32 pid;
-	__s32 exit_code; /* as wait(2) has it; in STATE_LOST a negative errno or 0 */
+	__s32 exit_code; /* as in wait(2); in STATE_LOST a negative errno or 0 */
 	__u64 start_boottime;
 	__u64 exited_time; /* CLOCK_MONOTONIC, ns */
 	__u64 stored_time; /* when the entry got its state, CLOCK_MONOTONIC, ns */
@@ -42,26 +42,26 @@ struct exit_event {
 };
 
 /*
- * A traced process whose children are traced as well. The key is its trace id. The entry stays as
- * long as the exit_event.
+ * A traced process of a tree, so its children are traced too. The key is its trace id. The entry
+ * stays as long as the exit_event.
  */
 struct member {
-	__u64 tree; /* the trace id of the process with which the tree began */
+	__u64 tree; /* the trace id of the first process of the tree */
 	__u64 parent; /* the trace id of the process that forked this one, 0 for the tree's first */
 	/*
-	 * Written by the program: when the last child started that could not be traced. Its twin,
-	 * which tries again, does not count it again.
+	 * Written by the program: the start time of the last child that could not be traced. The
+	 * twin, which tries again, does not count it again.
 	 */
 	__u64 untraced;
 };
 
 /*
  * The number of traced processes by pid modulo FILTER_SLOTS, or a higher one. Most exits are of
- * processes that nobody traces: this is one look at memory that is likely to be in the cache, where
- * tracing_tasks takes several that are not. A count is incremented before an entry is made, and
- * decremented after it was deleted, by whoever deleted it. Too high a count only costs time.
+ * untraced processes: this is one read of memory that is likely in the cache, while tracing_tasks
+ * takes several that are not. The count is incremented before an entry is created, and decremented
+ * after its deletion, by the code that deleted it. Too high a count only costs time.
  */
-#define FILTER_SLOTS 32768 /* the pids there are unless kernel.pid_max is raised */
+#define FILTER_SLOTS 32768 /* the default of kernel.pid_max */
 
 struct filter {
 	__u32 traced[FILTER_SLOTS];
@@ -74,7 +74,7 @@ enum counter {
 	COUNT_WRONG_NAMESPACE,
 	COUNT_WRONG_START,
 	COUNT_REFUSED, /* by Trace, as a map was full */
-	COUNT_UNSEEN, /* found by user space: ended, and the program did not see it */
+	COUNT_UNSEEN, /* found by user space: ended unseen by the program */
 	COUNTERS,
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Records how traced processes end, once for each thread group, and traces their descendants. */
+/* Records the end of traced processes, once for each thread group, and traces their descendants. */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -39,7 +39,7 @@ struct {
 	__type(value, struct filter);
 } pid_filter SEC(".maps");
 
-/* As many as exited_events can have. */
+/* As many entries as exited_events. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -68,8 +68,8 @@ static __always_inline void count(enum counter index)
 }
 
 /*
- * A thread that calls execve takes the place of the old leader, which has passed. Both exist
- * then, so that their addresses differ.
+ * A thread that calls execve replaces the old leader, which has passed. Both exist at that time,
+ * so their addresses differ.
  */
 static __always_inline void remember_leader(void *group, struct task_struct *leader)
 {
@@ -94,7 +94,7 @@ static __always_inline void lose(struct task *t, int err)
 
 static __always_inline void on_exit(struct task *t, struct task_struct *task, __u32 tgid, __u32 *traced, int twin)
 {
-	/* Copies: once the entry is deleted, its memory can become that of another process. */
+	/* Copies: once the entry is deleted, another process can reuse its memory. */
 	__u64 id = t->trace_id, start_min = t->start_min, start_end = t->start_end;
 	struct bpf_pidns_info info = {};
 	struct task_struct *leader = 0;
@@ -146,7 +146,7 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 	}
 }
 
-/* The number of traced processes whose pid has the same remainder. */
+/* The number of traced processes with the same remainder of the pid. */
 static __always_inline __u32 *traced_like(__u32 tgid)
 {
 	__u32 zero = 0;
@@ -176,7 +176,7 @@ int handle_sched_process_exit(struct bpf_raw_tracepoint_args *ctx)
 
 /*
  * The twin: it handles the exits for which the kernel skips the first program, see
- * backends/ebpf/programs/twin.h. It needs no mark: where both run, the twin finds the exit
+ * backends/ebpf/programs/twin.h. It needs no mark: if both run, the twin finds the exit already
  * recorded.
  */
 SEC("raw_tp/sched_process_exit")
@@ -186,8 +186,8 @@ int handle_sched_process_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * The twin where raw tracepoints can be preempted: on a perf event, which can't. It returns 1, as 0
- * would keep the record from all others that read the tracepoint by perf_event_open(2).
+ * The twin if raw tracepoints can be preempted: on a perf event, which can't. It returns 1, as 0
+ * would hide the record from all other readers of the tracepoint by perf_event_open(2).
  */
 SEC("tracepoint/sched/sched_process_exit")
 int handle_sched_process_exit_perf(void *ctx)
@@ -196,7 +196,7 @@ int handle_sched_process_exit_perf(void *ctx)
 	return 1;
 }
 
-/* The inode of the pid namespace in which a new process is: its children's are other ones later. */
+/* The inode of a new process's pid namespace. Its children may be in other ones later. */
 static __always_inline __u64 pid_namespace_of(struct task_struct *child, __u64 by_default)
 {
 	struct nsproxy *proxy = 0;
@@ -212,8 +212,8 @@ static __always_inline __u64 pid_namespace_of(struct task_struct *child, __u64 b
 }
 
 /*
- * Trace a child, which has not run yet, as a member of its parent's tree. Returns 0, also where it
- * is traced already, or an error; then nothing has changed.
+ * Trace a child, which has not run yet, as a member of its parent's tree. Returns 0, also if it is
+ * already traced, or an error without any change.
  */
 static __always_inline int trace_child(struct task *parent, struct member *born, struct task_struct *child, __u32 pid)
 {
@@ -239,7 +239,7 @@ static __always_inline int trace_child(struct task *parent, struct member *born,
 		err = (int)bpf_map_update_elem(&tree_members, &id, born, BPF_NOEXIST);
 		return err == -EEXIST ? 0 : err;
 	}
-	/* Another entry is that of an earlier process, whose end nobody saw. */
+	/* Another entry belongs to an earlier process with an unseen end. */
 	if (old && (int)bpf_map_delete_elem(&tracing_tasks, &pid) == 0)
 		__sync_fetch_and_add(traced, -1);
 	err = (int)bpf_map_update_elem(&tree_members, &id, born, BPF_NOEXIST);
@@ -301,9 +301,9 @@ int handle_sched_process_fork(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * The second program of forks: the parent wakes the child right after sched_process_fork, with
- * interrupts disabled, so that it is never skipped. It finds the child traced where the first has
- * run.
+ * The second program for forks: the parent wakes the child right after sched_process_fork, with
+ * interrupts disabled, so this program is never skipped. If the first one has run, it finds the
+ * child traced.
  */
 SEC("raw_tp/sched_wakeup_new")
 int handle_sched_wakeup_new(struct bpf_raw_tracepoint_args *ctx)

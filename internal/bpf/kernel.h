@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The parts of the kernel's types that the programs of quark and exitsnoop read. Only names and
+/*
+ * The parts of the kernel's types that the programs of quark and exitsnoop read. Only names and
  * nesting matter: CO-RE sets the offsets of the running kernel at load time. A name with three
- * underscores is a CO-RE flavour: the type named before the underscores, in another kernel
- * version. */
+ * underscores is a CO-RE flavour: the type named before them, as another kernel defines it.
+ */
 #ifndef QUARK_KERNEL_H
 #define QUARK_KERNEL_H
 
@@ -136,7 +137,7 @@ struct signal_struct {
 
 struct qstr { const unsigned char *name; };
 struct dentry {
-	struct seqcount d_seq; /* other counter types have it as their first member */
+	struct seqcount d_seq; /* other counter types start with it */
 	struct dentry *d_parent;
 	struct qstr d_name;
 };

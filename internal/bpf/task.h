@@ -37,20 +37,22 @@ static __always_inline __u64 start_time(struct task_struct *task)
 	return start;
 }
 
-/* The end of a thread group.
+/*
+ * The end of a thread group.
  *
  * sched_process_exit runs in each thread that ends, after the kernel has decremented signal->live
  * (true from 5.10 to 7.x). The last thread reads live == 0. Two cases need care:
  *
- * 1. The exit status of the group may be the status of its leader, which is final only after the
- *     leader itself has passed the tracepoint. So the first thread that reads live == 0 after the
- *     leader has passed ends the group. If the leader has not passed yet, it ends the group.
- * 2. Threads that end at the same time can all read live == 0. The caller must detect the first,
- *     or tolerate a second report.
+ *  1. The exit status of the group may be its leader's, which is final only after the leader
+ *     itself has passed the tracepoint. So the first thread that reads live == 0 after the leader
+ *     has passed ends the group. If the leader has not passed yet, it ends the group.
+ *  2. Threads that end at the same time can all read live == 0. The caller must detect the first
+ *     of them, or tolerate a second report.
  *
  *     leader     live 3 -> 2, passes: 2, no end
  *     thread 2                           live 2 -> 1,              passes: 0, end
- *     thread 3                                        live 1 -> 0,             passes: 0, end */
+ *     thread 3                                        live 1 -> 0,             passes: 0, end
+ */
 enum group_end {
 	GROUP_LIVES, /* a thread of the group is alive */
 	LEADER_TO_COME, /* no thread is alive, and the leader will end the group when it passes */
@@ -67,7 +69,7 @@ static __always_inline enum group_end ends_group(struct task_struct *task, struc
 {
 	int live = 0, leader_state = 0;
 
-	if (task == leader) /* before live is read: a thread that reads 0 later must find it */
+	if (task == leader) /* before live is read: whoever sees 0 later must find it */
 		remember_leader(group, leader);
 	if (bpf_core_read(&live, sizeof(live), &signal->live.counter) || live != 0)
 		return GROUP_LIVES;
