@@ -24,7 +24,7 @@ type Image struct {
 	Multi    string   // path of a binary that is several commands; "": none
 	Names    []string // of Multi in /bin: hard links to one file
 	Files    []string // paths of other files, for /
-	Archives []string // paths of further archives, which the kernel unpacks after this one
+	Archives []string // paths of additional archives, which the kernel unpacks after this one
 }
 
 // machines maps a GOARCH to the ELF machine of its binaries. With a binary for another machine the
@@ -80,7 +80,7 @@ func (img Image) Write(w io.Writer) error {
 	return img.append(w)
 }
 
-// append writes the further archives. The kernel looks for the next one after the end of one.
+// append writes the additional archives. The kernel looks for the next one after the end of one.
 func (img Image) append(w io.Writer) error {
 	for _, path := range img.Archives {
 		f, err := os.Open(path)

@@ -9,12 +9,12 @@ import (
 	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
-// archive is the machine's apt with what is known of kernels in it.
+// archive is the machine's apt, and its known kernels.
 type archive struct {
 	*debian.Apt
-	found  []debian.Package        // kernels in the suites that were asked for
-	failed error                   // of kernels: another suite would take as long to fail
-	gone   map[debian.Package]bool // that an archive lists and does not have
+	found  []debian.Package        // kernels in the requested suites
+	failed error                   // error of kernels: another suite would take as long to fail
+	gone   map[debian.Package]bool // packages that an archive lists but lacks
 }
 
 func openArchive(ctx context.Context, say func(format string, args ...any), arches ...string) (*archive, error) {
@@ -25,7 +25,7 @@ func openArchive(ctx context.Context, say func(format string, args ...any), arch
 	return &archive{Apt: a, gone: make(map[debian.Package]bool)}, nil
 }
 
-// kernels returns the kernel packages in suites and in those that were asked for before.
+// kernels returns the kernel packages in the requested suites, including earlier ones.
 func (a *archive) kernels(ctx context.Context, suites ...string) ([]debian.Package, error) {
 	if a.failed != nil {
 		return nil, a.failed
@@ -54,14 +54,13 @@ func (a *archive) kernels(ctx context.Context, suites ...string) ([]debian.Packa
 	return a.found, err
 }
 
-// tries bounds the packages that are tried for one kernel: an archive may list many that it no
-// longer has.
+// tries limits the packages to try for one kernel: an archive may list many that it no longer has.
 const tries = 8
 
-// first returns the first package that is there already, as have reports (had), or that the archive
-// has and use takes. A package for which use returns debian.ErrNoFile leads to the next one.
+// first returns the first package that have reports as cached (had), or that can be downloaded and
+// that use accepts. If use returns debian.ErrNoFile it tries the next package.
 func (a *archive) first(ctx context.Context, packages []debian.Package, have func(debian.Package) bool, use func(p debian.Package, deb string) error) (p debian.Package, had bool, err error) {
-	err = errors.New("the archive lists its packages and does not have them")
+	err = errors.New("the archive lists its packages but lacks them")
 	tried := 0
 	for _, p = range packages {
 		if have(p) {

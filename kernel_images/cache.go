@@ -14,8 +14,8 @@ import (
 //
 //	RELEASE_VERSION  the image of a package
 //
-// A symbolic link has the name of an image that the archive did not have, and points to the image
-// that replaces it. An image stays when the archive no longer has its package.
+// A symbolic link has the name of an image that the archive lacked, and points to the image that
+// replaces it. An image stays when the archive no longer has its package.
 type cache struct{ *usercache.Files }
 
 func openCache(dir string) (*cache, error) {
@@ -28,10 +28,10 @@ func imageName(release, version string) string {
 	return release + "_" + strings.ReplaceAll(version, ":", "%3a")
 }
 
-// replace makes one image stand for another that the archive does not have.
+// replace lets one image replace another that the archive lacks.
 func (c *cache) replace(gone, name string) error { return link(name, c.Path(gone)) }
 
-// replacement returns the image that stands for the named one, itself if none does.
+// replacement returns the image that replaces the named one, or its own name.
 func (c *cache) replacement(name string) string {
 	if other, err := os.Readlink(c.Path(name)); err == nil {
 		return filepath.Base(other)

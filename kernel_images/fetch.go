@@ -13,25 +13,25 @@ import (
 	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
-// fetcher gets images into the cache and links them.
+// fetcher adds images to the cache and links them.
 type fetcher struct {
 	cache *cache
 	lock  lock
 	say   func(format string, args ...any)
 }
 
-// result is the image of a row, or the reason why there is none.
+// result is the image of a row, or the reason for its absence.
 type result struct {
 	pkg   debian.Package
 	image string // name in the cache
 	sum   string
-	how   string // where the image is from, in words
+	how   string // origin of the image, in words
 	err   error
 }
 
 // provide gets the locked image of each row, from the cache or the network, and links it below dir.
-// With update it gets and locks the newest one instead. It goes on after a row without an image,
-// and returns the error of the first one.
+// With update it gets and locks the newest one instead. It continues after a row without an image,
+// and returns the first error.
 func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string, update bool, stdout io.Writer) error {
 	lockPath := filepath.Join(dir, "lock.json")
 	var err error
@@ -43,7 +43,7 @@ func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string,
 		f.lock = nil
 	}
 	results := make(map[string]result)
-	var arches, suites []string // of rows that are not cached; the suites that are tried first
+	var arches, suites []string // architectures of uncached rows; suites to try first
 	for _, r := range rows {
 		res := f.cached(r.Name)
 		if res.err != nil {
@@ -60,7 +60,7 @@ func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string,
 		if a, err = openArchive(ctx, f.say, arches...); err == nil {
 			defer a.Close()
 			if a.Uncovered(suites...) == nil {
-				_, err = a.kernels(ctx, suites...) // once for all takes less time
+				_, err = a.kernels(ctx, suites...) // once for all is faster
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string,
 				fmt.Fprintf(stdout, "%s: cached %s, sha256 ok; not refreshed: %v\n", r.Name, filepath.Base(old), res.err)
 				continue
 			}
-			err := fmt.Errorf("%s: %w; no good image of it is cached", r.Name, res.err)
+			err := fmt.Errorf("%s: %w; no valid image is cached", r.Name, res.err)
 			if first == nil {
 				first = err
 			} else {
@@ -123,7 +123,7 @@ func (f *fetcher) cached(row string) (res result) {
 	return res
 }
 
-// fetch caches the image of a row's package, the locked one or else the newest, from the first of
+// fetch caches the image of a row's package, the locked or else the newest one, from the first of
 // the row's suites that has one.
 func (f *fetcher) fetch(ctx context.Context, a *archive, r catalogue.Row) (res result) {
 	res.err = a.Uncovered(r.Suites...)
@@ -139,7 +139,7 @@ func (f *fetcher) fetch(ctx context.Context, a *archive, r catalogue.Row) (res r
 		case err != nil:
 			return result{err: err}
 		case len(packages) > 0:
-			if res = f.one(ctx, a, r.Name, packages); res.err == nil || ctx.Err() != nil {
+			if res = f.fetchFirst(ctx, a, r.Name, packages); res.err == nil || ctx.Err() != nil {
 				return res
 			}
 		case res.err == nil:
@@ -149,9 +149,9 @@ func (f *fetcher) fetch(ctx context.Context, a *archive, r catalogue.Row) (res r
 	return res
 }
 
-// one caches the image of the first of a row's packages that the archive has, the locked one in
-// front.
-func (f *fetcher) one(ctx context.Context, a *archive, row string, packages []debian.Package) (res result) {
+// fetchFirst caches the image of the first of a row's packages that the archive has, trying the
+// locked one first.
+func (f *fetcher) fetchFirst(ctx context.Context, a *archive, row string, packages []debian.Package) (res result) {
 	packages, gone := f.lock.prefer(row, packages)
 	if gone != "" {
 		f.say("%s: the locked %s is gone from the archive: taking the newest of its series, %s", row, gone, packages[0])

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
-// lock has the locked package of each row, by the row's name, so that everybody tests the same
-// kernels. For a row without one the newest package is used.
+// lock maps the names of rows to their locked packages, so that everyone tests the same kernels.
+// For other rows the newest package is used.
 type lock map[string]Locked
 
 // Locked is the package of a row and the checksum of its image.
@@ -25,7 +25,7 @@ type Locked struct {
 
 func (l Locked) pkg() debian.Package { return debian.Package{Name: l.Package, Version: l.Version} }
 
-// readLock reads the lock file. Without one nothing is locked.
+// readLock reads the lock file. A missing file means an empty lock.
 func readLock(path string) (lock, error) {
 	l := make(lock)
 	b, err := os.ReadFile(path)
@@ -40,7 +40,7 @@ func readLock(path string) (lock, error) {
 	}
 	for row, e := range l {
 		if row == "" || e.Package == "" || e.Version == "" || len(e.SHA256) != 64 {
-			return nil, fmt.Errorf("parse the lock file %s: entry %q wants package, version and sha256", path, row)
+			return nil, fmt.Errorf("parse the lock file %s: entry %q needs package, version and sha256", path, row)
 		}
 	}
 	return l, nil
@@ -58,8 +58,8 @@ func (l lock) write(path string) error {
 	return nil
 }
 
-// prefer moves the package that a row is locked to to the front. gone is its name and version if it
-// is not among the packages.
+// prefer moves the locked package of a row to the front. gone is its name and version if it is not
+// among the packages.
 func (l lock) prefer(row string, packages []debian.Package) (ordered []debian.Package, gone string) {
 	e, ok := l[row]
 	if !ok {
@@ -79,5 +79,5 @@ func (l lock) check(row string, p debian.Package, sum string) error {
 	if !ok || !e.pkg().Same(p) || e.SHA256 == sum {
 		return nil
 	}
-	return fmt.Errorf("the image of %s is not the locked one: its sha256 is %s, locked is %s", p, sum, e.SHA256)
+	return fmt.Errorf("the image of %s differs from the locked one: sha256 %s, want %s", p, sum, e.SHA256)
 }

@@ -64,7 +64,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(arches) == 0 && fs.NArg() == 0 {
 		arches = []string{runtime.GOARCH}
 	}
-	// Local kernels are there already.
+	// Local kernels exist already.
 	names := slices.DeleteFunc(fs.Args(), func(name string) bool { return strings.HasPrefix(name, local.Prefix) })
 	if len(names) == 0 && fs.NArg() > 0 {
 		return 0

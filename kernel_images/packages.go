@@ -14,20 +14,21 @@ import (
 func imageOf(p debian.Package) string { return imageName(releaseOf(p), p.Version) }
 
 // kernelPackage matches names of packages that may have an image: linux-image-* and, from 6.19 on,
-// linux-binary-*, of which the unsigned one appears first. Groups: "-unsigned" or "", the series,
-// the flavour, the architecture.
+// linux-binary-*; the unsigned ones appear first. Groups: "-unsigned" or "", the series, the
+// flavour, the architecture.
 var kernelPackage = regexp.MustCompile(`^linux-(?:image|binary(-unsigned)?)-(\d+\.\d+)\.\d[^-]*(?:-\d[^-]*)?(?:-([a-z]+))?-([a-z0-9]+)$`)
 
-// imageFile matches the kernel image in a package, which is /boot/vmlinuz-RELEASE, from 7.2 on
-// /usr/lib/modules/RELEASE/vmlinuz and in unsigned packages vmlinuz.unsigned beside that.
+// imageFile matches the kernel image in a package: /boot/vmlinuz-RELEASE, from 7.2 on
+// /usr/lib/modules/RELEASE/vmlinuz, and in unsigned packages vmlinuz.unsigned in the same
+// directory.
 const imageFile = "vmlinuz*"
 
-// smallestImage is the least size of a package with an image. From 6.19 on linux-image-* is an
+// smallestImage is the smallest size of a package with an image. From 6.19 on linux-image-* is an
 // empty package of 2 kB.
 const smallestImage = 1 << 20
 
-// rowOf returns the catalogue row that a package belongs to by its name. ok is false for a package
-// without an image.
+// rowOf returns the catalogue row of a package, by its name. ok is false for a package without an
+// image.
 func rowOf(p debian.Package) (r catalogue.Row, ok bool) {
 	m := kernelPackage.FindStringSubmatch(p.Name)
 	if m == nil || p.Size < smallestImage || m[4] != p.Arch {

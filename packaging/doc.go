@@ -1,5 +1,5 @@
-// Package packaging has what is installed and how: the lists (files and library), the script that
-// make install and make uninstall run, the units of systemd and the scripts of packages. What it
-// has of Go are tests: that what is installed is complete and can be removed, that commands
-// complete their options, and that a unit grants what quark-mon needs and no more.
+// Package packaging has the lists of installed files (files and library), the script of make
+// install and make uninstall, the systemd units and the package scripts. Its Go code is tests: the
+// installation is complete and can be removed, commands complete their options, and a unit grants
+// exactly the privileges that quark-mon needs.
 package packaging

@@ -1,13 +1,13 @@
-// Command mkbtfhub makes the archive of kernels' types in package internal/btfhub.
+// Command mkbtfhub builds the archive of kernels' types in package internal/btfhub.
 //
 //	go run ./btfhub/mkbtfhub [DIR|IMAGE...]
 //
-// Each DIR is laid out as btfhub-archive is: distro/version/arch/release.btf, packed as .tar.xz,
-// .xz, .zst or .gz or not at all. Each IMAGE is a kernel image with types. Kernels that the archive
-// already has and no operand has stay in it, cut down to the members that are read now. A member
-// that was not read before is there only for the kernels of the operands.
+// Each DIR has the layout of btfhub-archive: distro/version/arch/release.btf, compressed as
+// .tar.xz, .xz, .zst or .gz or not at all. Each IMAGE is a kernel image with types. Kernels of the
+// existing archive that no operand has are kept, reduced to the members that are read now. A newly
+// read member is available only for kernels of the operands.
 //
-// It is started from the root of the repository, by 'make btfhub'.
+// Start it from the root of the repository, by 'make btfhub'.
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(out, list, programs string, dirs []string) error {
 	}
 	if err == nil {
 		if err := m.keep(old); err != nil {
-			return fmt.Errorf("%s: %w: remove it to make another one", out, err)
+			return fmt.Errorf("%s: %w: remove it to build a new one", out, err)
 		}
 	}
 	return m.write(out, old)
@@ -103,16 +103,16 @@ func writeMembers(path string, objects []string) ([]string, error) {
 	return all, os.WriteFile(path, []byte(strings.Join(all, "\n")+"\n"), 0o644)
 }
 
-// maker makes an archive.
+// maker builds an archive.
 type maker struct {
 	members []string
 	archive btfhub.Builder
 	taken   map[string]bool // kernels in the archive, by release and architecture
-	kept    int             // kernels of the archive before
-	refused int             // kernels whose types would not do
+	kept    int             // kernels kept from the existing archive
+	skipped int             // kernels with unsuitable types
 }
 
-// add adds a kernel, or prints why it is left out.
+// add adds a kernel, or prints why it is skipped.
 func (m *maker) add(e btfhub.Entry, raw []byte, err error) {
 	if err == nil {
 		raw, err = ingest.Types(raw, m.members)
@@ -121,14 +121,14 @@ func (m *maker) add(e btfhub.Entry, raw []byte, err error) {
 		err = m.archive.Add(e, raw)
 	}
 	if err != nil {
-		m.refused++
+		m.skipped++
 		fmt.Fprintf(os.Stderr, "%s: left out: %v\n", e.Release, err)
 		return
 	}
 	m.taken[e.Release+" "+e.Arch] = true
 }
 
-// keep adds those kernels of the archive before that are in no directory.
+// keep adds the kernels of the existing archive that are in no directory.
 func (m *maker) keep(old []byte) error {
 	a, err := btfhub.ReadArchive(old)
 	if err != nil {
@@ -144,7 +144,7 @@ func (m *maker) keep(old []byte) error {
 	return nil
 }
 
-// write writes the archive, if it differs from the one before, and says what is in it.
+// write writes the archive, if it changed, and describes its contents.
 func (m *maker) write(out string, old []byte) error {
 	data, err := m.archive.Marshal()
 	if err != nil {
@@ -155,7 +155,7 @@ func (m *maker) write(out string, old []byte) error {
 		return err
 	}
 	fmt.Printf("%s: %d kernels with %d different types in %d bytes, %d of them from the archive before, %d kernels left out\n",
-		out, len(a.Kernels()), a.Blobs(), len(data), m.kept, m.refused)
+		out, len(a.Kernels()), a.Blobs(), len(data), m.kept, m.skipped)
 	if bytes.Equal(old, data) {
 		return nil
 	}

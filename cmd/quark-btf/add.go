@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// addKernel adds a kernel's types to an archive file. It makes the file if there is none.
+// addKernel adds a kernel's types to an archive file, which it creates if necessary.
 func (o *options) addKernel(w io.Writer) error {
 	path := o.operands[0]
 	var b btfhub.Builder
@@ -57,8 +57,8 @@ func (o *options) addKernel(w io.Writer) error {
 	return nil
 }
 
-// toBeAdded returns the types of -f or of the running kernel, and their entry: what the operands
-// and -a say, else what the file says.
+// toBeAdded returns the types of -f or of the running kernel, and their entry: from the operands
+// and -a, else from the file.
 func (o *options) toBeAdded() (e btfhub.Entry, raw []byte, err error) {
 	named := btfhub.Entry{Arch: o.arch}
 	if len(o.operands) == 3 {
@@ -87,7 +87,7 @@ func (o *options) toBeAdded() (e btfhub.Entry, raw []byte, err error) {
 	}
 	switch {
 	case found.Arch != "" && o.archNamed && found.Arch != o.arch:
-		return e, nil, fmt.Errorf("%s is of %s, -a says %s", o.file, found.Arch, o.arch)
+		return e, nil, fmt.Errorf("%s is for %s, not for %s of -a", o.file, found.Arch, o.arch)
 	case found.Arch == "":
 		found.Arch = o.arch
 	}

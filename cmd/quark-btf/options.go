@@ -30,7 +30,7 @@ func newCommand(run func(*options) error) *cobra.Command {
 quark-btf -l VERSION [-bjv] [-a ARCH] [-f ARCHIVE] [TARGET...]
 quark-btf -d [-bj] [-a ARCH] A B
 quark-btf -g [-a ARCH] [-f FILE] ARCHIVE [NAME VERSION]`,
-		Long: "Prints the offset of every target in the kernel's types, or of those named.\nWhat is not found is printed as U.",
+		Long: "Prints the offset of every target, or of the named ones, in the kernel's types.\nA missing target is printed as U.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, operands []string) error {
 			o.operands = operands
@@ -43,27 +43,27 @@ quark-btf -g [-a ARCH] [-f FILE] ARCHIVE [NAME VERSION]`,
 	f := c.Flags()
 	f.StringVarP(&o.arch, "arch", "a", runtime.GOARCH, "architecture of kernels in archives")
 	f.BoolVarP(&o.bits, "bits", "b", false, "also print offsets in bits")
-	f.BoolVarP(&o.diff, "diff", "d", false, "print what differs between two kernels, files or releases in the archive")
+	f.BoolVarP(&o.diff, "diff", "d", false, "print the differences between two kernels: files, or releases in the archive")
 	f.VarP((*command.File)(&o.file), "file", "f", "use the types in a `file`: raw BTF, ELF with BTF, a kernel image, or an archive")
-	f.BoolVarP(&o.add, "add", "g", false, "add the types to an archive file as release VERSION of distribution NAME; without these as what the file says")
+	f.BoolVarP(&o.add, "add", "g", false, "add the types to an archive file as release VERSION of distribution NAME, by default as the file names them")
 	f.BoolVarP(&o.json, "json", "j", false, "print JSON")
 	f.StringVarP(&o.lookup, "lookup", "l", "", "look up release VERSION in the archive")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "say where the types are from and which alternative was found; with -l print the offsets")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print the origin of the types and the alternative found; with -l print the offsets")
 	command.Complete(c, "arch", "amd64", "arm64")
 	return c
 }
 
-// check returns why the options can't be used.
+// check returns an error if the options are invalid.
 func (o *options) check(c *cobra.Command) error {
 	changed := c.Flags().Changed
 	o.archNamed = changed("arch")
 	switch modes := count(o.diff, o.add, changed("lookup")); {
 	case modes > 1:
-		return errors.New("of -d, -g and -l only one is possible (see quark-btf -h)")
+		return errors.New("use only one of -d, -g and -l (see quark-btf -h)")
 	case o.diff && (len(o.operands) != 2 || o.file != ""):
-		return errors.New("-d: two operands and no -f are wanted: files or releases (see quark-btf -h)")
+		return errors.New("-d: needs two operands, files or releases, and no -f (see quark-btf -h)")
 	case o.add && len(o.operands) != 3 && len(o.operands) != 1:
-		return errors.New("-g: one operand or three are wanted: archive, name of the distribution, release (see quark-btf -h)")
+		return errors.New("-g: needs one operand, or three: archive, distribution, release (see quark-btf -h)")
 	case changed("lookup") && o.lookup == "":
 		return errors.New("-l: the release is empty (see quark-btf -h)")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// target is the JSON form of a target. Unknown members are left out.
+// target is the JSON form of a target. Unknown members are omitted.
 type target struct {
 	Name   string  `json:"name"`
 	Found  bool    `json:"found"`
@@ -17,7 +17,7 @@ type target struct {
 	Bits   *uint64 `json:"bits,omitempty"`   // with -b
 	Size   *uint32 `json:"size,omitempty"`   // bytes
 	Value  *int64  `json:"value,omitempty"`  // of an enumerator
-	Reason string  `json:"reason,omitempty"` // why it was not found
+	Reason string  `json:"reason,omitempty"` // why it is missing
 }
 
 func (o *options) target(t *btfhub.Offset) target {
@@ -106,7 +106,7 @@ func (o *options) number(t *btfhub.Offset) string {
 	return fmt.Sprint(t.Bits / 8)
 }
 
-// printLookup prints the kernel of the archive that has a release.
+// printLookup prints a release of the archive.
 func (o *options) printLookup(w io.Writer) error {
 	a, err := o.archive()
 	if err != nil {
@@ -149,7 +149,7 @@ func (o *options) printLookup(w io.Writer) error {
 	return err
 }
 
-// printDiff prints the targets that have different places in two kernels.
+// printDiff prints the targets with different places in two kernels.
 func (o *options) printDiff(w io.Writer) error {
 	var both [2]*btfhub.Offsets
 	for i, name := range o.operands {

@@ -43,8 +43,7 @@ func readArchive(path string) (*btfhub.Archive, error) {
 	return a, nil
 }
 
-// named returns the types of an operand of -d: a file with that name, or else a release of the
-// archive.
+// named returns the types of an operand of -d: a file, or else a release of the archive.
 func (o *options) named(name string) (*btf.Spec, error) {
 	_, err := os.Stat(name)
 	if err == nil || strings.Contains(name, "/") {
@@ -61,8 +60,8 @@ func (o *options) named(name string) (*btf.Spec, error) {
 	return a.Types(e)
 }
 
-// resolve looks up the operands, or all targets if there are none. An operand that is not the name
-// of a target is looked up as well.
+// resolve looks up the operands, or all targets if there are none. An operand need not be the name
+// of a target.
 func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
 	all := btfhub.Targets()
 	if len(operands) == 0 {
@@ -72,7 +71,7 @@ func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
 	for _, name := range operands {
 		typ, member, _ := strings.Cut(name, ".")
 		if typ == "" || member == "" {
-			return nil, fmt.Errorf("target %q: TYPE.MEMBER or ENUM.VALUE is wanted", name)
+			return nil, fmt.Errorf("target %q: want TYPE.MEMBER or ENUM.VALUE", name)
 		}
 		t := btfhub.Target{Name: name, Alternatives: []string{name}}
 		for _, known := range all {

@@ -23,19 +23,19 @@ type Source struct {
 	proc  fs.FS
 	every uint64 // interval in nanoseconds
 	known map[identity]process
-	read  uint64 // when the last reading began, 0 after Close
-	base  uint64 // tasks that the kernel had made by Open
-	found uint64 // tasks that were seen since
+	read  uint64 // when the last read began, 0 after Close
+	base  uint64 // tasks that the kernel had created by Open
+	found uint64 // tasks seen since
 	stats engine.SourceStats
 }
 
-// identity tells a process from others of before and after it that have the same pid.
+// identity distinguishes processes with the same pid.
 type identity struct {
 	pid   uint32
 	start uint64 // CLOCK_BOOTTIME in nanoseconds, in steps of [engine.ProcStartUnit]
 }
 
-// process is what one read of /proc/PID/stat shows, so that all of it is of one process.
+// process has the values of one read of /proc/PID/stat, so that all are of one process.
 type process struct {
 	identity
 	ppid, pgid, sid uint32
@@ -44,7 +44,7 @@ type process struct {
 	comm            []byte
 }
 
-// Open makes a source that reads proc, os.DirFS("/proc") or a test's tree, at an interval.
+// Open returns a source that reads proc, os.DirFS("/proc") or a test's tree, at an interval.
 func Open(proc fs.FS, interval time.Duration) (*Source, error) {
 	s := &Source{proc: proc, every: uint64(interval), known: make(map[identity]process), read: monotonic()}
 	list, err := s.list()
@@ -60,32 +60,32 @@ func Open(proc fs.FS, interval time.Duration) (*Source, error) {
 
 func monotonic() uint64 {
 	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it fails for unknown clocks only
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // fails only for unknown clocks
 	return uint64(ts.Nano())
 }
 
 // Name is "procpoll".
 func (s *Source) Name() string { return "procpoll" }
 
-// FD returns -1: no descriptor tells of new processes, so the engine calls Populate at intervals.
+// FD returns -1: no descriptor reports new processes, so the engine calls Populate at intervals.
 func (s *Source) FD() int { return -1 }
 
-// Arm returns true: nothing is queued that Populate could deliver now.
+// Arm returns true, as no event is queued for Populate.
 func (s *Source) Arm(bool) bool { return true }
 
-// Finish makes Populate read /proc whenever it is called, for the end of the queue.
+// Finish makes Populate read /proc at each call, for the end of the queue.
 func (s *Source) Finish() { s.every = 0 }
 
-// Close forgets all. A source of the kernel detaches here.
+// Close drops all state. A kernel source detaches here.
 func (s *Source) Close() error {
 	s.known, s.read = nil, 0
 	return nil
 }
 
-// Stats returns the counters: what was produced was handed over, or lost.
+// Stats returns the counters: produced events were delivered or lost.
 func (s *Source) Stats() (engine.SourceStats, error) { return s.stats, nil }
 
-// Capabilities says what is reported and how, and why the rest is not.
+// Capabilities lists the reported kinds and fields, and the reasons for missing ones.
 func (s *Source) Capabilities() *engine.CapabilityTable {
 	t := new(engine.CapabilityTable)
 	for k, via := range map[engine.Kind]string{
@@ -96,7 +96,7 @@ func (s *Source) Capabilities() *engine.CapabilityTable {
 	} {
 		t.Kinds[k] = engine.Capability{Origin: engine.OriginProc, Via: via, At: k.Events()}
 	}
-	t.Kinds[engine.KindExec].Partial = engine.EventExec // later ones are not seen
+	t.Kinds[engine.KindExec].Partial = engine.EventExec // later ones are missed
 	for f := range engine.Field(engine.NumFields) {
 		t.Fields[f].Via = "it is not read"
 		if fields.Has(f) {
@@ -106,7 +106,7 @@ func (s *Source) Capabilities() *engine.CapabilityTable {
 	return t
 }
 
-// Scan gives the engine the processes of before. Without it these would have no names.
+// Scan reports the existing processes to the engine. Without it they would have no names.
 func (s *Source) Scan(f func(*engine.RawEvent) error) error {
 	for _, p := range s.known {
 		ev := &engine.RawEvent{Time: s.read}
@@ -118,8 +118,8 @@ func (s *Source) Scan(f func(*engine.RawEvent) error) error {
 	return nil
 }
 
-// Populate reads /proc if it is time to. What the sink has no room for does not become known, so
-// that the next call finds it again.
+// Populate reads /proc if it is due. Events that do not fit into the sink stay unknown, so that the
+// next call finds them again.
 func (s *Source) Populate(to engine.Sink) error {
 	if s.read == 0 {
 		return os.ErrClosed
@@ -151,14 +151,14 @@ func (s *Source) Populate(to engine.Sink) error {
 		p.executed = before.executed || p.executed && s.insert(to, engine.KindExec, now, p)
 		s.known[p.identity] = p
 	}
-	if to.Room() > 0 { // else something may have been left out
+	if to.Room() > 0 { // else some may have been skipped
 		s.countMissed(to, made-s.base, now)
 		s.read = began
 	}
 	return nil
 }
 
-// insert hands an event over and reports whether there was room for it.
+// insert delivers an event and reports whether there was room for it.
 func (s *Source) insert(to engine.Sink, kind engine.Kind, now uint64, p process) bool {
 	if to.Room() == 0 {
 		return false
@@ -171,7 +171,8 @@ func (s *Source) insert(to engine.Sink, kind engine.Kind, now uint64, p process)
 	return true
 }
 
-// describe sets the fields. All but the start time may have been different at the event: cached.
+// describe sets the fields. All but the start time may have been different at the event, so they
+// are cached.
 func (p *process) describe(ev *engine.RawEvent) {
 	ev.PID, ev.TID = p.pid, p.pid
 	t := &ev.Task
@@ -180,11 +181,11 @@ func (p *process) describe(ev *engine.RawEvent) {
 	t.Known, t.Cached = fields, fields&^engine.FieldStart.Set()
 }
 
-// fields are what describe sets.
+// fields are the fields that describe sets.
 const fields = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldComm)
 
-// countMissed counts the tasks that the kernel has made since Open and that no reading showed. The
-// gap begins with the last reading: it comes before all that the lost events could have changed.
+// countMissed counts the tasks that the kernel has created since Open and that no read has shown.
+// The gap begins with the last read, before any change by the lost events.
 func (s *Source) countMissed(to engine.Sink, made, now uint64) {
 	missed := made - min(made, s.found+s.stats.Lost[engine.LossUnseen])
 	if missed == 0 {
@@ -197,13 +198,13 @@ func (s *Source) countMissed(to engine.Sink, made, now uint64) {
 	to.Insert(ev)
 }
 
-// stat reads what /proc has of a process.
+// stat reads /proc/PID/stat.
 func (s *Source) stat(pid uint32) (p process, err error) {
 	b, err := fs.ReadFile(s.proc, fmt.Sprintf("%d/stat", pid))
 	if err != nil {
 		return p, err
 	}
-	// The name can have parentheses itself.
+	// The name can contain parentheses.
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndex(b, []byte(") "))
 	if open < 0 || end < open {
 		return p, fmt.Errorf("/proc/%d/stat has no name", pid)
@@ -229,14 +230,14 @@ func (s *Source) list() (list []process, err error) {
 		if err == nil {
 			list = append(list, p)
 		} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
-			return nil, err // it is not known to be gone
+			return nil, err // it may still exist
 		}
 	}
 	slices.SortFunc(list, func(a, b process) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)) })
 	return list, err
 }
 
-// tasks returns how many processes and threads the kernel has made since boot.
+// tasks returns the number of processes and threads that the kernel has created since boot.
 func (s *Source) tasks() (n uint64, err error) {
 	b, err := fs.ReadFile(s.proc, "stat")
 	if err == nil {

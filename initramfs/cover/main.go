@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command cover runs a command that was built with coverage in a guest, and writes what it covered
-// to /run/profile.gz, for the host to keep: a serial line is slow. Each process of the tests writes
-// a file of its own; covdata, which is in the same image, makes one profile of them.
+// Command cover runs a command that was built with coverage in a guest, and writes the coverage to
+// /run/profile.gz, for the host to keep: a serial line is slow. Each process of the tests writes
+// its own file; covdata, which is in the same image, merges them into one profile.
 //
 //	cover quark-test -b -k -c
 package main
@@ -36,7 +36,7 @@ func run(command []string) (status int, err error) {
 	if len(command) == 0 {
 		return 2, errors.New("a command is wanted")
 	}
-	// Tests write there after they dropped their privileges, too.
+	// Tests write there even after they dropped their privileges.
 	if err := errors.Join(os.Mkdir(written, 0o755), os.Chmod(written, 0o1777)); err != nil {
 		return 2, err
 	}
@@ -50,7 +50,7 @@ func run(command []string) (status int, err error) {
 	status = record.ShellStatus(cmd.ProcessState)
 	out, err := exec.Command("covdata", "textfmt", "-i="+written, "-o="+profile).CombinedOutput()
 	if err != nil {
-		return status, fmt.Errorf("merge what was covered: %w: %s", err, out)
+		return status, fmt.Errorf("merge coverage: %w: %s", err, out)
 	}
 	return status, pack()
 }

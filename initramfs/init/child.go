@@ -30,8 +30,8 @@ func environment(opts options) []string {
 	return append(env, opts.env...)
 }
 
-// runCommand runs the command in a session of its own. Until it ends it also reaps orphans, which
-// is pid 1's duty.
+// runCommand runs the command in its own session. Until it ends it also reaps orphans, which is pid
+// 1's duty.
 func runCommand(opts options) record.End {
 	if len(opts.command) == 0 || opts.command[0] == "" {
 		return record.End{Status: statusInit, Error: "no command on the kernel command line: it comes after --"}
@@ -70,8 +70,7 @@ func runCommand(opts options) record.End {
 	return e
 }
 
-// notStarted returns the end record of a command that could not be executed, with a shell's status
-// for it.
+// notStarted returns the end record of a command that could not be executed, with a shell's status.
 func notStarted(path string, err error) record.End {
 	status := 126
 	if errors.Is(err, os.ErrNotExist) {

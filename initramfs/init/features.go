@@ -54,8 +54,7 @@ func isMount(path string, magic int64) bool {
 	return unix.Statfs(path, &st) == nil && int64(st.Type) == magic
 }
 
-// hasBPF calls bpf with a command that no kernel has: the error shows whether the kernel has the
-// system call.
+// hasBPF calls bpf with an unknown command: the error shows whether the kernel has the system call.
 func hasBPF() bool {
 	const unknownCommand = 0x7fffffff
 	_, _, errno := unix.Syscall(unix.SYS_BPF, unknownCommand, 0, 0)

@@ -19,8 +19,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// statusInit is the status in the end record when init itself fails. krun.sh has the same status
-// for a guest that does not report.
+// statusInit is the status in the end record when init itself fails. krun.sh returns the same
+// status for a guest that does not report.
 const statusInit = 125
 
 func main() {
@@ -28,9 +28,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "init: is pid 1 of a guest and powers the machine off; it runs as nothing else")
 		os.Exit(2)
 	}
-	// The kernel sends pid 1 no signals without a handler, but the Go runtime has handlers,
-	// some of which end the process. A signal that is received and dropped has its default
-	// action in the command; one that is ignored here would be ignored there, too.
+	// The kernel sends pid 1 no signals without a handler, but the Go runtime has handlers, and
+	// some end the process. A received and dropped signal has its default action in the
+	// command; an ignored one would be ignored there, too.
 	signal.Notify(make(chan os.Signal, 1))
 
 	g := &guest{}
@@ -46,7 +46,7 @@ type guest struct {
 	missing []string // optional parts that could not be set up
 }
 
-// run sets the guest up and runs its command. It returns the guest's last record, also after a
+// run sets the guest up and runs its command. It returns the guest's last record, even after a
 // panic.
 func (g *guest) run() (e record.End) {
 	defer func() {
@@ -56,13 +56,12 @@ func (g *guest) run() (e record.End) {
 		}
 	}()
 
-	// The kernel starts pid 1 without a session, which it needs for the results port: see
-	// openPort.
+	// The kernel starts pid 1 without a session, which the results port needs: see openPort.
 	if _, err := unix.Setsid(); err != nil {
-		g.miss(fmt.Sprintf("setsid: %v", err))
+		g.addMissing(fmt.Sprintf("setsid: %v", err))
 	}
 	missing, mountErr := mountAll(mounts, mount.do)
-	g.miss(missing...)
+	g.addMissing(missing...)
 
 	var opts options
 	cmdline, err := os.ReadFile("/proc/cmdline")
@@ -74,10 +73,10 @@ func (g *guest) run() (e record.End) {
 		cgroups = cgroup1
 	}
 	missing, _ = mountAll(cgroups, mount.do) // none is required
-	g.miss(missing...)
-	// The port is opened before errors are returned: they are sent to it.
+	g.addMissing(missing...)
+	// The port is opened before errors are returned, as they are sent to it.
 	if port, portErr := openPort("/dev/" + opts.results); portErr != nil {
-		say("%v: the command runs, its results are lost", portErr)
+		say("%v: the results of the command are lost", portErr)
 	} else {
 		g.port, g.results = port, record.NewWriter(port)
 	}
@@ -88,19 +87,19 @@ func (g *guest) run() (e record.End) {
 	if err != nil {
 		return record.End{Status: statusInit, Error: err.Error()}
 	}
-	// A name of the port that is the same on every machine, for arguments of commands.
+	// A name of the port that is the same on every machine, for commands.
 	if err := os.Symlink("/dev/"+opts.results, resultsLink); err != nil {
-		g.miss(err.Error())
+		g.addMissing(err.Error())
 	}
 	if err := loopbackUp(); err != nil {
-		g.miss(err.Error())
+		g.addMissing(err.Error())
 	}
 	g.send(g.hello())
 	e = runCommand(opts)
 	for _, path := range opts.kept() {
-		err := g.handOut(path)
+		err := g.sendFile(path)
 		if e.Status != 0 && errors.Is(err, fs.ErrNotExist) {
-			continue // a command may fail before it makes the file
+			continue // a command may fail before it creates the file
 		}
 		if err != nil && e.Error == "" {
 			e.Error = fmt.Sprintf("hand out a file: %v", err)
@@ -109,8 +108,8 @@ func (g *guest) run() (e record.End) {
 	return e
 }
 
-// handOut sends a file of the guest under its base name.
-func (g *guest) handOut(path string) error {
+// sendFile sends a file of the guest under its base name.
+func (g *guest) sendFile(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -124,11 +123,11 @@ func (g *guest) handOut(path string) error {
 func (g *guest) hello() record.Hello {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		g.miss(fmt.Sprintf("uname: %v", err))
+		g.addMissing(fmt.Sprintf("uname: %v", err))
 	}
 	var mem unix.Sysinfo_t
 	if err := unix.Sysinfo(&mem); err != nil {
-		g.miss(fmt.Sprintf("sysinfo: %v", err))
+		g.addMissing(fmt.Sprintf("sysinfo: %v", err))
 	}
 	osRelease, _ := os.ReadFile("/etc/os-release") // only the image's digest would be missing
 	return record.Hello{
@@ -154,7 +153,7 @@ func (g *guest) end(e record.End) {
 			say("drain the results port: %v", err)
 		}
 	}
-	record.Drain(os.Stdout) // an error has no place to be printed
+	record.Drain(os.Stdout) // an error cannot be printed
 	powerOff()
 }
 
@@ -162,7 +161,7 @@ func (g *guest) end(e record.End) {
 func powerOff() {
 	err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	say("power off: %v", err)
-	// A machine that cannot power off may be able to reboot; qemu ends then, too.
+	// A machine that cannot power off may be able to reboot, which ends qemu too.
 	err = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	say("reboot: %v", err)
 	select {} // until the host's deadline
@@ -174,8 +173,8 @@ func (g *guest) send(rec any) {
 	}
 }
 
-// miss adds optional parts to those that are missing, for the hello record, and prints them.
-func (g *guest) miss(what ...string) {
+// addMissing adds and prints missing optional parts, for the hello record.
+func (g *guest) addMissing(what ...string) {
 	for _, w := range what {
 		say("%s", w)
 	}
@@ -192,7 +191,7 @@ func loopbackUp() error {
 		return fmt.Errorf("find interface lo: %w", err)
 	}
 	if err := netlink.LinkSetUp(lo); err != nil {
-		return fmt.Errorf("bring interface lo up: %w", err)
+		return fmt.Errorf("start interface lo: %w", err)
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount is a row of the mount table. Without a required one the command does not run. Tests that
-// need an optional one say so themselves.
+// mount is a row of the mount table. Without a required mount the command does not run. Tests check
+// optional mounts themselves.
 type mount struct {
 	target   string
 	fstype   string
@@ -20,8 +20,8 @@ type mount struct {
 	required bool
 }
 
-// mounts are made in this order: a target's parent file system first. /tmp has no MS_NOSUID because
-// tests put set-id programs there.
+// mounts are mounted in this order: a target's parent file system first. /tmp lacks MS_NOSUID
+// because tests put set-id programs there.
 var mounts = []mount{
 	{"/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", true},
 	{"/sys", "sysfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", true},
@@ -35,8 +35,8 @@ var mounts = []mount{
 	{"/sys/fs/bpf", "bpf", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0700", false},
 }
 
-// cgroup2 is mounted after the others, or else the hierarchies of cgroup1, such as a host has that
-// uses version 1 alone.
+// cgroup2 is mounted after the others, or instead the cgroup1 hierarchies of a host that uses only
+// version 1.
 var (
 	cgroup2 = []mount{{"/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false}}
 	cgroup1 = append([]mount{{"/sys/fs/cgroup", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0755", false}},
@@ -52,8 +52,8 @@ func hierarchies(all ...string) (table []mount) {
 	return table
 }
 
-// mountAll makes the mounts and goes on after a failure. missing has all failures, err the first
-// one of a required mount.
+// mountAll mounts the table and continues after a failure. missing has all failures, err the first
+// failure of a required mount.
 func mountAll(table []mount, do func(mount) error) (missing []string, err error) {
 	for _, m := range table {
 		e := do(m)
@@ -70,15 +70,15 @@ func mountAll(table []mount, do func(mount) error) (missing []string, err error)
 }
 
 func (m mount) do() error {
-	// In sysfs Mkdir fails: a directory that is missing there means that the kernel does not
-	// have the file system.
+	// Mkdir fails in sysfs: a missing directory there means that the kernel lacks the file
+	// system.
 	if err := os.Mkdir(m.target, 0o755); err != nil && !os.IsExist(err) {
 		return err
 	}
 	return unix.Mount(m.fstype, m.target, m.fstype, m.flags, m.data)
 }
 
-// hideBTF covers the kernel's BTF. A kernel that has none needs no hiding.
+// hideBTF covers the kernel's BTF, if there is any.
 func hideBTF() error {
 	const dir = "/sys/kernel/btf"
 	if _, err := os.Stat(dir); os.IsNotExist(err) {

@@ -15,8 +15,7 @@ type options struct {
 	// hideBTF (quark.hide_btf=1) mounts an empty tmpfs over /sys/kernel/btf, so that user space
 	// sees no BTF.
 	hideBTF bool
-	// cgroup1 (quark.cgroup=1) mounts hierarchies of cgroup version 1 alone, instead of version
-	// 2.
+	// cgroup1 (quark.cgroup=1) mounts only hierarchies of cgroup version 1.
 	cgroup1 bool
 	// results (quark.results=NAME) is the device in /dev of the results port, ttyS1 by default.
 	results string
@@ -24,12 +23,12 @@ type options struct {
 	// which it reads. Without it the command has no input.
 	stdin   string
 	env     []string // quark.env.NAME=VALUE: variables of the command
-	keep    []string // quark.keep=PATTERN: files that are sent when the command has ended
+	keep    []string // quark.keep=PATTERN: files to send when the command has ended
 	command []string // with its arguments: the words after "--"
 }
 
-// parseOptions reads a kernel command line as /proc/cmdline has it. An unknown option is an error:
-// a test with a misspelt one would run under wrong conditions.
+// parseOptions parses a kernel command line from /proc/cmdline. An unknown option is an error: a
+// test with a misspelt one would run under wrong conditions.
 func parseOptions(cmdline string) (options, error) {
 	opts := options{results: "ttyS1"}
 	words := splitWords(cmdline)
@@ -55,17 +54,17 @@ func (o *options) set(knob string) error {
 	switch {
 	case name == "hide_btf":
 		if value != "0" && value != "1" {
-			return fmt.Errorf("kernel argument quark.%s: 0 or 1 is wanted", knob)
+			return fmt.Errorf("kernel argument quark.%s: want 0 or 1", knob)
 		}
 		o.hideBTF = value == "1"
 	case name == "cgroup":
 		if value != "1" && value != "2" {
-			return fmt.Errorf("kernel argument quark.%s: 1 or 2 is wanted", knob)
+			return fmt.Errorf("kernel argument quark.%s: want 1 or 2", knob)
 		}
 		o.cgroup1 = value == "1"
 	case name == "results" || name == "stdin":
 		if value == "" || strings.Contains(value, "/") {
-			return fmt.Errorf("kernel argument quark.%s: the name of a device in /dev is wanted", knob)
+			return fmt.Errorf("kernel argument quark.%s: want the name of a device in /dev", knob)
 		}
 		if name == "results" {
 			o.results = value
@@ -74,13 +73,13 @@ func (o *options) set(knob string) error {
 		}
 	case name == "keep":
 		if !strings.HasPrefix(value, "/") {
-			return fmt.Errorf("kernel argument quark.%s: an absolute path is wanted", knob)
+			return fmt.Errorf("kernel argument quark.%s: want an absolute path", knob)
 		}
 		o.keep = append(o.keep, value)
 	case strings.HasPrefix(name, "env.") && len(name) > len("env."):
 		o.env = append(o.env, name[len("env."):]+"="+value)
 	default:
-		return fmt.Errorf("kernel argument quark.%s: unknown; hide_btf, cgroup, results, stdin, keep and env.NAME are known", name)
+		return fmt.Errorf("unknown kernel argument quark.%s: use hide_btf, cgroup, results, stdin, keep or env.NAME", name)
 	}
 	return nil
 }
@@ -117,12 +116,12 @@ func unquote(word string) string {
 	return word
 }
 
-// kept returns the paths of the files to send. A pattern may be of none.
+// kept returns the paths of the files to send. A pattern may match none.
 func (o *options) kept() (paths []string) {
 	for _, k := range o.keep {
 		found := []string{k}
 		if strings.Contains(k, "*") {
-			found, _ = filepath.Glob(k) // fails for brackets that do not match
+			found, _ = filepath.Glob(k) // fails for unmatched brackets
 		}
 		paths = append(paths, found...)
 	}

@@ -45,7 +45,7 @@ func TestParseOptions(t *testing.T) {
 
 func TestParseOptionsRefuses(t *testing.T) {
 	for _, tt := range []struct{ cmdline, want string }{
-		{"quark.hide_bft=1 -- a", "quark.hide_bft: unknown"},
+		{"quark.hide_bft=1 -- a", "unknown kernel argument quark.hide_bft"},
 		{"quark.hide_btf=yes -- a", "0 or 1"},
 		{"quark.cgroup=3 -- a", "1 or 2"},
 		{"quark.results=../x -- a", "name of a device"},

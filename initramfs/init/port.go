@@ -11,9 +11,9 @@ import (
 )
 
 // openPort opens the results port, a serial line, in raw mode. init keeps it open, as the last
-// close of a terminal resets its mode. The port becomes the controlling terminal of init's session,
-// so that no other session can take it: it would become that of a command that is a session leader
-// and opens $QUARK_RESULTS without O_NOCTTY, and the command's exit would hang up the line.
+// close of a terminal resets its mode. The port becomes the controlling terminal of init's session.
+// Otherwise a command that leads a session and opens $QUARK_RESULTS without O_NOCTTY would take it
+// over, and its exit would hang up the line.
 func openPort(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -26,8 +26,8 @@ func openPort(path string) (*os.File, error) {
 	return f, nil
 }
 
-// setRaw sets the mode that cfmakeraw(3) does, as a terminal else changes bytes. A file that is no
-// terminal needs none of it.
+// setRaw sets the mode of cfmakeraw(3), as a terminal otherwise changes bytes. It skips a file that
+// is not a terminal.
 func setRaw(fd int) error {
 	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if errors.Is(err, unix.ENOTTY) {

@@ -19,10 +19,10 @@ import (
 	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
-// format changes when an archive of the same packages is made differently.
+// format changes when the archive format changes.
 const format = 2
 
-// archiveName is the name of the archive in the cache: it depends on all that goes into it.
+// archiveName is the name of the archive in the cache: it depends on all inputs.
 func (m *maker) archiveName() string {
 	h := sha256.New()
 	fmt.Fprintln(h, format, programs())
@@ -32,7 +32,7 @@ func (m *maker) archiveName() string {
 	return fmt.Sprintf("%s-%s-%.16x.cpio.zst", m.release, m.arch, h.Sum(nil))
 }
 
-// archive makes the archive: the programs in /bin, and the libraries that they need.
+// archive builds the archive: the programs in /bin, and the libraries that they need.
 func (m *maker) archive(ctx context.Context) ([]byte, error) {
 	t := &tree{files: make(map[string][]byte), links: make(map[string]string), bins: make(map[string]string)}
 	m.say("unpacking %d packages", len(m.packages))
@@ -45,7 +45,7 @@ func (m *maker) archive(ctx context.Context) ([]byte, error) {
 	for _, p := range programs() {
 		content, ok := t.read(t.bins[p.pkg+" "+p.name])
 		if !ok {
-			continue // another name of the program that another release has
+			continue // a name of the program in another release
 		}
 		wanted["bin/"+p.as] = content
 		if err := t.need(content, p.name, wanted); err != nil {
@@ -60,7 +60,7 @@ func (m *maker) archive(ctx context.Context) ([]byte, error) {
 	return pack(wanted, m.list())
 }
 
-// list names the packages, for a file of the archive.
+// list lists the packages, for a file of the archive.
 func (m *maker) list() string {
 	var b strings.Builder
 	for _, p := range m.packages {
@@ -69,10 +69,10 @@ func (m *maker) list() string {
 	return b.String()
 }
 
-// tree are those files of packages that may be needed, by their merged paths.
+// tree has the files of packages that may be needed, by their merged paths.
 type tree struct {
 	files map[string][]byte
-	links map[string]string // symbolic links, with the path that each leads to
+	links map[string]string // symbolic links with their targets
 	bins  map[string]string // the path of each "PACKAGE PROGRAM"
 }
 
@@ -124,7 +124,7 @@ func (t *tree) read(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// merged is a path without a slash in front where /usr has all: packages say /lib or /usr/lib.
+// merged returns a path without a leading slash and without usr: packages use /lib or /usr/lib.
 func merged(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path.Clean("/"+name), "/"), "usr/")
 }
@@ -132,11 +132,11 @@ func merged(name string) string {
 // triplets are the directories of libraries by machine.
 var triplets = map[elf.Machine]string{elf.EM_X86_64: "x86_64-linux-gnu", elf.EM_AARCH64: "aarch64-linux-gnu"}
 
-// need adds what an ELF file needs to run: its interpreter, its libraries and what those need.
+// need adds the dependencies of an ELF file: its interpreter, its libraries and their dependencies.
 func (t *tree) need(content []byte, name string, wanted map[string][]byte) error {
 	f, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
-		return fmt.Errorf("%s is no ELF binary: %w", name, err)
+		return fmt.Errorf("%s is not an ELF binary: %w", name, err)
 	}
 	defer f.Close()
 	triplet := triplets[f.Machine]
@@ -178,16 +178,16 @@ func (t *tree) need(content []byte, name string, wanted map[string][]byte) error
 func (t *tree) library(at, name string) ([]byte, error) {
 	content, ok := t.read(at)
 	if !ok {
-		return nil, fmt.Errorf("%s needs /%s, which is in none of the packages", name, at)
+		return nil, fmt.Errorf("%s needs /%s, which no package has", name, at)
 	}
 	return content, nil
 }
 
-// packagesFile is the file of the image that names the packages in it.
+// packagesFile is the file of the image that lists its packages.
 const packagesFile = "etc/monitor-packages"
 
-// pack makes a compressed archive of files. The kernel unpacks it after the image's own, and does
-// not make parents of what it unpacks.
+// pack writes a compressed archive of files. The kernel unpacks it after the image's own, and does
+// not create parent directories.
 func pack(files map[string][]byte, packages string) ([]byte, error) {
 	dirs := make(map[string]bool)
 	for name := range files {
@@ -203,10 +203,10 @@ func pack(files map[string][]byte, packages string) ([]byte, error) {
 		records = append(records, cpio.StaticFile(name, string(files[name]), 0o755))
 	}
 	records = append(records, cpio.StaticFile(packagesFile, packages, 0o644),
-		cpio.Symlink("var/run", "/run")) // where programs have the files with their pids
+		cpio.Symlink("var/run", "/run")) // programs write their pid files there
 	cpio.MakeAllReproducible(records)
 	var b bytes.Buffer
-	// What unpacks it is an emulated machine: zstd takes it a fraction of gzip's time.
+	// An emulated machine unpacks it: zstd takes a fraction of gzip's time.
 	z, err := zstd.NewWriter(&b, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderCRC(false))
 	if err != nil {
 		return nil, err

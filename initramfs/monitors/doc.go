@@ -1,6 +1,5 @@
-// Command monitors makes an archive of programs of others that watch processes, for the image of
-// guests: those that package fidelity/monitor knows, a shell, and the shared libraries that they
-// need.
+// Command monitors builds an archive of other programs that watch processes, for the guest image:
+// the programs of package fidelity/monitor, a shell, and the shared libraries that they need.
 //
 // They come from the Debian packages of this machine's release, through its own apt (package
 // debian). The user's cache keeps the packages and the archive, and a list of what went into it:

@@ -53,7 +53,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// maker makes the archive of an architecture.
+// maker builds the archive for an architecture.
 type maker struct {
 	arch     string
 	update   bool

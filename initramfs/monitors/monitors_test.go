@@ -120,7 +120,7 @@ func TestNeed(t *testing.T) {
 			delete(tr.files, name)
 		}
 	}
-	if err := tr.need(sh, "sh", make(map[string][]byte)); err == nil || !strings.Contains(err.Error(), "in none of the packages") {
+	if err := tr.need(sh, "sh", make(map[string][]byte)); err == nil || !strings.Contains(err.Error(), "which no package has") {
 		t.Errorf("without %s: error %v", libs[0], err)
 	}
 	if err := tr.need([]byte("#!/bin/sh\n"), "script", wanted); err == nil {
@@ -168,7 +168,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// What is cached is taken without apt, unless it is damaged or another set of packages is wanted.
+// Cached files need no apt, unless they are damaged or other packages are requested.
 func TestCached(t *testing.T) {
 	files, err := usercache.OpenFiles(t.TempDir())
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 
 // program is a program that the archive has in /bin.
 type program struct {
-	pkg, name string // of the file in the package
+	pkg, name string // package, and name of the file in it
 	as        string // its name in /bin
 }
 
-// programs returns the programs of all monitors. Those that are not of packages, as is the kernel's
-// accounting, need none.
+// programs returns the programs of all monitors. Monitors without a package, like the kernel's
+// accounting, have none.
 func programs() (list []program) {
 	for _, m := range monitor.All() {
 		for _, name := range m.PackagePrograms() {
@@ -32,7 +32,7 @@ func programs() (list []program) {
 			}
 		}
 	}
-	// What runs the pipelines of monitors, and --command.
+	// A shell for the pipelines of monitors, and for --command.
 	return append(list, program{"dash", "dash", "sh"})
 }
 
@@ -45,7 +45,7 @@ func roots() (names []string) {
 	return slices.Compact(names)
 }
 
-// locked is the list of packages that was resolved last, as the cache keeps it.
+// locked is the last resolved list of packages, in the cache.
 type locked struct {
 	Roots    []string         `json:"roots"`
 	Packages []debian.Package `json:"packages"`
@@ -118,7 +118,7 @@ func (m *maker) fetch(ctx context.Context, a *debian.Apt, p debian.Package) erro
 		return err
 	}
 	if sum := usercache.Checksum(content); sum != p.SHA256 {
-		return fmt.Errorf("%s: its sha256 is %s, the list has %s", p, sum, p.SHA256)
+		return fmt.Errorf("%s: sha256 is %s, want %s", p, sum, p.SHA256)
 	}
 	_, err = m.cache.Store(debName(p), content)
 	return err
@@ -129,12 +129,12 @@ func debName(p debian.Package) string {
 	return fmt.Sprintf("%s_%s_%s.deb", p.Name, strings.ReplaceAll(p.Version, ":", "%3a"), p.Arch)
 }
 
-// library matches packages of shared libraries. Others are depended on for scripts and for what
-// sets a package up: perl, python3, mawk.
+// library matches packages of shared libraries. Other dependencies are for scripts and for setting
+// a package up: perl, python3, mawk.
 var library = regexp.MustCompile(`^z?lib`)
 
 // closure returns packages with all libraries that they depend on, sorted by name. newest returns
-// those of a list that there are.
+// the existing packages of a list.
 func closure(names []string, newest func(names []string) (map[string]debian.Package, error)) (list []debian.Package, err error) {
 	seen := make(map[string]bool)
 	for first := true; len(names) > 0; first = false {
@@ -149,7 +149,7 @@ func closure(names []string, newest func(names []string) (map[string]debian.Pack
 				if first {
 					return nil, fmt.Errorf("the release has no package %s", name)
 				}
-				continue // an alternative, or the name of what several provide
+				continue // an alternative, or a virtual package
 			}
 			list = append(list, p)
 			for _, d := range libraries(p.Depends) {
