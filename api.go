@@ -79,20 +79,6 @@ type (
 	Enrich = source.Enrich // what the proc connector reads from /proc
 )
 
-// The kinds of event.
-const (
-	EventFork         = engine.EventFork
-	EventExec         = engine.EventExec
-	EventExit         = engine.EventExit
-	EventIDChange     = engine.EventIDChange
-	EventSetProcTitle = engine.EventSetProcTitle
-	EventPtrace       = engine.EventPtrace
-	EventCoreDump     = engine.EventCoreDump
-	EventGap          = engine.EventGap  // events were lost: Event.Gap
-	EventGone         = engine.EventGone // a process is gone, and its EXIT was lost
-	EventExecFailed   = engine.EventExecFailed
-)
-
 // The ids of an ID_CHANGE.
 const (
 	ChangedSID = engine.ChangedSID
@@ -100,45 +86,8 @@ const (
 	ChangedGID = engine.ChangedGID
 )
 
-// The fields of a process, and sets of them.
+// Values of the members of a process.
 const (
-	FieldStart  = engine.FieldStart
-	FieldPPID   = engine.FieldPPID
-	FieldPGID   = engine.FieldPGID
-	FieldSID    = engine.FieldSID
-	FieldUIDs   = engine.FieldUIDs // real and effective
-	FieldSUID   = engine.FieldSUID
-	FieldGIDs   = engine.FieldGIDs // real and effective
-	FieldSGID   = engine.FieldSGID
-	FieldCaps   = engine.FieldCaps
-	FieldTTY    = engine.FieldTTY
-	FieldUTSNS  = engine.FieldUTSNS
-	FieldIPCNS  = engine.FieldIPCNS
-	FieldMntNS  = engine.FieldMntNS
-	FieldNetNS  = engine.FieldNetNS
-	FieldComm   = engine.FieldComm
-	FieldExe    = engine.FieldExe
-	FieldArgs   = engine.FieldArgs
-	FieldCwd    = engine.FieldCwd
-	FieldCgroup = engine.FieldCgroup
-	FieldExit   = engine.FieldExit
-
-	FieldParentSignal   = engine.FieldParentSignal // what the parent gets
-	FieldBirthParentTID = engine.FieldBirthParentTID
-	FieldLogin          = engine.FieldLogin // login uid and session of audit
-	FieldExeFile        = engine.FieldExeFile
-	FieldExecPath       = engine.FieldExecPath // what execve(2) was asked for
-	FieldPIDNS          = engine.FieldPIDNS    // with the pid in it
-	FieldUserNS         = engine.FieldUserNS
-	FieldCgroupNS       = engine.FieldCgroupNS
-	FieldTimeNS         = engine.FieldTimeNS
-	FieldCPUTime        = engine.FieldCPUTime
-	FieldPeakRSS        = engine.FieldPeakRSS
-	FieldIO             = engine.FieldIO
-	FieldEnviron        = engine.FieldEnviron     // as far as Options.Environ asks for it
-	FieldEntryLeader    = engine.FieldEntryLeader // derived by quark
-	FieldPrivileges     = engine.FieldPrivileges  // likewise
-
 	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
 
 	BySetUID   = engine.BySetUID // Process.Privileges
@@ -149,13 +98,6 @@ const (
 
 	ModeSetUID = engine.ModeSetUID // of ExeFile.Mode
 	ModeSetGID = engine.ModeSetGID
-
-	NumFields = engine.NumFields
-
-	FieldsIDs   = engine.FieldsIDs   // the four of user and group ids
-	FieldsNS    = engine.FieldsNS    // the namespaces, without FieldPIDNS
-	FieldsUsage = engine.FieldsUsage // the three of Usage
-	AllFields   = engine.AllFields   // without FieldEntryLeader and FieldPrivileges
 )
 
 // The ways by which processes come in: what Process.EntryLeader is.
@@ -222,21 +164,8 @@ const (
 	AllCPUs = engine.AllCPUs // a Gap's CPU, if it can be any
 )
 
-// The kinds of raw event, and the rules by which they are joined.
+// The rules by which raw events are joined.
 const (
-	KindFork         = engine.KindFork
-	KindExec         = engine.KindExec
-	KindExit         = engine.KindExit
-	KindIDChange     = engine.KindIDChange
-	KindSetProcTitle = engine.KindSetProcTitle
-	KindPtrace       = engine.KindPtrace
-	KindCoreDump     = engine.KindCoreDump
-	KindGap          = engine.KindGap
-
-	KindExecFailed = engine.KindExecFailed
-
-	NumKinds = engine.NumKinds
-
 	JoinNever      = engine.JoinNever
 	JoinOnce       = engine.JoinOnce       // unless one of the kind has joined already
 	JoinAlways     = engine.JoinAlways     // any number

@@ -197,9 +197,6 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	return p
 }
 
-// ofThreads are the fields that each thread has for itself.
-const ofThreads = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldComm|1<<FieldCwd|1<<FieldCgroup|1<<FieldExit|1<<FieldLogin)
-
 // thread returns what is known of the thread of r. Its process p takes from the event only what all
 // its threads share. The result is valid until the next event.
 func (t *table) thread(p *process, r *RawEvent) *process {

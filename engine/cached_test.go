@@ -260,12 +260,12 @@ func TestGap(t *testing.T) {
 	if ev.Events != engine.EventGap || ev.Gap.Count != 3 || ev.Process == nil || ev.Process.Known != 0 {
 		t.Fatalf("the gap is %+v", ev)
 	}
-	want := "->0 (GAP)\n  LOST\tcause=ring_full lost=3 from=1000000010 to=1000000020 cpu=all\n"
+	want := "->0 (GAP)\n  LOST\tgap_cause=ring_full gap_count=3 gap_from=1000000010 gap_to=1000000020 gap_cpu=all\n"
 	if diff := cmp.Diff(want, string(ev.AppendDump(nil))); diff != "" {
 		t.Error(diff)
 	}
 	if js := string(ev.AppendJSON(nil, r.Clock(), "x")); !strings.Contains(js,
-		`"events":["GAP"],"gap":{"cause":"ring_full","from_monotonic_ns":1000000010,"to_monotonic_ns":1000000020,"lost":3}}`) {
+		`"events":["GAP"],"gap_cause":"ring_full","gap_from":1000000010,"gap_to":1000000020,"gap_count":3}`) {
 		t.Error(js)
 	}
 	if p := r.Lookup(1); p.Cached&engine.FieldUIDs.Set() == 0 || p.Cached&engine.FieldStart.Set() != 0 {
@@ -706,10 +706,10 @@ func TestBirth(t *testing.T) {
 	if p.Birth != want || p.PPID != 9 {
 		t.Errorf("birth %+v, ppid %d", p.Birth, p.PPID)
 	}
-	if text := string(p.AppendDump(nil)); !strings.Contains(text, "\n  BRTH\tparent_pid=1 parent_start=100 parent_tid=?\n") {
+	if text := string(p.AppendDump(nil)); !strings.Contains(text, "\n  BRTH\tbirth_parent_pid=1 birth_parent_start=100 birth_parent_tid=?\n") {
 		t.Error(text)
 	}
-	if js := string(p.AppendJSON(nil, r.Clock())); !strings.Contains(js, `"birth":{"ppid":1,"parent_start_boottime_ns":100}`) {
+	if js := string(p.AppendJSON(nil, r.Clock())); !strings.Contains(js, `"birth_parent_pid":1,"birth_parent_start":100`) {
 		t.Error(js)
 	}
 	// /proc shows the parent of now.
@@ -778,8 +778,8 @@ func TestPartsOfAJoinedEvent(t *testing.T) {
 	if text := string(ev.AppendDump(nil)); !strings.Contains(text, "\n  PART\tFORK=1000000000 EXEC=1000000010 ID_CHANGE=1000000020\n") {
 		t.Error(text)
 	}
-	js := `"parts":[{"event":"FORK","monotonic_ns":1000000000,"cpu":0},{"event":"EXEC","monotonic_ns":1000000010,"cpu":0,"uid":1000,"euid":0},` +
-		`{"event":"ID_CHANGE","monotonic_ns":1000000020,"cpu":0}]`
+	js := `"parts":[{"event":"FORK","time_monotonic":1000000000,"cpu":0},{"event":"EXEC","time_monotonic":1000000010,"cpu":0,"uid":1000,"euid":0},` +
+		`{"event":"ID_CHANGE","time_monotonic":1000000020,"cpu":0}]`
 	if got := string(ev.AppendJSON(nil, r.Clock(), "x")); !strings.Contains(got, js) {
 		t.Error(got)
 	}

@@ -49,7 +49,7 @@ func (f *FailedExec) ErrnoName() string {
 }
 
 func (f *FailedExec) appendDump(b []byte) []byte {
-	b = append(append(append(b, "  FAIL\terrno="...), f.ErrnoName()...), " path="...)
+	b = append(append(append(b, "  FAIL\texec_failed_errno="...), f.ErrnoName()...), " exec_failed_path="...)
 	if !f.PathKnown {
 		return append(b, "?\n"...)
 	}
@@ -58,17 +58,14 @@ func (f *FailedExec) appendDump(b []byte) []byte {
 		b = append(b, "..."...)
 	}
 	if f.PathCached {
-		b = append(b, " path_cached=1"...)
+		b = append(b, " exec_failed_path_cached=1"...)
 	}
 	return append(b, '\n')
 }
 
 func (o *object) failed(f *FailedExec) {
-	o.begin("exec_failed", '{')
-	o.uintIf(f.Errno != 0, "errno", uint32(f.Errno))
-	o.textIf(f.Errno != 0, "error", f.ErrnoName())
-	o.textIf(f.PathKnown, "path", f.Path)
-	o.trueIf(f.PathCached, "path_cached")
-	o.trueIf(f.PathTruncated, "path_truncated")
-	o.end('}')
+	o.textIf(f.Errno != 0, "exec_failed_errno", f.ErrnoName())
+	o.textIf(f.PathKnown, "exec_failed_path", f.Path)
+	o.trueIf(f.PathCached, "exec_failed_path_cached")
+	o.trueIf(f.PathTruncated, "exec_failed_path_truncated")
 }

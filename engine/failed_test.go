@@ -33,10 +33,10 @@ func TestExecFailed(t *testing.T) {
 		}
 		got = append(got, ev.Failed.ErrnoName()+" "+ev.Failed.Path)
 		text, json := string(ev.AppendDump(nil)), string(ev.AppendJSON(nil, q.Clock(), "x"))
-		wantText, wantJSON := "  FAIL\terrno=ENOENT path=/a/x\n", `"exec_failed":{"errno":2,"error":"ENOENT","path":"/a/x"}`
+		wantText, wantJSON := "  FAIL\texec_failed_errno=ENOENT exec_failed_path=/a/x\n", `"exec_failed_errno":"ENOENT","exec_failed_path":"/a/x"`
 		if ev.Failed.Errno == 200 {
-			wantText = "  FAIL\terrno=200 path=b\\xff\n"
-			wantJSON = `"exec_failed":{"errno":200,"error":"200","path":"b` + "\ufffd" + `","path_b64":"Yv8="}`
+			wantText = "  FAIL\texec_failed_errno=200 exec_failed_path=b\\xff\n"
+			wantJSON = `"exec_failed_errno":"200","exec_failed_path":"b` + "\ufffd" + `","exec_failed_path_b64":"Yv8="`
 		}
 		if !strings.Contains(text, wantText) || !strings.Contains(json, wantJSON) {
 			t.Errorf("%s\n%s\nlack %q and %s", text, json, wantText, wantJSON)

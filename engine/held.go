@@ -60,9 +60,6 @@ func (h *held) before(o *held) bool {
 	return h.Time < o.Time || h.Time == o.Time && h.serial < o.serial
 }
 
-// textFields are the fields of variable length.
-const textFields = Fields(1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExecPath | 1<<FieldEnviron)
-
 // first returns the first field of s, which is not empty.
 func (s Fields) first() Field { return Field(bits.TrailingZeros64(uint64(s))) }
 

@@ -52,10 +52,3 @@ func (id Identity) appendEntityID(b []byte, h *Host) []byte {
 	sum := sha256.Sum256(text)
 	return hex.AppendEncode(b, sum[:16])
 }
-
-func (o *object) entity(name string, known bool, id Identity, h *Host) {
-	if known && h.BootID != "" {
-		o.key(name)
-		o.b = append(id.appendEntityID(append(o.b, '"'), h), '"')
-	}
-}

@@ -58,16 +58,14 @@ func TestEntityIDInJSON(t *testing.T) {
 	p.Birth = engine.Birth{Parent: engine.Identity{PID: 1, Start: 5e9}, Known: engine.FieldPPID.Set() | engine.FieldStart.Set()}
 	var got struct {
 		EntityID string `json:"entity_id"`
-		Birth    struct {
-			EntityID string `json:"parent_entity_id"`
-		}
+		Parent   string `json:"birth_parent_entity_id"`
 	}
 	if err := json.Unmarshal(p.AppendJSON(nil, clock), &got); err != nil {
 		t.Fatal(err)
 	}
 	own, _ := p.EntityID(&clock.Host)
 	parents, _ := parent.EntityID(&clock.Host)
-	if got.EntityID != own || got.Birth.EntityID != parents || own == parents {
+	if got.EntityID != own || got.Parent != parents || own == parents {
 		t.Errorf("%+v, want %s and %s", got, own, parents)
 	}
 	if got := string(p.AppendJSON(nil, new(engine.Clock))); strings.Contains(got, "entity_id") {

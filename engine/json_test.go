@@ -28,14 +28,19 @@ func full() *engine.Process {
 
 func TestJSON(t *testing.T) {
 	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Time: 5e9, Wall: wall.At(5e9), CPU: 3, Process: full()}
+	ev.Process.TTY = engine.TTY{Major: 136, Minor: 2}
+	ev.Process.Cached, ev.Process.Truncated = engine.SetOf(engine.FieldExe, engine.FieldCwd), engine.SetOf(engine.FieldArgs)
 	got := string(ev.AppendJSON(nil, wall, "ebpf"))
-	want := `{"time":"1970-01-01T00:16:45.000000000Z","monotonic_ns":5000000000,"cpu":3,"backend":"ebpf","events":["FORK","EXIT"],` +
-		`"process":{"pid":7,"ns_pid":3,"ppid":1,"start_boottime_ns":5000000000,"start_precision_ns":1,"start":"1970-01-01T00:16:45.000000000Z",` +
-		`"comm":"true","exe":"/bin/true","exec_path":"true","exe_file":{"major":254,"minor":1,"inode":"9223372036854775808",` +
-		`"ctime":"1970-01-01T00:00:02.000000003Z","mode":"0104755","uid":4,"gid":5,"removed":true},"args":["true","a b"],"environ":["A=b","C="],"cwd":"/","uid":0,"euid":0,"suid":0,"gid":0,"egid":0,"sgid":0,` +
-		`"login":{"uid":1000,"session":3},"pgid":0,"sid":0,"caps":{"inheritable":"0x0","permitted":"0x0","effective":"0x1ffffffffff","bounding":"0x0","ambient":"0x0"},` +
-		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0,"pid":4,"user":5,"cgroup":6,"time":7},"tty":{"major":0,"minor":0},"cgroup":"/a","parent_signal":17,` +
-		`"exit":{"code":0,"signal":11,"core_dumped":true,"wait_status":139,"time":"1970-01-01T00:16:46.000000000Z","monotonic_ns":6000000000},"birth":{"ppid":1,"parent_tid":2}}}`
+	want := `{"time":"1970-01-01T00:16:45.000000000Z","time_monotonic":5000000000,"cpu":3,"backend":"ebpf","events":["FORK","EXIT"],"process":{"pid":7,` +
+		`"comm":"true","args":["true","a b"],"environ":["A=b","C="],"ppid":1,"parent_signal":17,` +
+		`"uid":0,"gid":0,"suid":0,"sgid":0,"euid":0,"egid":0,"pgid":0,"sid":0,` +
+		`"cap_inheritable":"0x0","cap_permitted":"0x0","cap_effective":"0x1ffffffffff","cap_bounding":"0x0","cap_ambient":"0x0",` +
+		`"start_boottime":5000000000,"start_unit":1,"start_time":"1970-01-01T00:16:45.000000000Z","tty":"136:2",` +
+		`"uts_ns":0,"ipc_ns":0,"mnt_ns":0,"net_ns":0,"user_ns":5,"cgroup_ns":6,"time_ns":7,"pid_ns":4,"ns_pid":3,"login_uid":1000,"login_session":3,` +
+		`"cwd":"/","exe":"/bin/true","exec_path":"true","exe_mode":"0104755","exe_uid":4,"exe_gid":5,"exe_dev":"254:1","exe_inode":"9223372036854775808",` +
+		`"exe_ctime":"1970-01-01T00:00:02.000000003Z","exe_removed":true,"cgroup":"/a","exited":true,"exit_signal":"SIGSEGV","core_dumped":true,"wait_status":139,` +
+		`"exit_time":"1970-01-01T00:16:46.000000000Z","exit_time_monotonic":6000000000,"birth_parent_pid":1,"birth_parent_tid":2,` +
+		`"cached":["exe","cwd"],"truncated":["args"]}}`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -44,7 +49,7 @@ func TestJSON(t *testing.T) {
 func TestJSONOmitsWhatIsUnknown(t *testing.T) {
 	p := full()
 	p.Known, p.Birth = 0, engine.Birth{}
-	if got := string(p.AppendJSON(nil, wall)); got != `{"pid":7,"exit":{}}` {
+	if got := string(p.AppendJSON(nil, wall)); got != `{"pid":7,"exited":true}` {
 		t.Errorf("got %s", got)
 	}
 }
@@ -99,7 +104,7 @@ func TestContainer(t *testing.T) {
 	if c, known := p.Container(); !known || c.ID != id || c.Inside != "/container" {
 		t.Errorf("%+v, %v", c, known)
 	}
-	object, text := `,"container":{"id":"`+id+`","runtime":"podman","unit":"user@1.service"},`, "\n  CONT\tcontainer="+id+" runtime=podman unit=user@1.service\n"
+	object, text := `,"container_id":"`+id+`","container_runtime":"podman","container_unit":"user@1.service",`, "\n  CONT\tcontainer_id="+id+" container_runtime=podman container_unit=user@1.service\n"
 	if got := string(p.AppendJSON(nil, new(engine.Clock))); !strings.Contains(got, object) {
 		t.Error(got)
 	}
@@ -128,18 +133,17 @@ func TestDump(t *testing.T) {
   PROC	ppid=1 parent_signal=17
   PROC	uid=0 gid=0 suid=0 sgid=0 euid=0 egid=0 pgid=0 sid=0
   PROC	cap_inheritable=0x0 cap_permitted=0x0 cap_effective=0x1ffffffffff
-  PROC	cap_bset=0x0 cap_ambient=0x0
-  PROC	start_boottime=5000000000 tty_major=0 tty_minor=0
-  PROC	uts_inonum=0 ipc_inonum=0
-  PROC	mnt_inonum=0 net_inonum=0
-  PROC	user_inonum=5 cgroup_inonum=6 time_inonum=7
-  PROC	pid_inonum=4 ns_pid=3
-  PROC	login_uid=1000 audit_session=3
+  PROC	cap_bounding=0x0 cap_ambient=0x0
+  PROC	start_boottime=5000000000 tty=0:0
+  PROC	uts_ns=0 ipc_ns=0
+  PROC	mnt_ns=0 net_ns=0
+  PROC	user_ns=5 cgroup_ns=6 time_ns=7
+  PROC	pid_ns=4 ns_pid=3 login_uid=1000 login_session=3
   CWD	cwd=?
-  EXE	exe=/bin/true exec_path=true exe_mode=0104755 exe_uid=4 exe_gid=5 exe_dev=254:1 exe_inode=9223372036854775808 exe_ctime=2.000000003 exe_removed=1
+  EXE	exe=/bin/true exec_path=true exe_mode=0104755 exe_uid=4 exe_gid=5 exe_dev=254:1 exe_inode=9223372036854775808 exe_ctime=1970-01-01T00:00:02.000000003Z exe_removed=1
   CGRP	cgroup=/a
-  EXIT	exit_code=0 exit_signal=11 exit_time=6000000000 core_dumped=1
-  BRTH	parent_pid=1 parent_start=? parent_tid=2
+  EXIT	exited=1 exit_signal=SIGSEGV core_dumped=1 wait_status=139 exit_time_monotonic=6000000000
+  BRTH	birth_parent_pid=1 birth_parent_start=? birth_parent_tid=2
 `
 	if got := string(ev.AppendDump(nil)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -168,15 +168,12 @@ func (r relative) appendTo(b []byte) []byte {
 	o := object{b: append(b, '{')}
 	o.uint("pid", uint64(r.PID))
 	if r.Known.Has(FieldStart) {
-		o.uint("start_boottime_ns", r.Start)
+		o.uint("start_boottime", r.Start)
 	}
 	o.textIf(r.known.Has(FieldComm), "comm", r.Comm)
 	o.textIf(r.known.Has(FieldExe), "exe", r.filename)
 	o.trueIf(r.exited, "exited")
-	if r.cached != 0 {
-		o.text("cached", r.cached.String())
-	}
-	return append(o.b, '}')
+	return append(r.cached.appendJSON(o.b, `,"cached":[`), '}')
 }
 
 // AppendDump appends the event as [Event.AppendDump] does, and a line with the leaders of its

@@ -1,7 +1,5 @@
 package engine
 
-import "strings"
-
 // Privileges are the ways in which a file gives ids or capabilities to who executes it.
 type Privileges uint8
 
@@ -15,13 +13,29 @@ var privilegeNames = [...]string{"set_uid", "set_gid", "file_caps"}
 
 // String joins the names with ",".
 func (v Privileges) String() string {
-	var names []string
-	for i, name := range privilegeNames {
-		if v&(1<<i) != 0 {
-			names = append(names, name)
-		}
+	return string(v.appendNames(nil, ",", 0))
+}
+
+// appendNames appends the names with sep between them, and with quote around all if it is not 0 and
+// there are any.
+func (v Privileges) appendNames(b []byte, sep string, quote byte) []byte {
+	if v != 0 && quote != 0 {
+		b = append(b, quote)
 	}
-	return strings.Join(names, ",")
+	first := true
+	for i, name := range privilegeNames {
+		if v&(1<<i) == 0 {
+			continue
+		}
+		if !first {
+			b = append(b, sep...)
+		}
+		b, first = append(b, name...), false
+	}
+	if v != 0 && quote != 0 {
+		b = append(b, quote)
+	}
+	return b
 }
 
 // InitialUserNamespace is the NS.User of processes in the first user namespace (linux/proc_ns.h).

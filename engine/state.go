@@ -120,9 +120,6 @@ type standing struct {
 	NS    Namespaces
 }
 
-// ofContext are the fields of a context that a Task has.
-const ofContext = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldTTY|1<<FieldLogin|1<<FieldPIDNS)
-
 // file is what a process executes and how it was asked for, the same for all that execute it so.
 type file struct {
 	Exe      string
@@ -182,8 +179,6 @@ type image struct {
 	since  uint64 // when it was first seen
 	read   uint64 // when what is cached of it was read, see [RawEvent.Read]
 }
-
-const imageFields = Fields(1<<FieldExe | 1<<FieldArgs | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldEnviron)
 
 // imageFlags has the bits of imageFields from FieldExe on, without FieldEnviron.
 type imageFlags uint16

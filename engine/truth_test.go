@@ -377,10 +377,11 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 // not true when the event began; a leader of itself is as the event says.
 func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (lies []string) {
 	type relative struct {
-		PID               uint32
-		Start             uint64 `json:"start_boottime_ns"`
-		Comm, Exe, Cached string
-		Exited            bool
+		PID       uint32
+		Start     uint64 `json:"start_boottime"`
+		Comm, Exe string
+		Cached    []string
+		Exited    bool
 	}
 	var o struct {
 		Session   *relative `json:"session_leader"`
@@ -404,8 +405,8 @@ func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (li
 		}
 		s := l.at(at)
 		if p.Exited && (l.end == 0 || l.end > at) ||
-			p.Comm != "" && p.Comm != s.comm && !strings.Contains(p.Cached, "comm") ||
-			p.Exe != "" && p.Exe != s.filename && !strings.Contains(p.Cached, "exe") {
+			p.Comm != "" && p.Comm != s.comm && !slices.Contains(p.Cached, "comm") ||
+			p.Exe != "" && p.Exe != s.filename && !slices.Contains(p.Cached, "exe") {
 			lies = append(lies, fmt.Sprintf("%d %s at %d: printed %+v of one that ends at %d: %+v", ev.Process.PID, ev.Events, at, *p, l.end, *s))
 		}
 		for _, later := range l.states { // cached is of before

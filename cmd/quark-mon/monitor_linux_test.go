@@ -73,14 +73,13 @@ type record struct {
 	Backend string
 	Events  []string
 	Process struct {
-		PID  int
-		Comm *string
-		Exe  *string
-		Args []string
-		Exit *struct {
-			Code       *int
-			WaitStatus *int `json:"wait_status"`
-		}
+		PID        int
+		Comm       *string
+		Exe        *string
+		Args       []string
+		Exited     bool
+		ExitCode   *int `json:"exit_code"`
+		WaitStatus *int `json:"wait_status"`
 	}
 }
 
@@ -96,7 +95,7 @@ func (r *running) exitOf(t *testing.T, pid int) record {
 		if err := json.Unmarshal(line, &rec); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
-		if rec.Process.PID == pid && rec.Process.Exit != nil {
+		if rec.Process.PID == pid && rec.Process.Exited {
 			return rec
 		}
 	}
@@ -142,8 +141,8 @@ func TestJSONEvents(t *testing.T) {
 			}
 			cmd := sh(t, "exit 3")
 			rec := r.exitOf(t, cmd.Process.Pid)
-			if rec.Backend != name || rec.Process.Exit.Code == nil || *rec.Process.Exit.Code != 3 ||
-				*rec.Process.Exit.WaitStatus != 3<<8 {
+			if rec.Backend != name || rec.Process.ExitCode == nil || *rec.Process.ExitCode != 3 ||
+				*rec.Process.WaitStatus != 3<<8 {
 				t.Errorf("got %+v", rec)
 			}
 			if errs := r.interrupt(t); !regexp.MustCompile(`^quark-mon: [\d,]+ events, [\d,]+ lost.*\n$`).MatchString(errs) {
@@ -643,7 +642,7 @@ func TestRecord(t *testing.T) {
 
 		replay := start(t, "replay", file, "-j", "-s", "--hold-time", "50ms")
 		got := replay.exitOf(t, want.Process.PID)
-		if got.Backend != want.Backend || *got.Process.Exit.WaitStatus != 9<<8 {
+		if got.Backend != want.Backend || *got.Process.WaitStatus != 9<<8 {
 			t.Errorf("%s: replayed %+v, seen %+v", flag, got.Process, want.Process)
 		}
 		io.Copy(io.Discard, replay.out)

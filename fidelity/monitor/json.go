@@ -207,8 +207,13 @@ func (l *line) number(name string) (uint64, bool) {
 	text := fmt.Sprint(v)
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		// A wait status and an unset id may be negative.
+		// A wait status and an unset id may be negative, and an error may have its name.
 		signed, err := strconv.ParseInt(text, 10, 32)
+		for n := int64(1); err != nil && name == "errno" && n < 256; n++ {
+			if unix.ErrnoName(unix.Errno(n)) == text {
+				signed, err = n, nil
+			}
+		}
 		if err != nil {
 			l.wrong(name, v)
 			return 0, false
@@ -282,8 +287,9 @@ func (l *line) list(name string) (all []byte, ok bool) {
 
 // fields returns a member that is a list of fields by quark's names.
 func (l *line) fields(name string) (set engine.Fields) {
-	text, _ := l.text(name)
-	for word := range strings.SplitSeq(text, ",") {
+	v, _ := l.at(l.f.Members[name])
+	words, _ := v.([]any)
+	for _, word := range words {
 		for f := range engine.Field(engine.NumFields) {
 			if f.String() == word {
 				set = set.With(f)

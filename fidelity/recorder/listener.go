@@ -224,7 +224,7 @@ func (l *Listener) addRelatives(s *score.Seen, ev *engine.Event) {
 	}
 	type relative struct {
 		PID    uint32
-		Start  uint64 `json:"start_boottime_ns"`
+		Start  uint64 `json:"start_boottime"`
 		Exited bool
 	}
 	var printed struct {
