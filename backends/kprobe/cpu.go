@@ -111,7 +111,7 @@ func (s *Source) hits() (n uint64, number int) {
 	var current uint32
 	unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&current)), 0, 0)
 	for _, c := range s.cpus {
-		if c.Number == int(current) && c.beat != nil {
+		if c.Number == int(current) && !c.Gone && c.beat != nil {
 			if n, err := c.beat.Count(); err == nil {
 				return n, c.Number
 			}

@@ -255,11 +255,16 @@ func TestHotplug(t *testing.T) {
 		t.Skip("no second CPU that can be taken offline")
 	}
 	s := open(t, Options{})
+	pids := conform.Pinned(t, 1, 20)
 	if err := set("0"); err != nil {
 		t.Skip(err)
 	}
 	defer set("1")
-	conform.Drain(t, s)
+	evs := conform.Drain(t, s)
+	for _, pid := range pids { // in the ring of the CPU that has gone
+		evs.One(t, pid, engine.KindFork)
+		evs.One(t, pid, engine.KindExit)
+	}
 	if n := len(s.cpus); n != 1 {
 		t.Errorf("%d rings with one CPU", n)
 	}
@@ -326,7 +331,7 @@ func TestHotplug(t *testing.T) {
 	set("1")
 	conform.Drain(t, s)
 	c := conform.Child("exit")
-	evs := conform.Run(t, s, c)
+	evs = conform.Run(t, s, c)
 	evs.One(t, c.Process.Pid, engine.KindExit)
 	st, err := s.Stats()
 	// What happened on the CPU before the source noticed it may be lost.
