@@ -53,7 +53,7 @@ type perfBuffers struct {
 type perfCPU struct {
 	perf.CPU
 	silent, waking *perf.Event // the first owns the ring and wakes when that fills up
-	left           bool        // Gone was set at an earlier look
+	left           bool        // Offline was set at an earlier look
 	crowded        bool        // as in ring
 }
 
@@ -201,7 +201,7 @@ func (b *perfBuffers) release() {
 	perf.Follow(b.online, b.cpus, b)
 	b.cpus = slices.DeleteFunc(b.cpus, func(c *perfCPU) bool {
 		switch {
-		case !c.Gone || c.Ring.Pending() > 0:
+		case !c.Offline || c.Ring.Pending() > 0:
 			return false
 		case !c.left: // a program that began before it went may still write
 			c.left = true
@@ -232,7 +232,7 @@ func (b *perfBuffers) pending(filling bool) bool {
 
 func (b *perfBuffers) fullSince(cpu int) uint64 {
 	for _, c := range b.cpus {
-		if c.Number == cpu && !c.Gone {
+		if c.Number == cpu && !c.Offline {
 			return c.fullSince()
 		}
 	}

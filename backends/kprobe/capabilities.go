@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// room returns how much of a text the probes of a set fetch, in words and as what is
-// known in any case.
+// room returns how much of a text the probes of a set fetch, in words and as the extent that is
+// always known.
 func (s *set) room(t *text) (string, engine.Extent) {
 	row := func(first slot, most int) (n int) {
 		for n < most && s.slots.has(first+slot(n)) {
@@ -39,7 +39,7 @@ func (s *set) room(t *text) (string, engine.Extent) {
 	return strings.Join(rooms, "+") + " components in a mount and those it lies on", engine.Extent{Names: least}
 }
 
-// describe fills the capability table with what was installed.
+// describe fills the capability table from the installed probes.
 func (s *Source) describe(in *installer, failed []error) {
 	c := &s.capabilities
 	c.SplitRecords = true
@@ -162,7 +162,7 @@ func (s *Source) describeExecs(failed []error) {
 	}
 }
 
-// describeIDs notes how changes of ids are told from calls that change nothing.
+// describeIDs notes how changes of ids are distinguished from calls without a change.
 func (s *Source) describeIDs(failed []error) {
 	if s.setOf(familyIDs) == nil {
 		return

@@ -18,7 +18,7 @@ type cpu struct {
 
 	// wakeups are wakeup events, which write an empty record that wakes the reader, one for
 	// each set. The first is their leader. The kernel writes the wakeup record before the
-	// samples of the same hit, which wake nobody.
+	// samples of the same hit, which do not wake.
 	wakeups []*perf.Event
 	armed   bool // the wakeup events are enabled
 	woke    bool // a wakeup record was read since Arm
@@ -67,7 +67,7 @@ func (c *cpu) open(sets []*set, beat *probe, ringSize int) error {
 				c.tally.Add(s.family, e)
 			}
 		}
-		for _, p := range s.guards { // they record nothing, so that they need no ring
+		for _, p := range s.guards { // they make no records, so they need no ring
 			e, err := c.openEvent(p, leader, ringSize/4, guardFilter)
 			if err != nil {
 				return err
@@ -111,7 +111,7 @@ func (s *Source) hits() (n uint64, number int) {
 	var current uint32
 	unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&current)), 0, 0)
 	for _, c := range s.cpus {
-		if c.Number == int(current) && !c.Gone && c.beat != nil {
+		if c.Number == int(current) && !c.Offline && c.beat != nil {
 			if n, err := c.beat.Count(); err == nil {
 				return n, c.Number
 			}

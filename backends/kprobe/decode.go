@@ -6,7 +6,7 @@ import "github.com/quark-linux/quark/engine"
 type assembly struct {
 	set    *set // nil if there is no event
 	count  uint64
-	have   uint32 // the bits of the probes whose samples have come
+	have   uint32 // the bits of the probes with a sample
 	time   uint64
 	cpu    uint32
 	pid    uint32 // the process that hit the probe
@@ -63,7 +63,7 @@ const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<en
 // ofNSProxy are the namespaces that a thread which has ended does not have any more.
 const ofNSProxy = engine.FieldsNS &^ (1 << engine.FieldUserNS)
 
-// fillThread replaces what ev has of the leader by what is the ending thread's own.
+// fillThread replaces the leader's values in ev by those of the ending thread.
 func (a *assembly) fillThread(ev *engine.RawEvent) {
 	v, t := &a.values, &ev.Task
 	t.Known &= ofGroup
@@ -112,7 +112,7 @@ func (a *assembly) fillCgroup(ev *engine.RawEvent, w *walker) {
 			break
 		}
 		if v.number(slotCgroup+level+1) == 0 {
-			r = pathWhole // the topmost, whose name is no component
+			r = pathWhole // the topmost one: its name is no component
 			break
 		}
 		name := v.name(slotGroupName + level)

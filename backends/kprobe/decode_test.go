@@ -220,8 +220,8 @@ func TestJoin(t *testing.T) {
 			t.Fatalf("%d events, %d lost", len(l), s.lost)
 		}
 	})
-	if s.decode != 0 || s.handed != 4 {
-		t.Errorf("%d handed, %d not understood", s.handed, s.decode)
+	if s.decode != 0 || s.inserted != 4 {
+		t.Errorf("%d inserted, %d not understood", s.inserted, s.decode)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestHeld(t *testing.T) {
 	want("nothing read", 0)
 	send("ids", ids{slotTGID: 7, slotTID: 7, slotCred: 64})
 	want("a change of ids whose old ids are to come", 100)
-	s.settleIDs(&l)
+	s.reportUnpaired(&l)
 	want("all records read", 0)
 	send("exit", ids{slotTGID: 7, slotTID: 8, slotGroupDead: 1})
 	want("an end whose status is to come", 200)
@@ -425,7 +425,7 @@ func TestIDs(t *testing.T) {
 			if paired := tc.want != 0 && !reversed; paired != (len(l) > 0) {
 				t.Errorf("%s, reversed %v: %d events before all records were read", tc.name, reversed, len(l))
 			}
-			s.settleIDs(&l)
+			s.reportUnpaired(&l)
 			if tc.want == 0 && len(l) != 0 || tc.want != 0 && (len(l) != 1 || l[0].IDChange != tc.want) {
 				t.Errorf("%s, reversed %v: %d events: %v", tc.name, reversed, len(l), l)
 			}
@@ -456,7 +456,7 @@ func TestIDsAddressReused(t *testing.T) {
 	ask(7, 6, 0) // is refused
 	ask(7, 7, 5)
 	tell(7, 8, 5) // changes nothing
-	s.settleIDs(&l)
+	s.reportUnpaired(&l)
 	if len(l) != 2 || l[0].PID != 7 || l[1].PID != 9 || l[0].IDChange != engine.ChangedUID || l[1].IDChange != engine.ChangedUID {
 		t.Errorf("%d events: %v", len(l), l)
 	}
@@ -513,8 +513,8 @@ func TestWarmSourceDoesNotAllocate(t *testing.T) {
 	}); a != 0 {
 		t.Errorf("%v allocations for three events", a)
 	}
-	if s.handed != 3*n {
-		t.Errorf("%d events of %d", s.handed, 3*n)
+	if s.inserted != 3*n {
+		t.Errorf("%d events of %d", s.inserted, 3*n)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // of the last thread.
 type endings struct {
 	byPID  map[uint32]ending
-	parked []*engine.RawEvent // ends of groups whose status the leader's record will tell
+	parked []*engine.RawEvent // ends of groups that wait for the status in the leader's record
 }
 
 type ending struct {
@@ -119,7 +119,7 @@ func (e *endings) remember(pid uint32, what ending) {
 }
 
 // executed removes a leader that ended because another thread called execve and took its place. The
-// record of an execve may come after that of a later end.
+// record of an execve may come after the record of a later end.
 func (e *endings) executed(pid uint32, time uint64) {
 	if known, ok := e.byPID[pid]; ok && known.time < time {
 		delete(e.byPID, pid)

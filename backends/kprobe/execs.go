@@ -99,8 +99,8 @@ func (e *execs) next(st *execStage) *execCall {
 	return nil
 }
 
-// settleExecs passes failed execs to the sink, after the rings of all CPUs were read.
-func (s *Source) settleExecs(to engine.Sink) {
+// reportExecs passes failed execs to the sink, after the rings of all CPUs were read.
+func (s *Source) reportExecs(to engine.Sink) {
 	e := &s.execs
 	slices.SortStableFunc(e.read, func(a, b execStage) int { return cmp.Compare(a.time, b.time) })
 	n := 0
@@ -118,7 +118,7 @@ func (s *Source) settleExecs(to engine.Sink) {
 				ev.Task.Truncated |= engine.FieldExe.Set()
 			}
 		}
-		s.hand(to, ev)
+		s.insert(to, ev)
 	}
 	e.read = slices.Delete(e.read, 0, n)
 	if len(e.read) == 0 && e.since != 0 {

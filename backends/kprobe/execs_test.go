@@ -60,12 +60,12 @@ func TestExecs(t *testing.T) {
 	slices.Reverse(read)
 	s := &Source{execs: execs{read: read, calls: map[uint32]*execCall{}}}
 	sink := &failedExecs{reuse: reuse{new(engine.RawEvent)}, room: 2}
-	s.settleExecs(sink)
+	s.reportExecs(sink)
 	if held := s.oldestHeld(); held != 7 {
 		t.Errorf("%d is held", held)
 	}
 	sink.room = 10
-	s.settleExecs(sink)
+	s.reportExecs(sink)
 	if !slices.Equal(sink.got, want) || len(s.execs.calls) != 0 || s.oldestHeld() != 0 {
 		t.Errorf("%s, %d calls", strings.Join(sink.got, "\n"), len(s.execs.calls))
 	}
@@ -75,16 +75,16 @@ func TestExecs(t *testing.T) {
 	s.execs.read = []execStage{stage(11, begins, nil), stage(11, ends, -2), stage(11, begins, nil), stage(12, begins, nil), stage(12, ends, -2)}
 	s.execs.doubt(at)
 	s.execs.doubt(at - 2)
-	s.settleExecs(sink)
+	s.reportExecs(sink)
 	s.execs.read = []execStage{stage(11, ends, -2)}
-	s.settleExecs(sink)
+	s.reportExecs(sink)
 	if want := []string{"10/11 at 25: 2"}; !slices.Equal(sink.got, want) {
 		t.Errorf("%q", sink.got)
 	}
 	for tid := range uint32(2 * maxExecs) {
 		s.execs.read = append(s.execs.read, stage(tid, begins, nil))
 	}
-	if s.settleExecs(sink); len(s.execs.calls) != maxExecs {
+	if s.reportExecs(sink); len(s.execs.calls) != maxExecs {
 		t.Errorf("%d calls are kept", len(s.execs.calls))
 	}
 }

@@ -13,7 +13,7 @@ type offsets interface {
 	Value(name string) (value int64, ok bool)
 }
 
-// olderTargets are read on kernels alone that are older than those of btfhub's archive.
+// olderTargets are read only on kernels older than all in btfhub's archive.
 var olderTargets = []btfhub.Target{{Name: magicOfFS, Alternatives: []string{magicOfFS}, Optional: true}}
 
 const magicOfFS = "super_block.s_magic"
@@ -50,8 +50,8 @@ func (b *builder) off(members string) (sum int, ok bool) {
 	return sum, true
 }
 
-// follow returns the value at the end of a chain of members, of which each but the last is a
-// pointer. There is none if the kernel's types lack a member.
+// follow returns the value at the end of a chain of members. Each but the last is a pointer. There
+// is no value if the kernel's types lack a member.
 func (b *builder) follow(e expr, chain ...string) expr {
 	for _, members := range chain {
 		if e.missing() {
@@ -159,7 +159,7 @@ func (b *builder) addExecutable() {
 }
 
 // addMagic fetches the magic number of an inode's file system where an inode of overlayfs may have
-// another number than stat(2) says of the file, and reports whether that can be told. Linux 5.5
+// another number than stat(2) says of the file, and reports whether that is known. Linux 5.5
 // gives it the same one, if all layers are on one file system; nsproxy.time_ns is there since 5.6.
 func (b *builder) addMagic(inode expr) bool {
 	if _, numbered := b.offsets.Bytes("nsproxy.time_ns"); numbered {

@@ -7,7 +7,7 @@ type hook struct {
 	symbol string
 	// config is the kernel option without which there is no such function; "" for none.
 	config string
-	// args fetches what only this function offers, and what the filters use; nil for nothing.
+	// args fetches values that only this function offers or the filters use; may be nil.
 	args func(b *builder)
 	// filter is an expression over the slots of args: a hit for which it is false is not
 	// recorded. "" means no filter.
@@ -20,8 +20,8 @@ type hook struct {
 	tracepoint bool
 }
 
-// family is the way to the events of one kind: the hooks in the order of preference, of which the
-// first that the kernel accepts is used, and what to fetch.
+// family is the way to the events of one kind: the hooks in the order of preference, and the values
+// to fetch. The first hook that the kernel accepts is used.
 type family struct {
 	kind  engine.Kind
 	name  string // of the probes
@@ -117,7 +117,7 @@ var families = []family{
 	{
 		kind: engine.KindPtrace, name: "ptrace",
 		hooks: []hook{{symbol: "proc_ptrace_connector", config: "CONFIG_PROC_EVENTS", args: ptraceRequest, threads: filterLeader}},
-		// The tracee may run: what it changes is not read.
+		// The tracee may run, so only its identity is read.
 		state: func(b *builder, _ *hook) { b.addIdentity() },
 	},
 	stageOf(hook{symbol: "sys_enter_execve", tracepoint: true}),
@@ -184,8 +184,8 @@ func liveAndExiting(b *builder) {
 	b.addMember(slotExiting, typeExiting, firstArgument, "task_struct.flags")
 }
 
-// exitState fetches the state of the leader, which is that of the process, and for an EXIT of a
-// thread also what is its own.
+// exitState fetches the state of the process from its leader, and for an EXIT of a thread its own
+// state as well.
 func exitState(b *builder, _ *hook) {
 	leader := b.follow(firstArgument, "task_struct.group_leader")
 	b.addTask(leader)

@@ -28,7 +28,7 @@ func (a *assembly) whichIDs() engine.IDChange {
 // idChanges pairs the two calls that the kernel makes for a change of ids: the first asks whether
 // new credentials may replace the old ones (security_task_fix_setuid or _setgid) and has both; the
 // second says that they have been replaced. Only a comparison of both shows a change: a process can
-// set ids to what they were, or set those of file system access, which quark does not report. An
+// set the ids that it has, or ids of file system access, which quark does not report. An
 // execve makes other calls, and its EXEC has the new ids.
 //
 // A second call without a first one waits until the records of all CPUs were read: the task may
@@ -57,7 +57,7 @@ type secondCall struct {
 
 const (
 	// maxFirstCalls bounds the number of first calls: no second call follows one that was
-	// refused or that changed nothing.
+	// refused or made no change.
 	maxFirstCalls = 4096
 	// maxChange is the longest time between the two calls in ns. After it an address may belong
 	// to other credentials.
@@ -78,8 +78,7 @@ func (c *idChanges) forget(now uint64) {
 	c.first = slices.DeleteFunc(c.first, func(a firstCall) bool { return a.time+maxChange < now })
 }
 
-// compare returns what a second call has changed, 0 for nothing. paired is whether it has a first
-// call.
+// compare returns the ids that a second call has changed, and whether it has a first call.
 func (c *idChanges) compare(t secondCall) (change engine.IDChange, paired bool) {
 	last := -1 // index of the latest first call before t
 	for i := range c.first {
@@ -113,7 +112,7 @@ func (s *Source) reportIDs(to engine.Sink, t secondCall, all bool) {
 	switch {
 	case change != 0:
 		t.ev.IDChange = change
-		s.hand(to, t.ev)
+		s.insert(to, t.ev)
 	case paired || all:
 		to.Release(t.ev)
 	default:
@@ -121,8 +120,8 @@ func (s *Source) reportIDs(to engine.Sink, t secondCall, all bool) {
 	}
 }
 
-// settleIDs ends the wait for records of first calls, after the rings of all CPUs were read.
-func (s *Source) settleIDs(to engine.Sink) {
+// reportUnpaired ends the wait for records of first calls, after the rings of all CPUs were read.
+func (s *Source) reportUnpaired(to engine.Sink) {
 	for i, t := range s.ids.second {
 		s.reportIDs(to, t, true)
 		s.ids.second[i] = secondCall{}

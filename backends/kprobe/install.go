@@ -23,7 +23,7 @@ type installer struct {
 	places  places
 	zeroes  bool // words that the kernel can't read are 0, see guardValue
 
-	installed []string // removals of what is in the kernel
+	installed []string // the lines that remove the definitions
 	notes     []string
 }
 

@@ -202,10 +202,10 @@ func TestArm(t *testing.T) {
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	conform.Drain(t, s)
-	var handed uint64
+	var inserted uint64
 	count := func() {
 		evs := conform.Drain(t, s)
-		handed += uint64(len(evs))
+		inserted += uint64(len(evs))
 	}
 	before, err := s.Stats()
 	if err != nil {
@@ -220,10 +220,10 @@ func TestLoss(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("round %d: produced %d, lost %v, delivered %d, bound %v", round, st.Produced-before.Produced, st.Lost, handed, st.Bound)
+		t.Logf("round %d: produced %d, lost %v, delivered %d, bound %v", round, st.Produced-before.Produced, st.Lost, inserted, st.Bound)
 	}
 	// The end of a group whose leader's record was lost is held for a while, and so is an event
-	// whose next record was: both are handed over in time.
+	// whose next record was: both are delivered in time.
 	var st engine.SourceStats
 	var produced, lost uint64
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -232,12 +232,12 @@ func TestLoss(t *testing.T) {
 			t.Fatal(err)
 		}
 		produced, lost = st.Produced-before.Produced, st.LostTotal()
-		if produced == handed+lost && st.Bound == before.Bound || time.Now().After(end) {
+		if produced == inserted+lost && st.Bound == before.Bound || time.Now().After(end) {
 			break
 		}
 	}
-	if lost == 0 || produced != handed+lost || st.Bound != before.Bound {
-		t.Errorf("produced %d, delivered %d, lost %v, bound %v", produced, handed, st.Lost, st.Bound)
+	if lost == 0 || produced != inserted+lost || st.Bound != before.Bound {
+		t.Errorf("produced %d, delivered %d, lost %v, bound %v", produced, inserted, st.Lost, st.Bound)
 	}
 	// FORK, EXEC and EXIT of each child, and nothing else on an idle machine.
 	if produced < 3*60 {

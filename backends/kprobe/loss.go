@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// release gives the rings' room back, and inserts gaps for what was lost. The counts are read after
+// release gives the rings' room back, and inserts gaps for losses. The counts are read after
 // that: until then a full ring loses more.
 func (s *Source) release(to engine.Sink) {
 	for _, c := range s.cpus {
@@ -49,13 +49,13 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	st := engine.SourceStats{Bound: s.blind, Blocked: s.completer.blocked()}
 	st.Lost[engine.LossRingFull] = s.lost
 	st.Lost[engine.LossDecode] = s.decode
-	st.Produced = s.handed + s.lost + s.decode + uint64(len(s.endings.parked)+len(s.ids.second))
+	st.Produced = s.inserted + s.lost + s.decode + uint64(len(s.endings.parked)+len(s.ids.second))
 	for _, c := range s.cpus {
 		if c.now.set != nil && c.now.have&1 != 0 {
 			st.Produced++
 		}
 		c.tally.NoteFull(c.Ring, c.Ring.Pending(), 2*maxRecord)
-		missing, exact := c.tally.Untold(c.Ring, s.counts)
+		missing, exact := c.tally.Unreported(c.Ring, s.counts)
 		st.Lost[engine.LossRingFull] += missing
 		st.Produced += c.Ring.Queued(s.counts) + missing
 		st.Bound = st.Bound || !exact

@@ -21,7 +21,7 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// Options are those of this source alone.
+// Options are the options of this source alone.
 type Options = source.KProbeOptions
 
 // Validate returns a *engine.OptionError if a value can't be used.
@@ -136,8 +136,8 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	return s.shared.LeaveOut(&s.capabilities)
 }
 
-// installs reports whether the probes of a family are installed: an exec replaces the leader whose
-// end was seen, and an end tells of a core dump.
+// installs reports whether the probes of a family are installed. An exec can replace a leader that
+// has ended, and an end reports a core dump.
 func (s *Source) installs(family int) bool {
 	return s.shared.Reports(families[family].kind.Events()) || (family == familyExec || family == familyExit) && s.shared.ReportsEnds()
 }

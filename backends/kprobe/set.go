@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// set is the probes on one function whose samples together are one event. The first probe has the
+// set is the probes on one function. Their samples together are one event. The first probe has the
 // numbers: without it there is no event.
 type set struct {
 	family  int

@@ -142,7 +142,7 @@ func pathNameSlot(base slot, mount, level int) slot {
 // pidLevels is how many pid namespaces below the initial one are fetched.
 const pidLevels = 2
 
-// The slots of what has been used.
+// The slots of used resources.
 const (
 	useUser = iota
 	useSystem

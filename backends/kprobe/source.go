@@ -41,12 +41,12 @@ type Source struct {
 	ids       idChanges
 	execs     execs
 
-	handed    uint64
+	inserted  uint64
 	lost      uint64 // missing samples of first probes, by the counts of those around them
 	decode    uint64 // samples that could not be decoded
 	blind     bool   // something happened on a CPU that had no ring yet, or could not get one
 	unseen    []int  // CPUs that came online since then, -1 for any
-	followed  uint64 // when CPUs were last looked for with nothing left in the rings
+	followed  uint64 // when CPUs were last looked for, with all rings read
 	opened    uint64 // when the probes of all CPUs were enabled
 	finishing bool   // see Finish
 	held      uint64 // see Held; 0 for none
@@ -76,20 +76,20 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	all := to.Room() > 0 // else their other records may still be in a ring
 	if all {
-		s.settleIDs(to)
+		s.reportUnpaired(to)
 	}
-	s.giveUp(to)
+	s.finishOverdue(to)
 	s.release(to)
-	// After the rings were read, so that no event is handed over before a gap of earlier times.
+	// After the rings were read, so that no event is inserted before a gap of earlier times.
 	s.followCPUs(to)
 	if g, ok := s.pulse.Gap(); ok {
 		s.execs.doubt(g.From)
 		insertGap(to, g)
 		s.blind = true
 	}
-	s.closeGone(to)
+	s.closeOffline(to)
 	if all { // after all that finds what may be missing
-		s.settleExecs(to)
+		s.reportExecs(to)
 	}
 	s.held = s.oldestHeld()
 	return nil
@@ -126,12 +126,12 @@ func (s *Source) Interval() time.Duration { return s.pulse.Interval() }
 // make it wait for longer than the engine holds events.
 func (s *Source) Held() (oldest uint64, ok bool) { return s.held, s.held != 0 }
 
-// Finish makes Populate hold nothing back: the end of a process whose leader's record has
-// not come by the time the rings are empty is delivered without a status.
+// Finish makes Populate deliver all events. The end of a process has no status if its leader's
+// record has not come by the time the rings are empty.
 func (s *Source) Finish() { s.finishing = true }
 
-// followCPUs looks for CPUs that came or went, and inserts gaps for those that came: what happened
-// there since the last look nobody saw.
+// followCPUs looks for CPUs that came or went, and inserts gaps for those that came: their events
+// since the last look are lost.
 func (s *Source) followCPUs(to engine.Sink) {
 	began := clock.Monotonic()
 	perf.Follow(s.online, s.cpus, rings{s})
@@ -145,10 +145,10 @@ func (s *Source) followCPUs(to engine.Sink) {
 	}
 }
 
-// closeGone closes the rings of CPUs that went offline, once they are read to the end.
-func (s *Source) closeGone(to engine.Sink) {
+// closeOffline closes the rings of CPUs that went offline, once they are read to the end.
+func (s *Source) closeOffline(to engine.Sink) {
 	s.cpus = slices.DeleteFunc(s.cpus, func(c *cpu) bool {
-		if !c.Gone || c.Ring.Pending() > 0 {
+		if !c.Offline || c.Ring.Pending() > 0 {
 			return false
 		}
 		if c.now.set != nil {
@@ -168,8 +168,8 @@ func (s *Source) closeGone(to engine.Sink) {
 	})
 }
 
-// giveUp ends the wait for records that are overdue.
-func (s *Source) giveUp(to engine.Sink) {
+// finishOverdue ends the wait for records that are overdue.
+func (s *Source) finishOverdue(to engine.Sink) {
 	waiting := len(s.endings.parked) > 0
 	for _, c := range s.cpus {
 		waiting = waiting || c.now.set != nil
@@ -191,13 +191,13 @@ func (s *Source) giveUp(to engine.Sink) {
 		if ev == nil {
 			return
 		}
-		s.hand(to, ev) // without a status
+		s.insert(to, ev) // without a status
 	}
 }
 
 // maxWait is how long an event waits for its other records, in ns. The kernel writes them one after
 // the other, but a virtual CPU may stand still in between. The next event on that CPU ends the
-// wait, so that it is long only where a record was lost and nothing follows.
+// wait, so that it is long only if a record was lost and none follows.
 const maxWait = 1e9
 
 // step reads one record of a ring.
@@ -326,7 +326,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	}
 	a.fillTexts(ev, &s.walker)
 	s.completer.complete(ev, v.number(slotArgEnd)-v.number(slotArgStart))
-	s.hand(to, ev)
+	s.insert(to, ev)
 }
 
 func (s *Source) exit(a *assembly, to engine.Sink) {
@@ -336,7 +336,7 @@ func (s *Source) exit(a *assembly, to engine.Sink) {
 	if what == notTheGroup && leader {
 		if ev := s.endings.take(v.u32(slotTGID), v.number(slotStart)); ev != nil {
 			setExit(ev, status)
-			s.hand(to, ev)
+			s.insert(to, ev)
 		}
 	}
 	if s.shared.Threads && (what == notTheGroup || !leader) {
@@ -345,7 +345,7 @@ func (s *Source) exit(a *assembly, to engine.Sink) {
 		ev.Thread = true
 		a.fillThread(ev)
 		setExit(ev, int32(v.u32(slotOwnCode)))
-		s.hand(to, ev)
+		s.insert(to, ev)
 	}
 	if what == notTheGroup {
 		return
@@ -360,7 +360,7 @@ func (s *Source) exit(a *assembly, to engine.Sink) {
 	if certain {
 		setExit(ev, status)
 	}
-	s.hand(to, ev)
+	s.insert(to, ev)
 }
 
 func setExit(ev *engine.RawEvent, status int32) {
@@ -368,12 +368,12 @@ func setExit(ev *engine.RawEvent, status int32) {
 	ev.Task.Exit = engine.Exit{WaitStatus: status, Time: ev.Time}
 }
 
-func (s *Source) hand(to engine.Sink, ev *engine.RawEvent) {
+func (s *Source) insert(to engine.Sink, ev *engine.RawEvent) {
 	if ev.Kind == engine.KindExit {
-		s.handed += uint64(s.shared.InsertExit(to, ev))
+		s.inserted += uint64(s.shared.InsertExit(to, ev))
 		return
 	}
-	s.handed++
+	s.inserted++
 	to.Insert(ev)
 }
 

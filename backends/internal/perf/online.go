@@ -75,9 +75,9 @@ func (o *Online) read() error {
 	return err
 }
 
-// changes reads the kernel's announcements. It reports whether there are any, and calls told for
+// changes reads the kernel's announcements. It reports whether there are any, and calls report for
 // each, with -1 if some were lost, of whatever CPUs.
-func (o *Online) changes(told func(cpu int, gone bool)) (changed bool) {
+func (o *Online) changes(report func(cpu int, gone bool)) (changed bool) {
 	if o.list == nil || o.socket < 0 {
 		return false
 	}
@@ -85,7 +85,7 @@ func (o *Online) changes(told func(cpu int, gone bool)) (changed bool) {
 		n, err := unix.Read(o.socket, o.buf[:])
 		if err == unix.ENOBUFS { // announcements were lost
 			changed = true
-			told(-1, true)
+			report(-1, true)
 			continue
 		}
 		if err != nil || n == 0 {
@@ -93,7 +93,7 @@ func (o *Online) changes(told func(cpu int, gone bool)) (changed bool) {
 		}
 		if cpu, gone, ok := parseCPUEvent(o.buf[:n]); ok {
 			changed = true
-			told(cpu, gone)
+			report(cpu, gone)
 		}
 	}
 }
@@ -118,11 +118,11 @@ func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
 	return 0, false, false
 }
 
-// CPU is the ring of a CPU. A source embeds it in what it has for each CPU.
+// CPU is the ring of a CPU. Sources embed it in a type of their own.
 type CPU struct {
-	Number int
-	Ring   *Ring
-	Gone   bool // the CPU went offline; its ring is still to be read
+	Number  int
+	Ring    *Ring
+	Offline bool // the CPU went offline; its ring is still to be read
 }
 
 func (c *CPU) cpu() *CPU { return c }
@@ -135,8 +135,7 @@ type Rings interface {
 	// Add makes the ring of a CPU. The error is [ErrNoCPU] if it is offline again.
 	Add(cpu int) error
 
-	// Miss notes that what happened on a CPU until now, -1 for any, is lost, and that nobody
-	// knows how much that was.
+	// Miss notes that an unknown number of events on a CPU, -1 for any, is lost until now.
 	Miss(cpu int)
 
 	// Failed notes that a CPU is not seen from now on.
@@ -157,25 +156,25 @@ func (o *Online) Watch(fd int) error { return wait.Add(o.poll, fd) }
 // events of a CPU end when it goes offline and do not come back with it.
 func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 	sees := func(cpu int) bool {
-		return slices.ContainsFunc(all, func(c C) bool { return c.cpu().Number == cpu && !c.cpu().Gone })
+		return slices.ContainsFunc(all, func(c C) bool { return c.cpu().Number == cpu && !c.cpu().Offline })
 	}
 	changed := o.changes(func(cpu int, gone bool) {
 		for _, c := range all {
 			if of := c.cpu(); gone && (cpu < 0 || of.Number == cpu) {
-				of.Gone = true
+				of.Offline = true
 			}
 		}
 		if cpu < 0 || !gone && !sees(cpu) { // it may have gone again since
 			rings.Miss(cpu)
 		}
 	})
-	anyGone := slices.ContainsFunc(all, func(c C) bool { return c.cpu().Gone })
+	anyGone := slices.ContainsFunc(all, func(c C) bool { return c.cpu().Offline })
 	if !changed && !anyGone && len(all) >= o.all || o.read() != nil {
 		return
 	}
 	for _, c := range all {
 		if of := c.cpu(); !slices.Contains(o.cpus, of.Number) {
-			of.Gone = true
+			of.Offline = true
 		}
 	}
 	for _, n := range o.cpus {

@@ -13,16 +13,16 @@ import (
 type Tally struct {
 	events []tallied
 
-	Last    uint64 // time of the last sample that was read
-	since   uint64 // not 0: samples of after this time may be missing that no gap tells of
-	between uint64 // samples missing between those that were read
-	told    uint64 // lost samples that gaps have told of
-	sure    uint64 // samples that were missing when nothing was under way
-	look    look   // the first of those since which nothing has happened
+	Last     uint64  // time of the last sample that was read
+	since    uint64  // if not 0, samples after this time may be missing and not in a gap
+	between  uint64  // samples missing between those that were read
+	reported uint64  // lost samples in gaps
+	sure     uint64  // samples missing at the last exact count
+	idle     reading // the first of equal readings
 }
 
-// look is what was found when the counts were read.
-type look struct{ time, hits, written uint64 }
+// reading is a reading of the counts.
+type reading struct{ time, hits, written uint64 }
 
 // writing is after how many ns a hit that was counted is taken to be in the ring or lost. It is
 // written with preemption disabled, within microseconds of the CPU's time.
@@ -62,15 +62,15 @@ func (t *Tally) Saw(i int, count uint64) (missing uint64) {
 func (t *Tally) Suspect() { t.since = cmp.Or(t.since, t.Last) }
 
 // NoteFull notes how many bytes the ring held at most. If the longest record, of so many bytes, may
-// have found no room, it may have dropped samples that no later record tells of, and the events'
-// counters have to be read, for which the kernel interrupts the CPU.
+// have found no room, samples may be lost without a later record. Then the events' counters have to
+// be read, for which the kernel interrupts the CPU.
 func (t *Tally) NoteFull(r *Ring, held, longest int) {
 	if r.Size()-held <= longest {
 		t.Suspect()
 	}
 }
 
-// Suspected returns since when samples may be missing that no gap tells of, 0 if none are.
+// Suspected returns since when samples may be missing that are in no gap, 0 for never.
 func (t *Tally) Suspected() (since uint64) { return t.since }
 
 // outstanding returns how many hits happened after the last samples that were read.
@@ -89,9 +89,9 @@ func (t *Tally) outstanding() (n uint64) {
 // missing returns how many samples are neither read nor queued; less if not exact, as others have
 // happened meanwhile or one is being written. The kernel counts a hit before it writes the sample,
 // and the interrupt that reads the counts may come between these two. So one hit of the CPU may
-// still be on its way, unless there was none since a look of some time ago.
+// still be on its way, unless an earlier reading was the same.
 func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
-	now := look{time: clock.Monotonic(), written: r.written()}
+	now := reading{time: clock.Monotonic(), written: r.written()}
 	outstanding := t.outstanding()
 	for _, e := range t.events {
 		now.hits += e.seen
@@ -99,11 +99,11 @@ func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool
 	now.hits += outstanding
 	queued := r.Queued(counts)
 	exact = r.written() == now.written
-	if t.look.hits != now.hits || t.look.written != now.written {
-		t.look = now
+	if t.idle.hits != now.hits || t.idle.written != now.written {
+		t.idle = now
 	}
 	n = outstanding - min(outstanding, queued)
-	if n > 0 && now.time-t.look.time < writing {
+	if n > 0 && now.time-t.idle.time < writing {
 		n--
 		exact = false
 	}
@@ -114,42 +114,42 @@ func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool
 	return n, exact
 }
 
-// Gap returns the gap of what was lost until now and no gap has told of; ok is false if there is
-// none. counts reports whether a record is a sample of a counted event.
+// Gap returns the gap of losses until now that are in no gap yet; ok is false if there are none.
+// counts reports whether a record is a sample of a counted event.
 func (t *Tally) Gap(cpu int, r *Ring, counts func(Record) bool) (g engine.Gap, ok bool) {
 	missing, exact := t.missing(r, counts)
-	g, ok = t.tell(cpu, missing)
+	g, ok = t.gap(cpu, missing)
 	if exact {
 		t.since = 0
 	}
 	return g, ok
 }
 
-// Final returns the last gap of a CPU that has gone and whose ring was read to the end: no hit is
-// under way there any more. lost is how many happened after the last samples that were read.
+// Final returns the last gap of an offline CPU, after its ring was read to the end: no hit is under
+// way there any more. lost is how many happened after the last samples that were read.
 func (t *Tally) Final(cpu int) (g engine.Gap, lost uint64, ok bool) {
-	lost = max(t.between+t.outstanding(), t.told) - t.between
-	g, ok = t.tell(cpu, t.between+lost)
+	lost = max(t.between+t.outstanding(), t.reported) - t.between
+	g, ok = t.gap(cpu, t.between+lost)
 	return g, lost, ok
 }
 
-// tell returns a gap that makes what gaps have told of missing samples.
-func (t *Tally) tell(cpu int, missing uint64) (g engine.Gap, ok bool) {
-	if missing <= t.told {
+// gap returns a gap with which so many missing samples are reported.
+func (t *Tally) gap(cpu int, missing uint64) (g engine.Gap, ok bool) {
+	if missing <= t.reported {
 		return g, false
 	}
-	g = engine.Gap{Cause: engine.LossRingFull, CPU: uint32(cpu), From: cmp.Or(t.since, t.Last), To: clock.Monotonic(), Count: missing - t.told}
-	t.told = missing
+	g = engine.Gap{Cause: engine.LossRingFull, CPU: uint32(cpu), From: cmp.Or(t.since, t.Last), To: clock.Monotonic(), Count: missing - t.reported}
+	t.reported = missing
 	return g, true
 }
 
-// Untold returns how many samples are missing after those that were read, for statistics.
-func (t *Tally) Untold(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
+// Unreported returns how many samples are missing after those that were read, for statistics.
+func (t *Tally) Unreported(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
 	exact = true
 	if t.since != 0 {
 		n, exact = t.missing(r, counts)
 	}
-	return max(n, t.told, t.between) - t.between, exact
+	return max(n, t.reported, t.between) - t.between, exact
 }
 
 // Queued returns how many of the records in the ring counts is true for.

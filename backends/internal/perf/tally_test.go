@@ -47,7 +47,7 @@ func TestTallyUnderWay(t *testing.T) {
 	}
 	r.put(RecordSample, make([]byte, 16)) // it arrives
 	count(3)
-	if n, _ := tally.Untold(r, all); n != 1 {
+	if n, _ := tally.Unreported(r, all); n != 1 {
 		t.Errorf("%d are lost", n)
 	}
 	r.Next()
@@ -61,14 +61,14 @@ func TestTallyUnderWay(t *testing.T) {
 	if g, ok := tally.Gap(0, r, all); !ok || g.Count != 1 || tally.Suspected() == 0 {
 		t.Errorf("told are %d of 1 or 2: %v", g.Count, ok)
 	}
-	if n, exact := tally.Untold(r, all); n != 1 || exact {
+	if n, exact := tally.Unreported(r, all); n != 1 || exact {
 		t.Errorf("%d are lost, exactly %v", n, exact)
 	}
 	time.Sleep(writing)
 	if g, ok := tally.Gap(0, r, all); !ok || g.Count != 1 || tally.Suspected() != 0 {
 		t.Errorf("told are %d more of 1: %v", g.Count, ok)
 	}
-	if n, exact := tally.Untold(r, all); n != 2 || !exact {
+	if n, exact := tally.Unreported(r, all); n != 2 || !exact {
 		t.Errorf("%d are lost, exactly %v", n, exact)
 	}
 }
@@ -82,7 +82,7 @@ func TestTallyStaysLost(t *testing.T) {
 		t.Fatalf("told are %d, which may be under way", g.Count)
 	}
 	time.Sleep(writing)
-	if n, exact := tally.Untold(r, all); n != 1 || !exact {
+	if n, exact := tally.Unreported(r, all); n != 1 || !exact {
 		t.Fatalf("%d are lost, exactly %v", n, exact)
 	}
 	r.put(RecordSample, make([]byte, 16)) // the second comes
@@ -104,7 +104,7 @@ func TestTallyMeanwhile(t *testing.T) {
 	r.put(RecordSample, make([]byte, 16))
 	r.put(RecordSample, make([]byte, 16))
 	count(4) // the second sample came after this
-	if n, _ := tally.Untold(r, all); n != 2 {
+	if n, _ := tally.Unreported(r, all); n != 2 {
 		t.Errorf("%d are lost, told were 2", n)
 	}
 }

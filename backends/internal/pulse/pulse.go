@@ -23,7 +23,7 @@ var Functions = []string{"security_task_getsid", "find_task_by_vpid"}
 // ErrSilent is wrapped by the error of Open for probes that do not work.
 var ErrSilent = errors.New("kprobes are silenced")
 
-// Pulse checks the probes of a source. nil checks nothing.
+// Pulse checks the probes of a source. A nil Pulse makes no checks.
 type Pulse struct {
 	hits   func() (n uint64, counter int)
 	pause  uint64 // between two checks, ns
