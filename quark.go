@@ -128,8 +128,9 @@ type Queue struct {
 }
 
 // Open chooses a backend, attaches to the kernel and takes the processes that
-// exist from it or from /proc. It needs CAP_BPF and CAP_PERFMON, or before Linux 6.12
-// CAP_NET_ADMIN for the proc connector; root has them all. After Open they may be dropped.
+// exist from it or from /proc; the events begin then. It needs CAP_BPF and CAP_PERFMON, or before
+// Linux 6.12 CAP_NET_ADMIN for the proc connector; root has them all. After Open they may be
+// dropped.
 //
 // On other systems than Linux on amd64 and arm64 the error is [errors.ErrUnsupported].
 // If no backend can be used the error is an *[OpenError] with all reasons, and an
@@ -146,8 +147,8 @@ func Open(opts Options) (*Queue, error) {
 	if err := opts.engine().Check(); err != nil { // before anything is asked of the kernel
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
-	// The source comes first: a process born while /proc is read is then seen
-	// twice, which the table reconciles, and not missed.
+	// The source comes first: a process born while /proc is read has its FORK, and an older one
+	// is there when it is read, or has no event that is delivered.
 	src, attempts, err := backends.Open(opts.backends())
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", err)
@@ -155,6 +156,9 @@ func Open(opts Options) (*Queue, error) {
 	q := &Queue{source: src, attempts: attempts, clocks: hostclock.New()}
 	if q.proc, err = backends.OpenProc(src, &opts.Environ); err == nil {
 		err = q.start(opts, q.clocks.Clock(), q.look, q.proc.Scan)
+	}
+	if err == nil {
+		err = q.engine.Begin()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", errors.Join(err, q.Close()))

@@ -10,6 +10,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // proc adds Look to the reader's methods, and leaves to the source what it can do better.
@@ -34,15 +35,50 @@ func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 	return proc{r, src}, nil
 }
 
+// Scan calls f for each process, and at the end with the time and no pid. A process that lives then
+// is one of them, or descends from one and was born after the last list of processes was read,
+// which had no new ones.
 func (p proc) Scan(f func(*engine.RawEvent) error) error {
 	type snapshotter interface {
 		Snapshot(*procfs.Reader, func(*engine.RawEvent) error) error
 	}
-	if s, ok := p.source.(snapshotter); ok && s.Snapshot(p.Reader, f) == nil {
-		return nil
+	shown := make(map[uint32]bool)
+	show := func(ev *engine.RawEvent) error {
+		shown[ev.PID] = true
+		return f(ev)
 	}
-	return p.Reader.Scan(f)
+	if s, ok := p.source.(snapshotter); !ok || s.Snapshot(p.Reader, show) != nil {
+		if err := p.Reader.Scan(show); err != nil {
+			return err
+		}
+	}
+	// Some kernels hide processes from iterators, such as the first one.
+	var ev engine.RawEvent
+	for range maxLists {
+		pids, err := p.PIDs()
+		if err != nil {
+			return err
+		}
+		added := len(pids)
+		for _, pid := range pids {
+			if shown[pid] {
+				added--
+			} else if p.Describe(pid, &ev) {
+				err = errors.Join(err, show(&ev))
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if added == 0 {
+			break
+		}
+	}
+	return f(&engine.RawEvent{Time: clock.Monotonic()})
 }
+
+// maxLists bounds how often processes are listed, where new ones come all the time.
+const maxLists = 20
 
 func (p proc) Look(pid uint32) (start uint64, sight engine.Sight) {
 	// kill(2) tells of every process, /proc may hide those of others.

@@ -117,11 +117,14 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		}
 		t.revive(p, r.Time)
 	}
-	if p.sighted != 0 {
-		t.alignSnapshot(p, r.Time)
-		if p.start == 0 && r.Task.StartUnit == 1 && p.StartUnit > 1 && r.Task.Known.Has(FieldStart) {
-			p.doubts.start = r.Task.Start
+	if p.sighted != 0 && p.start == 0 && r.Task.StartUnit == 1 && p.StartUnit > 1 && r.Task.Known.Has(FieldStart) {
+		p.doubts.start = r.Task.Start
+	}
+	if r.Time < p.sighted && r.Kind != KindExit {
+		if r.Kind == KindFork && !r.Thread {
+			t.learnBirth(p, r)
 		}
+		return p // the rest is of before what /proc showed
 	}
 	t.refresh(p)
 	if p.Inferred {
@@ -138,7 +141,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	}
 	switch r.Kind {
 	case KindFork:
-		late := p.ahead == nil && p.asOf > r.Time
+		late := p.asOf > r.Time
 		p.forked, p.mayLead, p.missed = true, false, false
 		t.rebirth(p, r.Time)
 		t.clearImage(p)
@@ -195,6 +198,18 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		t.markExited(p, r.Time, now)
 	}
 	return p
+}
+
+// learnBirth records the birth of p, which /proc showed later.
+func (t *table) learnBirth(p *process, fork *RawEvent) {
+	p.forked, p.mayLead = true, true
+	t.rebirth(p, fork.Time)
+	creator := t.parentAt(fork.Creator, p, fork.Time)
+	for _, o := range [...]*process{t.setBirth(p, fork, creator), creator} {
+		if o != nil {
+			p.Marks.add(o.Marks) // to those of the parent that it had later
+		}
+	}
 }
 
 // thread returns what is known of the thread of r. Its process p takes from the event only what all
@@ -378,54 +393,6 @@ func (t *table) learn(r *RawEvent) *process {
 	p.Cached = p.Known & (t.unseen | SetOf(FieldArgs, FieldEnviron) | p.Cached&FieldEntryLeader.Set())
 	p.unsettled, t.learned, p.parented = true, true, true
 	return p
-}
-
-// alignSnapshot prepares the state of a process that /proc showed for an event at a time. What
-// /proc showed says nothing of before: an event of before sets it aside, and the first one after
-// brings back what no event has reported.
-func (t *table) alignSnapshot(p *process, time uint64) {
-	switch {
-	case time < p.sighted && p.asOf == p.sighted && p.ahead == nil:
-		ahead := new(process)
-		t.copy(ahead, p)
-		t.ownDoubts(p).ahead = ahead
-		t.clearImage(p)
-		kept := constant
-		if !p.entersItself() {
-			kept |= FieldEntryLeader.Set()
-		}
-		p.Known &= kept
-		p.Truncated, p.Cached = 0, p.Cached&kept
-	case p.ahead != nil && time >= p.sighted:
-		t.bringBack(p)
-	}
-}
-
-// bringBack adds the fields of p.ahead that p does not know.
-func (t *table) bringBack(p *process) {
-	o := p.ahead
-	t.ownDoubts(p).ahead = nil
-	back := o.Known &^ p.Known
-	var v Process
-	t.fill(&v, o)
-	p.set(&v.Task, back)
-	c := t.change(p)
-	c.copy(&v.Task, back)
-	copyIf(back.Has(FieldCgroup), &c.Cgroup, &o.Cgroup)
-	t.setContext(p, c)
-	copyIf(back.Has(FieldComm), &p.Comm, &o.Comm)
-	copyIf(back.Has(FieldCwd), &p.Cwd, &o.Cwd)
-	if back.Has(FieldEntryLeader) {
-		p.EntryType, p.entryPID, p.entryStart = o.EntryType, o.entryPID, o.entryStart
-	}
-	if back&imageFields != 0 {
-		t.bringImageBack(p, o.image, back)
-		p.imageSince = p.sighted
-	}
-	p.Known |= back
-	p.Truncated |= o.Truncated & back
-	p.Cached |= o.Cached & back
-	t.release(o)
 }
 
 // update copies the fields that r knows. A start time, once known, stays: it

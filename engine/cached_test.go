@@ -401,7 +401,7 @@ func TestGoneOrPerhapsEnded(t *testing.T) {
 	}
 }
 
-// A zombie at the start is gone, unless its EXIT was after the source was opened.
+// A zombie at the start is gone, unless its EXIT comes, which is of before the first event.
 func TestZombieAtTheStart(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -409,7 +409,7 @@ func TestZombieAtTheStart(t *testing.T) {
 		want []string
 	}{
 		{"ended before", false, []string{"1 GONE"}},
-		{"ended since", true, []string{"1 EXIT"}},
+		{"ended since", true, nil},
 	} {
 		r := newRig(t, engine.Options{})
 		now := r.clock.Now()
@@ -723,31 +723,39 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// Events of before /proc was read do not get the state of after it.
-func TestSnapshotSaysNothingOfBefore(t *testing.T) {
+// Of before the processes were learned only births and ends change them, and nothing is delivered.
+func TestBeforeTheStart(t *testing.T) {
 	r := newRig(t, engine.Options{})
-	var snapshot engine.RawEvent
-	seen := told(fork, 3, 50, allButExit)
-	seen.Fill(&snapshot)
-	r.Learn(&snapshot)
-	thread := raw(comm, 3, 5)
-	thread.Thread, thread.TID = true, 7
-	for range 2 {
-		r.src.Push(thread)
-		if p := r.one(t).Process; p.Known != engine.FieldStart.Set() {
-			t.Errorf("a thread before: known %s", p.Known)
-		}
+	learned := func(pid uint32, ms uint64) {
+		var ev engine.RawEvent
+		seen := told(fork, pid, ms, allButExit)
+		seen.Fill(&ev)
+		r.Learn(&ev)
 	}
-	before := raw(comm, 3, 10)
-	before.Comm = []byte("old")
-	r.src.Push(before)
-	p := r.one(t).Process
-	if p.Known != engine.Fields(1<<engine.FieldStart|1<<engine.FieldComm) || p.Comm != "old" {
-		t.Errorf("before: known %s, comm %s", p.Known, p.Comm)
+	learned(3, 50)
+	learned(5, 70)
+	r.Learn(&engine.RawEvent{Time: raw(fork, 0, 80).Time})
+	birth, child := raw(fork, 3, 5), raw(fork, 9, 75)
+	birth.Task.PPID, birth.Task.Known = 5, engine.FieldPPID.Set()
+	child.Creator = 3
+	before, since := raw(comm, 3, 10), raw(comm, 5, 72)
+	before.Comm, since.Comm = []byte("before"), []byte("since")
+	r.src.Push(birth, before, since, child, raw(exit, 9, 79), exited(raw(exit, 77, 79), 0))
+	if err := r.Begin(); err != nil {
+		t.Fatal(err)
 	}
-	r.src.Push(raw(core, 3, 60))
-	if p = r.one(t).Process; p.Known != allButExit || p.Exe != "exe" || p.Comm != "old" {
-		t.Errorf("after: known %s, comm %s, filename %s", p.Known, p.Comm, p.Exe)
+	if p := r.Lookup(3); p.Known != allButExit || p.Comm != "comm" || p.Exe != "exe" || p.Birth.Parent.PID != 5 {
+		t.Errorf("before: known %s, comm %s, exe %s, birth %+v", p.Known, p.Comm, p.Exe, p.Birth)
+	}
+	if p := r.Lookup(5); p.Comm != "since" || p.Exe != "exe" {
+		t.Errorf("since: comm %s, exe %s", p.Comm, p.Exe)
+	}
+	if p := r.Lookup(9); p == nil || !p.Exited || p.Exe != "exe" {
+		t.Errorf("born and ended since: %+v", p)
+	}
+	r.src.Push(raw(comm, 5, 78), raw(core, 3, 80))
+	if diff := cmp.Diff([]string{"3 CORE_DUMP"}, r.drain(t)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -27,6 +27,7 @@ type Engine struct {
 	table  table
 	event  Event
 
+	begin     uint64 // what happened before is applied, and not delivered: see Learn
 	hold      uint64 // ns
 	pollEvery uint64 // ns between two calls of Populate while events are ripe
 	populated uint64 // when Populate was last called
@@ -71,19 +72,56 @@ func New(source Source, clock *Clock, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// Learn takes a process into the table that /proc shows. It is meant for the
-// time between opening the source and the first Get, so that a process born
-// meanwhile is seen twice rather than not at all. r.Time is when /proc was read.
-// A zombie has r.Kind KindExit: its EXIT may have been before the source was opened.
+// Learn takes a process into the table that /proc shows. It is meant for the time between opening
+// the source and the first Get. r.Time is when /proc was read. Events of before the latest of these
+// times are applied and not delivered, gaps left out. A process that has events after it either
+// lived while all processes were read, and was learned, or was born since the source was opened,
+// with a FORK. Pid 0 is no process, and only says when all were read. A zombie has r.Kind KindExit:
+// its EXIT may have been before the source was opened.
 func (e *Engine) Learn(r *RawEvent) {
+	e.begin = max(e.begin, r.Time)
 	if e.opts.Record != nil {
 		e.opts.Record.Record(r)
+	}
+	if r.PID == 0 {
+		return
 	}
 	zombie := r.Kind == KindExit
 	r.Kind = 0 // it is no event
 	if p := e.table.learn(r); zombie {
 		e.table.miss(p, r.Time)
 	}
+}
+
+// Begin applies what the source has of before the processes were learned, so that the table is as
+// of the first event that Get returns. It waits for events that the source holds back, for 100 ms.
+func (e *Engine) Begin() error {
+	e.table.settleEntries()
+	for {
+		now, more := e.clock.Now(), false
+		if err := e.populate(now); err != nil {
+			return err
+		}
+		for h := e.buffer.oldest(); h != nil && h.Time < e.begin && h.Kind != KindGap; h = e.buffer.oldest() {
+			e.deliver(now)
+			e.table.hide()
+			more = e.emptied != e.populated // as the buffer was full
+		}
+		if more {
+			continue
+		}
+		if e.holder == nil || e.heldSince(e.begin) || now >= e.begin+settle {
+			return nil
+		}
+		time.Sleep(drainPause)
+	}
+}
+
+// early reports whether an event is of before the processes were learned. An EXIT can be stamped
+// when the process is not in /proc any more, and then is that of one that was not learned.
+func (e *Engine) early(r *RawEvent) bool {
+	return r.Time < e.begin || r.Time < e.begin+lastWord && r.Kind == KindExit && e.begin != 0 &&
+		e.table.births && e.table.gapTo == 0 && e.table.find(r) == nil
 }
 
 // Young reads the source unless an event is ripe, and reports whether events are held and all
@@ -279,6 +317,10 @@ func (e *Engine) deliver(now uint64) *Event {
 	if head.Time <= e.table.gapTo {
 		gap = 0
 	}
+	early := e.early(head)
+	if early {
+		gap = min(gap, e.begin)
+	}
 	for next != nil && next.Time < gap {
 		h, r := next, e.buffer.open(next)
 		same := e.table.sameLife(head, r, joined)
@@ -298,7 +340,10 @@ func (e *Engine) deliver(now uint64) *Event {
 	}
 	e.buffer.Release(head)
 	ev.Process = e.table.show(p)
-	if !e.passes(ev, p) {
+	if early {
+		e.judge(ev, p)
+	}
+	if early || !e.passes(ev, p) {
 		e.table.dropUsage()
 		return nil
 	}

@@ -72,22 +72,28 @@ func (t *table) settleMarks(p *process) {
 
 // passes reports whether an event, which is about p, is to be delivered.
 func (e *Engine) passes(ev *Event, p *process) bool {
-	if e.opts.Judge != nil {
-		verdict := e.opts.Judge(ev)
-		p.Marks = ev.Process.Marks
-		switch verdict {
-		case VerdictDrop:
-			e.filtered++
-			return false
-		case VerdictUnsure:
-			e.unsure++
-		}
+	switch e.judge(ev, p) {
+	case VerdictDrop:
+		e.filtered++
+		return false
+	case VerdictUnsure:
+		e.unsure++
 	}
 	if e.opts.Filter != nil && !e.opts.Filter(ev) {
 		e.filtered++
 		return false
 	}
 	return true
+}
+
+// judge lets the judge mark p, which an event is about.
+func (e *Engine) judge(ev *Event, p *process) Verdict {
+	if e.opts.Judge == nil {
+		return VerdictPass
+	}
+	verdict := e.opts.Judge(ev)
+	p.Marks = ev.Process.Marks
+	return verdict
 }
 
 // Passes reports whether Options.Judge and Options.Filter let an event pass, such as one without a

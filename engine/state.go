@@ -81,8 +81,6 @@ type doubts struct {
 	checked uint64
 	// missing is when /proc did not show it, until its end is inferred from that; see sweep.
 	missing uint64
-	// ahead is what /proc showed, while events of before that time are applied.
-	ahead *process
 	// start is the start time as an event had it, 0 for none, where /proc had it in ticks.
 	start uint64
 	// guesses is what was known of guessed processes that this one replaced, see guessAgain.
@@ -300,32 +298,6 @@ func (i *image) setTexts(cmdline, environ []byte) {
 	i.texts, i.args = append(append(i.texts[:0], cmdline...), environ...), uint32(len(cmdline))
 }
 
-// bringImageBack adds the fields in back of an image to that of p, which does not know them. When
-// p had an earlier image is no longer known.
-func (t *table) bringImageBack(p *process, o *image, back Fields) {
-	t.drop(p.before.image)
-	p.before = earlier{}
-	if p.Known&imageFields == 0 {
-		t.setImage(p, o.share())
-		return
-	}
-	i := t.ownImage(p)
-	i.read = max(i.read, o.read)
-	f := *i.file
-	copyIf(back.Has(FieldExe), &f.Exe, &o.Exe)
-	copyIf(back.Has(FieldExeFile), &f.ExeFile, &o.ExeFile)
-	copyIf(back.Has(FieldExecPath), &f.ExecPath, &o.ExecPath)
-	i.file = t.files.get(&f)
-	cmdline, environ := i.cmdline(), i.environ()
-	if back.Has(FieldArgs) {
-		cmdline = o.cmdline()
-	}
-	if back.Has(FieldEnviron) {
-		environ = o.environ()
-	}
-	i.setTexts(cmdline, environ)
-}
-
 // change returns a copy of the context of p, for setContext.
 func (t *table) change(p *process) *context {
 	t.changed = *p.context
@@ -346,9 +318,7 @@ func (t *table) copy(c, p *process) {
 	c.before.image.share()
 	c.older, c.younger, c.shown = nil, nil, 0
 	if c.doubts = &noDoubts; p.doubts != &noDoubts {
-		own := t.ownDoubts(c)
-		*own = *p.doubts
-		own.ahead = nil
+		*t.ownDoubts(c) = *p.doubts
 	}
 }
 
@@ -358,9 +328,6 @@ func (t *table) release(p *process) {
 	t.drop(p.before.image)
 	p.image, p.before.image = &noImage, nil
 	if d := p.doubts; d != nil && d != &noDoubts {
-		if d.ahead != nil {
-			t.release(d.ahead)
-		}
 		*d = doubts{}
 		t.doubts.Put(d)
 	}

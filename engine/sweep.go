@@ -187,7 +187,7 @@ func (e *Engine) tellGone(p *process, time, now uint64) *Event {
 	if !e.table.ends {
 		return nil // nobody asked for its EXIT
 	}
-	time = max(time, e.delivered)
+	time = max(time, e.delivered, e.begin)
 	e.event = Event{
 		Parts: e.event.Parts[:0], Events: EventGone, Time: time, CPU: AllCPUs, Wall: e.clock.At(time), TID: p.PID, Process: e.table.show(p),
 	}

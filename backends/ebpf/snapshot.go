@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -31,30 +30,15 @@ func (s *Source) openSnapshot(l *loader, iterator btf.TypeID, cgroup programsCgr
 }
 
 // Snapshot calls f for every process with what the program describes, or with what r reads where
-// that is not certain. It can be called once. After an error [procfs.Reader.Scan] has to be called
-// instead.
+// that is not certain. Some kernels hide processes. It can be called once. After an error
+// [procfs.Reader.Scan] has to be called instead.
 func (s *Source) Snapshot(r *procfs.Reader, f func(*engine.RawEvent) error) error {
 	if s.snapshot == nil {
 		return errors.ErrUnsupported
 	}
-	var shown []uint32 // ascending
-	err := s.readTasks(r, func(ev *engine.RawEvent) error {
-		shown = append(shown, ev.PID)
-		return f(ev)
-	})
+	err := s.readTasks(r, f)
 	s.snapshot.Close()
 	s.snapshot = nil
-	if err != nil {
-		return err
-	}
-	// Some kernels hide processes from iterators, such as the first one.
-	pids, err := r.PIDs()
-	var ev engine.RawEvent
-	for _, pid := range pids {
-		if _, ok := slices.BinarySearch(shown, pid); !ok && err == nil && r.Describe(pid, &ev) {
-			err = f(&ev)
-		}
-	}
 	return err
 }
 

@@ -220,7 +220,7 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 	}
 	t.Logf("%d processes are as in /proc, %d of them described by the program", compared, certain)
 	for pid := range before {
-		if after[pid] != nil && shown[pid] == nil {
+		if after[pid] != nil && shown[pid] == nil && pid != 1 { // some kernels hide it
 			t.Errorf("process %d is missing", pid)
 		}
 	}

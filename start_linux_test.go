@@ -1,0 +1,140 @@
+//go:build linux && (amd64 || arm64)
+
+package quark_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+// storm lets another process start processes until the test ends: each sleeps, has a child that
+// executes a program, and waits for it. Some of them sleep for longer than Open takes.
+func storm(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "true")
+	if err := tinyelf.Write(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestStormProcess$", "-test.timeout=5m")
+	cmd.Env = append(os.Environ(), "QUARK_STORM="+path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+}
+
+// TestStormProcess is the process that storm starts.
+func TestStormProcess(t *testing.T) {
+	path := os.Getenv("QUARK_STORM")
+	if path == "" {
+		t.Skip("it belongs to another test")
+	}
+	var all sync.WaitGroup
+	for n := range 4 {
+		all.Go(func() {
+			for i := n; ; i++ {
+				sleep := func(s *bare.Script) *bare.Script {
+					return s.Call("nanosleep", unix.SYS_NANOSLEEP, []int64{0, int64(i*i%5) * int64(3*time.Millisecond)}, nil)
+				}
+				child := sleep(new(bare.Script)).Exec(path, []string{"storm"}, nil)
+				parent := sleep(new(bare.Script)).Child(0, child).Call("wait4", unix.SYS_WAIT4, -1, nil, 0, nil).Exit(0)
+				p, err := bare.Start(parent, bare.Options{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				unix.Wait4(p.PID, nil, 0, nil)
+				p.Free()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Events begin when all of the processes are known that have them: each had its FORK, or is one
+// that Open found. It has an image and a place in the tree.
+func TestStartInStorm(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		opts.MinAgg, opts.HoldTime = true, 20*time.Millisecond
+		storm(t)
+		alone, _ := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
+		defer unix.Kill(alone, unix.SIGKILL)
+		events, wrong := 0, [3]int{}
+		for range 10 {
+			q := open(t, opts)
+			// Of a storm, not a kernel thread, with an image that the kernel reports.
+			ours := func(p *quark.Process) bool {
+				return q.Capabilities().Fields[engine.FieldExe].Brings(quark.EventExec) && (p.Comm == "true" || p.Comm == "exe")
+			}
+			born, lack := make(map[uint32]bool), make(map[uint32]bool)
+			for p := range q.Processes() {
+				born[p.PID] = !p.Exited
+				lack[p.PID] = !p.Known.Has(engine.FieldExe)
+			}
+			for ev := range until(t, q, 200*time.Millisecond) {
+				p := ev.Process
+				events++
+				if ev.Events.Has(quark.EventFork) {
+					born[p.PID], lack[p.PID] = true, false
+				}
+				if !born[p.PID] {
+					wrong[0]++
+					t.Logf("%v of %d, %s, start %d: no FORK", ev.Events, p.PID, p.Comm, p.Start)
+				}
+				if ev.Events.Has(quark.EventExit) {
+					delete(born, p.PID)
+					if ours(p) && (lack[p.PID] || !p.Known.Has(engine.FieldExe)) {
+						wrong[1]++
+						t.Logf("EXIT of %d, %s, start %d: no image; at the start %t", p.PID, p.Comm, p.Start, lack[p.PID])
+					}
+				}
+			}
+			q.Close()
+			o := opts
+			var err error
+			if o.Where, err = quark.ParseFilter(fmt.Sprint("tree == ", alone)); err != nil {
+				t.Fatal(err)
+			}
+			q = open(t, o)
+			for ev := range until(t, q, 100*time.Millisecond) {
+				wrong[2]++
+				t.Logf("%v of %d, %s, child of %d: another tree", ev.Events, ev.Process.PID, ev.Process.Comm, ev.Process.Birth.Parent.PID)
+			}
+			q.Close()
+		}
+		t.Logf("%d events: %d have no FORK, %d no image, %d are of another tree", events, wrong[0], wrong[1], wrong[2])
+		if events == 0 || wrong != [3]int{} {
+			t.Error("wrong")
+		}
+	})
+}
+
+// until yields the events of a time, or until something is lost.
+func until(t *testing.T, q *quark.Queue, d time.Duration) iter.Seq[*quark.Event] {
+	return func(yield func(*quark.Event) bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		defer cancel()
+		for ev, err := range q.Events(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Events.Has(quark.EventGap) || !yield(ev) {
+				return
+			}
+		}
+	}
+}
