@@ -23,7 +23,7 @@ var events = []figure{
 	{"events seen", func(s *score.Score) string { return fmt.Sprintf("%d of %d", s.Seen, s.Truth) }},
 	{"phantoms, duplicates", func(s *score.Score) string { return fmt.Sprintf("%d, %d", s.Phantoms, s.Duplicates) }},
 	{"out of order", func(s *score.Score) string { return fmt.Sprint(s.Inversions) }},
-	{"lives joined as the rules say", func(s *score.Score) string {
+	{"processes joined by the rules", func(s *score.Score) string {
 		if s.Joined+s.Unjoined == 0 {
 			return "-"
 		}
