@@ -63,18 +63,18 @@ func TestWhere(t *testing.T) {
 		{"uid == 12345", engine.FieldUIDs, []string{"user"}},
 		{"comm != (plain, waiter)", engine.FieldComm, []string{"setuid"}},
 		{`exe ~ "/**/set?id"`, engine.FieldExe, []string{"setuid"}},
-		{"argv == needle", engine.FieldArgs, []string{"argument"}},
-		{"env.QUARK_WHERE ~ y*", engine.FieldEnviron, []string{"variable"}},
+		{"args == needle", engine.FieldArgs, []string{"argument"}},
+		{"environ.QUARK_WHERE ~ y*", engine.FieldEnviron, []string{"variable"}},
 		{"exe_flags == set_uid", engine.FieldExeFile, []string{"setuid"}},
-		{fmt.Sprintf("exe_device == %d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)), engine.FieldExeFile, all},
+		{fmt.Sprintf("exe_dev == %d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)), engine.FieldExeFile, all},
 		{"exit_code > 2", engine.FieldExit, []string{"setuid"}},
-		{"signal == KILL", engine.FieldExit, []string{"killed"}},
+		{"exit_signal == KILL", engine.FieldExit, []string{"killed"}},
 		{"duration < 1h", engine.FieldStart, all},
 		{"peak_rss > 1G", engine.FieldPeakRSS, nil},
-		{"errno == ENOENT", engine.FieldPPID, nil},
+		{"exec_failed_errno == ENOENT", engine.FieldPPID, nil},
 	}
 	onEach(t, func(t *testing.T, opts quark.Options) {
-		where, err := quark.ParseFilter(fmt.Sprintf("tree == %d and (exec_failed or exit and not argv == hidden)", os.Getpid()))
+		where, err := quark.ParseFilter(fmt.Sprintf("tree == %d and (exec_failed or exit and not args == hidden)", os.Getpid()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestWhere(t *testing.T) {
 			t.Errorf("%d failed execs, reported: %v", len(failures), reports)
 		}
 		for _, ev := range failures {
-			if v := matcher(t, q, `errno == ENOENT and failed_path ~ "**/missing"`).Judge(ev); v == engine.VerdictDrop || v == engine.VerdictUnsure && ev.Failed.PathKnown {
+			if v := matcher(t, q, `exec_failed_errno == ENOENT and exec_failed_path ~ "**/missing"`).Judge(ev); v == engine.VerdictDrop || v == engine.VerdictUnsure && ev.Failed.PathKnown {
 				t.Errorf("verdict %d of %+v", v, ev.Failed)
 			}
 		}

@@ -65,7 +65,7 @@ func steady(tb testing.TB, opts engine.Options) (r *rig, step func()) {
 }
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	f, err := filter.Parse(`exec and exe ~ "/usr/**" and argv == 'nop!' and uid == 0 or tree == 7 or failed and cwd ~ "/root*"`)
+	f, err := filter.Parse(`exec and exe ~ "/usr/**" and args == 'nop!' and uid == 0 or tree == 7 or failed and cwd ~ "/root*"`)
 	if err != nil {
 		t.Fatal(err)
 	}

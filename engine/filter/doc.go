@@ -22,22 +22,24 @@
 //
 //   - pid, ppid, pgid, sid, uid, euid, suid, gid, egid, sgid; login_uid and login_session, which
 //     may be unset; uts_ns, ipc_ns, mnt_ns, net_ns, pid_ns, user_ns, cgroup_ns, time_ns and
-//     ns_pid, the pid in pid_ns; tty, a device such as 136:0, or 0:0 for none.
-//   - exe_uid, exe_gid, exe_device (such as 8:1) and exe_inode, of the file of the executable. A
+//     ns_pid, the pid in pid_ns; parent_signal, birth_parent_tid and entry_leader, a pid; tty, a
+//     device such as 136:0, or 0:0 for none.
+//   - exe_uid, exe_gid, exe_dev (such as 8:1) and exe_inode, of the file of the executable. A
 //     thread of the kernel has none: such a term is false of it.
-//   - exit_code, signal (a number or a name such as SIGKILL) and duration, a time such as 1.5s or
-//     200ms; cpu_time, user_time and system_time; peak_rss, rchar, wchar, read_bytes and
+//   - exit_code, exit_signal (a number or a name such as SIGKILL) and duration, a time such as 1.5s
+//     or 200ms; cpu_time, user_time and system_time; peak_rss, rchar, wchar, read_bytes and
 //     write_bytes, in bytes or with K, M or G for 1024, 1024² or 1024³ of them. These are of the
 //     end of a process: a term with one of them is false of an event without EXIT or GONE, and
 //     with exit_code also if a signal ended the process.
-//   - errno, a number or a name such as ENOENT, is of a failed exec: a term with it is false of
-//     other events, as one with failed_path is.
+//   - exec_failed_errno, a number or a name such as ENOENT, is of a failed exec: a term with it is
+//     false of other events, as one with exec_failed_path is.
 //
 // Fields with a text: comm, of at most 15 bytes; exe, where a value without a slash is the last
-// name; exec_path, cwd, cgroup, failed_path, argv, of which one argument is enough, container (the
-// id), runtime, pod, entity_id, and entry, the type of the entry leader. env.NAME is the variable
-// NAME of the environment at the last exec; without it a term with == or ~ is false, and one with
-// != or !~ true. The source has to be asked for the variable, or the filter takes it as missing.
+// name; exec_path, cwd, cgroup, exec_failed_path, args, of which one argument is enough,
+// container_id, container_runtime, container_pod, container_unit, entity_id and entry_leader_type.
+// environ.NAME is the variable NAME of the environment at the last exec; without it a term with ==
+// or ~ is false, and one with != or !~ true. The source has to be asked for the variable, or the
+// filter takes it as missing.
 //
 // Fields with a set, of which one member is enough, and which is none if it is empty: exe_flags,
 // with set_uid, set_gid, other_writable and removed, of the file of the executable; and
@@ -52,8 +54,8 @@
 // ~.
 //
 // In a pattern * stands for any characters, ? for one, [a-z] and [!a-z] for one of a set; \ takes
-// its meaning from the character after it. In exe, exec_path, failed_path, cwd and cgroup none of
-// these stands for a slash, and ** stands for any characters with slashes.
+// its meaning from the character after it. In exe, exec_path, exec_failed_path, cwd and cgroup none
+// of these stands for a slash, and ** stands for any characters with slashes.
 //
 // # What is not known
 //

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/schema"
 )
 
 // field is what a term compares with values.
@@ -50,7 +51,7 @@ type textField struct {
 // listField is a list of texts that NULs end, of which one is enough, and which a thread of the
 // kernel does not have.
 type listField struct {
-	field  engine.Field
+	fields engine.Fields
 	get    func(p *engine.Process) []byte
 	prefix string // of the texts that are looked at, which is left out
 }
@@ -64,7 +65,7 @@ type setField struct {
 
 func (f *numberField) needs() engine.Fields { return f.fields }
 func (f *textField) needs() engine.Fields   { return f.fields }
-func (f *listField) needs() engine.Fields   { return f.field.Set() }
+func (f *listField) needs() engine.Fields   { return f.fields }
 func (f *setField) needs() engine.Fields    { return f.fields }
 
 const (
@@ -72,134 +73,130 @@ const (
 	fails = engine.EventExecFailed
 )
 
-// fields are those of a term, without the variables of the environment.
-var fields = map[string]field{
-	"pid":  from(1, number(0, func(p *engine.Process) uint32 { return p.PID })),
-	"ppid": number(engine.FieldPPID.Set(), func(p *engine.Process) uint32 { return p.PPID }),
-	"pgid": number(engine.FieldPGID.Set(), func(p *engine.Process) uint32 { return p.PGID }),
-	"sid":  number(engine.FieldSID.Set(), func(p *engine.Process) uint32 { return p.SID }),
-
-	"uid":  number(engine.FieldUIDs.Set(), func(p *engine.Process) uint32 { return p.Cred.UID }),
-	"euid": number(engine.FieldUIDs.Set(), func(p *engine.Process) uint32 { return p.Cred.EUID }),
-	"suid": number(engine.FieldSUID.Set(), func(p *engine.Process) uint32 { return p.Cred.SUID }),
-	"gid":  number(engine.FieldGIDs.Set(), func(p *engine.Process) uint32 { return p.Cred.GID }),
-	"egid": number(engine.FieldGIDs.Set(), func(p *engine.Process) uint32 { return p.Cred.EGID }),
-	"sgid": number(engine.FieldSGID.Set(), func(p *engine.Process) uint32 { return p.Cred.SGID }),
-
-	"login_uid":     login(func(p *engine.Process) uint32 { return p.Login.UID }),
-	"login_session": login(func(p *engine.Process) uint32 { return p.Login.Session }),
-
-	"tty": device(engine.FieldTTY, func(p *engine.Process) (major, minor uint32) { return p.TTY.Major, p.TTY.Minor }),
-
-	"uts_ns":    number(engine.FieldUTSNS.Set(), func(p *engine.Process) uint32 { return p.NS.UTS }),
-	"ipc_ns":    number(engine.FieldIPCNS.Set(), func(p *engine.Process) uint32 { return p.NS.IPC }),
-	"mnt_ns":    number(engine.FieldMntNS.Set(), func(p *engine.Process) uint32 { return p.NS.Mnt }),
-	"net_ns":    number(engine.FieldNetNS.Set(), func(p *engine.Process) uint32 { return p.NS.Net }),
-	"pid_ns":    number(engine.FieldPIDNS.Set(), func(p *engine.Process) uint32 { return p.NS.PID }),
-	"ns_pid":    from(1, number(engine.FieldPIDNS.Set(), func(p *engine.Process) uint32 { return p.NSPID })),
-	"user_ns":   number(engine.FieldUserNS.Set(), func(p *engine.Process) uint32 { return p.NS.User }),
-	"cgroup_ns": number(engine.FieldCgroupNS.Set(), func(p *engine.Process) uint32 { return p.NS.Cgroup }),
-	"time_ns":   number(engine.FieldTimeNS.Set(), func(p *engine.Process) uint32 { return p.NS.Time }),
-
-	"exe_uid":    number(engine.FieldExeFile.Set(), func(p *engine.Process) uint32 { return p.ExeFile.UID }),
-	"exe_gid":    number(engine.FieldExeFile.Set(), func(p *engine.Process) uint32 { return p.ExeFile.GID }),
-	"exe_device": device(engine.FieldExeFile, func(p *engine.Process) (major, minor uint32) { return p.ExeFile.Major(), p.ExeFile.Minor() }),
-	"exe_inode": &numberField{fields: engine.FieldExeFile.Set(), most: math.MaxUint64, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-		return exactly(ev.Process.ExeFile.Inode)
-	}},
-	"exe_flags":  &setField{engine.FieldExeFile.Set(), []string{"set_uid", "set_gid", "other_writable", "removed"}, executableFlags},
-	"privileges": &setField{engine.FieldPrivileges.Set(), strings.Split((engine.BySetUID | engine.BySetGID | engine.ByFileCaps).String(), ","), func(p *engine.Process) uint { return uint(p.Privileges) }},
-
-	"exit_code": &numberField{fields: engine.FieldExit.Set(), of: ends, most: 255, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-		code := uint64(ev.Process.Task.Exit.Code())
-		return code, code, ev.Process.Task.Exit.Signal() == 0
-	}},
-	"signal": &numberField{fields: engine.FieldExit.Set(), of: ends, most: 127, read: signalNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-		return exactly(uint64(ev.Process.Task.Exit.Signal()))
-	}},
-	"duration": &numberField{fields: engine.FieldExit.Set(), of: ends, read: duration, want: aTime, get: (*Matcher).duration},
-
-	"cpu_time":    usage(engine.FieldCPUTime, aTime, func(u *engine.Usage) uint64 { return u.UserTime + u.SystemTime }),
-	"user_time":   usage(engine.FieldCPUTime, aTime, func(u *engine.Usage) uint64 { return u.UserTime }),
-	"system_time": usage(engine.FieldCPUTime, aTime, func(u *engine.Usage) uint64 { return u.SystemTime }),
-	"peak_rss":    usage(engine.FieldPeakRSS, aSize, func(u *engine.Usage) uint64 { return u.PeakRSS }),
-	"rchar":       usage(engine.FieldIO, aSize, func(u *engine.Usage) uint64 { return u.RChar }),
-	"wchar":       usage(engine.FieldIO, aSize, func(u *engine.Usage) uint64 { return u.WChar }),
-	"read_bytes":  usage(engine.FieldIO, aSize, func(u *engine.Usage) uint64 { return u.ReadBytes }),
-	"write_bytes": usage(engine.FieldIO, aSize, func(u *engine.Usage) uint64 { return u.WriteBytes }),
-
-	"errno": &numberField{of: fails, most: math.MaxUint16, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-		if ev.Failed.Errno == 0 {
+// fields are those of a term, without the variables of the environment: the rows of package schema
+// but times, masks and marks, and what is made of them.
+var fields = func() map[string]field {
+	all := map[string]field{
+		"exe_flags": &setField{engine.FieldExeFile.Set(), []string{"set_uid", "set_gid", "other_writable", "removed"}, executableFlags},
+		"exit_code": &numberField{fields: engine.FieldExit.Set(), of: ends, most: 255, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+			code := uint64(ev.Process.Task.Exit.Code())
+			return code, code, ev.Process.Task.Exit.Signal() == 0
+		}},
+		"duration": &numberField{fields: engine.FieldExit.Set(), of: ends, read: duration, want: aTime, get: (*Matcher).duration},
+		"cpu_time": &numberField{fields: engine.FieldCPUTime.Set(), of: ends, read: duration, want: aTime, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+			if u := ev.Process.Usage; u != nil {
+				return exactly(u.UserTime + u.SystemTime)
+			}
 			return 0, math.MaxUint64, true
+		}},
+		"exec_failed_errno": &numberField{of: fails, most: math.MaxUint16, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+			if ev.Failed.Errno == 0 {
+				return 0, math.MaxUint64, true
+			}
+			return exactly(uint64(ev.Failed.Errno))
+		}},
+		"exec_failed_path": &textField{of: fails, path: true, get: func(_ *Matcher, ev *engine.Event) (string, bool) {
+			return ev.Failed.Path, ev.Failed.PathKnown && !ev.Failed.PathTruncated
+		}},
+		"container_id":      ofContainer(func(c *engine.Container) string { return c.ID }),
+		"container_runtime": ofContainer(func(c *engine.Container) string { return c.Runtime }),
+		"container_pod":     ofContainer(func(c *engine.Container) string { return c.Pod }),
+		"container_unit":    ofContainer(func(c *engine.Container) string { return c.Unit }),
+		"entity_id":         &textField{fields: engine.FieldStart.Set(), get: (*Matcher).entityID},
+	}
+	rows := engine.Rows()
+	for i := range rows {
+		r := &rows[i]
+		if f := fieldOf(r); f != nil && all[r.Name] == nil {
+			all[r.Name] = f
 		}
-		return exactly(uint64(ev.Failed.Errno))
-	}},
-	"failed_path": &textField{of: fails, path: true, get: func(_ *Matcher, ev *engine.Event) (string, bool) {
-		return ev.Failed.Path, ev.Failed.PathKnown && !ev.Failed.PathTruncated
-	}},
+	}
+	for _, name := range []string{"pid", "ns_pid"} {
+		all[name].(*numberField).least = 1
+	}
+	for _, name := range []string{"exe", "cwd", "cgroup"} {
+		all[name].(*textField).rooted = true
+	}
+	all["comm"].(*textField).most = maxComm
+	all["entry_leader_type"].(*textField).among = entryTypes()
+	return all
+}()
 
-	"comm": &textField{fields: engine.FieldComm.Set(), most: maxComm, get: func(_ *Matcher, ev *engine.Event) (string, bool) {
-		return ev.Process.Comm, !ev.Process.Truncated.Has(engine.FieldComm)
-	}},
-	"exe":       executable,
-	"exec_path": ofImage(engine.FieldExecPath, func(_ *Matcher, p *engine.Process) string { return p.ExecPath }),
-	"cwd":       rooted(engine.FieldCwd, func(_ *Matcher, p *engine.Process) string { return p.Cwd }),
-	"cgroup":    rooted(engine.FieldCgroup, func(_ *Matcher, p *engine.Process) string { return p.Cgroup }),
-	"argv":      &listField{field: engine.FieldArgs, get: func(p *engine.Process) []byte { return p.Args }},
+// executable is the field in which a value without a slash is one of the last name.
+var executable = fields["exe"].(*textField)
 
-	"container": text(engine.FieldCgroup, false, func(m *Matcher, p *engine.Process) string { return m.container(p).ID }),
-	"runtime":   text(engine.FieldCgroup, false, func(m *Matcher, p *engine.Process) string { return m.container(p).Runtime }),
-	"pod":       text(engine.FieldCgroup, false, func(m *Matcher, p *engine.Process) string { return m.container(p).Pod }),
-
-	"entry": &textField{fields: engine.FieldEntryLeader.Set(), among: entryTypes(), get: func(_ *Matcher, ev *engine.Event) (string, bool) {
-		return ev.Process.EntryType.String(), true
-	}},
-	"entity_id": &textField{fields: engine.FieldStart.Set(), get: (*Matcher).entityID},
+// fieldOf returns the field of a row, nil if there is none.
+func fieldOf(r *engine.Row) field {
+	switch r.Shape {
+	case schema.Uint:
+		if r.Unit == schema.Nanosecond && r.Fields&engine.FieldsUsage == 0 || r.Fields == engine.FieldExit.Set() || r.Fields == 0 && r.Name != "pid" {
+			return nil
+		}
+		return numberOf(r)
+	case schema.Decimal, schema.Device, schema.Signal:
+		return numberOf(r)
+	case schema.String, schema.Path, schema.Enum:
+		return &textField{fields: r.Fields, path: r.Shape == schema.Path, ofImage: r.Fields&ofPrograms != 0, get: func(_ *Matcher, ev *engine.Event) (string, bool) {
+			return r.Text(ev.Process), ev.Process.Truncated&r.Fields == 0
+		}}
+	case schema.List:
+		if r.Fields != engine.FieldEnviron.Set() {
+			return &listField{fields: r.Fields, get: r.List}
+		}
+	case schema.Set:
+		names := strings.Split((engine.BySetUID | engine.BySetGID | engine.ByFileCaps).String(), ",")
+		return &setField{r.Fields, names, func(p *engine.Process) uint { return uint(r.Number(p)) }}
+	}
+	return nil
 }
 
-// executable is the field exe, where a value without a slash is one of the last name.
-var executable = func() *textField {
-	f := ofImage(engine.FieldExe, func(_ *Matcher, p *engine.Process) string { return p.Exe })
-	f.rooted = true
+// numberOf returns the field of a number. What the process has used may be missing.
+func numberOf(r *engine.Row) *numberField {
+	f := &numberField{fields: r.Fields, most: math.MaxUint32}
+	f.get = func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) { return exactly(r.Number(ev.Process)) }
+	if r.Fields&engine.FieldsUsage != 0 {
+		f.get = func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+			if ev.Process.Usage == nil {
+				return 0, math.MaxUint64, true
+			}
+			return exactly(r.Number(ev.Process))
+		}
+	}
+	switch {
+	case r.Shape == schema.Device:
+		f.want, f.read = "a device such as 8:1", device
+	case r.Shape == schema.Signal:
+		f.most, f.read = 127, signalNumber
+	case r.Shape == schema.Decimal:
+		f.most = math.MaxUint64
+	case r.Fields == engine.FieldLogin.Set():
+		f.read = func(name string) (uint64, bool) { return engine.LoginUnset, name == "unset" }
+	}
+	if r.Fields&engine.FieldsUsage != 0 {
+		f.want, f.read = aSize, size
+		if r.Unit == schema.Nanosecond {
+			f.want, f.read = aTime, duration
+		}
+	}
+	if r.Fields&(1<<engine.FieldExit|engine.FieldsUsage) != 0 {
+		f.of = ends
+	}
 	return f
-}()
+}
 
 // maxComm is the longest comm that the kernel keeps, TASK_COMM_LEN without the final NUL.
 const maxComm = 15
 
 // environment begins the name of a variable of the environment.
-const environment = "env."
+const environment = "environ."
 
 func exactly(n uint64) (least, most uint64, ok bool) { return n, n, true }
 
-func number(f engine.Fields, get func(p *engine.Process) uint32) *numberField {
-	return &numberField{fields: f, most: math.MaxUint32, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-		return exactly(uint64(get(ev.Process)))
-	}}
-}
-
-// from makes least the least value that the field can be compared with: no process has a lower one.
-func from(least uint64, f *numberField) *numberField {
-	f.least = least
-	return f
-}
-
-func login(get func(p *engine.Process) uint32) *numberField {
-	f := number(engine.FieldLogin.Set(), get)
-	f.read = func(name string) (uint64, bool) { return engine.LoginUnset, name == "unset" }
-	return f
-}
-
-func device(f engine.Field, get func(p *engine.Process) (major, minor uint32)) *numberField {
-	together := func(major, minor uint32) uint64 { return uint64(major)<<32 | uint64(minor) }
-	return &numberField{fields: f.Set(), want: "a device such as 8:1", get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-		return exactly(together(get(ev.Process)))
-	}, read: func(text string) (n uint64, ok bool) {
-		major, minor, _ := strings.Cut(text, ":")
-		a, err := strconv.ParseUint(major, 10, 32)
-		b, err2 := strconv.ParseUint(minor, 10, 32)
-		return together(uint32(a), uint32(b)), err == nil && err2 == nil
-	}}
+func device(text string) (n uint64, ok bool) {
+	major, minor, _ := strings.Cut(text, ":")
+	a, err := strconv.ParseUint(major, 10, 32)
+	b, err2 := strconv.ParseUint(minor, 10, 32)
+	return a<<32 | b, err == nil && err2 == nil
 }
 
 const (
@@ -207,36 +204,10 @@ const (
 	aSize = "a number of bytes such as 4096, 10K, 2M or 1G"
 )
 
-// usage is a field of what a process has used.
-func usage(f engine.Field, want string, get func(u *engine.Usage) uint64) *numberField {
-	n := &numberField{fields: f.Set(), of: ends, want: want, read: size, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-		if ev.Process.Usage == nil {
-			return 0, math.MaxUint64, true
-		}
-		return exactly(get(ev.Process.Usage))
+func ofContainer(get func(c *engine.Container) string) *textField {
+	return &textField{fields: engine.FieldCgroup.Set(), get: func(m *Matcher, ev *engine.Event) (string, bool) {
+		return get(m.container(ev.Process)), !ev.Process.Truncated.Has(engine.FieldCgroup)
 	}}
-	if want == aTime {
-		n.read = duration
-	}
-	return n
-}
-
-func text(f engine.Field, path bool, get func(m *Matcher, p *engine.Process) string) *textField {
-	return &textField{fields: f.Set(), path: path, get: func(m *Matcher, ev *engine.Event) (string, bool) {
-		return get(m, ev.Process), !ev.Process.Truncated.Has(f)
-	}}
-}
-
-func rooted(f engine.Field, get func(m *Matcher, p *engine.Process) string) *textField {
-	t := text(f, true, get)
-	t.rooted = true
-	return t
-}
-
-func ofImage(f engine.Field, get func(m *Matcher, p *engine.Process) string) *textField {
-	t := text(f, true, get)
-	t.ofImage = true
-	return t
 }
 
 func entryTypes() (names []string) {

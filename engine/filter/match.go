@@ -213,7 +213,7 @@ func (p *patterns) has(s string) bool {
 func (t *listTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	p := ev.Process
 	switch {
-	case p.Known.Has(t.field):
+	case t.fields&^p.Known == 0:
 	case p.IsKernelThread():
 		return no.otherwise(t.none)
 	default:
@@ -221,7 +221,7 @@ func (t *listTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	}
 	// The list does not change while the event is looked at.
 	all := t.get(p)
-	return t.oneOf(unsafe.String(unsafe.SliceData(all), len(all)), p.Truncated.Has(t.field)).otherwise(t.none)
+	return t.oneOf(unsafe.String(unsafe.SliceData(all), len(all)), p.Truncated&t.fields != 0).otherwise(t.none)
 }
 
 // oneOf looks at each text. Of a list that was cut the last one may be, and others follow.
@@ -252,8 +252,8 @@ func (s stateTerm) eval(_ *Matcher, ev *engine.Event) truth {
 }
 
 // ofPrograms are the fields of which is known that a thread of the kernel has none.
-var ofPrograms = engine.SetOf(engine.FieldExe, engine.FieldArgs, engine.FieldExeFile, engine.FieldExecPath,
-	engine.FieldEnviron, engine.FieldPrivileges)
+const ofPrograms = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldExeFile | 1<<engine.FieldExecPath |
+	1<<engine.FieldEnviron | 1<<engine.FieldPrivileges)
 
 func (t *treeTerm) eval(m *Matcher, ev *engine.Event) truth {
 	var bits uint32

@@ -175,6 +175,9 @@ var naiveNumbers = []naiveNumber{
 	{"user_ns", engine.FieldUserNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.User) }},
 	{"cgroup_ns", engine.FieldCgroupNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.Cgroup) }},
 	{"time_ns", engine.FieldTimeNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.Time) }},
+	{"parent_signal", engine.FieldParentSignal, 0, func(p *engine.Process) uint64 { return uint64(p.ParentSignal) }},
+	{"birth_parent_tid", engine.FieldBirthParentTID, 0, func(p *engine.Process) uint64 { return uint64(p.ParentTID) }},
+	{"entry_leader", engine.FieldEntryLeader, 0, func(p *engine.Process) uint64 { return uint64(p.EntryLeader.PID) }},
 	{"exe_uid", engine.FieldExeFile, 0, func(p *engine.Process) uint64 { return uint64(p.ExeFile.UID) }},
 	{"exe_gid", engine.FieldExeFile, 0, func(p *engine.Process) uint64 { return uint64(p.ExeFile.GID) }},
 	{"exe_inode", engine.FieldExeFile, 0, func(p *engine.Process) uint64 { return p.ExeFile.Inode }},
@@ -186,7 +189,7 @@ var naiveDevices = []struct {
 	get  func(p *engine.Process) string
 }{
 	{"tty", engine.FieldTTY, func(p *engine.Process) string { return fmt.Sprintf("%d:%d", p.TTY.Major, p.TTY.Minor) }},
-	{"exe_device", engine.FieldExeFile, func(p *engine.Process) string {
+	{"exe_dev", engine.FieldExeFile, func(p *engine.Process) string {
 		return map[uint32]string{0: "0:0", 0x801: "8:1", 0x10_3412: "52:274"}[p.ExeFile.Device]
 	}},
 }
@@ -216,9 +219,10 @@ var naiveTexts = []struct {
 	{"exec_path", engine.FieldExecPath, func(p *engine.Process) string { return p.ExecPath }},
 	{"cwd", engine.FieldCwd, func(p *engine.Process) string { return p.Cwd }},
 	{"cgroup", engine.FieldCgroup, func(p *engine.Process) string { return p.Cgroup }},
-	{"container", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).ID }},
-	{"runtime", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Runtime }},
-	{"pod", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Pod }},
+	{"container_id", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).ID }},
+	{"container_runtime", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Runtime }},
+	{"container_unit", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Unit }},
+	{"container_pod", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Pod }},
 }
 
 func naiveContainer(p *engine.Process) engine.Container {
@@ -306,11 +310,11 @@ func (r events) term() made {
 		}}
 	case 4:
 		op, has, list := r.patterns(anyText)
-		return made{"argv " + op + list, r.oneOf(op, engine.FieldArgs, has, func(p *engine.Process) []byte { return p.Args })}
+		return made{"args " + op + list, r.oneOf(op, engine.FieldArgs, has, func(p *engine.Process) []byte { return p.Args })}
 	case 7:
 		op, has, list := r.patterns(anyText)
 		name := pick(r, "A", "AB", "C")
-		return made{"env." + name + op + list, r.oneOf(op, engine.FieldEnviron, func(s string) bool {
+		return made{"environ." + name + op + list, r.oneOf(op, engine.FieldEnviron, func(s string) bool {
 			return strings.HasPrefix(s, name+"=") && has(s[len(name)+1:])
 		}, func(p *engine.Process) []byte { return p.Environ })}
 	case 8:
@@ -350,7 +354,7 @@ func (r events) term() made {
 	case 10:
 		if r.IntN(2) == 0 {
 			op := pick(r, "==", "!=")
-			return made{"errno" + op + "ENOENT", func(ev *engine.Event) truth {
+			return made{"exec_failed_errno" + op + "ENOENT", func(ev *engine.Event) truth {
 				switch {
 				case ev.Events != engine.EventExecFailed:
 					return no
@@ -361,7 +365,7 @@ func (r events) term() made {
 			}}
 		}
 		op, has, list := r.patterns(anyPath)
-		return made{"failed_path" + op + list, func(ev *engine.Event) truth {
+		return made{"exec_failed_path" + op + list, func(ev *engine.Event) truth {
 			switch {
 			case ev.Events != engine.EventExecFailed:
 				return no
@@ -423,7 +427,7 @@ func (r events) term() made {
 		}))}
 	case 14:
 		op, value := pick(r, "==", "!="), engine.EntryType(r.IntN(7)).String()
-		return made{"entry" + op + value, known(engine.FieldEntryLeader.Set(), func(ev *engine.Event) bool {
+		return made{"entry_leader_type" + op + value, known(engine.FieldEntryLeader.Set(), func(ev *engine.Event) bool {
 			return (ev.Process.EntryType.String() == value) == (op == "==")
 		})}
 	case 15:
@@ -436,7 +440,7 @@ func (r events) term() made {
 		if name := map[uint64]string{9: "SIGKILL", 11: "SEGV"}[n]; name != "" && r.IntN(2) == 0 {
 			word = name
 		}
-		return made{"signal" + op + word, ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
+		return made{"exit_signal" + op + word, ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
 			return compare(op, uint64(ev.Process.Task.Exit.Signal()), n)
 		}))}
 	}
@@ -638,7 +642,7 @@ func TestNaiveCoversWords(t *testing.T) {
 	has := []string{"tree"}
 	for seed := range uint64(20_000) {
 		word := first.FindString(events{rand.New(rand.NewPCG(seed, 3))}.term().text)
-		has = append(has, strings.Replace(word, "env", "env.NAME", 1))
+		has = append(has, strings.Replace(word, "environ", "environ.NAME", 1))
 	}
 	slices.Sort(has)
 	if has = slices.Compact(has); !slices.Equal(has, words()) {

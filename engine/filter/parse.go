@@ -188,7 +188,7 @@ func words() []string {
 func (p *parser) field(name string) field {
 	if variable, ok := strings.CutPrefix(name, environment); ok && variable != "" {
 		p.filter.variables = append(p.filter.variables, variable)
-		return &listField{engine.FieldEnviron, func(p *engine.Process) []byte { return p.Environ }, variable + "="}
+		return &listField{engine.FieldEnviron.Set(), func(p *engine.Process) []byte { return p.Environ }, variable + "="}
 	}
 	return fields[name]
 }

@@ -19,7 +19,7 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"", "line 1, column 1: a kind of event or a field is expected, not the end"},
 		{"exec and", "line 1, column 9: a kind of event or a field is expected, not the end"},
-		{"exec\n  and foo == 1", `line 2, column 7: "foo" is no kind of event and no field: choose from argv, cached, cgroup`},
+		{"exec\n  and foo == 1", `line 2, column 7: "foo" is no kind of event and no field: choose from args, birth_parent_tid, cached, cgroup`},
 		{"exec exit", `line 1, column 6: and, or or the end is expected, not "exit"`},
 		{"exec & exit", `line 1, column 6: "&": write "and"`},
 		{"exec && && exit", `line 1, column 9: a kind of event or a field is expected, not "and"`},
@@ -57,7 +57,7 @@ func TestErrors(t *testing.T) {
 		{"tree == 0", "line 1, column 9: a number from 1"},
 		{"pid != (1, 0)", `line 1, column 12: a number from 1 to 4294967295 is expected, not "0"`},
 		{"tree < 5", `line 1, column 6: after tree one of == != is expected, not "<"`},
-		{"entry == nobody", `line 1, column 10: "nobody" is none of unknown, init, kthread, sshd`},
+		{"entry_leader_type == nobody", `line 1, column 22: "nobody" is none of unknown, init, kthread, sshd`},
 		{"duration > 5", `line 1, column 12: a time such as 1.5s, 200ms or 1h is expected, not "5"`},
 		{"peak_rss > 1MB", `line 1, column 12: a number of bytes such as 4096, 10K, 2M or 1G is expected, not "1MB"`},
 		{"rchar > 18446744073709551615K", `line 1, column 9: a number of bytes such as`},
@@ -65,10 +65,10 @@ func TestErrors(t *testing.T) {
 		{"exe_inode > 18446744073709551615", `line 1, column 13: nothing is above 18446744073709551615`},
 		{"exec and\n privileges == root", `line 2, column 16: "root" is none of set_uid, set_gid, file_caps, none`},
 		{"exe_flags ~ set_uid", `line 1, column 11: after exe_flags one of == != is expected, not "~"`},
-		{"errno == EFOO", `line 1, column 10: a number from 0 to 65535 is expected, not "EFOO"`},
-		{"env. == x", `line 1, column 1: "env." is no kind of event and no field`},
-		{"env.A < x", `line 1, column 7: after env.A one of == != ~ !~ is expected, not "<"`},
-		{"signal == SIGFOO", `line 1, column 11: a number from 0 to 127 is expected, not "SIGFOO"`},
+		{"exec_failed_errno == EFOO", `line 1, column 22: a number from 0 to 65535 is expected, not "EFOO"`},
+		{"environ. == x", `line 1, column 1: "environ." is no kind of event and no field`},
+		{"environ.A < x", `line 1, column 11: after environ.A one of == != ~ !~ is expected, not "<"`},
+		{"exit_signal == SIGFOO", `line 1, column 16: a number from 0 to 127 is expected, not "SIGFOO"`},
 		{"exec\x00", `line 1, column 5: '\x00' is not expected`},
 		{"comm == \xff\x01", `line 1, column 10: '\x01' is not expected`},
 		{deep, "line 1, column 201: more than 200 parentheses and nots in each other"},
@@ -85,14 +85,14 @@ func TestErrors(t *testing.T) {
 // Of the language nothing is wrong here, whatever it says.
 func TestGoodExpressions(t *testing.T) {
 	for _, source := range []string{
-		`exec and uid != 0 and exe ~ "/tmp/**"`, "not not exec", "failed # those\n or thread", "signal == (SIGKILL, TERM, 6)",
-		"login_uid != unset", "container == '' and pod != x", "entry == (container, sshd)", "duration >= 1h2m and exit_code > 127",
+		`exec and uid != 0 and exe ~ "/tmp/**"`, "not not exec", "failed # those\n or thread", "exit_signal == (SIGKILL, TERM, 6)",
+		"login_uid != unset", "container_id == '' and container_pod != x", "entry_leader_type == (container, sshd)", "duration >= 1h2m and exit_code > 127",
 		"tree == (1, 4711) or tree != 4294967295", "comm == \"\" or exec", "core_dump or gone or setproctitle",
-		"cpu_time > 1.5s or write_bytes >= 10M or peak_rss < 4096", "errno == (ENOENT, 13) and failed_path ~ '/opt/**'",
-		"exe_flags == (set_uid, removed) and exe_device != 8:1 and exe_inode == 18446744073709551615 and tty == 0:0", "privileges != none",
-		"env.LD_PRELOAD ~ '*' or env.A=='' or cached env.A", "entity_id == 'ab' and ns_pid == 1",
+		"cpu_time > 1.5s or write_bytes >= 10M or peak_rss < 4096", "exec_failed_errno == (ENOENT, 13) and exec_failed_path ~ '/opt/**'",
+		"exe_flags == (set_uid, removed) and exe_dev != 8:1 and exe_inode == 18446744073709551615 and tty == 0:0", "privileges != none",
+		"environ.LD_PRELOAD ~ '*' or environ.A=='' or cached environ.A", "entity_id == 'ab' and ns_pid == 1",
 		"comm ~ [a-z]*-?", "comm == a-name-of-15-by || !(uid = 0) && !exit", "exe == bash and exe ~ (ba*, '**h', /bin/*) and exec_path == ./x",
-		"comm ~ a-name*-of-15-by*", "known exit_code and not cached cgroup", "runtime == docker and uts_ns != 4026531838",
+		"comm ~ a-name*-of-15-by*", "known exit_code and not cached cgroup", "container_runtime == docker and uts_ns != 4026531838",
 	} {
 		if _, err := Parse(source); err != nil {
 			t.Errorf("%s: %v", source, err)
@@ -110,8 +110,8 @@ func TestCheck(t *testing.T) {
 		threads      bool
 	}{
 		{source: "exec or not exit and not failed", kinds: few},
-		{source: "exec or errno == 2", kinds: few, want: "errno is never true: EXEC_FAILED is not reported"},
-		{source: "failed_path !~ x", kinds: few, want: "failed_path is never true: EXEC_FAILED"},
+		{source: "exec or exec_failed_errno == 2", kinds: few, want: "exec_failed_errno is never true: EXEC_FAILED is not reported"},
+		{source: "exec_failed_path !~ x", kinds: few, want: "exec_failed_path is never true: EXEC_FAILED"},
 		{source: "not (uid == 0 or not exit)", kinds: few, want: "exit is never true: EXIT"},
 		{source: "exit_code != 3", kinds: few, want: "exit_code is never true: EXIT"},
 		{source: "failed", kinds: few, want: "failed is never true: EXIT"},
@@ -218,9 +218,9 @@ func TestWordsAreDocumented(t *testing.T) {
 }
 
 func TestMatcherDoesNotAllocate(t *testing.T) {
-	f, err := Parse(`exec and uid != 0 and (exe ~ ("/tmp/**", "/**/*x[a-z]?") or argv ~ "*secret*" or container ~ "ab*" or
-		duration > 1s or tree == 7 or entry == init or not known cwd and not failed or
-		entity_id ~ "a*" or env.A ~ "*x" or privileges == set_uid or errno == ENOENT or peak_rss > 1M or exe_device == 8:1)`)
+	f, err := Parse(`exec and uid != 0 and (exe ~ ("/tmp/**", "/**/*x[a-z]?") or args ~ "*secret*" or container_id ~ "ab*" or
+		duration > 1s or tree == 7 or entry_leader_type == init or not known cwd and not failed or
+		entity_id ~ "a*" or environ.A ~ "*x" or privileges == set_uid or exec_failed_errno == ENOENT or peak_rss > 1M or exe_dev == 8:1)`)
 	rules, err2 := ParseRules("pass if tree == 3 and exit\ndrop on process.uid 77")
 	if err2 != nil {
 		t.Fatal(err2)
@@ -282,9 +282,9 @@ func FuzzParse(f *testing.F) {
 		f.Add(events{rand.New(rand.NewPCG(seed, 4))}.expression(3).text)
 	}
 	f.Add(`exec and uid != 0 and exe ~ "/tmp/**"`)
-	f.Add("env.A ~ x or peak_rss > 1G or privileges != (set_uid, none) or exe_device == 8:1 and errno == ENOENT")
+	f.Add("environ.A ~ x or peak_rss > 1G or privileges != (set_uid, none) or exe_dev == 8:1 and exec_failed_errno == ENOENT")
 	f.Add("comm ~ [a-z\\")
-	f.Add("signal == (SIGKILL, 9) or tree == 1 # x\n and known\xff")
+	f.Add("exit_signal == (SIGKILL, 9) or tree == 1 # x\n and known\xff")
 	f.Fuzz(func(t *testing.T, source string) {
 		filter, err := Parse(source)
 		if err != nil {
@@ -314,7 +314,7 @@ func FuzzParseRules(f *testing.F) {
 
 // BenchmarkJudge measures what a filter costs an event.
 func BenchmarkJudge(b *testing.B) {
-	for _, source := range []string{"uid == 1000", "exec and uid != 0 and exe ~ '/tmp/**'", "argv ~ '*secret*' or container ~ 'ab*' or tree == 7"} {
+	for _, source := range []string{"uid == 1000", "exec and uid != 0 and exe ~ '/tmp/**'", "args ~ '*secret*' or container_id ~ 'ab*' or tree == 7"} {
 		b.Run(source, func(b *testing.B) {
 			f, err := Parse(source)
 			m := matcher(b, f, err)

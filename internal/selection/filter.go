@@ -55,8 +55,8 @@ func (o *filterOptions) flags(c *cobra.Command) {
 	add("tree", "", "tree", "==", "only of these `processes`, a list, and all their descendants")
 	add("comm", "", "comm", "~", "only of processes with such a name; the `pattern` has * ? and [a-z]")
 	add("exe", "", "exe", "~", "only of such an executable: a `pattern` in which ** stands for slashes too")
-	add("argv", "", "argv", "~", "only with an argument like this `pattern`")
-	add("container", "", "container", "~", "only in the container with this `id`, or its beginning").suffix = "*"
+	add("args", "", "args", "~", "only with an argument like this `pattern`")
+	add("container", "", "container_id", "~", "only in the container with this `id`, or its beginning").suffix = "*"
 	add("cgroup", "", "cgroup", "~", "only in a cgroup like this `pattern`, in which ** stands for slashes too")
 	f.BoolVar(&o.failed, "failed", false, "only the ends with a code other than 0 or by a signal")
 	f.StringArrayVar(&o.expressions, "filter", nil, "only what this `expression` is true of, such as 'exec and uid != 0 and exe ~ \"/tmp/**\"'")

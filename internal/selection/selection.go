@@ -122,7 +122,7 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 	}
 	for _, name := range o.Queue.Where.Variables() {
 		if !o.Queue.Environ.Has(name) {
-			return fmt.Errorf("env.%s in a filter: needs --environ %s", name, name)
+			return fmt.Errorf("environ.%s in a filter: needs --environ %s", name, name)
 		}
 	}
 	for _, path := range o.Queue.Where.Executables() {

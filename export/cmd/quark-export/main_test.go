@@ -203,7 +203,7 @@ func TestECS(t *testing.T) {
 	if err != nil || string(written) != string(printed)+string(printed) {
 		t.Errorf("%d bytes are written, %d printed: %v", len(written), len(printed), err)
 	}
-	filtered, err := exporter(t, "replay", "--ecs", "-s", "--filter", "exit and signal == SIGKILL", recording).Output()
+	filtered, err := exporter(t, "replay", "--ecs", "-s", "--filter", "exit and exit_signal == SIGKILL", recording).Output()
 	if err != nil || strings.Count(string(filtered), "\n") != 1 {
 		t.Errorf("filtered: %v: %s", err, filtered)
 	}
