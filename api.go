@@ -59,6 +59,7 @@ type (
 	Capability      = engine.Capability      // a row of the table
 	Origin          = engine.Origin          // how a source obtains something
 	Omission        = engine.Omission        // events that a source neither reports nor counts
+	Unproven        = engine.Unproven        // ends whose status is not proven
 	StampError      = engine.StampError      // how far a stamp is from its event
 	Extent          = engine.Extent          // how much of a text is known in any case
 
@@ -203,6 +204,9 @@ const (
 	OmitEnds = engine.OmitEnds
 	OmitIDs  = engine.OmitIDs
 	OmitAny  = engine.OmitAny
+
+	UnprovenSignal = engine.UnprovenSignal
+	UnprovenReboot = engine.UnprovenReboot
 )
 
 // ErrNothing is returned by Get while no event is old enough. Call Block, or wait for FD to become

@@ -128,6 +128,8 @@ type Capability struct {
 	// Whole is, for a text, how much of it is known in any case: one that goes beyond
 	// may be cut, but not to less than that. The zero value stands for all of it.
 	Whole Extent
+	// Unproven is, for FieldExit, which ends may have another status than is reported.
+	Unproven Unproven
 }
 
 // Brings reports whether every event of a kind brings the field from the kernel.
@@ -143,6 +145,17 @@ const (
 	OmitEnds Omission = 1 << iota // EXIT by a signal or exit(2), or after threads
 	OmitIDs                       // ID_CHANGE but for setsid(2)
 	OmitAny                       // any event of the kind
+)
+
+// Unproven is a set of classes of ends whose status the kernel's event does not prove.
+type Unproven uint8
+
+// The classes.
+const (
+	// UnprovenSignal is a fatal signal that arrives while the last thread is in exit(2).
+	UnprovenSignal Unproven = 1 << iota
+	// UnprovenReboot is reboot(2) in a pid namespace whose first process was not read.
+	UnprovenReboot
 )
 
 // StampError bounds how far the stamp of an event is from the event, in ns. The zero value is an

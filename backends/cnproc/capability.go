@@ -124,7 +124,8 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	t.Fields[engine.FieldArgs].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldExit].Via = "exit_code of the threads, or /proc/PID/stat of a process not waited for yet (Linux 6.1); " +
-		"unknown where its threads ended with statuses that leave it open"
+		"unknown where its threads ended with statuses that leave it open, and of the first process of a pid namespace"
+	t.Fields[engine.FieldExit].Unproven = engine.UnprovenSignal | engine.UnprovenReboot
 	t.Fields[engine.FieldExit].Partial = engine.EventExit
 	t.Fields[engine.FieldPPID].Partial = engine.EventExit
 	t.Fields[engine.FieldLogin].At &= engine.EventExec
@@ -133,6 +134,8 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	for _, f := range []engine.Field{engine.FieldUserNS, engine.FieldCgroupNS, engine.FieldTimeNS} {
 		t.Fields[f].Partial = t.Fields[f].At
 	}
+	t.Notes = append(t.Notes, "the status is not that of the parent where a fatal signal meets exit(2), which libraries do not call, "+
+		"and where reboot(2) ends a pid namespace whose first process was not read")
 	if s.opts.Enrich == EnrichFull {
 		t.Notes = append(t.Notes, "what is read from /proc is cached, but for start and pid namespace, which never change")
 	}

@@ -198,25 +198,30 @@ func TestLossTakesReadings(t *testing.T) {
 	}
 }
 
-// What would have told whether an end is one can be lost: the end is in the gap then.
+// A second end of the pid can be lost: nothing shows whose status the first one has.
 func TestLossAfterUnsureEnd(t *testing.T) {
-	e := newEnricher(&fakeProc{}, newClock(), new(loss), ms)
-	now := clock.Monotonic()
-	e.addEnd(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: now}, engine.FieldExit.Set(), &fact{unsure: true, lost: span{now, now}})
-	g := engine.Gap{From: now + 1, To: now + 2, Count: 7}
-	e.distrust(&g)
-	if g.From != now || g.Count != 8 {
-		t.Errorf("%+v", g)
-	}
-	to := &sink{room: 9}
-	e.release(to, clock.Monotonic(), true)
-	e.addEnd(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: g.To}, 0, &fact{unsure: true, lost: span{g.To, g.To}})
-	e.release(to, clock.Monotonic(), true)
-	if len(to.events) != 1 || to.events[0].Kind != engine.KindGap {
-		t.Errorf("%d events", len(to.events))
-	}
-	if e.loss.void != 2 || len(e.byPID.In) != 0 {
-		t.Errorf("%d are lost, %v is left", e.loss.void, e.byPID.In)
+	for _, follows := range []string{"a gap", "another end", "an exec", "nothing"} {
+		e := newEnricher(&fakeProc{}, newClock(), new(loss), ms)
+		end := &engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: clock.Monotonic()}
+		end.Task.Known = engine.FieldExit.Set()
+		e.addEnd(end, 0, &fact{unsure: true})
+		switch follows {
+		case "a gap":
+			e.distrust(&engine.Gap{From: end.Time + 1, To: end.Time + 2, Count: 7})
+		case "another end":
+			e.note(&message{what: Exit, pid: 1, tid: 1, time: end.Time + 1})
+		case "an exec": // nothing has ended
+			e.note(&message{what: Exec, pid: 1, tid: 1, time: end.Time + 1})
+		}
+		to := &sink{room: 9}
+		e.release(to, clock.Monotonic(), true)
+		if follows == "an exec" {
+			if len(to.events) != 0 {
+				t.Errorf("%s follows: %d events", follows, len(to.events))
+			}
+		} else if known := follows == "nothing"; len(to.events) != 1 || to.events[0].Task.Known.Has(engine.FieldExit) != known {
+			t.Errorf("%s follows: %d events", follows, len(to.events))
+		}
 	}
 }
 

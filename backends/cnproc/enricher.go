@@ -42,6 +42,9 @@ type enricher struct {
 	loss  *loss
 	reads uint64 // processes read
 
+	// inits are the first processes of pid namespaces, but for the initial one: reboot(2) sets
+	// the status of such a process, and the message has another.
+	inits  map[uint32]bool
 	births bool // the kernel tells of each fork
 	passes func(status int32) bool
 }
@@ -60,18 +63,18 @@ type entry struct {
 	old  engine.Fields // if not read, an earlier value is cached
 	time uint64        // of the reading, 0 while there is none
 	// 1 + position of the event of the process before it in byPID, 0 for none
-	older uint64
-	wait  bool // until delay is over: an exec may make the reading needless
-	// an end of a process, or none if an exec or another end of it follows
-	unsure, none bool
-	reaped       bool   // an end of a process that may have been reaped before its stamp
-	lost         span   // unsure: when what is lost was sent if it is none
-	seen         uint64 // an end: how is not known if another process is born before
+	older  uint64
+	wait   bool // until delay is over: an exec may make the reading needless
+	unsure bool // an end: how is unknown if another end of the pid follows
+	shown  bool // an end that /proc showed: void if the process executes later
+	void   bool
+	// an end of an older process of the pid, or of the latest if another is born before this
+	seen uint64
 }
 
 func newEnricher(p reader, c *bootClock, l *loss, doubt uint64) *enricher {
 	return &enricher{
-		proc: p, clock: c, loss: l, doubt: doubt, queue: make([]entry, minQueue),
+		proc: p, clock: c, loss: l, doubt: doubt, queue: make([]entry, minQueue), inits: make(map[uint32]bool),
 		births: true, passes: new(source.Options).Passes,
 	}
 }
@@ -171,14 +174,18 @@ func (e *enricher) note(m *message) {
 }
 
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
+	exit, leader := h.ev.Kind == engine.KindExit, m.tid == m.pid
 	switch {
-	case m.what == Fork && m.tid == m.pid:
-		h.overtaken(m.time)
-	case h.unsure && m.what == Exec:
-		h.unsure, h.none = false, true
-	case h.unsure && m.what == Exit && m.tid == m.pid:
-		m.again = true
-		e.lose(h)
+	case !exit:
+	case m.what == Exec && h.shown && m.time >= h.ev.Time:
+		h.void = true // /proc showed no process while a thread took the leader's place
+	case m.what == Fork && leader && (h.seen == 0 || m.time <= h.seen):
+		if h.seen != 0 || h.ev.Time >= m.time { // it ended before the pid was given again
+			h.ev.Time, h.ev.Task.Exit.Time, h.seen = m.time-1, m.time-1, 0
+		}
+	case m.what == Exit && leader && h.unsure:
+		h.ev.Task.Known &^= ofEnd
+		h.read, h.unsure = h.read&h.ev.Task.Known, false
 	}
 	switch {
 	case lost == 0:
@@ -194,20 +201,6 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	}
 }
 
-// overtaken notes that the number of h's process was given again at a time: it has ended before.
-// How it did can be of another, and when, if that had been reaped.
-func (h *entry) overtaken(time uint64) {
-	t, others := &h.ev.Task, h.unsure || time <= h.seen
-	if h.reaped && (others || h.ev.Time >= time) {
-		h.ev.Time, t.Exit.Time = time-1, time-1
-	}
-	if others {
-		t.Known &^= ofEnd
-		h.read &= t.Known
-		h.unsure, h.seen = false, 0
-	}
-}
-
 // drop takes away fields that were read.
 func (h *entry) drop(lost engine.Fields) {
 	t := &h.ev.Task
@@ -219,38 +212,24 @@ func (h *entry) drop(lost engine.Fields) {
 }
 
 // distrust gives up what was read, or is to be, for events up to the end of a gap: messages of
-// before are missing. What would tell whether an end is one may be among them, so that the end is
-// added to the gap.
+// before are missing.
 func (e *enricher) distrust(g *engine.Gap) {
 	for pos := e.head; pos < e.end; pos++ {
 		h := e.at(pos)
 		h.want, h.wait = 0, false
 		h.drop(h.read)
 		if h.unsure {
-			h.unsure, h.none = false, true
-			e.loss.void++
-			g.Count++
-			if g.From, g.To = min(g.From, h.lost.from), max(g.To, h.lost.to); g.CPU != h.ev.CPU {
-				g.CPU = engine.AllCPUs
-			}
-		}
-		if h.seen != 0 {
 			h.ev.Task.Known &^= ofEnd
+		}
+		if h.seen != 0 { // nothing shows any more which process has ended
+			pid, gap := h.ev.PID, engine.Gap{Cause: engine.LossSocketFull, CPU: h.ev.CPU, From: h.ev.Time, To: h.seen, Count: 1}
+			h.ev.Reset()
+			h.ev.SetGap(gap)
+			h.ev.PID, h.seen = pid, 0 // the pid until it is released
+			e.loss.void++
 		}
 	}
 	e.loss.gapTo = max(e.loss.gapTo, g.To)
-}
-
-// lose makes an end that is unsure a gap.
-func (e *enricher) lose(h *entry) {
-	h.unsure = false
-	e.loss.void++
-	h.drop(h.read)
-	ev := h.ev
-	pid, cpu := ev.PID, ev.CPU
-	ev.Reset()
-	ev.PID = pid // until it is released
-	ev.SetGap(engine.Gap{Cause: engine.LossSocketFull, CPU: cpu, From: h.lost.from, To: h.lost.to, Count: 1})
 }
 
 // add queues ev. Fields of want are to be read for it.
@@ -281,17 +260,13 @@ func (e *enricher) enter(h *entry) {
 	e.byPID.Put(h.ev.PID, e.end)
 }
 
-// addEnd adds the end of a process that may have been reaped before its stamp, so that its number
-// may be another's then, or, if it is unsure, that is none if an exec or another end of it follows:
-// with the latter one is lost.
+// addEnd adds the end of a process that waits for what follows it, see [fact.held].
 func (e *enricher) addEnd(ev *engine.RawEvent, want engine.Fields, f *fact) {
 	e.add(ev, want)
 	e.end--
 	h := e.at(e.end)
-	h.reaped, h.unsure, h.lost, h.seen = f.reaped(), f.unsure, f.lost, f.seen
-	if f.unsure && ev.Time <= e.loss.gapTo {
-		e.lose(h)
-	} else if h.want == 0 {
+	h.unsure, h.shown, h.seen = f.unsure, f.unseen || f.unsure, f.seen
+	if h.want == 0 {
 		e.enter(h)
 		h.time = e.clock.now()
 	}
@@ -398,6 +373,22 @@ func (e *enricher) readProcess(h *entry) {
 	}
 	h.read |= t.Known &^ known
 	t.Cached |= h.read &^ fixed
+	e.learnInit(ev)
+}
+
+// learnInit records whether a process that was read is the first one of a pid namespace.
+func (e *enricher) learnInit(ev *engine.RawEvent) {
+	if ev.Task.Known.Has(engine.FieldPIDNS) && ev.Task.NSPID == 1 && ev.PID != 1 {
+		e.inits[ev.PID] = true
+	}
+}
+
+// endInit leaves the status of such a process to what /proc shows of it.
+func (e *enricher) endInit(h *entry) {
+	if ev := h.ev; ev.Kind == engine.KindExit && !ev.Thread && e.inits[ev.PID] {
+		delete(e.inits, ev.PID)
+		ev.Task.Known &^= engine.FieldExit.Set() &^ h.read
+	}
 }
 
 // notOfBirth returns the fields of which a child that was read shows other values than it had at
@@ -454,15 +445,16 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread 
 		if pos, ok := e.byPID.In[h.ev.PID]; ok && pos == e.head {
 			delete(e.byPID.In, h.ev.PID)
 		}
+		e.endInit(h)
 		ev := h.ev
 		h.ev = nil
 		ev.Read = h.time
 		ev.Task.Cached |= h.old &^ ev.Task.Known
 		switch t := &ev.Task; {
-		case h.none, ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
-			to.Release(ev) // its status, or what followed, was not known before
+		case h.void, ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
+			to.Release(ev) // its status was not known before
 			continue
-		case ev.Kind == engine.KindGap: // which tells of events and is none
+		case ev.Kind == engine.KindGap: // which is about events and is none
 			ev.PID = 0
 		default:
 			n++

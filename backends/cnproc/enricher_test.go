@@ -120,10 +120,11 @@ func TestBurstIsGivenBack(t *testing.T) {
 		got := &sink{room: 1 << 20}
 		feed(s, got, births...)
 		feed(s, got, ends...)
+		s.track.settled(time + 3*maxStraggle)
 		s.to, s.track.probes = &sink{}, s.track.probes[:0] // there is no /proc to look at
 		s.trim()
 	})
-	if g := &s.track.groups; len(s.enrich.byPID.In)+len(g.threads.In)+len(g.byPID.In)+len(s.track.living.numbers.In) != 0 {
-		t.Errorf("kept are %d, %d, %d and %d", len(s.enrich.byPID.In), len(g.threads.In), len(g.byPID.In), len(s.track.living.numbers.In))
+	if tr := s.track; len(s.enrich.byPID.In)+len(tr.groups.threads.In)+len(tr.groups.byPID.In)+len(tr.processes.In) != 0 {
+		t.Errorf("kept are %d, %d, %d and %d", len(s.enrich.byPID.In), len(tr.groups.threads.In), len(tr.groups.byPID.In), len(tr.processes.In))
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -108,6 +109,78 @@ func TestThreadsOfBefore(t *testing.T) {
 		t.Skip("before Linux 6.0 the status of a process with several threads is not always known")
 	}
 	wantStatus(t, to, cmd)
+}
+
+// endBare starts a process, which writes to one pipe and waits at another, and returns its end as s
+// reports it and its wait status. The source is opened before the process starts, or when it waits.
+func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, wait int) *barefork.Script) (*engine.RawEvent, unix.WaitStatus) {
+	t.Helper()
+	var pipes [4]int
+	for i := range 2 {
+		if err := unix.Pipe2(pipes[2*i:2*i+2], unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		for _, fd := range pipes {
+			unix.Close(fd)
+		}
+	}()
+	var s *Source
+	to := &sink{room: 1 << 20}
+	if before {
+		s = kernel(t, Options{})
+	}
+	p, err := barefork.Start(script(pipes[1], pipes[2]), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Free()
+	defer p.Kill()
+	if n, err := unix.Read(pipes[0], make([]byte, 1)); n != 1 {
+		t.Fatal(err)
+	}
+	if !before {
+		s = kernel(t, Options{})
+	}
+	watch(t, s, to, func() bool { return !before || len(to.events.Of(p.PID, engine.KindFork)) > 0 })
+	var status unix.WaitStatus
+	unix.Write(pipes[3], []byte{0})
+	if _, err := unix.Wait4(p.PID, &status, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	watch(t, s, to, func() bool { return len(to.events.Of(p.PID, engine.KindExit)) > 0 })
+	return to.events.One(t, p.PID, engine.KindExit), status
+}
+
+// How a thread that the kernel runs for a process ends says nothing of the process.
+func TestStatusWithIOUring(t *testing.T) {
+	if !kernelversion.AtLeast("5.12") {
+		t.Skip("before Linux 5.12 no thread of a process is the kernel's")
+	}
+	params := make([]byte, 120) // struct io_uring_params
+	params[8] = 2               // IORING_SETUP_SQPOLL
+	for _, before := range []bool{true, false} {
+		ev, want := endBare(t, before, barefork.Options{}, func(notify, wait int) *barefork.Script {
+			return new(barefork.Script).Call("io_uring_setup", unix.SYS_IO_URING_SETUP, 4, params).Notify(notify).WaitFor(wait).Exit(9)
+		})
+		if !ev.Task.Known.Has(engine.FieldExit) || ev.Task.Exit.WaitStatus != int32(want) || want.ExitStatus() != 9 {
+			t.Errorf("open before it %v: %+v, known %v, want %#x", before, ev.Task.Exit, ev.Task.Known, want)
+		}
+	}
+}
+
+// The message of the first process of a pid namespace does not have the status that reboot(2) sets.
+func TestStatusOfReboot(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		ev, want := endBare(t, before, barefork.Options{Flags: unix.CLONE_NEWPID}, func(notify, wait int) *barefork.Script {
+			return new(barefork.Script).Notify(notify).WaitFor(wait).
+				Call("reboot", unix.SYS_REBOOT, unix.LINUX_REBOOT_MAGIC1, unix.LINUX_REBOOT_MAGIC2, unix.LINUX_REBOOT_CMD_RESTART, 0).Exit(0)
+		})
+		if ev.Task.Known.Has(engine.FieldExit) || want.Signal() != unix.SIGHUP {
+			t.Errorf("open before it %v: %+v, known %v, want %#x, which nothing shows", before, ev.Task.Exit, ev.Task.Known, want)
+		}
+	}
 }
 
 // Each image of a chain is known, also where the addresses are not random.

@@ -1,6 +1,8 @@
 package cnproc
 
 import (
+	"slices"
+
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 )
@@ -8,129 +10,71 @@ import (
 // rescanInterval, in ns, is how often a loss lets the tracker look through /proc at most.
 const rescanInterval = 100_000_000
 
-// learn looks up in /proc which processes have threads: at the start, and when messages
-// were lost. What is in the socket is older than what /proc says, which does no harm to
-// the set of threads, see groups. A process that was born since the loss is not looked at: the
-// messages tell of all its threads, and that another took the leader's place can still be to come.
+// view is what the tracker looks at in /proc: a [procfs.Reader].
+type view interface {
+	PIDs() ([]uint32, error)
+	Tasks(pid uint32) []uint32
+	Status(pid uint32) (procfs.Status, uint64, error)
+	ThreadStatus(pid, tid uint32) (procfs.Status, uint64, error)
+}
+
+// learn looks up in /proc which processes there are and their threads: at the start, and after a
+// loss. What is in the socket is older, which does no harm to the set of threads, see groups. A
+// process that was born since the loss is skipped: the messages show all of it.
 func (t *tracker) learn() {
+	var pids []uint32
+	if t.view != nil {
+		var err error
+		pids, err = t.view.PIDs()
+		t.loss.rescan = err != nil
+	}
+	for _, pid := range slices.Clone(pids) {
+		if p, ok := t.processes.In[pid]; !ok || p.epoch != t.epoch || p.unseen {
+			t.learnProcess(pid)
+		}
+	}
+	for pid, p := range t.processes.In {
+		if p.epoch != t.epoch && !p.over {
+			delete(t.processes.In, pid)
+		}
+	}
+	for pid := range t.groups.byPID.In {
+		if _, ok := t.processes.In[pid]; !ok {
+			t.groups.forget(pid)
+		}
+	}
+	t.loss.look(t.clock.now())
+}
+
+func (t *tracker) learnProcess(pid uint32) {
 	began := t.clock.now()
-	defer func() { t.loss.look(t.clock.now()) }()
-	g := &t.groups
-	for pid, e := range g.byPID.In {
-		if t.living.has(pid) {
-			continue
-		}
-		e.unseen = true
-		if e.over == 0 {
-			e.over = began
-		}
-		g.byPID.Put(pid, e)
+	st, _, err := t.view.Status(pid)
+	if err != nil || st.Over() {
+		return // its exit message may be still to come
 	}
-	if t.view == nil {
-		return
-	}
-	pids, err := t.view.PIDs()
-	if err != nil {
-		return
-	}
-	t.loss.rescan = false
-	for _, pid := range pids {
-		if !t.living.has(pid) {
-			t.living.seen.set(pid, true)
+	told := t.groups.byPID.In[pid].leaderTold && st.Zombie()
+	t.forget(pid)
+	if st.Threads > 1 {
+		for _, tid := range t.view.Tasks(pid) {
+			t.groups.add(pid, tid)
+			if t.workers && t.epoch == 0 { // later it would cost much
+				t.born = append(t.born, thread{pid, tid})
+			}
 		}
 	}
-	// Tasks uses the storage of PIDs again, so first all leaders, then threads.
-	threaded := map[uint32]procfs.Status{}
-	for _, pid := range pids {
-		if _, known := g.byPID.In[pid]; t.living.has(pid) || !known && t.view.Threads(pid) <= 1 {
-			continue
+	if g, ok := t.groups.byPID.In[pid]; ok {
+		g.leaderDone, g.leaderTold, g.unseen = st.Zombie(), told, true
+		runs := st.State == 'S' && !st.Ending // see groupstatus.Runs
+		if g.probed = !runs; g.probed {
+			t.probes = append(t.probes, probe{pid: pid})
 		}
-		st, _, err := t.view.Status(pid)
-		switch {
-		case err != nil:
-		case st.Threads > 1:
-			threaded[pid] = st
-		case !st.Zombie():
-			g.forget(pid) // its only thread decides how it ends
+		if t.groups.byPID.Put(pid, g); runs {
+			t.groups.alive(pid, began)
 		}
+	} else if st.Zombie() {
+		return // the last thread has left since
 	}
-	for tid, pid := range g.threads.In {
-		if _, ok := threaded[pid]; ok {
-			g.remove(pid, tid)
-		}
-	}
-	for pid, st := range threaded {
-		t.learnGroup(pid, st, began)
-	}
-}
-
-func (t *tracker) learnGroup(pid uint32, st procfs.Status, began uint64) {
-	g := &t.groups
-	for _, tid := range t.view.Tasks(pid) {
-		g.add(pid, tid)
-	}
-	e, ok := g.byPID.In[pid]
-	if !ok {
-		return
-	}
-	if e.leaderTold && !st.Zombie() {
-		e = group{live: e.live} // another thread has replaced that leader
-	}
-	// A leader that has ended can also be one that another thread is about to replace by
-	// an exec. Its exit may not have been seen, nor may those of other threads.
-	e.over, e.unseen = 0, true
-	e.confirm, e.leaderDone = e.confirm || st.Zombie(), e.leaderDone || st.Zombie()
-	if e.live == 0 && e.leaderDone {
-		e.over = began // the last thread has left since st was read
-	}
-	runs := st.State == 'S' && !st.Ending // see groupstatus.Runs
-	if !runs && !e.probed {
-		e.probed = true
-		t.probes = append(t.probes, probe{pid: pid})
-	}
-	g.byPID.Put(pid, e)
-	if runs {
-		g.alive(pid, began)
-	}
-}
-
-// confirm lets /proc say whether a group has ended. Even where it has, the message can be that of a
-// former leader: a loss has hidden the exec, and the process has ended before the look. The message
-// of one of the two follows then, so that the end is unsure.
-func (t *tracker) confirm(m *message, e end) end {
-	if t.view == nil {
-		t.groups.forget(m.pid)
-		return e
-	}
-	e.unsure = true
-	st, start, err := t.view.Status(m.pid)
-	switch {
-	case err != nil, !t.clock.StartedBy(start, m.time), st.Over():
-		// Gone, and perhaps there is a new one already; or waiting for its parent.
-		t.groups.forget(m.pid)
-		return e
-	case !st.Zombie():
-		// It was the former leader, and another thread has its number now; or another
-		// process has it, which may have been born in the same tick, or before the message
-		// was made.
-		t.groups.forget(m.pid)
-		return end{lost: m.reaped() || !t.clock.StartedBefore(start, m.time)}
-	}
-	for _, tid := range t.view.Tasks(m.pid) {
-		t.groups.add(m.pid, tid)
-	}
-	g := t.groups.byPID.In[m.pid]
-	if g.live == 0 { // ended meanwhile
-		delete(t.groups.byPID.In, m.pid)
-		return e
-	}
-	if m.tid == m.pid && g.endings.N == 0 {
-		g.leader = int32(m.status)
-		g.endings.Add(m.tid, g.leader)
-	}
-	g.leaderDone, g.leaderTold, g.confirm = true, g.leaderTold || m.tid == m.pid, true
-	t.groups.byPID.Put(m.pid, g)
-	return end{}
+	t.processes.Put(pid, process{born: began, late: true, zombie: st.Zombie(), epoch: t.epoch, doubt: began + maxStraggle})
 }
 
 // probe is a group of which threads have ended: was that their own will, or does the
@@ -158,12 +102,13 @@ func (p *probe) later(now uint64) uint64 {
 // look looks at the groups of which threads have ended and returns when to look again, 0
 // for not at all.
 func (t *tracker) look() (next uint64) {
-	if len(t.doubts) > 0 {
-		next = t.doubts[0].now + doubtWait + 1
+	for _, b := range t.born {
+		if st, _, err := t.view.ThreadStatus(b.pid, b.tid); err == nil && st.Worker && t.groups.threads.In[b.tid] == b.pid {
+			// How it ends says nothing of the group.
+			t.groups.remove(b.pid, b.tid)
+		}
 	}
-	if len(t.probes) == 0 {
-		return next
-	}
+	t.born = t.born[:0]
 	kept := t.probes[:0]
 	for _, p := range t.probes {
 		g, ok := t.groups.byPID.In[p.pid]

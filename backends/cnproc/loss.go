@@ -22,7 +22,6 @@ type loss struct {
 	overrun   overrun
 	congested bool   // the socket has not been empty since an overrun
 	losing    bool   // nor since that was told: what is not told yet may be missing at any time
-	drained   bool   // what the socket held at the overrun that is not told was read
 	dropped   uint64 // messages that the socket dropped
 	told      uint64 // messages that gaps have told of
 	void      uint64 // ends and core dumps that nothing confirms, as what would is lost
@@ -39,6 +38,7 @@ type loss struct {
 type overrun struct {
 	from, to uint64
 	reported uint64 // time of the report, 0 if all is told
+	drained  bool   // what the socket held at the overrun was read
 	early    bool   // its gap was told, as the sink was full, before what was held
 	dropped  uint64 // since the socket was opened
 	counted  uint64 // a time before dropped was read, as to is one after it
@@ -115,7 +115,7 @@ func (l *loss) tell() (g engine.Gap, early, ok bool) {
 		return g, false, false
 	}
 	g, early = l.gap(), o.early
-	o.reported, o.early, l.losing, l.drained = 0, false, l.congested, false
+	o.reported, o.early, l.losing, o.drained = 0, false, l.congested, false
 	o.from = o.counted
 	return g, early, true
 }
@@ -131,11 +131,13 @@ func (l *loss) gap() engine.Gap {
 func (l *loss) lose(until uint64) { l.until, l.rescan = max(l.until, until), true }
 
 // look notes the end of a look at /proc.
-func (l *loss) look(now uint64) { l.looked, l.settled = now, now+maxStraggle }
+func (l *loss) look(now uint64) { l.looked = now }
 
 // strays reports whether an end that was stamped at a time can be of a process that was neither
 // seen in the look nor born since.
-func (l *loss) strays(time uint64) bool { return l.rescan || time <= l.settled }
+func (l *loss) strays(time uint64) bool {
+	return l.rescan || l.looked > 0 && time <= l.looked+maxStraggle
+}
 
 // unseen reports whether there may be, or have been, threads that nothing has told of at a time.
 func (l *loss) unseen(time uint64) bool { return l.rescan || time <= l.looked }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
@@ -194,6 +196,55 @@ func TestOverrunIsSurvived(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Errorf("processes %v are kept, but gone", kept)
+}
+
+// A pid that is given again during a loss: the end of its new process, for which nobody waits, is
+// delivered, with what is certain.
+func TestExitOfPIDGivenAgainDuringLoss(t *testing.T) {
+	s := kernel(t, Options{ReceiveBuffer: 64 << 10})
+	to := &sink{room: 1 << 20}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { r.Close(); w.Close() }()
+	wait := func(p *barefork.Process) {
+		signal.Ignore(unix.SIGCHLD) // so that it is gone before the message is made
+		unix.Write(int(w.Fd()), []byte{0})
+		unix.Wait4(p.PID, nil, 0, nil)
+		signal.Notify(make(chan os.Signal, 1), unix.SIGCHLD) // undoes that
+		p.Free()
+	}
+	first, err := barefork.Start(new(barefork.Script).WaitFor(int(r.Fd())).Exit(1), barefork.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch(t, s, to, func() bool { return len(to.events.Of(first.PID, engine.KindFork)) > 0 })
+	storm(t, 100)
+	wait(first)
+	name := append([]byte("renamed"), 0)
+	script := new(barefork.Script).WaitFor(int(r.Fd())).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, name).
+		WaitFor(int(r.Fd())).Exit(42)
+	next, err := barefork.Start(script, barefork.Options{PID: first.PID})
+	for errors.Is(err, unix.EEXIST) { // it is about to be given back
+		next, err = barefork.Start(script, barefork.Options{PID: first.PID})
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	storm(t, 20)
+	watch(t, s, to, func() bool { st, _ := s.Stats(); return st.LostTotal() > 0 })
+	unix.Write(int(w.Fd()), []byte{0})
+	watch(t, s, to, func() bool { return len(to.events.Of(next.PID, engine.KindSetProcTitle)) > 0 })
+	wait(next)
+	watch(t, s, to, func() bool { return len(to.events.Of(next.PID, engine.KindExit)) > 0 })
+	ev := to.events.Of(next.PID, engine.KindExit)[0]
+	if ev.Task.Known.Has(engine.FieldExit) && ev.Task.Exit.WaitStatus != 42<<8 {
+		t.Errorf("%+v, known %v", ev.Task.Exit, ev.Task.Known)
+	}
 }
 
 // A message that another socket sends, and not the kernel, is ignored.

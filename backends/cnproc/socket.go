@@ -101,11 +101,11 @@ func await(fd int, b *nlsocket.Batch, token uint32, wait time.Duration) error {
 		for b.Next < b.N {
 			data, genuine := b.Message(b.Next)
 			b.Next++
-			if !genuine || m.decode(data) != nil || m.what != whatAck || m.ackAck != token+1 {
+			if !genuine || m.decode(data) != nil || m.what != whatAck || m.args[1] != token+1 {
 				continue
 			}
-			if m.ackErr != 0 {
-				return unix.Errno(m.ackErr)
+			if m.args[0] != 0 {
+				return unix.Errno(m.args[0])
 			}
 			return nil
 		}

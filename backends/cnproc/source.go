@@ -3,8 +3,8 @@ package cnproc
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -22,19 +22,14 @@ import (
 // except that Close needs CAP_NET_ADMIN before Linux 6.6: without it the kernel keeps its
 // count of listeners, and keeps making messages.
 type Source struct {
-	shared    source.Options
-	opts      Options
-	fd        int
-	pace      *pace.Pacer
-	busy      bool // there were messages since Arm
-	filtered  bool // the kernel leaves out kinds
-	finishing bool // see Finish
-	unread    uint64
-	batch     *nlsocket.Batch
-	proc      *procfs.Reader
-	caps      engine.CapabilityTable
+	shared source.Options
+	opts   Options
+	caps   engine.CapabilityTable
+	proc   *procfs.Reader
+	clock  *bootClock
+	socket
+	counters
 
-	clock      *bootClock
 	track      *tracker
 	enrich     *enricher
 	to         engine.Sink // of the Populate in its course
@@ -42,17 +37,30 @@ type Source struct {
 	trimmer    freelist.Timer
 	nextLook   uint64 // when the tracker wants to look at groups, 0 for not at all
 	showStatus bool   // /proc shows the status of a process that has ended
+	finishing  bool   // see Finish
+}
 
-	handed   uint64
-	decode   uint64
-	foreign  uint64 // messages of user space
-	acks     uint64 // answers to other listeners, which are numbered like events
-	received uint64 // messages of the kernel that count as events
-
+// socket is what messages come from, and what is known of those that do not come.
+type socket struct {
+	fd        int
+	pace      *pace.Pacer
+	busy      bool // there were messages since Arm
+	filtered  bool // the kernel leaves out kinds
+	batch     *nlsocket.Batch
+	current   message // the one that is handled, which a variable would allocate
 	loss      loss
 	silence   silence
 	dropsBase uint32
-	current   message // the one that is handled, which a variable would allocate
+}
+
+// counters count messages, and events that were handed over.
+type counters struct {
+	handed   uint64
+	unread   uint64
+	decode   uint64
+	foreign  uint64 // of user space
+	acks     uint64 // answers to other listeners, which are numbered like events
+	received uint64 // of the kernel, that count as events
 }
 
 var _ interface {
@@ -87,7 +95,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 
 // newSource returns a source without a socket.
 func newSource(shared source.Options, o Options) *Source {
-	s := &Source{shared: shared, opts: o, fd: -1, batch: nlsocket.NewBatch(batchSize, sizeMaxRecord), clock: newClock()}
+	s := &Source{shared: shared, opts: o, clock: newClock()}
+	s.fd, s.batch = -1, nlsocket.NewBatch(batchSize, sizeMaxRecord)
 	s.showStatus = kernelversion.AtLeast("6.1")
 	s.stages()
 	return s
@@ -106,7 +115,7 @@ func (s *Source) stages() {
 	}
 	s.loss = loss{clock: s.clock}
 	s.track = newTracker(v, s.clock, &s.loss, kernelversion.AtLeast("6.0"), s.take)
-	s.track.spreads = !kernelversion.AtLeast("5.16")
+	s.track.spreads, s.track.workers = !kernelversion.AtLeast("5.16"), kernelversion.AtLeast("5.12")
 	s.enrich = newEnricher(r, s.clock, &s.loss, uint64(s.opts.DoubtTime))
 }
 
@@ -146,8 +155,25 @@ func (s *Source) open() (err error) {
 	s.loss.noted = clock.Monotonic()
 	s.silence = silence{counts: countsRequests(), sound: s.loss.noted, next: s.loss.noted + silenceCheck}
 	s.track.learn()
+	s.learnInits()
 	s.caps = s.capabilities()
 	return s.shared.LeaveOut(&s.caps)
+}
+
+// learnInits looks for the first processes of pid namespaces.
+func (s *Source) learnInits() {
+	if s.opts.Enrich != EnrichFull {
+		return
+	}
+	pids, _ := s.proc.PIDs()
+	var ev engine.RawEvent
+	for _, pid := range slices.Clone(pids) {
+		ev.Reset()
+		ev.PID = pid
+		if _, err := s.proc.Read(pid, engine.FieldPIDNS.Set(), &ev); err == nil {
+			s.enrich.learnInit(&ev)
+		}
+	}
 }
 
 // pacing returns how often FD wakes under load. Counting alone can wait.
@@ -250,9 +276,6 @@ func (s *Source) Populate(to engine.Sink) error {
 		case s.checkSilence():
 		default:
 			s.track.settled(s.loss.noted)
-			if s.finishing {
-				s.track.tellDoubts(math.MaxUint64)
-			}
 			s.nextLook = s.track.look()
 			s.release(!hold)
 			return nil
@@ -346,11 +369,12 @@ func (s *Source) fetch() (emptied bool, err error) {
 // the socket was empty, or is about to report an overrun, before which it was. It reports whether
 // they may be of before an overrun that is not told, and those that come next are not.
 func (s *Source) arrived(full bool) bool {
-	if s.loss.drained {
+	o := &s.loss.overrun
+	if o.drained {
 		s.tellOverrun()
 	}
-	s.loss.drained = !full && s.loss.overrun.reported != 0
-	return s.loss.drained
+	o.drained = !full && o.reported != 0
+	return o.drained
 }
 
 // overran notes the report of an overrun: the socket has been empty since the one before.
@@ -426,18 +450,24 @@ func (s *Source) message(data []byte, genuine bool) {
 
 // take queues the event of a fact of the tracker, if it is wanted.
 func (s *Source) take(f *fact) {
-	if f.kind == engine.KindGap && f.m == nil {
+	switch {
+	case f.kind == engine.KindGap && f.m == nil:
 		s.enrich.distrust(&f.gap)
+	case f.kind == engine.KindExit && !f.thread && !f.older && s.enrich.inits[f.m.pid]:
+		f.known = false
 	}
 	if f.kind != engine.KindGap && !s.wants(f) {
 		return
+	}
+	if f.kind == engine.KindFork && !f.thread {
+		delete(s.enrich.inits, f.m.pid)
 	}
 	ev := s.to.Reserve()
 	switch {
 	case f.kind == engine.KindGap:
 		ev.SetGap(f.gap)
 		s.enrich.add(ev, 0)
-	case f.unsure || f.seen != 0 || f.reaped():
+	case f.held():
 		f.fill(ev)
 		s.enrich.addEnd(ev, s.wanted(f), f)
 	default:
@@ -449,7 +479,7 @@ func (s *Source) take(f *fact) {
 // wanted returns the fields that are read from /proc for the event of a fact.
 func (s *Source) wanted(f *fact) (want engine.Fields) {
 	switch {
-	case f.thread, f.gone, f.reaped() && f.m.tid == f.m.pid:
+	case f.thread, f.older, f.held() && f.m.tid == f.m.pid:
 		return 0 // what /proc has is not of it
 	case f.kind == engine.KindFork:
 		return procfs.Readable &^ engine.FieldLogin.Set() // it has that of who forked it

@@ -134,9 +134,9 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 		kinds []engine.Kind
 	}{
 		{[]string{"-10=9"}, []engine.Kind{engine.KindExit}}, // the rest was lost
-		{[]string{"-10=9", "x", "-10=512"}, []engine.Kind{engine.KindExec, engine.KindExit}},
-		{[]string{"-11=9", "x", "-10=512"}, []engine.Kind{engine.KindExec, engine.KindExit}},
-		{[]string{"-10=9", "-10=512"}, []engine.Kind{engine.KindGap, engine.KindExit}},
+		{[]string{"-10=9", "x", "-10=512"}, []engine.Kind{engine.KindExit, engine.KindExec}},
+		{[]string{"-11=9", "x", "-10=512"}, []engine.Kind{engine.KindExit, engine.KindExec}},
+		{[]string{"-10=9", "-10=512"}, []engine.Kind{engine.KindExit, engine.KindGap}},
 	} {
 		var got sink
 		s := offline(Options{})
@@ -145,7 +145,7 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 		s.enrich.doubt = 1 << 60
 		s.to = &got
 		*v.looks++
-		s.track.groups.byPID.Put(10, group{unseen: true, confirm: true, leaderDone: true})
+		s.loss.rescan = true
 		for _, m := range script(c.steps...) {
 			m(s)
 		}
@@ -171,7 +171,7 @@ func TestBirthBeforeLook(t *testing.T) {
 	s.to = &got
 	birth := clock.Monotonic()
 	s.track.learn()
-	feed(s, &got, record(Fork, 1, 1, birth, 1, 1, 10, 10))
+	feed(s, &got, record(Fork, 1, 1, birth, 1, 1, 10, 10), record(Fork, 1, 2, birth+1, 10, 10, 11, 10))
 	if n := len(got.events.Of(10, engine.KindExit)); n != 0 || s.track.groups.byPID.In[10].live != 1 {
 		t.Errorf("%d exits, %+v", n, s.track.groups.byPID.In[10])
 	}
@@ -221,15 +221,16 @@ func TestFormerLeaderBeforeLook(t *testing.T) {
 func TestSecondEndOfLeaderAfterLoss(t *testing.T) {
 	for _, gone := range []bool{true, false} {
 		s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
-		looks := 0
+		looks := -1
 		if gone {
-			looks = 1
+			looks = 0
 		}
 		s.track.view = goes{oneThread{'S'}, &looks}
 		got := sink{room: 100}
 		steps := script("+11", "-10=0", "-10=512")
 		play(s, &got, steps[:2]...)
-		s.track.learnGroup(10, procfs.Status{State: 'Z', Threads: 2}, 0)
+		s.track.epoch++
+		s.track.learnProcess(10)
 		play(s, &got, steps[2])
 		exits := got.events.Of(10, engine.KindExit)
 		if len(exits) != 2 || !exits[0].Thread || exits[1].Thread == gone {
@@ -254,7 +255,7 @@ func TestEndBeforeTheNextOfTheTick(t *testing.T) {
 	got := sink{room: 100}
 	const at = engine.ProcStartUnit + 5
 	feed(s, &got, record(Exit, 0, 1, at, 10, 10, 0, 17, 2, 1))
-	if st, _ := s.Stats(); len(got.events) != 1 || got.events[0].Kind != engine.KindGap || got.events[0].Gap.To != at || st.LostTotal() != 1 {
+	if st, _ := s.Stats(); len(got.events) != 2 || got.events[0].Kind != engine.KindGap || got.events[0].Gap.From != at || !got.events[1].Thread || st.LostTotal() != 1 {
 		t.Errorf("%d events, %+v", len(got.events), st)
 	}
 }
@@ -266,23 +267,8 @@ func (zombie) Status(uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: 'Z', Threads: 1}, 0, nil
 }
 
-// The last thread of a process can have left /proc before the look, and wait for a CPU for long
-// before it sends its message. That of the leader was lost.
-func TestLastMessageLongAfterLook(t *testing.T) {
-	s := offline(Options{Enrich: EnrichNone})
-	s.track.view, s.loss.until = zombie{}, 1
-	s.track.learn()
-	got := sink{room: 100}
-	feed(s, &got, record(Exit, 0, 1, s.loss.looked+2*maxStraggle, 11, 10, 0, 17, 2, 1))
-	s.track.settled(clock.Monotonic() + maxStraggle) // nothing follows
-	s.release(true)
-	if st, _ := s.Stats(); len(got.events) != 1 || got.events[0].Kind != engine.KindGap || st.LostTotal() != 1 {
-		t.Errorf("%d events, %+v", len(got.events), st)
-	}
-}
-
-// The message of a leader is no end where a loss may have hidden threads: they can end later. What
-// follows tells of no second end.
+// The message of a leader is that of its process if /proc shows that it has ended. A loss may have
+// hidden threads: the status can be another's. What follows reports no second end.
 func TestLeaderOfUnseenThreads(t *testing.T) {
 	for _, lost := range []bool{true, false} { // else the source has only begun to watch
 		for _, status := range []string{"0", "9", "15"} {
@@ -297,12 +283,8 @@ func TestLeaderOfUnseenThreads(t *testing.T) {
 			for _, ev := range got.events {
 				kinds = append(kinds, ev.Kind)
 			}
-			want := engine.KindExit
-			if lost && status != "15" {
-				want = engine.KindGap
-			}
-			if !slices.Equal(kinds, []engine.Kind{want}) {
-				t.Errorf("lost %v, status %s: %v, want %v", lost, status, kinds, want)
+			if !slices.Equal(kinds, []engine.Kind{engine.KindExit}) || got.events[0].Task.Known.Has(engine.FieldExit) != (status == "15") {
+				t.Errorf("lost %v, status %s: %v, known %v", lost, status, kinds, got.events[0].Task.Known)
 			}
 		}
 	}
@@ -473,7 +455,7 @@ func TestHeldBeforeLoss(t *testing.T) {
 			s.loss.overrun.reported = ms
 		}
 		steps[1](s)
-		told, asked := s.loss.overrun.reported == 0, s.track.groups.byPID.In[10].confirm
+		told, asked := s.loss.overrun.reported == 0, s.track.epoch != 0
 		if told == before || asked == before {
 			t.Errorf("held before the loss %v: told %v, asked %v", before, told, asked)
 		}

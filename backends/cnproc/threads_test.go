@@ -188,8 +188,8 @@ func TestGroupsDoNotLeak(t *testing.T) {
 	if s.track.groups.threads.In[11] != 20 || s.track.groups.byPID.In[10].live != 0 {
 		t.Errorf("after a thread of the same number: %+v", s.track.groups)
 	}
-	s.track.living.forget(0) // as after a loss
-	s.track.learn()          // without /proc nothing is there
+	s.track.epoch++ // as after a loss
+	s.track.learn() // without /proc nothing is there
 	s.track.settled(now() + maxStraggle)
 	if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
 		t.Errorf("after a look: %+v", s.track.groups)
@@ -250,8 +250,9 @@ func TestIDsOfThreads(t *testing.T) {
 		{"born since", true, 2, true, false},
 	} {
 		s.loss.rescan, s.loss.looked = c.rescan, c.rescanned
-		if s.track.living.forget(0); c.born {
-			s.track.living.born(10, 1, false)
+		delete(s.track.processes.In, 10)
+		if c.born {
+			s.track.processes.Put(10, process{born: 1})
 		}
 		if got := s.track.threads(&m); got != c.threads {
 			t.Errorf("%s: there may be threads: %v", c.name, got)

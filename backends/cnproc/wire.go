@@ -56,15 +56,13 @@ type message struct {
 	ppid       uint32 // Fork, CoreDump, Exit: the parent
 	parentTID  uint32 // Fork: its thread
 	exitSignal int32  // Exit: -1 for a thread that is not the leader
-	real, eff  uint32 // UID, GID
-	ttid, tpid uint32 // Ptrace: tracer, 0 for detached
-	comm       [16]byte
-	status     uint32 // Exit: wait status
-	former     bool   // Exit: of a former leader, whose number a thread that executes has taken
-	again      bool   // Exit: another end of the process is held that was unsure
-	threads    bool   // the process may have, or have had, other threads: the tracker sets it
-	ackErr     uint32 // whatAck
-	ackAck     uint32 // whatAck: the request's ack number + 1
+	// UID, GID: the real and the effective id. Ptrace: the tracer's thread and process, or 0.
+	// whatAck: the error, and the request's ack number + 1.
+	args    [2]uint32
+	comm    [16]byte
+	status  uint32 // Exit: wait status
+	former  bool   // Exit: of a former leader, whose number a thread that executes has taken
+	threads bool   // the process may have, or have had, other threads: the tracker sets it
 }
 
 // newComm returns the comm of a Comm message.
@@ -111,14 +109,12 @@ func (m *message) decode(b []byte) error {
 	switch m.what {
 	case whatAck:
 		m.tid, m.pid = 0, 0
-		m.ackErr, m.ackAck = word(0), u32(sizeNlmsghdr+12)
+		m.args = [2]uint32{word(0), u32(sizeNlmsghdr + 12)}
 		return nil
 	case Fork:
 		m.parentTID, m.ppid, m.tid, m.pid = word(0), word(1), word(2), word(3)
-	case UID, GID:
-		m.real, m.eff = word(2), word(3)
-	case Ptrace:
-		m.ttid, m.tpid = word(2), word(3)
+	case UID, GID, Ptrace:
+		m.args = [2]uint32{word(2), word(3)}
 	case Comm:
 		copy(m.comm[:], b[offUnion+8:])
 	case CoreDump:

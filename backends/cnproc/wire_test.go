@@ -37,10 +37,10 @@ func TestDecode(t *testing.T) {
 	}{
 		{Fork, []uint32{2, 1, 11, 10}, with(func(m *message) { m.ppid, m.parentTID = 1, 2 })},
 		{Exec, []uint32{11, 10}, base},
-		{UID, []uint32{11, 10, 5, 6}, with(func(m *message) { m.real, m.eff = 5, 6 })},
-		{GID, []uint32{11, 10, 5, 6}, with(func(m *message) { m.real, m.eff = 5, 6 })},
+		{UID, []uint32{11, 10, 5, 6}, with(func(m *message) { m.args = [2]uint32{5, 6} })},
+		{GID, []uint32{11, 10, 5, 6}, with(func(m *message) { m.args = [2]uint32{5, 6} })},
 		{SID, []uint32{11, 10}, base},
-		{Ptrace, []uint32{11, 10, 5, 6}, with(func(m *message) { m.ttid, m.tpid = 5, 6 })},
+		{Ptrace, []uint32{11, 10, 5, 6}, with(func(m *message) { m.args = [2]uint32{5, 6} })},
 		{Comm, []uint32{11, 10, 0x64636261, 0x68676665, 0x6c6b6a69, 0x6f6e6d}, with(func(m *message) { copy(m.comm[:], "abcdefghijklmno") })},
 		{CoreDump, []uint32{11, 10, 2, 1}, with(func(m *message) { m.ppid = 1 })},
 		{Exit, []uint32{11, 10, 0x8b, 17, 2, 1}, with(func(m *message) { m.status, m.exitSignal, m.ppid = 0x8b, 17, 1 })},

@@ -377,6 +377,8 @@ func (j *scorer) scoreExit(v *Counts, s *Seen, e *truth.Event) {
 	switch {
 	case !p.Known.Has(engine.FieldExit):
 		j.scoreUnknown(v, s, e, engine.FieldExit)
+	case x.WaitStatus != e.Status && unproven(j.w.Table.Fields[engine.FieldExit].Unproven, x.WaitStatus, e):
+		v.Unknown++
 	case !p.Exited || x.WaitStatus != e.Status || !decoded(&x):
 		v.Wrong++
 		j.addFinding(e.Process, "%s: wait status %#x (code %d, signal %d, core %v), not %#x; processes of the pid: %s", s.Events, x.WaitStatus, x.Code(),
@@ -387,6 +389,11 @@ func (j *scorer) scoreExit(v *Counts, s *Seen, e *truth.Event) {
 	default:
 		v.Right++
 	}
+}
+
+// unproven reports whether the table says that the end e may be reported with a status.
+func unproven(u engine.Unproven, status int32, e *truth.Event) bool {
+	return u&engine.UnprovenSignal != 0 && e.Process.ByThread && e.Status&0x7f != 0 && status&0x7f == 0
 }
 
 // ofPID returns the delivered events with the pid of l, and the gaps.

@@ -1355,6 +1355,33 @@ func TestEntryFromProc(t *testing.T) {
 	}
 }
 
+// A signal that meets exit(2) may be missed where the table says so.
+func TestUnprovenStatus(t *testing.T) {
+	for _, c := range []struct {
+		byThread       bool
+		unproven       engine.Unproven
+		status         int32
+		unknown, wrong int
+	}{
+		{true, engine.UnprovenSignal, 15, 1, 0},
+		{true, 0, 15, 0, 1},
+		{false, engine.UnprovenSignal, 15, 0, 1},
+		{true, engine.UnprovenSignal, 4 << 8, 0, 1},
+	} {
+		r := []truth.Record{records()[0], {Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, ByThread: c.byThread, Status: c.status}}
+		w := &Delivered{Backend: "x", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Tolerance)}
+		w.Table.Fields[engine.FieldExit].Unproven = c.unproven
+		exit := engine.Process{PID: 9, Exited: true}
+		exit.Known = engine.FieldExit.Set()
+		exit.Exit = engine.Exit{WaitStatus: 3 << 8, Time: 185}
+		w.Single = []Seen{{Events: engine.EventExit, Time: 185, Process: &exit}}
+		s := Compute(w, processes(t, r...))
+		if v := s.Fields[engine.FieldExit]; v.Unknown != c.unknown || v.Wrong != c.wrong {
+			t.Errorf("%+v: %+v, %q", c, v, s.Findings)
+		}
+	}
+}
+
 // An end by exit(2) need not be reported where the table omits it.
 func TestOmitEnds(t *testing.T) {
 	for byThread, missing := range map[bool]int{true: 0, false: 1} {

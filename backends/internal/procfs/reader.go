@@ -55,6 +55,7 @@ type Status struct {
 	Threads    uint32 // in the thread group, including a leader that has ended
 	ForkNoExec bool   // it has not executed another image since its fork
 	Kthread    bool   // a kernel thread
+	Worker     bool   // a thread that the kernel runs for its process, from Linux 5.12 on
 	Ran        bool   // it has run since its fork
 	// Thread is set if it is no leader, or one whose place another thread is about to take.
 	Thread bool
@@ -416,6 +417,7 @@ func status(s *proctext.Stat) Status {
 		Ran:        s.State != 'R' || s.Faults > 0,
 		Thread:     int32(s.ExitSignal) < 0,
 		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
+		Worker: s.Flags&proctext.FlagIOWorker != 0,
 		Ending: s.Flags&(proctext.FlagExiting|proctext.FlagSignaled) != 0 || s.Killed,
 	}
 	// An execve sets the address of the code nearly last, and after it that of the stack, which
