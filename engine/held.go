@@ -34,6 +34,11 @@ type held struct {
 	startUnit     uint32
 	from, to      uint16 // what else there is of it, in block.rest
 
+	heldNumbers
+}
+
+// heldNumbers are the numbers of an event that most events have.
+type heldNumbers struct {
 	tid, cpu, creator            uint32
 	ppid, pgid, sid              uint32
 	parentTID, nsPID, exitSignal uint32

@@ -28,48 +28,61 @@ type process struct {
 
 	Marks Marks
 
-	imageNumber uint16
-	// doubted and environDoubted are what of the image is cached only because the process may
-	// have ended by an exec that failed too late to go back. No child was forked after that.
-	doubted        imageFlags
-	environDoubted bool
-	EntryType      EntryType
-	Privileges     Privileges
-
-	birthKnown   bool // the pid of the parent at birth
-	birthStarted bool // its start time
-	Exited       bool
-	Inferred     bool
-	forked       bool // its FORK has been applied
-	mayLead      bool // it may have made a session since its FORK
-	missed       bool // events of it may have been lost since its last EXEC
-	execed       bool // an EXEC of it has been applied
-	// unsettled is set until the entry leader is told from what /proc showed.
-	unsettled  bool
-	parented   bool // it was the parent at a FORK
-	loginMixed bool // Login became another after that
-	// stragglers is set if an older process of the pid may not have ended.
-	stragglers bool
-
-	birthPID, entryPID     uint32
-	birthStart, entryStart uint64
+	origin
+	history
+	current
 
 	loginSince uint64 // the time that Login became what it is
 
 	// asOf is the time that the state is of: that of the last event, or sighted.
 	asOf uint64
+
+	older   *process // previous process of the same pid
+	younger *process // next one
+}
+
+// origin is how a process came to be: its parent at birth and its entry leader.
+type origin struct {
+	birthPID, entryPID     uint32
+	birthStart, entryStart uint64
 	// born orders the processes of one pid: the monotonic time of the fork, or
 	// the best lower bound known.
 	born uint64
 
-	// The image is that of imageNumber, see [RawEvent.Image], since imageSince; before is the
-	// one that the process had until then. A child forked before an exec that was delivered
-	// ahead of the fork inherits that one.
-	imageSince uint64
-	before     earlier
+	birthKnown   bool // the pid of the parent at birth
+	birthStarted bool // its start time
+	forked       bool // its FORK has been applied
+	// stragglers is set if an older process of the pid may not have ended.
+	stragglers bool
+	EntryType  EntryType
+	// unsettled is set until the entry leader is found from what /proc showed.
+	unsettled bool
+}
 
-	older   *process // previous process of the same pid
-	younger *process // next one
+// history is which events of a process have been applied or may have been lost.
+type history struct {
+	Exited     bool
+	Inferred   bool
+	execed     bool // an EXEC of it has been applied
+	missed     bool // events of it may have been lost since its last EXEC
+	mayLead    bool // it may have made a session since its FORK
+	parented   bool // it was the parent at a FORK
+	loginMixed bool // Login became another after that
+}
+
+// current is what a process knows of its image: that of imageNumber, see [RawEvent.Image], since
+// imageSince.
+type current struct {
+	imageSince uint64
+	// before is the image until imageSince. A child forked before an exec that was delivered
+	// ahead of the fork inherits that one.
+	before      earlier
+	imageNumber uint16
+	// doubted and environDoubted are what of the image is cached only because the process may
+	// have ended by an exec that failed too late to go back. No child was forked after that.
+	doubted        imageFlags
+	environDoubted bool
+	Privileges     Privileges
 }
 
 // doubts are what it takes to know of some processes whether they are there and what is true of
@@ -396,9 +409,11 @@ func (t *table) fill(v *Process, p *process) {
 // inner returns of p, which may be a clone of one that is gone, what tells who belongs to it.
 func (p *Process) inner() process {
 	return process{
-		doubts: &noDoubts, PID: p.PID, Known: p.Known, Cached: p.Cached, PPID: p.PPID, PGID: p.PGID, SID: p.SID, asOf: p.asOf, born: p.born,
-		birthKnown: p.Birth.Known.Has(FieldPPID), birthStarted: p.Birth.Known.Has(FieldStart),
-		birthPID: p.Birth.Parent.PID, birthStart: p.Birth.Parent.Start,
+		doubts: &noDoubts, PID: p.PID, Known: p.Known, Cached: p.Cached, PPID: p.PPID, PGID: p.PGID, SID: p.SID, asOf: p.asOf,
+		origin: origin{
+			birthKnown: p.Birth.Known.Has(FieldPPID), birthStarted: p.Birth.Known.Has(FieldStart),
+			birthPID: p.Birth.Parent.PID, birthStart: p.Birth.Parent.Start, born: p.born,
+		},
 	}
 }
 

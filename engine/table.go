@@ -41,12 +41,8 @@ type table struct {
 	usage Usage    // of the process that has ended last,
 	used  *process // which has it until the next event
 
-	unseen Fields // fields that can change without an event of the source
-	births bool   // the source reports every FORK
-	ends   bool   // the source reports every EXIT
-	// cgroups is set if the source reports cgroups.
-	cgroups bool
-	gapTo   uint64 // end of the latest gap, 0 if there was none
+	reports
+	gapTo uint64 // end of the latest gap, 0 if there was none
 	// learned is set while the entry leaders of processes that were learned are not settled.
 	learned bool
 	look    func(pid uint32) (start uint64, sight Sight)
@@ -54,7 +50,15 @@ type table struct {
 	judge   func(*Event) Verdict // nil for none
 }
 
-// exit is the end of a process.
+// reports is what the source of a table reports.
+type reports struct {
+	unseen  Fields // fields that can change without an event of the source
+	births  bool   // it reports every FORK
+	ends    bool   // it reports every EXIT
+	cgroups bool   // it reports cgroups
+}
+
+// exit is an element of table.exits.
 type exit struct {
 	p    *process
 	time uint64 // of the end

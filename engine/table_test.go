@@ -22,7 +22,7 @@ func TestManyLivesOfOnePID(t *testing.T) {
 		{"no start times", false, []Kind{KindFork, KindExec, KindExit}},
 		{"no FORK and no start times", false, []Kind{KindExec, KindExit}},
 	} {
-		tab, now := table{clock: new(Clock), births: true, ends: true}, uint64(time.Second)
+		tab, now := table{clock: new(Clock), reports: reports{births: true, ends: true}}, uint64(time.Second)
 		for n, began := 0, time.Now(); n < lives; n++ {
 			r := RawEvent{PID: 7}
 			if c.starts {
@@ -64,7 +64,7 @@ func TestFindAmongLives(t *testing.T) {
 	found := 0
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		tab, now := table{clock: new(Clock), births: true, ends: true, grace: uint64(100 * time.Millisecond)}, uint64(time.Second)
+		tab, now := table{clock: new(Clock), reports: reports{births: true, ends: true}, grace: uint64(100 * time.Millisecond)}, uint64(time.Second)
 		var events []*RawEvent
 		life := make(map[*RawEvent]int)
 		for n := range 100 {
