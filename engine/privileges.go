@@ -50,9 +50,11 @@ func (p *process) derivePrivileges(r *RawEvent) {
 		return
 	}
 	mode, now := p.ExeFile.Mode, &p.Cred
-	uid, uidCertain := setID(mode&ModeSetUID != 0, before.EUID, now.EUID, now.UID)
+	// With no_new_privs, for example, the kernel sets both effective ids back to the real ones.
+	lowered := now.EUID == now.UID && now.EGID == now.GID
+	uid, uidCertain := setID(mode&ModeSetUID != 0, before.EUID != now.EUID, lowered)
 	// Without the group's permission to execute the bit has another meaning.
-	gid, gidCertain := setID(mode&ModeSetGID != 0 && mode&0o010 != 0, before.EGID, now.EGID, now.GID)
+	gid, gidCertain := setID(mode&ModeSetGID != 0 && mode&0o010 != 0, before.EGID != now.EGID, lowered)
 	caps, capsCertain := p.fileCaps(before.EUID)
 	if !uidCertain || !gidCertain || !capsCertain {
 		return
@@ -70,17 +72,13 @@ func (p *process) derivePrivileges(r *RawEvent) {
 	}
 }
 
-// setID reports whether the set-id bit made the effective id another one. The kernel also sets it
-// back to the real id, as with no_new_privs. A change without either is by another file, the one
-// that an interpreter of binfmt_misc gets.
-func setID(bit bool, before, now, real uint32) (changed, certain bool) {
-	switch {
-	case before == now:
-		return false, true
-	case now == real:
+// setID reports whether the set-id bit made the effective id another one. The kernel may have
+// lowered it. A change without either is by another file, which an interpreter of binfmt_misc gets.
+func setID(bit, changed, lowered bool) (by, certain bool) {
+	if changed && lowered {
 		return false, !bit
 	}
-	return true, bit
+	return changed, bit || !changed
 }
 
 // fileCaps reports whether permitted capabilities are the file's: neither ambient, nor of root,
