@@ -35,7 +35,9 @@ func (f *fact) fill(ev *engine.RawEvent) {
 		t.Cached |= f.ofOther()
 	case engine.KindFork:
 		setParent(t, m)
-		if !f.thread {
+		if f.thread {
+			ev.Creator = m.pid
+		} else {
 			t.ParentTID = m.parentTID
 			t.Known |= engine.FieldBirthParentTID.Set()
 		}

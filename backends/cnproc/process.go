@@ -197,6 +197,13 @@ func (t *tracker) exitUnseen(m *message, leader bool) (e end) {
 	case leader && !st.Zombie() && (m.reaped() || !t.clock.StartedBefore(start, m.time)):
 		t.loseEnd(m, m.time) // or it is of a former leader
 	}
+	if g, ok := t.groups.byPID.In[m.pid]; ok && !e.group {
+		g.leaderDone = st.Zombie()
+		t.groups.byPID.Put(m.pid, g)
+		for _, tid := range t.view.Tasks(m.pid) {
+			t.groups.add(m.pid, tid)
+		}
+	}
 	return e
 }
 

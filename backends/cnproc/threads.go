@@ -141,7 +141,7 @@ func (g *groups) exit(m *message) end {
 	case g.threads.In[m.tid] == m.pid:
 		delete(g.threads.In, m.tid)
 		e.live--
-	default:
+	case !e.unseen || !e.leaderDone || e.live > 0: // else /proc may have left it out
 		return end{}
 	}
 	e.last = max(e.last, m.time)
@@ -155,12 +155,12 @@ func (g *groups) exit(m *message) end {
 		return end{probe: probe}
 	}
 	status, known := e.endings.Verdict(e.leader, g.last6)
-	// A leader that was seen to have ended may have been one that the other thread replaced.
-	unseen := !e.leaderTold
-	e.leaderDone = e.leaderTold
 	g.byPID.Put(m.pid, e)
 	return end{
-		group: true, time: e.last, status: status, dumper: e.endings.Dumper, unseen: unseen,
-		known: known && (!e.unseen || groupstatus.Certain(status)),
+		group: true, time: e.last, status: status, dumper: e.endings.Dumper,
+		// A leader that /proc showed to have ended may be one that a thread replaces. Threads that
+		// end while they are listed can hide others.
+		unseen: e.unseen || !e.leaderTold,
+		known:  known && (!e.unseen || groupstatus.Certain(status)),
 	}
 }

@@ -393,7 +393,11 @@ func (j *scorer) scoreExit(v *Counts, s *Seen, e *truth.Event) {
 
 // unproven reports whether the table says that the end e may be reported with a status.
 func unproven(u engine.Unproven, status int32, e *truth.Event) bool {
-	return u&engine.UnprovenSignal != 0 && e.Process.ByThread && e.Status&0x7f != 0 && status&0x7f == 0
+	const hup, intr, kill = 1, 2, 9
+	reboot := (e.Status == hup || e.Status == intr) && (status == 0 || status == kill) &&
+		!e.Process.Events[0].State.Known.Has(engine.FieldPIDNS) // it is in a new namespace
+	return u&engine.UnprovenReboot != 0 && reboot ||
+		u&engine.UnprovenSignal != 0 && e.Process.ByThread && e.Status&0x7f != 0 && status&0x7f == 0
 }
 
 // ofPID returns the delivered events with the pid of l, and the gaps.

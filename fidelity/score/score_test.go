@@ -1367,13 +1367,18 @@ func TestUnprovenStatus(t *testing.T) {
 		{true, 0, 15, 0, 1},
 		{false, engine.UnprovenSignal, 15, 0, 1},
 		{true, engine.UnprovenSignal, 4 << 8, 0, 1},
+		{false, engine.UnprovenReboot, 1, 1, 0},
+		{false, engine.UnprovenSignal, 1, 0, 1},
+		{false, engine.UnprovenReboot, 15, 0, 1},
 	} {
 		r := []truth.Record{records()[0], {Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, ByThread: c.byThread, Status: c.status}}
 		w := &Delivered{Backend: "x", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Tolerance)}
 		w.Table.Fields[engine.FieldExit].Unproven = c.unproven
 		exit := engine.Process{PID: 9, Exited: true}
 		exit.Known = engine.FieldExit.Set()
-		exit.Exit = engine.Exit{WaitStatus: 3 << 8, Time: 185}
+		if exit.Exit.Time = 185; c.byThread {
+			exit.Exit.WaitStatus = 3 << 8
+		}
 		w.Single = []Seen{{Events: engine.EventExit, Time: 185, Process: &exit}}
 		s := Compute(w, processes(t, r...))
 		if v := s.Fields[engine.FieldExit]; v.Unknown != c.unknown || v.Wrong != c.wrong {
