@@ -36,6 +36,7 @@ type (
 	Exit         = engine.Exit         // how and when a process ended
 	FailedExec   = engine.FailedExec   // what an exec that failed asked for
 
+	Row    = engine.Row    // one value of a process, by its name
 	Field  = engine.Field  // a group of attributes that is known as a whole
 	Fields = engine.Fields // a set of fields, such as Process.Known
 
@@ -111,6 +112,10 @@ const (
 	EntryContainer = engine.EntryContainer
 	EntryTerminal  = engine.EntryTerminal
 )
+
+// Rows returns the values of a process with their names, as JSON and filters have them. The caller
+// does not change them.
+func Rows() []Row { return engine.Rows() }
 
 // ContainerOf returns the container that a cgroup is of by its path, as Process.Container does: for
 // the paths that Queue.Cgroups returns.

@@ -43,6 +43,9 @@ func (r *Row) Has(p *Process, c *Clock) bool {
 	return r.Fields&^p.Known == 0 && (r.known == nil || r.known(p)) && (r.has == nil || r.has(p, c))
 }
 
+// AppendWord appends the number as text and JSON have it: MAJOR:MINOR, the name of a signal.
+func (r *Row) AppendWord(b []byte, p *Process) []byte { return r.appendWord(b, p, nil) }
+
 // device returns a device as a number, with the major in its upper half.
 func device(major, minor uint32) uint64 { return uint64(major)<<32 | uint64(minor) }
 

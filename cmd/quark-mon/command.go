@@ -56,7 +56,7 @@ func newChild(command []string, running *atomic.Pointer[child]) *child {
 
 // start starts the command, and calls done when its process has ended.
 func (c *child) start(clock *quark.Clock, done func()) error {
-	columns, err := line.Parse("pid,status,dur,cputime,maxrss,argv")
+	columns, err := line.Parse("pid,status,duration,cpu_time,peak_rss,args")
 	if err != nil {
 		return err
 	}

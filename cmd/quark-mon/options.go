@@ -50,7 +50,7 @@ func (*columns) String() string { return "" }
 func (*columns) Type() string { return "columns" }
 
 // treeColumns are the columns of tree, which shows the parent by itself.
-const treeColumns = "time,dur,user,pid,event,status,argv"
+const treeColumns = "time,duration,user,pid,event,status,args"
 
 const about = `quark-mon prints what processes do until it is interrupted. Without -b, -k, -c and --audit it uses the first backend of ebpf,
 kprobe and cnproc that works.`

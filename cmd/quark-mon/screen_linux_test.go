@@ -117,7 +117,7 @@ func TestTerminal(t *testing.T) {
 func TestTerminalResized(t *testing.T) {
 	master, slave := newTerminal(t, 90, 20)
 	m := &monitor{options: &options{recorded: true, replay: recording + ".trace"}}
-	m.columns.Set("argv")
+	m.columns.Set("args")
 	if err := m.open(t.Context()); err != nil {
 		t.Skip(err)
 	}

@@ -15,82 +15,92 @@ type Column struct {
 	Name     string
 	right    bool
 	min, max int // width
-	// show writes what the process is known to have in field, or what is of the event: noField.
-	field quark.Field
-	show  func(c *cell, p *Printer, ev *quark.Event)
+	// show writes what the process is known to have in fields, or what is of the event: 0.
+	fields quark.Fields
+	show   func(c *cell, p *Printer, ev *quark.Event)
 }
 
-const noField = quark.Field(quark.NumFields)
-
 // Default is what is shown unless something else is asked for.
-const Default = "time,dur,user,pid,ppid,event,status,argv"
+const Default = "time,duration,user,pid,ppid,event,status,args"
 
-// all are the columns there are.
-var all = []Column{
-	{"time", false, 12, 15, noField, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, clock, ev.Wall) }},
-	{"date", false, 10, 10, noField, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.DateOnly, ev.Wall) }},
-	{"dur", true, 6, 10, noField, func(c *cell, p *Printer, ev *quark.Event) { c.ascii(p.duration(ev)) }},
-	{"event", false, 14, 40, noField, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(what(ev)) }},
-	{"status", false, 7, 16, noField, showStatus},
+// all are the columns there are: those that are written in a way of their own, and the others of
+// quark.Rows.
+var all = append([]Column{
+	{"time", false, 12, 15, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, clock, ev.Wall) }},
+	{"date", false, 10, 10, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.DateOnly, ev.Wall) }},
+	{"duration", true, 6, 10, 0, func(c *cell, p *Printer, ev *quark.Event) { c.ascii(p.duration(ev)) }},
+	{"event", false, 14, 40, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(what(ev)) }},
+	{"status", false, 7, 16, 0, showStatus},
 	user("user", func(c *quark.Credentials) uint32 { return c.UID }),
 	user("euser", func(c *quark.Credentials) uint32 { return c.EUID }),
 	group("group", func(c *quark.Credentials) uint32 { return c.GID }),
 	group("egroup", func(c *quark.Credentials) uint32 { return c.EGID }),
-	{"login", false, 8, 16, quark.FieldLogin, showLogin},
-	{"session", true, 7, 11, quark.FieldLogin, showSession},
-	number("uid", quark.FieldUIDs, func(p *quark.Process) uint32 { return p.Cred.UID }),
-	number("euid", quark.FieldUIDs, func(p *quark.Process) uint32 { return p.Cred.EUID }),
-	number("gid", quark.FieldGIDs, func(p *quark.Process) uint32 { return p.Cred.GID }),
-	number("egid", quark.FieldGIDs, func(p *quark.Process) uint32 { return p.Cred.EGID }),
-	{"pid", true, 5, 21, noField, showPID},
-	number("ppid", quark.FieldPPID, func(p *quark.Process) uint32 { return p.PPID }),
-	number("pgid", quark.FieldPGID, func(p *quark.Process) uint32 { return p.PGID }),
-	number("sid", quark.FieldSID, func(p *quark.Process) uint32 { return p.SID }),
-	number("nspid", quark.FieldPIDNS, func(p *quark.Process) uint32 { return p.NSPID }),
-	number("utsns", quark.FieldUTSNS, func(p *quark.Process) uint32 { return p.NS.UTS }),
-	number("ipcns", quark.FieldIPCNS, func(p *quark.Process) uint32 { return p.NS.IPC }),
-	number("mntns", quark.FieldMntNS, func(p *quark.Process) uint32 { return p.NS.Mnt }),
-	number("netns", quark.FieldNetNS, func(p *quark.Process) uint32 { return p.NS.Net }),
-	number("pidns", quark.FieldPIDNS, func(p *quark.Process) uint32 { return p.NS.PID }),
-	number("userns", quark.FieldUserNS, func(p *quark.Process) uint32 { return p.NS.User }),
-	number("cgroupns", quark.FieldCgroupNS, func(p *quark.Process) uint32 { return p.NS.Cgroup }),
-	number("timens", quark.FieldTimeNS, func(p *quark.Process) uint32 { return p.NS.Time }),
-	text("comm", 20, quark.FieldComm, func(p *quark.Process) string { return p.Comm }),
-	text("exe", 40, quark.FieldExe, func(p *quark.Process) string { return p.Exe }),
-	text("path", 40, quark.FieldExecPath, func(p *quark.Process) string { return p.ExecPath }),
-	{"inode", false, 8, 24, quark.FieldExeFile, showInode},
-	{"mode", false, 5, 6, quark.FieldExeFile, func(c *cell, _ *Printer, ev *quark.Event) {
+	{"login_user", false, 8, 16, 1 << quark.FieldLogin, showLogin},
+	{"pid", true, 5, 21, 0, showPID},
+	{"exe_file", false, 8, 24, 1 << quark.FieldExeFile, showFile},
+	{"exe_mode", false, 5, 6, 1 << quark.FieldExeFile, func(c *cell, _ *Printer, ev *quark.Event) {
 		c.ascii(fmt.Sprintf("%05o", ev.Process.ExeFile.Mode&0o7777))
 	}},
-	{"privileges", false, 10, 25, quark.FieldPrivileges, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(cmp.Or(ev.Process.Privileges.String(), "-")) }},
-	text("cwd", 40, quark.FieldCwd, func(p *quark.Process) string { return p.Cwd }),
-	text("cgroup", 40, quark.FieldCgroup, func(p *quark.Process) string { return p.Cgroup }),
-	{"container", false, 12, 40, quark.FieldCgroup, showContainer},
-	{"tty", false, 5, 12, quark.FieldTTY, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(terminal(ev.Process.TTY)) }},
-	{"entry", false, 5, 9, quark.FieldEntryLeader, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(ev.Process.EntryType.String()) }},
-	{"cpu", true, 3, 10, noField, showCPU},
-	used("cputime", quark.FieldCPUTime, func(u *quark.Usage) string { return Short(time.Duration(u.UserTime + u.SystemTime)) }),
-	used("maxrss", quark.FieldPeakRSS, func(u *quark.Usage) string { return bytes(u.PeakRSS) }),
-	used("read", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.ReadBytes) }),
-	used("written", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.WriteBytes) }),
-	{"cached", false, 7, 40, noField, showCached},
-	{"argv", false, 4, 60, noField, showArgv},
-}
+	{"privileges", false, 10, 25, 1 << quark.FieldPrivileges, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(cmp.Or(ev.Process.Privileges.String(), "-")) }},
+	{"container_id", false, 12, 40, 1 << quark.FieldCgroup, showContainer},
+	{"tty", false, 5, 12, 1 << quark.FieldTTY, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(terminal(ev.Process.TTY)) }},
+	{"cpu", true, 3, 10, 0, showCPU},
+	used("cpu_time", quark.FieldCPUTime, func(u *quark.Usage) string { return Short(time.Duration(u.UserTime + u.SystemTime)) }),
+	used("peak_rss", quark.FieldPeakRSS, func(u *quark.Usage) string { return bytes(u.PeakRSS) }),
+	used("read_bytes", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.ReadBytes) }),
+	used("write_bytes", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.WriteBytes) }),
+	{"cached", false, 7, 40, 0, showCached},
+	{"args", false, 4, 60, 0, showArgs},
+}, ofRows()...)
 
-func number(name string, f quark.Field, of func(*quark.Process) uint32) Column {
-	return Column{name, true, 5, 11, f, func(c *cell, _ *Printer, ev *quark.Event) { c.uint(uint64(of(ev.Process))) }}
+// ofRows returns the columns of texts, words and numbers that have a field: not of those of an EXIT,
+// which other columns show, nor of the bytes of a whole list.
+func ofRows() (columns []Column) {
+	own := []string{"tty", "exe_mode", "privileges"}
+	rows := quark.Rows()
+	for i := range rows {
+		r := &rows[i]
+		if r.Fields == 0 || r.Fields&(quark.FieldsUsage|1<<quark.FieldExit|1<<quark.FieldStart) != 0 || slices.Contains(own, r.Name) {
+			continue
+		}
+		c := Column{Name: r.Name, fields: r.Fields}
+		switch {
+		case r.Number != nil:
+			c.right, c.min, c.max = true, 5, 20
+			c.show = func(c *cell, _ *Printer, ev *quark.Event) {
+				if !r.Has(ev.Process, nil) {
+					c.put("-", 1)
+					return
+				}
+				c.ascii(string(r.AppendWord(nil, ev.Process)))
+			}
+		case r.Text != nil:
+			c.min, c.max = 5, 40
+			if r.Name == "comm" {
+				c.min, c.max = 4, 20
+			}
+			c.show = func(c *cell, _ *Printer, ev *quark.Event) {
+				c.quote(r.Text(ev.Process))
+				c.ellipsis(ev.Process, r.Fields)
+			}
+		default:
+			continue
+		}
+		columns = append(columns, c)
+	}
+	return columns
 }
 
 func user(name string, of func(*quark.Credentials) uint32) Column {
-	return Column{name, false, 8, 16, quark.FieldUIDs, func(c *cell, p *Printer, ev *quark.Event) { c.id(p.User, ev.Process, of(&ev.Process.Cred)) }}
+	return Column{name, false, 8, 16, 1 << quark.FieldUIDs, func(c *cell, p *Printer, ev *quark.Event) { c.id(p.User, ev.Process, of(&ev.Process.Cred)) }}
 }
 
 func group(name string, of func(*quark.Credentials) uint32) Column {
-	return Column{name, false, 8, 16, quark.FieldGIDs, func(c *cell, p *Printer, ev *quark.Event) { c.id(p.Group, ev.Process, of(&ev.Process.Cred)) }}
+	return Column{name, false, 8, 16, 1 << quark.FieldGIDs, func(c *cell, p *Printer, ev *quark.Event) { c.id(p.Group, ev.Process, of(&ev.Process.Cred)) }}
 }
 
 func used(name string, f quark.Field, of func(*quark.Usage) string) Column {
-	return Column{name, true, max(len(name), 6), 10, noField, func(c *cell, _ *Printer, ev *quark.Event) {
+	return Column{name, true, max(len(name), 6), 10, 0, func(c *cell, _ *Printer, ev *quark.Event) {
 		switch {
 		case !ev.Events.Has(quark.EventExit) || ev.Thread:
 			c.put("-", 1)
@@ -117,13 +127,6 @@ func bytes(n uint64) string {
 	return fmt.Sprintf("%d%c", n>>10, units[0])
 }
 
-func text(name string, max int, f quark.Field, of func(*quark.Process) string) Column {
-	return Column{name, false, len(name), max, f, func(c *cell, _ *Printer, ev *quark.Event) {
-		c.quote(of(ev.Process))
-		c.ellipsis(ev.Process, f)
-	}}
-}
-
 // Names returns the names of all columns.
 func Names() (names []string) {
 	for _, c := range all {
@@ -147,19 +150,19 @@ func Parse(list string) (columns []Column, err error) {
 // fill writes the column of an event: "?" for what is unknown, and "*" before what is cached,
 // which quote does not write outside of quotation marks.
 func (col *Column) fill(c *cell, p *Printer, ev *quark.Event) {
-	if col.field != noField && !c.mark(ev.Process, col.field) {
+	if col.fields != 0 && !c.mark(ev.Process, col.fields) {
 		return
 	}
 	col.show(c, p, ev)
 }
 
-// mark reports whether a field is known, and writes how: "?" if not, "*" if it is cached.
-func (c *cell) mark(p *quark.Process, f quark.Field) (known bool) {
+// mark reports whether fields are known, and writes how: "?" if not, "*" if it is cached.
+func (c *cell) mark(p *quark.Process, f quark.Fields) (known bool) {
 	switch {
-	case !p.Known.Has(f):
+	case f&^p.Known != 0:
 		c.unknown()
 		return false
-	case p.Cached.Has(f):
+	case p.Cached&f != 0:
 		c.put("*", 1)
 	}
 	return true
@@ -171,8 +174,8 @@ func (c *cell) unknown() {
 }
 
 // ellipsis writes "..." where the source has cut the text.
-func (c *cell) ellipsis(p *quark.Process, f quark.Field) {
-	if p.Truncated.Has(f) {
+func (c *cell) ellipsis(p *quark.Process, f quark.Fields) {
+	if p.Truncated&f != 0 {
 		c.ascii("...")
 	}
 }
@@ -193,16 +196,8 @@ func showLogin(c *cell, p *Printer, ev *quark.Event) {
 	c.put("-", 1)
 }
 
-func showSession(c *cell, _ *Printer, ev *quark.Event) {
-	if session := ev.Process.Login.Session; session != quark.LoginUnset {
-		c.uint(uint64(session))
-		return
-	}
-	c.put("-", 1)
-}
-
-// showInode writes which file is executed: the numbers of its device and its inode.
-func showInode(c *cell, _ *Printer, ev *quark.Event) {
+// showFile writes which file is executed: the numbers of its device and its inode.
+func showFile(c *cell, _ *Printer, ev *quark.Event) {
 	x := &ev.Process.ExeFile
 	c.ascii(fmt.Sprintf("%d:%d:%d", x.Major(), x.Minor(), x.Inode))
 }
@@ -246,15 +241,15 @@ func showCached(c *cell, _ *Printer, ev *quark.Event) {
 	c.ascii(names)
 }
 
-// showArgv writes the arguments, and of an exec that failed the path asked for. Where there are no
+// showArgs writes the arguments, and of an exec that failed the path asked for. Where there are no
 // arguments, or they are not known, the name follows in brackets, as of a kernel thread.
-func showArgv(c *cell, _ *Printer, ev *quark.Event) {
+func showArgs(c *cell, _ *Printer, ev *quark.Event) {
 	p := ev.Process
 	if ev.Events == quark.EventExecFailed {
 		showFailed(c, &ev.Failed)
 		return
 	}
-	if known := c.mark(p, quark.FieldArgs); known && len(p.Args) > 0 {
+	if known := c.mark(p, 1<<quark.FieldArgs); known && len(p.Args) > 0 {
 		first := true
 		for arg := range p.Arguments() {
 			if !first {
@@ -265,7 +260,7 @@ func showArgv(c *cell, _ *Printer, ev *quark.Event) {
 			}
 			c.quote(string(arg))
 		}
-		c.ellipsis(p, quark.FieldArgs)
+		c.ellipsis(p, 1<<quark.FieldArgs)
 		return
 	} else if !known {
 		if !p.Known.Has(quark.FieldComm) {
@@ -274,7 +269,7 @@ func showArgv(c *cell, _ *Printer, ev *quark.Event) {
 		c.put(" ", 1)
 	}
 	c.put("[", 1)
-	if c.mark(p, quark.FieldComm) {
+	if c.mark(p, 1<<quark.FieldComm) {
 		c.quote(p.Comm)
 	}
 	c.put("]", 1)

@@ -84,7 +84,7 @@ func TestGolden(t *testing.T) {
 		{"colour", Default, 80, 0, true},
 		{"narrow", Default, 40, 0, false},
 		{"all", strings.Join(Names(), ","), 0, 0, false},
-		{"argv", "argv,pid", 60, 0, false},
+		{"args", "args,pid", 60, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Columns: columns(t, c.columns), Colour: c.colour, User: made}
@@ -108,7 +108,7 @@ func TestTraces(t *testing.T) {
 // GONE, an end without a status, a start time of /proc, what can't be, and execs that failed.
 func TestUncertain(t *testing.T) {
 	var b []byte
-	p := New(Options{Columns: columns(t, "dur,status,user,argv"), Clock: engine.NewClock(nil, quark.Host{}, engine.Offset{Boot: 5}), Zone: time.UTC, User: made})
+	p := New(Options{Columns: columns(t, "duration,status,user,args"), Clock: engine.NewClock(nil, quark.Host{}, engine.Offset{Boot: 5}), Zone: time.UTC, User: made})
 	for _, c := range []struct {
 		known, cached quark.Fields
 		start, unit   uint64
@@ -148,7 +148,7 @@ func TestUncertain(t *testing.T) {
 
 func TestContainer(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
-	p := New(Options{Columns: columns(t, "container"), Clock: zeroClock, Zone: time.UTC})
+	p := New(Options{Columns: columns(t, "container_id"), Clock: zeroClock, Zone: time.UTC})
 	for _, c := range []struct {
 		cgroup    string
 		cached    bool
@@ -191,7 +191,7 @@ func TestShort(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for list, want := range map[string]string{
-		"time,foo": `there is no column "foo": choose from time,date,dur,event,`,
+		"time,foo": `there is no column "foo": choose from time,date,duration,event,`,
 		"":         `there is no column ""`, "pid,": `there is no column ""`, "PID": `there is no column "PID"`,
 	} {
 		if _, err := Parse(list); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -263,10 +263,10 @@ func checkLine(t *testing.T, b []byte, width int, colour bool) {
 // No bytes of a process or of the list of users make a panic, a command to the terminal, or a
 // line of another width.
 func FuzzAppend(f *testing.F) {
-	f.Add([]byte("/bin/echo\x00\x1b[31m\x00"), "comm", "user", "time,user,argv", uint64(0), uint32(3), 20, 5, false)
+	f.Add([]byte("/bin/echo\x00\x1b[31m\x00"), "comm", "user", "time,user,args", uint64(0), uint32(3), 20, 5, false)
 	f.Add([]byte("日本語\xff\x00"), "\u0301\u0301", "a\u0301\u0301\u0301", strings.Join(Names(), ","), ^uint64(0), ^uint32(0), 7, 1, true)
-	f.Add([]byte("\x00\x00"), "", "\n:", "argv,comm,exe,cwd,cgroup,tty", uint64(1)<<40, uint32(quark.EventGap), 1, 0, true)
-	f.Add([]byte(strings.Repeat("a\u0300", 999)), "❤️", "ﾊﾟ", "argv,event,dur,status", uint64(5), uint32(quark.EventGone|quark.EventExit), -1, -1, true)
+	f.Add([]byte("\x00\x00"), "", "\n:", "args,comm,exe,cwd,cgroup,tty", uint64(1)<<40, uint32(quark.EventGap), 1, 0, true)
+	f.Add([]byte(strings.Repeat("a\u0300", 999)), "❤️", "ﾊﾟ", "args,event,duration,status", uint64(5), uint32(quark.EventGone|quark.EventExit), -1, -1, true)
 	f.Fuzz(func(t *testing.T, cmdline []byte, text, name, list string, bits uint64, events uint32, width, height int, colour bool) {
 		cols, err := Parse(list)
 		if err != nil {
@@ -309,7 +309,7 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func TestLogin(t *testing.T) {
-	p := New(Options{Columns: columns(t, "login,session,group,egroup"), Clock: zeroClock, User: made, Group: made})
+	p := New(Options{Columns: columns(t, "login_user,login_session,group,egroup"), Clock: zeroClock, User: made, Group: made})
 	proc := &quark.Process{}
 	ev := &quark.Event{Process: proc}
 	p.Append(nil, ev)
@@ -318,9 +318,9 @@ func TestLogin(t *testing.T) {
 		login quark.Login
 		want  string
 	}{
-		{0, quark.Login{}, "?              ? ?        ?       "},
-		{quark.SetOf(quark.FieldLogin), quark.Login{UID: quark.LoginUnset, Session: quark.LoginUnset}, "-              - ?        ?       "},
-		{quark.SetOf(quark.FieldLogin, quark.FieldGIDs), quark.Login{UID: 1000, Session: 4711}, "größe       4711 www-data 7       "},
+		{0, quark.Login{}, "?                      ? ?        ?       "},
+		{quark.SetOf(quark.FieldLogin), quark.Login{UID: quark.LoginUnset, Session: quark.LoginUnset}, "-                      - ?        ?       "},
+		{quark.SetOf(quark.FieldLogin, quark.FieldGIDs), quark.Login{UID: 1000, Session: 4711}, "größe               4711 www-data 7       "},
 	} {
 		proc.Known, proc.Login, proc.Cred.GID, proc.Cred.EGID = c.known, c.login, 33, 7
 		if got := strings.TrimRight(string(p.Append(nil, ev)), " \n"); got != strings.TrimRight(c.want, " ") {

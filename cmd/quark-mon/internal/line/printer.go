@@ -85,7 +85,7 @@ func (p *Printer) Ancestors(b []byte, ancestors []*quark.Process, whole bool) []
 			if c.put(" ", 1); c.full {
 				return
 			}
-			if c.mark(a, quark.FieldComm) {
+			if c.mark(a, 1<<quark.FieldComm) {
 				c.quote(a.Comm)
 			}
 			c.put(" ", 1)
@@ -230,7 +230,7 @@ func (p *Printer) gap(c *cell, ev *quark.Event) {
 func (p *Printer) gone(c *cell, ev *quark.Event) {
 	p.time(c, clock, ev.Wall)
 	c.ascii(fmt.Sprintf(" *** GONE: pid %d, its exit was lost: ", ev.Process.PID))
-	showArgv(c, p, ev)
+	showArgs(c, p, ev)
 }
 
 // Cell returns a column of an event, cut to a width, how many columns of the terminal it takes, and

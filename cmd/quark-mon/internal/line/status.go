@@ -21,7 +21,7 @@ func showStatus(c *cell, _ *Printer, ev *quark.Event) {
 		c.style = dim
 		return
 	}
-	if !c.mark(p, quark.FieldExit) {
+	if !c.mark(p, 1<<quark.FieldExit) {
 		return
 	}
 	switch x := p.Task.Exit; {

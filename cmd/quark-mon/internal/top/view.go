@@ -32,7 +32,7 @@ type View struct {
 	Only   Table
 	ASCII  bool // the terminal has nothing else
 	line   *line.Printer
-	cells  struct{ user, pid, argv, status line.Column }
+	cells  struct{ user, pid, args, status line.Column }
 }
 
 // Table is what the rows below the rates are.
@@ -48,11 +48,11 @@ const (
 // NewView returns a view that shows users as o does.
 func NewView(o line.Options) *View {
 	v := &View{line: line.New(o)}
-	columns, err := line.Parse("user,pid,argv,status")
+	columns, err := line.Parse("user,pid,args,status")
 	if err != nil {
 		panic(err) // they are constant
 	}
-	v.cells.user, v.cells.pid, v.cells.argv, v.cells.status = columns[0], columns[1], columns[2], columns[3]
+	v.cells.user, v.cells.pid, v.cells.args, v.cells.status = columns[0], columns[1], columns[2], columns[3]
 	return v
 }
 
@@ -203,7 +203,7 @@ func (v *View) process(r *row, ev *quark.Event) {
 	r.put(plain, " ")
 	v.cell(r, &v.cells.user, ev, 8, 1)
 	r.put(plain, " ")
-	v.cell(r, &v.cells.argv, ev, 0, 0)
+	v.cell(r, &v.cells.args, ev, 0, 0)
 }
 
 // cell writes a column of an event, of a width, on the right if side is negative. If that is 0, its
