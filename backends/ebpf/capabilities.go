@@ -58,6 +58,10 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 			c.Via += source.OverlayInodes
 			c.Partial = c.At
 		}
+		if f.field == engine.FieldExit && missingMember(types, "pid_namespace.reboot") != "" {
+			c.Via += " (unknown of inits of pid namespaces)"
+			c.Partial = engine.EventExit & at
+		}
 		if missing := missingMember(types, f.needs); missing != "" {
 			c = engine.Capability{Origin: engine.OriginNone, Via: "the kernel has no " + missing}
 		}
@@ -70,7 +74,6 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 	for _, c := range []struct{ needs, without string }{
 		{"dentry.d_seq", "a path can be one that never existed, if its directories are renamed back and forth while it is read"},
 		{"task_struct.self_exec_id", "the EXIT of a process whose exec failed too late to go back shows the image from before"},
-		{"pid_namespace.reboot", "the status of the init of a pid namespace is unknown"},
 	} {
 		if missing := missingMember(types, c.needs); missing != "" {
 			s.capabilities.Notes = append(s.capabilities.Notes, c.without+": the kernel's types have no "+missing)

@@ -86,6 +86,11 @@ func (s *Source) describe(in *installer, failed []error) {
 		c.Fields[t.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", via, room, t.rest), at)
 		c.Fields[t.field].Whole = whole
 	}
+	if exit := s.setOf(familyExit); exit != nil && !exit.slots.has(slotReboots) {
+		x := &c.Fields[engine.FieldExit]
+		x.Via += " (unknown of a SIGKILL in a pid namespace)"
+		x.Partial = x.At
+	}
 	exec := s.setOf(familyExec)
 	c.IDsBefore = exec != nil && exec.slots.has(slotBeforeUID)
 	if x := &c.Fields[engine.FieldExeFile]; slices.ContainsFunc(s.sets, func(set *set) bool { return set.slots.has(slotExeMagic) }) {
