@@ -170,13 +170,6 @@ func (s *Source) closeOffline(to engine.Sink) {
 
 // finishOverdue ends the wait for records that are overdue.
 func (s *Source) finishOverdue(to engine.Sink) {
-	waiting := len(s.endings.parked) > 0
-	for _, c := range s.cpus {
-		waiting = waiting || c.now.set != nil
-	}
-	if !waiting {
-		return
-	}
 	now := clock.Monotonic()
 	for _, c := range s.cpus {
 		if c.now.set != nil && c.Ring.Pending() == 0 && now > c.now.time+maxWait {
