@@ -25,6 +25,9 @@ func (e *Event) appendDump(b []byte, of Fields) []byte {
 	if e.Process != nil {
 		pid = e.Process.PID
 	}
+	if e.Unsure {
+		b = append(b, '~')
+	}
 	b = fmt.Appendf(b, "->%d", pid)
 	if e.Events != 0 {
 		b = fmt.Appendf(b, " (%s)", e.Events)

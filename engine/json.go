@@ -31,6 +31,7 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 		o.end(']')
 	}
 	o.uintIf(e.Events.Has(EventPtrace), "tracer_pid", e.Tracer.PID)
+	o.trueIf(e.Unsure, "unsure")
 	o.trueIf(e.Thread, "thread")
 	o.uintIf(e.Thread, "tid", e.TID)
 	if e.Events.Has(EventExecFailed) {

@@ -92,13 +92,18 @@ func (e *Engine) judge(ev *Event, p *process) Verdict {
 		return VerdictPass
 	}
 	verdict := e.opts.Judge(ev)
-	p.Marks = ev.Process.Marks
+	p.Marks, ev.Unsure = ev.Process.Marks, verdict == VerdictUnsure
 	return verdict
 }
 
 // Passes reports whether Options.Judge and Options.Filter let an event pass, such as one without a
-// kind that was made of a process of Processes. It counts nothing.
+// kind that was made of a process of Processes. It counts nothing, and sets ev.Unsure.
 func (e *Engine) Passes(ev *Event) bool {
 	e.table.settleEntries()
-	return (e.opts.Judge == nil || e.opts.Judge(ev) != VerdictDrop) && (e.opts.Filter == nil || e.opts.Filter(ev))
+	verdict := VerdictPass
+	if e.opts.Judge != nil {
+		verdict = e.opts.Judge(ev)
+	}
+	ev.Unsure = verdict == VerdictUnsure
+	return verdict != VerdictDrop && (e.opts.Filter == nil || e.opts.Filter(ev))
 }

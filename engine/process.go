@@ -151,6 +151,7 @@ func (p *Process) Clone() *Process {
 // next call of Get; [Event.Clone] keeps one.
 type Event struct {
 	Events   Events   // what happened
+	Unsure   bool     // it passed the filter although it is unknown whether it matches
 	IDChange IDChange // which ids, if ID_CHANGE is among them
 
 	Time uint64    // CLOCK_MONOTONIC nanoseconds of the first raw event

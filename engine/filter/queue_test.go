@@ -116,7 +116,7 @@ func TestTreeByParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verdicts := make(map[uint32]engine.Verdict)
+	verdicts, unsure := make(map[uint32]engine.Verdict), make(map[uint32]bool)
 	e, err := engine.New(src, clock.Engine(), engine.Options{HoldTime: 10 * time.Millisecond, Judge: func(ev *engine.Event) engine.Verdict {
 		verdicts[ev.Process.PID] = m.Judge(ev)
 		return verdicts[ev.Process.PID]
@@ -140,14 +140,17 @@ func TestTreeByParent(t *testing.T) {
 	}
 	clock.Advance(time.Second)
 	for {
-		if _, err := e.Get(); err != nil {
+		ev, err := e.Get()
+		if err != nil {
 			break
 		}
+		json := string(ev.AppendJSON(nil, clock.Engine(), ""))
+		unsure[ev.Process.PID] = ev.Unsure && strings.Contains(json, `"unsure":true`) && ev.AppendDump(nil)[0] == '~'
 	}
 	want := map[uint32]engine.Verdict{30: engine.VerdictDrop, 31: engine.VerdictPass, 32: engine.VerdictUnsure, 33: engine.VerdictUnsure}
 	for pid := range want {
-		if verdicts[pid] != want[pid] {
-			t.Errorf("verdict on %d: %d, want %d", pid, verdicts[pid], want[pid])
+		if verdicts[pid] != want[pid] || unsure[pid] != (want[pid] == engine.VerdictUnsure) {
+			t.Errorf("verdict on %d: %d, want %d; unsure %v", pid, verdicts[pid], want[pid], unsure[pid])
 		}
 	}
 }

@@ -141,7 +141,7 @@ func TestUncertain(t *testing.T) {
 	for _, f := range []quark.FailedExec{
 		{}, {Errno: 2, Path: "/a b", PathKnown: true, PathCached: true}, {Errno: 36, Path: "/a", PathKnown: true, PathTruncated: true},
 	} {
-		b = p.Append(b, &quark.Event{Events: quark.EventExecFailed, Failed: f, Process: &quark.Process{PID: 7}})
+		b = p.Append(b, &quark.Event{Events: quark.EventExecFailed, Unsure: f.PathTruncated, Failed: f, Process: &quark.Process{PID: 7}})
 	}
 	golden.Compare(t, "testdata/uncertain.txt", b)
 }

@@ -67,7 +67,12 @@ func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
 	if ev.Events == 0 {
 		style = dim
 	}
-	return p.row(b, style, p.Depth, func(c *cell, col *Column) { col.fill(c, p, ev) })
+	return p.row(b, style, p.Depth, func(c *cell, col *Column) {
+		if ev.Unsure && p.used == 0 {
+			c.put("~", 1)
+		}
+		col.fill(c, p, ev)
+	})
 }
 
 // Ancestors appends a line of the ancestors of a process, as they are now, the parent first. whole
