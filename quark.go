@@ -279,11 +279,11 @@ func (q *Queue) unlocked(filter func(*Event) bool) func(*Event) bool {
 	}
 }
 
-// Drain begins an orderly end: Get then returns all events of before the call, also those that
-// still wait in the kernel, 100 ms after they happened; and then ErrNothing. By then their order is
-// sure, unless a CPU stood still for longer: what comes too late is in [Stats] as Late.
-// [Queue.Drained] reports when that is for good, and Events ends then. It may be called from any
-// goroutine.
+// Drain begins an orderly end: it detaches from the kernel, where the backend can. Get then returns
+// all events of before the call, also those that still wait in the kernel, 100 ms after they
+// happened; and then ErrNothing. By then their order is sure, unless a CPU stood still for longer:
+// what comes too late is in [Stats] as Late. [Queue.Drained] reports when that is for good, and
+// Events ends then. It may be called from any goroutine.
 func (q *Queue) Drain() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -74,7 +74,7 @@ func TestStartInStorm(t *testing.T) {
 		alone, _ := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
 		defer unix.Kill(alone, unix.SIGKILL)
 		events, wrong := 0, [3]int{}
-		for range 10 {
+		for range 5 {
 			q := open(t, opts)
 			// Of a storm, not a kernel thread, with an image that the kernel reports.
 			ours := func(p *quark.Process) bool {
@@ -119,6 +119,38 @@ func TestStartInStorm(t *testing.T) {
 		t.Logf("%d events: %d have no FORK, %d no image, %d are of another tree", events, wrong[0], wrong[1], wrong[2])
 		if events == 0 || wrong != [3]int{} {
 			t.Error("wrong")
+		}
+	})
+}
+
+// At an orderly end in a storm each event that was made is delivered or counted as lost.
+func TestEndInStorm(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		storm(t)
+		for n := range 10 {
+			o := opts
+			if n%2 != 0 {
+				o = tiny(opts)
+			}
+			q := open(t, o)
+			for range until(t, q, 30*time.Millisecond) {
+			}
+			if err := q.Drain(); err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range q.Events(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			st, err := q.Stats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if over := int64(st.Source.Produced - st.Removals - uint64(st.Buffered) - st.Lost()); over != 0 || st.Source.Produced == 0 {
+				t.Errorf("%d produced are %d too many: %+v", st.Source.Produced, over, st)
+			}
+			q.Close()
 		}
 	})
 }

@@ -25,12 +25,20 @@ const disorder = uint64(time.Second)
 // called once: from then on Populate holds nothing back.
 type Finisher interface{ Finish() }
 
+// Detacher is a [Source] that can stop making events, while those that it has made can be read.
+// Detach is called once, at the beginning of an orderly end. When all is read then Produced is what
+// was inserted plus what was lost.
+type Detacher interface{ Detach() }
+
 // Drain ends the holding of events, for an orderly end: Get from then on returns what the
 // source has queued, also what did not fit into the buffer yet, as soon as its order is sure,
 // 100 ms after it happened; then ErrNothing. [Engine.Drained] reports when that is for good.
 func (e *Engine) Drain() error {
 	if e.drain.at != 0 {
 		return nil
+	}
+	if d, ok := e.source.(Detacher); ok {
+		d.Detach()
 	}
 	if f, ok := e.source.(Finisher); ok {
 		f.Finish()

@@ -65,6 +65,7 @@ type counters struct {
 
 var _ interface {
 	engine.Source
+	engine.Detacher
 	engine.Finisher
 	engine.Holder
 } = (*Source)(nil)
@@ -210,6 +211,12 @@ func (s *Source) Held() (oldest uint64, ok bool) {
 		return 0, false
 	}
 	return s.enrich.at(s.enrich.head).ev.Time, true
+}
+
+// Detach implements [engine.Detacher]: it leaves the group to which messages are sent.
+func (s *Source) Detach() {
+	s.silence.counts = false // no answer would come
+	unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_DROP_MEMBERSHIP, cnIdxProc)
 }
 
 // Finish makes Populate hold nothing back.

@@ -158,6 +158,12 @@ func (s *Source) count() engine.SourceStats {
 	return st
 }
 
+// Detach implements [engine.Detacher]. A program that runs on a CPU ends within microseconds.
+func (s *Source) Detach() {
+	s.pulse.Stop()
+	s.detach()
+}
+
 // detach detaches all programs at the same time: for each the kernel waits until no CPU runs it any
 // more.
 func (s *Source) detach() error {
@@ -170,6 +176,7 @@ func (s *Source) detach() error {
 		all.Go(func() { errs[len(s.links)+i] = unix.Close(fd) })
 	}
 	all.Wait()
+	s.links, s.events = nil, nil
 	return errors.Join(errs...)
 }
 

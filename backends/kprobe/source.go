@@ -126,6 +126,16 @@ func (s *Source) Interval() time.Duration { return s.pulse.Interval() }
 // make it wait for longer than the engine holds events.
 func (s *Source) Held() (oldest uint64, ok bool) { return s.held, s.held != 0 }
 
+// Detach implements [engine.Detacher]. Samples that found no room before are counted then.
+func (s *Source) Detach() {
+	s.pulse.Stop()
+	for _, c := range s.cpus {
+		c.disarm()
+		c.leader.Disable()
+		c.tally.Suspect()
+	}
+}
+
 // Finish makes Populate deliver all events. The end of a process has no status if its leader's
 // record has not come by the time the rings are empty.
 func (s *Source) Finish() { s.finishing = true }

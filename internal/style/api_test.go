@@ -185,7 +185,7 @@ func visible(signature ast.Node) (packages []string) {
 
 // ofSources are the names of package engine that only authors of sources and engines use.
 var ofSources = regexp.MustCompile(`^(\w+\..*|Engine|New|Options|(Default|Max|Min)[A-Z]\w*(Length|Time)|ProcStartUnit|FieldChanges?|ChangeUnseen|` +
-	`Sink|RawEvent|Timekeeper|Scanner|Buffer|NewBuffer|Finisher|Holder|Watcher|Sight\w*|Verdict\w*|Offset|NewClock|Rows?)$`)
+	`Sink|RawEvent|Timekeeper|Scanner|Buffer|NewBuffer|Finisher|Detacher|Holder|Watcher|Sight\w*|Verdict\w*|Offset|NewClock|Rows?)$`)
 
 // All the other names are also those of package quark, which is then all that users import.
 func TestQuarkIsAllToImport(t *testing.T) {

@@ -6,6 +6,7 @@ package pulse
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -68,6 +69,13 @@ func (p *Pulse) Interval() time.Duration {
 		return 0
 	}
 	return time.Second
+}
+
+// Stop ends the checks, before the probes are removed.
+func (p *Pulse) Stop() {
+	if p != nil {
+		p.next = math.MaxUint64
+	}
 }
 
 // Missed reports whether Gap has returned a gap.
