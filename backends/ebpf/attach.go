@@ -123,6 +123,10 @@ func (s *Source) attachUnpreempted(h hook, p *ebpf.Program) (via string, err err
 
 // attachWorkers attaches the program of the births of threads that the kernel makes.
 func (s *Source) attachWorkers(l *loader) error {
+	if kernelversion.Realtime() && !kernelversion.AtLeast("6.12") {
+		s.note("threads that the kernel makes for io_uring and vhost have no FORK: before Linux 6.12 PREEMPT_RT has no ring for what runs with interrupts disabled")
+		return nil
+	}
 	programs, err := s.load(l, programsProgQuarkForkWorker)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,11 @@ func Threads(t *testing.T, s engine.Source) {
 
 // kernelThreads tests the thread that the kernel makes for io_uring in a process since Linux 5.12.
 func kernelThreads(t *testing.T, s engine.Source) {
+	for _, note := range s.Capabilities().Notes {
+		if strings.Contains(note, "io_uring") {
+			t.Skip(note)
+		}
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
