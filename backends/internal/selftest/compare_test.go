@@ -133,7 +133,7 @@ func TestCheck(t *testing.T) {
 	thread := sample(engine.KindExit)
 	thread.Thread = true
 	calls := 0
-	run := func(evs ...*engine.RawEvent) error {
+	run := func(limit time.Duration, evs ...*engine.RawEvent) error {
 		source := populate(func(to engine.Sink) error {
 			if calls++; calls%3 == 0 { // not at once
 				for _, ev := range evs {
@@ -142,16 +142,16 @@ func TestCheck(t *testing.T) {
 			}
 			return nil
 		})
-		x := &test{pid: truth.PID, table: all(), limit: 20 * time.Millisecond, source: source}
+		x := &test{pid: truth.PID, table: all(), limit: limit, source: source}
 		return x.check(truth)
 	}
-	if err := run(other, thread, truth, bad); err != nil {
+	if err := run(time.Minute, other, thread, truth, bad); err != nil {
 		t.Error(err)
 	}
-	if err := run(bad); err == nil || !strings.Contains(err.Error(), "ppid is 1 and reads as 77") {
+	if err := run(time.Minute, bad); err == nil || !strings.Contains(err.Error(), "ppid is 1 and reads as 77") {
 		t.Errorf("error %v", err)
 	}
-	if err := run(other, thread); err == nil || !strings.Contains(err.Error(), "no EXIT of process 100") {
+	if err := run(20*time.Millisecond, other, thread); err == nil || !strings.Contains(err.Error(), "no EXIT of process 100") {
 		t.Errorf("error %v", err)
 	}
 }
