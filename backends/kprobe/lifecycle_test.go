@@ -96,29 +96,6 @@ func TestFailedOpen(t *testing.T) {
 	}
 }
 
-func TestSweep(t *testing.T) {
-	open(t, Options{}).Close()
-	c := conform.Child("hold")
-	conform.Start(t, c)
-	left := len(probeNames(t))
-	if left == 0 {
-		t.Error("the child has no probes")
-	}
-	Sweep() // must not remove the probes of a living process
-	if n := len(probeNames(t)); n != left {
-		t.Errorf("%d probes of the living, %d after another was opened", left, n)
-	}
-	c.Process.Kill()
-	c.Wait()
-	if n := len(probeNames(t)); n != left {
-		t.Errorf("%d probes left by the killed, not %d", n, left)
-	}
-	Sweep()
-	if n := probeNames(t); len(n) != 0 {
-		t.Errorf("not swept: %v", n)
-	}
-}
-
 func TestTwoQueues(t *testing.T) {
 	a, b := open(t, Options{}), open(t, Options{RingSize: 1 << 20})
 	conform.Drain(t, b)
