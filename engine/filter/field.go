@@ -89,7 +89,7 @@ var fields = func() map[string]field {
 			}
 			return 0, math.MaxUint64, true
 		}},
-		"exec_failed_errno": &numberField{of: fails, most: math.MaxUint16, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+		"exec_failed_errno": &numberField{of: fails, most: 4095, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 			if ev.Failed.Errno == 0 {
 				return 0, math.MaxUint64, true
 			}
@@ -166,7 +166,7 @@ func numberOf(r *engine.Row) *numberField {
 	case r.Shape == schema.Device:
 		f.want, f.read = "a device such as 8:1", device
 	case r.Shape == schema.Signal:
-		f.most, f.read = 127, signalNumber
+		f.most, f.read = 64, signalNumber
 	case r.Shape == schema.Decimal:
 		f.most = math.MaxUint64
 	case r.Fields == engine.FieldLogin.Set():

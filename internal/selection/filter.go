@@ -54,7 +54,7 @@ func (o *filterOptions) flags(c *cobra.Command) {
 	add("ppid", "P", "ppid", "==", "only of the children of these `processes`, a list")
 	add("tree", "", "tree", "==", "only of these `processes`, a list, and all their descendants")
 	add("comm", "", "comm", "~", "only of processes with such a name; the `pattern` has * ? and [a-z]")
-	add("exe", "", "exe", "~", "only of such an executable: a `pattern` in which ** stands for slashes too")
+	add("exe", "", "exe", "~", "only of such an executable: its last name, or a `pattern` of its path in which ** stands for slashes too")
 	add("args", "", "args", "~", "only with an argument like this `pattern`")
 	add("container", "", "container_id", "~", "only in the container with this `id`, or its beginning").suffix = "*"
 	add("cgroup", "", "cgroup", "~", "only in a cgroup like this `pattern`, in which ** stands for slashes too")

@@ -111,6 +111,11 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 			o.Queue.Backends |= set
 		}
 	}
+	for _, t := range o.filter.terms {
+		if changed(t.flag) && len(t.values) == 0 {
+			return fmt.Errorf("--%s: the list is empty", t.flag)
+		}
+	}
 	if changed("audit-enable") && o.Queue.Backends&quark.Audit == 0 {
 		return errors.New("--audit-enable has a meaning only with the backend audit: leave it out, or add --audit")
 	}
