@@ -20,16 +20,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkUntraced measures what the program adds to the exit of a process that is
-// not traced, by the kernel's own clock (bpf stats), in ns; also while thousands of others
-// are traced, and of a program that does nothing, which is what the clock itself costs.
+// BenchmarkUntraced measures the cost of the program at the exit of an untraced process, in ns, by
+// the kernel's own clock (bpf stats). It also measures it while thousands of other processes are
+// traced, and an empty program, which is the cost of the clock itself.
 func BenchmarkUntraced(b *testing.B) {
 	for _, crowd := range []uint32{0, 10000} {
 		b.Run(fmt.Sprintf("of %d", crowd), func(b *testing.B) {
 			s := private(b, Options{})
 			for i := range crowd {
-				// Pids that no process has; they share slots of the filter as any
-				// do that are far apart.
+				// Pids that no process has; they share slots of the filter like any
+				// distant pids.
 				ok(b, s.putTask(1<<24|i*0x9e3779%(1<<24), &programsTask{TraceId: uint64(i)}))
 			}
 			benchmarkExits(b, programs(b, s)...)
@@ -48,7 +48,7 @@ func BenchmarkUntraced(b *testing.B) {
 	})
 }
 
-// benchmarkExits reports what the programs, each of which runs once with each exit, take.
+// benchmarkExits reports the time of the programs, each of which runs once per exit.
 func benchmarkExits(b *testing.B, programs ...*ebpf.Program) {
 	stats, err := ebpf.EnableStats(0) // BPF_STATS_RUN_TIME
 	ok(b, err)
@@ -77,7 +77,7 @@ func benchmarkExits(b *testing.B, programs ...*ebpf.Program) {
 }
 
 func programs(b testing.TB, s *Store) (all []*ebpf.Program) {
-	for _, name := range linkNames[:2] { // those of exits
+	for _, name := range linkNames[:2] { // those for exits
 		info, err := s.links[name].Info()
 		ok(b, err)
 		p, err := ebpf.NewProgramFromID(info.Program)
@@ -98,9 +98,9 @@ func BenchmarkTrace(b *testing.B) {
 	}
 }
 
-// BenchmarkWait measures the time from the exit, by the program's clock, to the
-// return of Wait, and as a measure for that of wait4(2) in a thread of its own. Both wait
-// for the kernel to take the process apart, so the process is a small one.
+// BenchmarkWait measures the time from the exit, by the program's clock, to the return of Wait, and
+// for comparison of wait4(2) in its own thread. Both wait until the kernel has removed the process,
+// so the process is small.
 func BenchmarkWait(b *testing.B) {
 	b.Run("Wait", func(b *testing.B) {
 		benchmarkWait(b, func(s *Store, id uint64, _ int) { s.Wait(context.Background(), id) })
@@ -127,7 +127,7 @@ func benchmarkWait(b *testing.B, wait func(*Store, uint64, int)) {
 			wait(s, i, cmd.Process.Pid)
 			done <- clock.Monotonic()
 		}()
-		time.Sleep(5 * time.Millisecond) // it waits
+		time.Sleep(5 * time.Millisecond) // it is waiting
 		unix.Kill(cmd.Process.Pid, unix.SIGKILL)
 		at := <-done
 		e, err := s.GetExitedEvent(i)
@@ -141,10 +141,10 @@ func benchmarkWait(b *testing.B, wait func(*Store, uint64, int)) {
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "ns-p99")
 }
 
-// 10,000 traced processes that end at once are all recorded, but for those for which the kernel
-// skipped both programs.
+// TestManyAtOnce checks that 10,000 traced processes that end at once are all recorded, except
+// those for which the kernel skipped both programs.
 func TestManyAtOnce(t *testing.T) {
-	// In a guest with 512 MiB there is memory for some hundreds.
+	// A guest with 512 MiB has memory for some hundreds.
 	var memory unix.Sysinfo_t
 	ok(t, unix.Sysinfo(&memory))
 	n := min(10000, int(memory.Freeram*uint64(memory.Unit)>>20))
@@ -163,8 +163,8 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}()
 	for i := range n {
-		// Each closes its copy of the writing end; when ours is closed all read the end.
-		// They share our memory: a fork with its thousands of mappings is slow.
+		// Each closes its copy of the writing end; when ours is closed all read the end of
+		// file. They share our memory, as a fork with its thousands of mappings is slow.
 		p, err := barefork.Start(script().Call("close", unix.SYS_CLOSE, gate[1]).WaitFor(gate[0]).Exit(i%200), barefork.Options{Share: true})
 		if err != nil {
 			t.Skipf("only %d processes could be started: %v", i, err)

@@ -39,7 +39,7 @@ func (p *pinDir) clean() error {
 	case !yes:
 		return ErrNotRunning
 	}
-	newest, err := p.survey()
+	newest, err := p.newestVersion()
 	if err != nil {
 		return err
 	}

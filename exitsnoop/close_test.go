@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Close from several goroutines at any time of all that uses the store: whoever waits is told, and
-// each call ends as the comment of Close says.
+// TestCloseFromAnywhere closes a store from several goroutines at any time during all other calls:
+// each call ends as documented for Close.
 func TestCloseFromAnywhere(t *testing.T) {
 	tries := 20
 	if testing.Short() {
@@ -23,7 +23,7 @@ func TestCloseFromAnywhere(t *testing.T) {
 	needKernel(t)
 	dir := root(t)
 	ok(t, EnsureRunning(dir))
-	types, err := kernelTypes(new(Options)) // read once: it takes a part of each try
+	types, err := kernelTypes(new(Options)) // read once, as it takes a part of each try
 	ok(t, err)
 	waited, traced := sleeper(t), sleeper(t)
 	for name, open := range map[string]func() (*Store, error){
@@ -43,7 +43,7 @@ func TestCloseFromAnywhere(t *testing.T) {
 	}
 }
 
-// closeFromAnywhere closes a store that others use. Trace 1 is of a process that does not end.
+// closeFromAnywhere closes a store that others use. Trace 1 is a process that does not end.
 func closeFromAnywhere(t *testing.T, s *Store, after time.Duration, pid uint32) {
 	ctx, giveUp := context.WithCancel(context.Background())
 	defer giveUp()
@@ -89,10 +89,10 @@ func closeFromAnywhere(t *testing.T, s *Store, after time.Duration, pid uint32) 
 	go func() { users.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(6 * soon): // an emulated machine with little time closes slowly
-		t.Fatalf("what uses the store goes on for %v after Close", 6*soon)
+	case <-time.After(6 * soon): // an emulated machine is slow
+		t.Fatalf("calls still run %v after Close", 6*soon)
 	}
 	for range s.Events(ctx) {
-		t.Error("Events of a closed store yields something")
+		t.Error("Events of a closed store yields an event")
 	}
 }

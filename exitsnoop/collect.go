@@ -19,7 +19,7 @@ type Collected struct {
 // events that were recorded longer ago than maxAge, not counting suspended time; 0 keeps events of
 // any age.
 func (s *Store) Collect(maxAge time.Duration) (done Collected, err error) {
-	if done.Lost, err = s.sweep(); err != nil {
+	if done.Lost, err = s.sweepLost(); err != nil {
 		return done, err
 	}
 	all, err := s.allEvents()
@@ -42,9 +42,9 @@ func (s *Store) Collect(maxAge time.Duration) (done Collected, err error) {
 	return done, nil
 }
 
-// sweep marks traces as lost if their process ended without a record, and deletes the tracing
+// sweepLost marks traces as lost if their process ended without a record, and deletes the tracing
 // entries of recorded exits.
-func (s *Store) sweep() (lost int, err error) {
+func (s *Store) sweepLost() (lost int, err error) {
 	events, err := s.allEvents()
 	if err != nil {
 		return 0, err

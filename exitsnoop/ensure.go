@@ -76,7 +76,7 @@ func (e *ensurer) run() (err error) {
 	if err := e.makeDirectories(); err != nil {
 		return err
 	}
-	if _, err := e.survey(); err != nil {
+	if _, err := e.newestVersion(); err != nil {
 		return err
 	}
 	return e.start()
@@ -185,7 +185,7 @@ func (e *ensurer) catchUp(endsMissing bool) (err error) {
 	}
 	defer s.filter.close()
 	if endsMissing {
-		e.done.Lost, err = s.sweep()
+		e.done.Lost, err = s.sweepLost()
 	}
 	if err == nil {
 		err = s.traceExisting(0)

@@ -28,7 +28,7 @@ func bpfRoot(t *testing.T, flags uintptr) string {
 	return dir
 }
 
-// tree lists what is below a directory, and what is mounted there.
+// tree lists the files below a directory, and the mounts there.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -96,7 +96,7 @@ func TestEnsureRunning(t *testing.T) {
 func TestFaults(t *testing.T) {
 	needKernel(t)
 	injected := errors.New("injected")
-	types, err := kernelTypes(new(Options)) // read once: it takes a part of each call
+	types, err := kernelTypes(new(Options)) // read once, as it takes a part of each call
 	ok(t, err)
 	var steps []string
 	dir := root(t)
@@ -123,7 +123,7 @@ func TestFaults(t *testing.T) {
 			if after := tree(t, dir); after != before {
 				t.Errorf("left behind:\n%s", after)
 			}
-			// A program lives by pins and descriptors.
+			// Pins and descriptors keep a program alive.
 			if n := held(t); n > descriptors {
 				t.Errorf("%d descriptors and mappings are left open", n-descriptors)
 			}
@@ -133,14 +133,14 @@ func TestFaults(t *testing.T) {
 			ok(t, err)
 			ok(t, s.Close())
 			if n := held(t); n > descriptors {
-				t.Errorf("%d descriptors and mappings are left open by what worked", n-descriptors)
+				t.Errorf("%d descriptors and mappings are left open after success", n-descriptors)
 			}
 			works(t, dir)
 		})
 	}
 }
 
-// held counts what this process holds of eBPF: descriptors, and maps in its memory.
+// held counts the eBPF objects that this process holds: descriptors, and mapped maps.
 func held(t *testing.T) (n int) {
 	t.Helper()
 	fds, err := filepath.Glob("/proc/self/fd/*")
@@ -155,8 +155,8 @@ func held(t *testing.T) (n int) {
 	return n + strings.Count(string(mapped), "anon_inode:bpf")
 }
 
-// unpinAll removes pins, and waits until the kernel has detached and freed the
-// programs of those that are of links, which it does a moment later.
+// unpinAll removes pins, and waits until the kernel has detached and freed the programs of the
+// removed links, which takes a moment.
 func unpinAll(t *testing.T, p *pinDir, names ...string) {
 	t.Helper()
 	var programs []ebpf.ProgramID
@@ -330,7 +330,8 @@ func TestForeign(t *testing.T) {
 	})
 }
 
-// What is held while pins go has to be let go of, and nothing left but that.
+// TestUnpinHolding checks that references held while pins are removed are released afterwards, and
+// that only those remain.
 func TestUnpinHolding(t *testing.T) {
 	dir := root(t)
 	p := newPinDir(dir)

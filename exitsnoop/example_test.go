@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/exitsnoop"
 )
 
-// The process here is a child, to have one; it need not be.
+// The process is a child for the example only; it need not be.
 func Example() {
 	root, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -52,8 +52,7 @@ func Example() {
 	// Output: exit code 7
 }
 
-// without lets the example pass where eBPF cannot be used, or where there is no shell, as in a test
-// guest.
+// without lets the example pass if eBPF cannot be used, or there is no shell, as in a test guest.
 func without(err error) {
 	if errors.Is(err, exitsnoop.ErrPermission) || errors.Is(err, exitsnoop.ErrUnsupported) ||
 		errors.Is(err, exitsnoop.ErrNoBPFFS) || errors.Is(err, exec.ErrNotFound) {

@@ -37,9 +37,10 @@ func (f *filter) close() {
 	}
 }
 
-// up and down count a pid. After close they have no effect; too high a count only costs time.
-func (f *filter) up(pid uint32)   { f.add(pid, 1) }
-func (f *filter) down(pid uint32) { f.add(pid, ^uint32(0)) }
+// increment and decrement count a pid. After close they have no effect; too high a count only costs
+// time.
+func (f *filter) increment(pid uint32) { f.add(pid, 1) }
+func (f *filter) decrement(pid uint32) { f.add(pid, ^uint32(0)) }
 
 func (f *filter) add(pid, n uint32) {
 	f.mu.RLock()
@@ -51,10 +52,10 @@ func (f *filter) add(pid, n uint32) {
 
 // putTask adds a tracing entry. It is an error if the pid has one.
 func (s *Store) putTask(pid uint32, t *programsTask) error {
-	s.filter.up(pid)
+	s.filter.increment(pid)
 	err := s.tasks.Update(pid, t, ebpf.UpdateNoExist)
 	if err != nil {
-		s.filter.down(pid)
+		s.filter.decrement(pid)
 	}
 	return err
 }
@@ -62,7 +63,7 @@ func (s *Store) putTask(pid uint32, t *programsTask) error {
 func (s *Store) deleteTask(pid uint32) error {
 	err := s.tasks.Delete(pid)
 	if err == nil {
-		s.filter.down(pid)
+		s.filter.decrement(pid)
 	}
 	return err
 }
@@ -79,7 +80,7 @@ func refill(all, old maps) error {
 	defer f.close()
 	tasks, err := collect[uint32, programsTask](all[programsMapTracingTasks], "traced processes")
 	for pid := range tasks {
-		f.up(pid)
+		f.increment(pid)
 	}
 	return err
 }

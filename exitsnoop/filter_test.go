@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// recount is what the filter has to be if nobody was interrupted.
+// recount returns the expected filter if no call was interrupted.
 func recount(t *testing.T, s *Store) (want programsFilter) {
 	t.Helper()
 	tasks, err := s.allTasks()
@@ -30,8 +30,8 @@ func sameFilter(t *testing.T, s *Store) {
 	}
 }
 
-// Whatever is done to the tracing entries, the filter counts them; with pids of
-// few slots, by several at once.
+// TestFilterCounts checks that the filter counts the tracing entries after any operations, with
+// pids of few slots, from several goroutines.
 func TestFilterCounts(t *testing.T) {
 	s := private(t, Options{MaxTracing: 30})
 	slots := uint32(unsafe.Sizeof(programsFilter{}) / 4)
@@ -42,9 +42,9 @@ func TestFilterCounts(t *testing.T) {
 			for range 5000 {
 				pid := 1<<24 + r.Uint32N(5) + slots*r.Uint32N(8)
 				if r.IntN(2) == 0 {
-					s.putTask(pid, new(programsTask)) // may be there, or full
+					s.putTask(pid, new(programsTask)) // may exist, or be full
 				} else {
-					s.deleteTask(pid) // may not be there
+					s.deleteTask(pid) // may not exist
 				}
 			}
 		})
@@ -53,7 +53,7 @@ func TestFilterCounts(t *testing.T) {
 	sameFilter(t, s)
 }
 
-// Two pids of a slot: the end of one leaves the other traced.
+// Two pids share a slot: the end of one keeps the other traced.
 func TestFilterShared(t *testing.T) {
 	s := private(t, Options{})
 	slots := uint32(unsafe.Sizeof(programsFilter{}) / 4)
@@ -73,17 +73,17 @@ func TestFilterShared(t *testing.T) {
 		end(t, pid)
 		_, err = s.GetExitedEvent(id)
 		ok(t, err)
-		sameFilter(t, s) // the program has counted down
+		sameFilter(t, s) // the program has decremented the count
 		if otherFirst {
 			ok(t, s.deleteTask(other))
 		}
 	}
 	if recount(t, s) != (programsFilter{}) {
-		t.Error("something is traced still")
+		t.Error("a process is still traced")
 	}
 }
 
-// A filter made anew for maps that were there counts what they hold.
+// A new filter for existing maps counts their entries.
 func TestFilterRefilled(t *testing.T) {
 	dir := root(t)
 	p := newPinDir(dir)
@@ -103,10 +103,10 @@ func TestFilterRefilled(t *testing.T) {
 	sameFilter(t, s)
 }
 
-// A closed filter is left alone.
+// A closed filter is not changed.
 func TestFilterClosed(t *testing.T) {
 	s := private(t, Options{})
 	ok(t, s.Close())
-	s.filter.up(1)
+	s.filter.increment(1)
 	s.filter.close()
 }

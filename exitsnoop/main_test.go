@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childMode names what this binary does instead of running tests.
+// childMode selects what this binary runs instead of tests.
 const childMode = "QUARK_EXITSNOOP_CHILD"
 
-// children are what this binary does instead of running tests: with the state directory in its
-// first argument and further arguments.
+// children are the functions that this binary runs instead of tests: with the state directory as
+// its first argument and more arguments.
 var children = map[string]func(root string, args []string) error{
 	"ensure": func(root string, _ []string) error { return EnsureRunning(root) },
 	"trace":  traceAndPause,
@@ -60,8 +60,7 @@ func needKernel(t testing.TB) {
 	}
 }
 
-// attachOnce attaches the program the first time that it is called, and always returns the
-// result of that.
+// attachOnce attaches the program at the first call, and always returns that result.
 var attachOnce = sync.OnceValue(func() error {
 	s, err := NewStoreFromAttachWith(Options{MaxTracing: 1, MaxEvents: 1})
 	if err == nil {
@@ -81,7 +80,7 @@ func private(t testing.TB, o Options) *Store {
 	return s
 }
 
-// root makes a directory for pins, from which all is removed after the test.
+// root creates a directory for pins, which is emptied after the test.
 func root(t testing.TB) string {
 	t.Helper()
 	needKernel(t)
@@ -90,8 +89,8 @@ func root(t testing.TB) string {
 	return dir
 }
 
-// unmount removes a mounted BPF file system. A pin of a link that is the last reference to it must
-// not go with its file system where that hangs, see unpin.
+// unmount unmounts a BPF file system. On kernels where unpin would hang, it first removes pins that
+// are the last reference of a link.
 func unmount(root, mount string) {
 	if kernelversion.Realtime() {
 		Clean(root)
@@ -154,7 +153,7 @@ func pinnedStore(t testing.TB, root string) *Store {
 	return s
 }
 
-// child returns a command that runs this binary as one of children.
+// child returns a command that runs one of children in this binary.
 func child(mode, root string, args ...string) *exec.Cmd {
 	c := exec.Command("/proc/self/exe", append([]string{root}, args...)...)
 	c.Path, _ = os.Executable()
@@ -211,7 +210,7 @@ func awaitZombie(t testing.TB, pid uint32) {
 			return
 		}
 	}
-	t.Fatalf("the leader of %d does not end", pid)
+	t.Fatalf("the leader of %d has not ended", pid)
 }
 
 const soon = 10 * time.Second

@@ -29,10 +29,10 @@ func TestMissing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if err := missing([]need{{"a map", "5.5", func() error { return errors.New("broken") }}}); err != nil {
-		t.Errorf("what could not be found out is missing: %v", err)
+		t.Errorf("a feature with a failed probe is reported missing: %v", err)
 	}
 	needKernel(t)
-	if err := missing(needs); err != nil { // where the program runs
+	if err := missing(needs); err != nil { // on a kernel where the program runs
 		t.Error(err)
 	}
 }

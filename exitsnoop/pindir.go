@@ -150,8 +150,8 @@ func pinError(path string, err error) error {
 	return fmt.Errorf("%s: %w: %w", path, ErrForeign, err)
 }
 
-// survey returns the newest version in the directory, 0 for none.
-func (p *pinDir) survey() (newest int, err error) {
+// newestVersion returns the newest version in the directory, 0 for none.
+func (p *pinDir) newestVersion() (newest int, err error) {
 	list, err := os.ReadDir(p.dir)
 	if err != nil {
 		return 0, err

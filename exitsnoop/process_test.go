@@ -42,7 +42,7 @@ func TestDeviceNumbers(t *testing.T) {
 	}
 }
 
-// No two errors are the same for errors.Is.
+// No two errors match each other for errors.Is.
 func TestErrorsDiffer(t *testing.T) {
 	all := []error{ErrNotRunning, ErrFull, ErrAlreadyTraced, ErrDuplicateID, ErrNotTraced, ErrNotEnded, ErrNoProcess,
 		ErrBadPid, ErrNamespace, ErrLost, ErrLocked, ErrNotDirectory, ErrNoBPFFS, ErrReadOnly, ErrForeign, ErrShape,

@@ -21,7 +21,7 @@ import (
 
 func script() *barefork.Script { return new(barefork.Script) }
 
-// TestExit ends processes in every way. What is recorded is what wait4 returns.
+// TestExit ends processes in every way and compares the record with wait4(2).
 func TestExit(t *testing.T) {
 	s := private(t, Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -33,7 +33,7 @@ func TestExit(t *testing.T) {
 		script func(s *barefork.Script, gate int) *barefork.Script
 		signal unix.Signal
 		core   bool // the signal may write a core file
-		late   bool // it is traced after the leader's end, too
+		late   bool // traced again after the leader's end
 	}{
 		{name: "code", script: func(s *barefork.Script, gate int) *barefork.Script { return s.WaitFor(gate).Exit(7) }},
 		{name: "SIGTERM", script: stop, signal: unix.SIGTERM},
@@ -103,7 +103,7 @@ func TestExit(t *testing.T) {
 				t.Errorf("ended at %d, not between %d, its birth, and now", st.ExittedTime, born)
 			}
 			if tt.signal != 0 && truth.Signal() != tt.signal || truth.CoreDump() && !tt.core {
-				t.Fatalf("the process did not end as it should have: wait status %#x", truth)
+				t.Fatalf("the process ended in another way: wait status %#x", truth)
 			}
 			_, err = s.GetTracingTask(pid)
 			want(t, err, ErrNotTraced)
@@ -128,8 +128,8 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// A thread that is not the leader executes: the leader that came by first is
-// not the one whose status counts.
+// A thread that is not the leader executes: the leader that passed earlier does not determine the
+// status.
 func TestExecNonleader(t *testing.T) {
 	s := private(t, Options{})
 	program := filepath.Join(t.TempDir(), "five")
@@ -146,8 +146,8 @@ func TestExecNonleader(t *testing.T) {
 	}
 }
 
-// The twin alone records all, as it has to where the first program is skipped,
-// and so does the first; where both run an exit is counted once.
+// The twin alone records all exits, as it must where the first program is skipped, and so does the
+// first; if both run an exit is counted once.
 func TestTwin(t *testing.T) {
 	for _, without := range append([]string{""}, linkNames...) {
 		t.Run("without "+without, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestBadInput(t *testing.T) {
 	want(t, s.Trace(other, &TaskInfo{TraceID: 1}), ebpf.ErrKeyExist)
 	want(t, s.Trace(pid, &TaskInfo{TraceID: 2}), ErrAlreadyTraced)
 	_, err := s.GetExitedEvent(2)
-	want(t, err, ErrNotTraced) // nothing left behind
+	want(t, err, ErrNotTraced) // no entries left
 	want(t, s.DeleteExitedEvent(1), ErrNotEnded)
 	ok(t, s.DeleteTracingTask(pid))
 	st, err := s.Stats()
@@ -240,8 +240,7 @@ func TestFull(t *testing.T) {
 	ok(t, err)
 }
 
-// An exit that cannot be stored, here because the room made for it was taken
-// away, is told.
+// An exit that cannot be stored is reported as lost, here because its reserved room was removed.
 func TestLost(t *testing.T) {
 	s := private(t, Options{})
 	pid := sleeper(t)
@@ -260,7 +259,7 @@ func TestLost(t *testing.T) {
 	want(t, err, ErrLost)
 	want(t, err, unix.ENOENT)
 
-	// One that the program has not seen as of the traced process.
+	// A process that does not match its entry.
 	pid = sleeper(t)
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 2}))
 	task, err = s.task(pid)
@@ -274,7 +273,7 @@ func TestLost(t *testing.T) {
 	want(t, err, ErrLost)
 	ok(t, s.DeleteExitedEvent(2))
 
-	// One of another namespace.
+	// A process of another namespace.
 	pid = sleeper(t)
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 3}))
 	task, err = s.task(pid)
@@ -291,14 +290,14 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A pid that is used again is free to be traced; the old trace is lost, not mixed up.
+// A reused pid can be traced; the old trace is lost.
 func TestReuse(t *testing.T) {
 	s := private(t, Options{})
 	pid := sleeper(t)
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
 	task, err := s.task(pid)
 	ok(t, err)
-	task.StartMin, task.StartEnd = 1, 2 // as if it were of an earlier one
+	task.StartMin, task.StartEnd = 1, 2 // as if it belonged to an earlier process
 	ok(t, s.tasks.Update(pid, task, ebpf.UpdateExist))
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 2}))
 	_, err = s.GetExitedEvent(1)
@@ -351,7 +350,7 @@ func TestWaitEnds(t *testing.T) {
 	want(t, <-waited, os.ErrClosed)
 }
 
-// Close between the start of Events and its first look ends Events as at any other time.
+// Close between the start of Events and its first scan ends Events as usual.
 func TestCloseBeforeScan(t *testing.T) {
 	s := private(t, Options{})
 	pid := sleeper(t)
@@ -364,7 +363,7 @@ func TestCloseBeforeScan(t *testing.T) {
 	want(t, w.scan(), os.ErrClosed)
 }
 
-// A trace that a scan finds before the watcher is told of it is watched once.
+// A trace that a scan finds before the watcher gets it is watched once.
 func TestNewTraceOnce(t *testing.T) {
 	s := private(t, Options{})
 	w, err := s.newWatcher()
@@ -399,7 +398,7 @@ func TestEvents(t *testing.T) {
 			ok(t, s.Trace(pids[i], &TaskInfo{TraceID: uint64(i)}))
 		}
 	}
-	for _, pid := range pids[:10] { // before
+	for _, pid := range pids[:10] { // before Events
 		end(t, pid)
 	}
 	ok(t, s.events.Delete(uint64(5)))
@@ -411,13 +410,13 @@ func TestEvents(t *testing.T) {
 			for _, pid := range pids[10:20] {
 				end(t, pid)
 			}
-			for i, pid := range pids[20:] { // traced while it runs
+			for i, pid := range pids[20:] { // traced while Events runs
 				ok(t, s.Trace(pid, &TaskInfo{TraceID: uint64(20 + i)}))
 				end(t, pid)
 			}
 		}
 		if seen[ev.TraceID] {
-			t.Errorf("%d came twice", ev.TraceID)
+			t.Errorf("%d was yielded twice", ev.TraceID)
 		}
 		seen[ev.TraceID] = true
 		if ev.TraceID == 5 {
@@ -444,7 +443,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The types that package btfhub embeds are those of few members.
+// The types embedded in package btfhub have few members.
 func TestReducedTypes(t *testing.T) {
 	needKernel(t)
 	whole, err := os.ReadFile(btfhub.KernelBTF)

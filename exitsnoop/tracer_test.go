@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// traceAndPause traces the process with a pid under an id, prints "ok" and waits for a signal.
+// traceAndPause traces a process under an id, prints "ok" and waits for a signal.
 func traceAndPause(root string, args []string) error {
 	s, err := NewStore(root)
 	if err != nil {
@@ -35,7 +35,7 @@ func traceAndPause(root string, args []string) error {
 	}
 }
 
-// waitAndPrint waits for the end of the process that is traced under an id and prints its status.
+// waitAndPrint waits for the end of a trace and prints its status.
 func waitAndPrint(root string, args []string) error {
 	s, err := NewStore(root)
 	if err != nil {
@@ -54,7 +54,7 @@ func waitAndPrint(root string, args []string) error {
 }
 
 // TestRestart kills tracers. One of their processes ends while no tracer runs, the other while the
-// next tracer does.
+// next tracer runs.
 func TestRestart(t *testing.T) {
 	dir := root(t)
 	ok(t, EnsureRunning(dir))
@@ -101,8 +101,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestPidNamespace traces a process of another pid namespace. TestLost has one whose entry names
-// the wrong namespace.
+// TestPidNamespace traces a process of another pid namespace. TestLost has one with the wrong
+// namespace in its entry.
 func TestPidNamespace(t *testing.T) {
 	s := private(t, Options{})
 	own, err := namespaceOf("/proc/self/ns/pid")
@@ -136,7 +136,7 @@ func TestPidNamespace(t *testing.T) {
 	}
 }
 
-// TestReboot has inits of pid namespaces end by reboot(2): by themselves, by a thread, by another
+// TestReboot ends inits of pid namespaces by reboot(2): by themselves, by a thread, by another
 // process of the namespace.
 func TestReboot(t *testing.T) {
 	s := private(t, Options{})
@@ -175,14 +175,14 @@ func TestReboot(t *testing.T) {
 }
 
 // TestRace traces processes while they end: with one and with two threads, reaped at once or later.
-// Every process that Trace accepts has to get its true status.
+// Every process that Trace accepts must get its true status.
 func TestRace(t *testing.T) {
 	s := private(t, Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n := 1000
 	if testing.Short() {
-		n = 80 // an emulated processor takes long for each
+		n = 80 // slow on an emulated processor
 	}
 	var traced, gone int
 	for i := range n {
@@ -197,7 +197,7 @@ func TestRace(t *testing.T) {
 		p, err := barefork.Start(life, barefork.Options{Share: single})
 		ok(t, err)
 		pid := uint32(p.PID)
-		// The delays reach from before the end to after it.
+		// The delays cover times before and after the end.
 		for until := time.Now().Add(time.Duration(i%50) * 10 * time.Microsecond); time.Now().Before(until); {
 		}
 		status := make(chan syscall.WaitStatus, 1)

@@ -21,7 +21,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// selfTree traces the tree of this process, so that whatever a test starts is traced.
+// selfTree traces the tree of this process, so that all processes of a test are traced.
 func selfTree(t *testing.T, s *Store) (id uint64) {
 	t.Helper()
 	id, err := s.TraceTree(uint32(os.Getpid()), TreeOptions{})
@@ -42,8 +42,8 @@ func exits(t *testing.T, s *Store) map[uint32]Exit {
 	return byPid
 }
 
-// startAs starts this binary as one of children, with bare system calls: os/exec may start
-// processes of its own.
+// startAs starts this binary as one of children, by bare system calls: os/exec may start more
+// processes.
 func startAs(mode, root string, args ...string) (*barefork.Process, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -70,9 +70,9 @@ func reapAndPrint(p *barefork.Process, born uint64) error {
 	}
 }
 
-// daemonize is a daemon that starts as daemons do, by two forks, and then has short-lived children.
-// Each process prints how its children have ended. The daemon has no parent that could, so it
-// prints its own end.
+// daemonize is a daemon that starts by two forks, as daemons do, and then has short-lived children.
+// Each process prints how its children ended. The daemon has no such parent, so it prints its own
+// end.
 func daemonize(stage string, args []string) error {
 	switch stage {
 	case "starter":
@@ -114,22 +114,23 @@ func daemonize(stage string, args []string) error {
 	return nil
 }
 
-// end of a process as its parent has seen it.
+// truth is the end of a process as its parent has seen it.
 type truth struct {
 	status syscall.WaitStatus
-	// CLOCK_MONOTONIC before the fork and when it was known to run still, if the parent tells.
+	// CLOCK_MONOTONIC before the fork, and when it was last known to run, if the parent reports
+	// it.
 	born, ended uint64
 }
 
-// teller is a child of the test that prints ends of processes.
-type teller struct {
+// reporter is a child of the test that prints ends of processes.
+type reporter struct {
 	*exec.Cmd
 	gate  io.WriteCloser
 	lines *bufio.Scanner
 	told  map[uint32]truth
 }
 
-func startTelling(t *testing.T, mode, root string, args ...string) *teller {
+func startTelling(t *testing.T, mode, root string, args ...string) *reporter {
 	t.Helper()
 	c := child(mode, root, args...)
 	gate, err := c.StdinPipe()
@@ -138,11 +139,11 @@ func startTelling(t *testing.T, mode, root string, args ...string) *teller {
 	ok(t, err)
 	ok(t, c.Start())
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	return &teller{c, gate, bufio.NewScanner(out), map[uint32]truth{}}
+	return &reporter{c, gate, bufio.NewScanner(out), map[uint32]truth{}}
 }
 
-// next reads the end of a process, and returns false if there is none.
-func (r *teller) next(t *testing.T) (end truth, more bool) {
+// next reads the end of a process, and returns false after the last one.
+func (r *reporter) next(t *testing.T) (end truth, more bool) {
 	t.Helper()
 	if !r.lines.Scan() {
 		return end, false
@@ -154,8 +155,8 @@ func (r *teller) next(t *testing.T) (end truth, more bool) {
 	return end, true
 }
 
-// rest returns all ends, that of the teller included.
-func (r *teller) rest(t *testing.T) map[uint32]truth {
+// rest returns all ends, including the reporter's.
+func (r *reporter) rest(t *testing.T) map[uint32]truth {
 	t.Helper()
 	for more := true; more; {
 		_, more = r.next(t)
@@ -165,7 +166,7 @@ func (r *teller) rest(t *testing.T) map[uint32]truth {
 	return r.told
 }
 
-// TestTreeOfDaemon: each of a daemon's processes is recorded with its true status.
+// TestTreeOfDaemon checks that each of a daemon's processes is recorded with its true status.
 func TestTreeOfDaemon(t *testing.T) {
 	n := 1000
 	if testing.Short() {
@@ -193,7 +194,7 @@ func TestTreeOfDaemon(t *testing.T) {
 				t.Errorf("trace %d: %v", ev.TraceID, err)
 			}
 			if _, twice := all[ev.Pid]; twice {
-				t.Errorf("%d came twice", ev.Pid)
+				t.Errorf("%d was yielded twice", ev.Pid)
 			}
 			all[ev.Pid] = ev
 			if err := s.DeleteExitedEvent(ev.TraceID); err != nil {
@@ -204,7 +205,7 @@ func TestTreeOfDaemon(t *testing.T) {
 	}()
 	want, all := c.rest(t), <-got
 	if ctx.Err() != nil {
-		t.Error("the iteration has not ended by itself")
+		t.Error("the iteration has not ended")
 	}
 	if len(want) != n+3 {
 		t.Fatalf("%d processes, want %d", len(want), n+3)
@@ -228,7 +229,7 @@ func TestTreeOfDaemon(t *testing.T) {
 	}
 	sameFilter(t, s)
 	if left, err := s.allMembers(); err != nil || len(left) != 0 {
-		t.Errorf("members that are left: %v, %v", left, err)
+		t.Errorf("remaining members: %v, %v", left, err)
 	}
 }
 
@@ -276,8 +277,8 @@ func forkOn(string, []string) error {
 	}
 }
 
-// TestTreeRace begins to trace processes while they fork. No child that was forked later is missed,
-// and with Existing none that has not ended before.
+// TestTreeRace begins to trace processes while they fork. No later child may be missed, and with
+// Existing no earlier one that still runs.
 func TestTreeRace(t *testing.T) {
 	s := private(t, Options{MaxEvents: 1 << 17, MaxTracing: 1 << 17})
 	for i := range 10 {
@@ -324,7 +325,7 @@ func TestTreeRace(t *testing.T) {
 			case end.born > after:
 				t.Errorf("%d, born %d ns later, is not traced", pid, end.born-after)
 			case existing && kept[pid]:
-				t.Errorf("%d, which was there already, is not traced", pid)
+				t.Errorf("existing process %d is not traced", pid)
 			}
 		}
 		if later == 0 || existing && earlier == 0 {
@@ -345,7 +346,7 @@ func TestTreeRace(t *testing.T) {
 	sameFilter(t, s)
 }
 
-// TestTreePidReuse gives the pid of a member to the next one, also while a stale entry has it.
+// TestTreePidReuse reuses the pid of a member, also while a stale entry has it.
 func TestTreePidReuse(t *testing.T) {
 	s := private(t, Options{})
 	selfTree(t, s)
@@ -382,7 +383,7 @@ func TestTreePidReuse(t *testing.T) {
 	sameFilter(t, s)
 }
 
-// TestTreeFull: what is not traced for lack of room is counted once, by one program or by two.
+// TestTreeFull checks that a process without room is counted once, by one program or by two.
 func TestTreeFull(t *testing.T) {
 	for _, o := range []Options{{MaxTracing: 4, MaxEvents: 100}, {MaxTracing: 100, MaxEvents: 4}} {
 		for _, without := range append([]string{""}, linkNames[2:]...) {
@@ -409,8 +410,8 @@ func TestTreeFull(t *testing.T) {
 	}
 }
 
-// TestTreeMembers: children of threads, of a process without its leader, of other pid namespaces,
-// and ones that are traced already are of the tree; threads are none.
+// TestTreeMembers checks that the tree includes children of threads, of a process without its
+// leader, and of other pid namespaces, and processes that were already traced, but no threads.
 func TestTreeMembers(t *testing.T) {
 	s := private(t, Options{})
 	id := selfTree(t, s)
@@ -435,7 +436,7 @@ func TestTreeMembers(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 
-	// One that was there before, and one that a call of Trace found first.
+	// One that existed before, and one that a call of Trace found first.
 	ok(t, s.DeleteTracingTask(uint32(os.Getpid())))
 	pid := sleeper(t)
 	selfTree(t, s)
@@ -457,7 +458,7 @@ func TestTreeMembers(t *testing.T) {
 	}
 }
 
-// TestOlderPins repairs pins that were made before there were trees. Their programs go on.
+// TestOlderPins repairs pins from before there were trees. Their programs continue.
 func TestOlderPins(t *testing.T) {
 	dir := root(t)
 	p := newPinDir(dir)
@@ -488,7 +489,7 @@ func TestOlderPins(t *testing.T) {
 		}
 	}
 
-	// While no program runs a child is born, and found later.
+	// A child that is born while no program runs is found later.
 	unpinAll(t, p, linkNames[2:]...)
 	child = sleeper(t)
 	ok(t, EnsureRunning(dir))
@@ -498,8 +499,8 @@ func TestOlderPins(t *testing.T) {
 	}
 }
 
-// TestTreeEvents: an Events that runs gets the ends of descendants, and of what its store begins to
-// trace, once each, although none is deleted.
+// TestTreeEvents checks that a running Events gets each end of descendants, and of processes that
+// its store begins to trace, once, although none is deleted.
 func TestTreeEvents(t *testing.T) {
 	s := private(t, Options{})
 	selfTree(t, s)
@@ -526,7 +527,7 @@ func TestTreeEvents(t *testing.T) {
 	}
 	for _, pid := range append(pids, first) {
 		if seen[pid] != 1 {
-			t.Errorf("%d came %d times", pid, seen[pid])
+			t.Errorf("%d was yielded %d times", pid, seen[pid])
 		}
 	}
 }
