@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/exehash"
 )
 
-// The sum of a program that eBPF reports is that of its file.
+// The sum of a program in an eBPF event matches its file.
 func TestLive(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err == nil {

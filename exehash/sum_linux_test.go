@@ -37,8 +37,8 @@ func writeProgram(t *testing.T, path, tail string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// age waits until the next change of a file gives it another ctime, and a later process shows in
-// /proc that it is younger.
+// age waits until the next change of a file gives it another ctime, and a new process is younger in
+// /proc.
 func age(t *testing.T, path string) {
 	t.Helper()
 	for range retry.For(time.Minute) {
@@ -62,7 +62,7 @@ func executable(t *testing.T, path string) quark.ExeFile {
 	return quark.ExeFile{Device: uint32(st.Dev), Inode: st.Ino, Ctime: st.Ctim.Nano(), Mode: uint16(st.Mode)}
 }
 
-// running starts a program, and returns its process as /proc shows it, and a function that ends it.
+// running starts a program, and returns its process from /proc, and a function that ends it.
 func running(t *testing.T, path string) (p *quark.Process, end func()) {
 	t.Helper()
 	cmd := exec.Command(path)
@@ -73,8 +73,8 @@ func running(t *testing.T, path string) (p *quark.Process, end func()) {
 	}
 	end = func() { in.Close(); cmd.Wait() }
 	t.Cleanup(end)
-	// Some kernels, such as 6.1.192, close the descriptors of Start before the new image is
-	// visible in /proc.
+	// Some kernels, such as 6.1.192, close the descriptors of Start before /proc shows the new
+	// image.
 	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}

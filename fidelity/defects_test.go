@@ -6,8 +6,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// What is missing from a storm has to be reported as lost, and elsewhere nothing may
-// be missing.
+// Missing events of a storm must be reported as lost. Elsewhere no event may be missing.
 func TestMissingAndLost(t *testing.T) {
 	for _, c := range []struct {
 		scenario string

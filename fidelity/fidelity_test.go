@@ -10,8 +10,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// All backends that this host can run listen to the same run. Each difference from
-// the truth is explained by the backend's capability table, or this fails.
+// TestDifferential runs all backends that work on this host in one run. It fails unless the
+// capability tables explain each difference from ground truth.
 func TestDifferential(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -18,8 +18,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// TestForcedLoss gives each backend tiny buffers and reads them too late: the number of events that
-// it reports as lost has to be the number of those that are missing.
+// TestForcedLoss gives each backend tiny buffers and reads them too late: the reported loss must
+// equal the number of missing events.
 func TestForcedLoss(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -105,7 +105,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 		}
 		records = append(records, r...)
 	}
-	// Nothing has been read from the tiny queue before this point.
+	// The tiny queue has not been read before this point.
 	tiny.Start()
 	to, err := recorder.WaitDelivered([]*recorder.Listener{all, tiny}, nil, patience)
 	stats, err1 := tiny.Close()
@@ -143,8 +143,8 @@ func mayDump(seen []score.Seen) (n int) {
 	return n
 }
 
-// countRaw counts the source's events stamped after from and up to to. It leaves out events that
-// stand for lost ones, and core dumps, which are lost with their exit. The last thread of a process
+// countRaw counts the source's events stamped after from and up to to. It skips events that
+// represent lost ones, and core dumps, which are lost with their exit. The last thread of a process
 // may appear twice, as its own exit and as the exit of its group; that is one event of the source.
 func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	type key struct {

@@ -17,16 +17,16 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// delivery is what one backend delivered of lives. Mutants are defects that are put into it:
-// the scorer has to catch each.
+// delivery has the events that one backend delivered for processes. Mutants are injected defects:
+// the scorer must detect each.
 type delivery struct {
 	*score.Delivered
-	lives []*truth.Process
-	lost  uint64
+	processes []*truth.Process
+	lost      uint64
 }
 
-// clone returns a copy whose i-th event, of the joined or the single ones, can be damaged. What the
-// other events point to is shared.
+// clone returns a copy with an i-th event, joined or single, that can be damaged. Pointers of the
+// other events are shared.
 func (d *delivery) clone(i int, joined bool) (*delivery, *score.Seen) {
 	w := *d.Delivered
 	list := &w.Single
@@ -36,12 +36,12 @@ func (d *delivery) clone(i int, joined bool) (*delivery, *score.Seen) {
 	*list = slices.Clone(*list)
 	s := &(*list)[i]
 	s.Process, s.Parts = s.Process.Clone(), slices.Clone(s.Parts)
-	return &delivery{&w, d.lives, d.lost}, s
+	return &delivery{&w, d.processes, d.lost}, s
 }
 
-// lifeOf returns the life that an event is of, nil for a process of somebody else.
-func (d *delivery) lifeOf(s *score.Seen) *truth.Process {
-	for _, l := range d.lives {
+// processOf returns the process of an event, nil for an unrelated process.
+func (d *delivery) processOf(s *score.Seen) *truth.Process {
+	for _, l := range d.processes {
 		if l.PID == int(s.Process.PID) && l.Born() <= s.Time && s.Time <= l.Ended() {
 			return l
 		}
@@ -49,10 +49,10 @@ func (d *delivery) lifeOf(s *score.Seen) *truth.Process {
 	return nil
 }
 
-// eventOf returns the event that s reports, and its index in its life. It is nil for joined events,
-// events of threads and those that the backend may leave out.
+// eventOf returns the event that s reports, and its index in its process. It is nil for joined
+// events, events of threads and events that the backend may omit.
 func (d *delivery) eventOf(s *score.Seen) (e *truth.Event, i int) {
-	if l := d.lifeOf(s); l != nil && !s.Thread && len(s.Parts) == 1 {
+	if l := d.processOf(s); l != nil && !s.Thread && len(s.Parts) == 1 {
 		i = slices.IndexFunc(l.Events, func(e *truth.Event) bool {
 			return e.Kind.Events() == s.Events && e.Earliest <= s.Time && s.Time <= e.Latest
 		})
@@ -63,7 +63,7 @@ func (d *delivery) eventOf(s *score.Seen) (e *truth.Event, i int) {
 	return nil, 0
 }
 
-// reported returns the fields of an event that are known, not cached and told by the scenario.
+// reported returns the fields of an event that are known, not cached and recorded by the scenario.
 func (d *delivery) reported(s *score.Seen) engine.Fields {
 	e, _ := d.eventOf(s)
 	if e == nil {
@@ -76,20 +76,20 @@ func (d *delivery) reported(s *score.Seen) engine.Fields {
 	return told & s.Process.Known &^ s.Process.Cached
 }
 
-// leads changes which process the queue's table has as the leader of the session or group of an
-// event's process, and reports whether that was a living process of the family.
-func (d *delivery) leads(s *score.Seen, f engine.Field, change func(**engine.Identity)) bool {
+// changeLeader changes the session or group leader of an event's process in the queue's table, and
+// reports whether that was a live process of the family.
+func (d *delivery) changeLeader(s *score.Seen, f engine.Field, change func(**engine.Identity)) bool {
 	i := map[engine.Field]int{engine.FieldSID: 0, engine.FieldPGID: 1}[f]
-	if l := d.lifeOf(s); !d.reported(s).Has(f) || s.Leaders == nil || s.Leaders[i] == nil || s.Leaders[i].Start == 0 || l == nil {
+	if l := d.processOf(s); !d.reported(s).Has(f) || s.Leaders == nil || s.Leaders[i] == nil || s.Leaders[i].Start == 0 || l == nil {
 		return false
 	}
 	leaders := *s.Leaders
 	s.Leaders = &leaders
-	own := d.lifeOf(s)
-	found := slices.ContainsFunc(d.lives, func(l *truth.Process) bool {
+	own := d.processOf(s)
+	found := slices.ContainsFunc(d.processes, func(l *truth.Process) bool {
 		until := l.Ended()
 		if last := l.Events[len(l.Events)-1]; last.Kind == engine.KindExit && l != own {
-			until = last.Earliest // from then on it may be out of the table
+			until = last.Earliest // after this it may have left the table
 		}
 		return l.PID == int(leaders[i].PID) && d.Opened <= l.Born() && l.Born() <= s.Time && s.Time <= until
 	})
@@ -97,7 +97,7 @@ func (d *delivery) leads(s *score.Seen, f engine.Field, change func(**engine.Ide
 	return found
 }
 
-// set gives a process the value that a text of the truth stands for.
+// set sets a field from a ground truth text.
 func set(p *engine.Process, f engine.Field, text string) {
 	c, ns := &p.Caps, &p.NS
 	into, format := []any(nil), ""
@@ -152,7 +152,7 @@ func set(p *engine.Process, f engine.Field, text string) {
 	}
 }
 
-// never are values that no process of a scenario has.
+// never returns a value that no process of a scenario has.
 func never(f engine.Field) string {
 	switch f {
 	case engine.FieldEntryLeader:
@@ -174,7 +174,7 @@ func never(f engine.Field) string {
 // mutant damages the i-th event, and reports whether that is a defect.
 type mutant struct {
 	name   string
-	joined bool // damages what was delivered joined
+	joined bool // damages joined events
 	damage func(d *delivery, s *score.Seen, i int) bool
 }
 
@@ -223,12 +223,12 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	{name: "an event twice", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
 		d.Single = slices.Insert(d.Single, i, *s)
-		// Repeated changes join, so that a second one may report the first again.
+		// Repeated changes join, so a second one may report the first again.
 		return e != nil && s.Events&(engine.EventIDChange|engine.EventSetProcTitle) == 0
 	}},
 	{name: "two events of a process in the wrong order", damage: func(d *delivery, s *score.Seen, i int) bool {
 		for k := i + 1; k < len(d.Single); k++ {
-			if o := &d.Single[k]; d.lifeOf(s) == d.lifeOf(o) && !o.Thread {
+			if o := &d.Single[k]; d.processOf(s) == d.processOf(o) && !o.Thread {
 				first, _ := d.eventOf(s)
 				second, _ := d.eventOf(o)
 				d.Single[i], d.Single[k] = *o, *s
@@ -264,7 +264,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 	{name: "the wall time of another second", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		s.Wall = s.Wall.Add(time.Second)
-		return d.lifeOf(s) != nil && d.WallOffset != 0
+		return d.processOf(s) != nil && d.WallOffset != 0
 	}},
 	{name: "a child that nobody forked", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
@@ -278,14 +278,14 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		return true
 	}},
 	{name: "a change after the end", damage: func(d *delivery, s *score.Seen, i int) bool {
-		l := d.lifeOf(s)
+		l := d.processOf(s)
 		if l == nil || s.Events != engine.EventExit || s.Thread {
 			return false
 		}
 		late := *s
 		late.Events, late.Time = engine.EventSetProcTitle, l.Ended()+d.AfterEnd+1
 		d.Single = slices.Insert(d.Single, i+1, late)
-		return d.lifeOf(&late) == nil
+		return d.processOf(&late) == nil
 	}},
 	extra("a core dump that was none", engine.EventCoreDump, engine.KindCoreDump),
 	extra("a change of the comm that was none", engine.EventSetProcTitle, engine.KindSetProcTitle),
@@ -315,7 +315,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	{name: "the event of another process", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
 		for _, o := range d.Single[:i] {
-			if l := d.lifeOf(&o); e != nil && l != nil && l != e.Process && e.Kind != engine.KindSetProcTitle && e.Kind != engine.KindIDChange {
+			if l := d.processOf(&o); e != nil && l != nil && l != e.Process && e.Kind != engine.KindSetProcTitle && e.Kind != engine.KindIDChange {
 				s.Process.PID = uint32(l.PID)
 				return true
 			}
@@ -324,7 +324,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 	{name: "the start of the process that had the pid before", damage: func(d *delivery, s *score.Seen, i int) bool {
 		for _, o := range d.Single[:i] {
-			a, b := d.lifeOf(&o), d.lifeOf(s)
+			a, b := d.processOf(&o), d.processOf(s)
 			if a != nil && b != nil && a != b && a.PID == b.PID && s.Process.Known.Has(engine.FieldStart) &&
 				s.Process.Start-o.Process.Start > max(s.Process.StartUnit, 1) {
 				s.Process.Start = o.Process.Start
@@ -344,7 +344,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 	{name: "ended while it lives", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		s.Process.Exited = true
-		return d.lifeOf(s) != nil && !s.Thread && !s.Events.Has(engine.EventExit)
+		return d.processOf(s) != nil && !s.Thread && !s.Events.Has(engine.EventExit)
 	}},
 	{name: "not ended at its end", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		s.Process.Exited = false
@@ -362,42 +362,42 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 	{name: "the table has another process", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		s.Table = "another"
-		return d.lifeOf(s) != nil
+		return d.processOf(s) != nil
 	}},
 	{name: "the leader of the session is not known", damage: func(d *delivery, s *score.Seen, _ int) bool {
-		return d.leads(s, engine.FieldSID, func(leader **engine.Identity) { *leader = nil })
+		return d.changeLeader(s, engine.FieldSID, func(leader **engine.Identity) { *leader = nil })
 	}},
 	{name: "another process as the leader of the group", damage: func(d *delivery, s *score.Seen, _ int) bool {
-		return d.leads(s, engine.FieldPGID, func(leader **engine.Identity) { *leader = &engine.Identity{PID: (*leader).PID + 1} })
+		return d.changeLeader(s, engine.FieldPGID, func(leader **engine.Identity) { *leader = &engine.Identity{PID: (*leader).PID + 1} })
 	}},
 	{name: "the leader of a former session of the number", damage: func(d *delivery, s *score.Seen, _ int) bool {
-		return d.leads(s, engine.FieldSID, func(leader **engine.Identity) {
+		return d.changeLeader(s, engine.FieldSID, func(leader **engine.Identity) {
 			*leader = &engine.Identity{PID: (*leader).PID, Start: (*leader).Start - min((*leader).Start-1, uint64(time.Minute))}
 		})
 	}},
 	{name: "the start of a thread is dropped", damage: func(d *delivery, s *score.Seen, i int) bool {
-		l := d.lifeOf(s)
+		l := d.processOf(s)
 		ok := l != nil && !l.OpenThreads && s.Thread && s.Events == engine.EventFork && l.Born() > d.Opened
 		d.Single = slices.Delete(d.Single, i, i+1)
 		return ok
 	}},
 	{name: "a thread twice", damage: func(d *delivery, s *score.Seen, i int) bool {
-		l := d.lifeOf(s)
+		l := d.processOf(s)
 		d.Single = slices.Insert(d.Single, i, *s)
 		return l != nil && !l.OpenThreads && s.Thread
 	}},
 	{name: "a thread that nobody started", damage: func(d *delivery, s *score.Seen, _ int) bool {
-		l := d.lifeOf(s)
+		l := d.processOf(s)
 		s.TID = 1 << 30
 		return l != nil && !l.OpenThreads && s.Thread
 	}},
 	{name: "a thread from a queue that has none", joined: true, damage: func(d *delivery, s *score.Seen, _ int) bool {
 		s.Thread = true
-		return d.lifeOf(s) != nil
+		return d.processOf(s) != nil
 	}},
 	{name: "events that were not joined", joined: true, damage: func(d *delivery, s *score.Seen, i int) bool {
 		before := s.Events &^ engine.EventExit
-		if d.lifeOf(s) == nil || before == s.Events || before == 0 || d.slow(s) {
+		if d.processOf(s) == nil || before == s.Events || before == 0 || d.slow(s) {
 			return false
 		}
 		exit := *s
@@ -406,19 +406,19 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		return true
 	}},
 	{name: "events joined that are apart", joined: true, damage: func(d *delivery, s *score.Seen, i int) bool {
-		ok := d.lifeOf(s) != nil && s.Events.Has(engine.EventIDChange) && !s.Events.Has(engine.EventExec) && !d.slow(s)
+		ok := d.processOf(s) != nil && s.Events.Has(engine.EventIDChange) && !s.Events.Has(engine.EventExec) && !d.slow(s)
 		s.Events |= engine.EventExec
 		return ok
 	}},
 	{name: "a part of a joined event has another time", joined: true, damage: func(d *delivery, s *score.Seen, _ int) bool {
-		if len(s.Parts) < 2 || d.lifeOf(s) == nil {
+		if len(s.Parts) < 2 || d.processOf(s) == nil {
 			return false
 		}
 		s.Parts[1].Time += d.AfterEnd + uint64(time.Hour)
 		return true
 	}},
 	{name: "a part of a joined event is left out", joined: true, damage: func(d *delivery, s *score.Seen, _ int) bool {
-		if len(s.Parts) < 2 || d.lifeOf(s) == nil || s.Parts[0].Kind == s.Parts[1].Kind {
+		if len(s.Parts) < 2 || d.processOf(s) == nil || s.Parts[0].Kind == s.Parts[1].Kind {
 			return false
 		}
 		s.Parts = s.Parts[:1]
@@ -428,7 +428,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		i := slices.IndexFunc(s.Parts, func(p engine.Part) bool {
 			return p.Kind == engine.KindExec && (p.Known &^ p.Cached).Has(engine.FieldUIDs)
 		})
-		l := d.lifeOf(s)
+		l := d.processOf(s)
 		if i < 0 || l == nil || !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
 			return e.Kind == engine.KindExec && e.State.Known.Has(engine.FieldUIDs)
 		}) {
@@ -439,14 +439,14 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 })
 
-// slow reports whether a life is too long for its events to be joined.
+// slow reports whether a process lives too long for its events to be joined.
 func (d *delivery) slow(s *score.Seen) bool {
-	l := d.lifeOf(s)
+	l := d.processOf(s)
 	return l.Born() < d.Opened || l.Ended()-l.Born() > cmp.Or(d.JoinedHold, d.Hold)/2 ||
 		slices.ContainsFunc(l.Events, func(e *truth.Event) bool { return e.Optional })
 }
 
-// fieldMutants give each field a wrong value, one of before, and none.
+// fieldMutants give each field a wrong value, an earlier one, and none.
 func fieldMutants() (list []mutant) {
 	for f := range engine.Field(engine.NumFields) {
 		if engine.FieldsUsage.Has(f) {
@@ -479,7 +479,7 @@ func fieldMutants() (list []mutant) {
 				return false
 			}
 			if slices.ContainsFunc(e.Process.Events[:i], func(was *truth.Event) bool { return !was.State.Known.Has(f) && !was.Inside.Known.Has(f) }) {
-				return false // it may be what the scenario does not say
+				return false // it may be a value that the scenario does not record
 			}
 			set(s.Process, f, never(f))
 			s.Process.Cached |= f.Set()
@@ -500,7 +500,7 @@ func fieldMutants() (list []mutant) {
 	return list
 }
 
-// usageMutants damage what a process has used.
+// usageMutants damage the resource usage of a process.
 func usageMutants(f engine.Field) []mutant {
 	used := func(d *delivery, s *score.Seen) *truth.Used {
 		e, _ := d.eventOf(s)
@@ -536,7 +536,7 @@ func usageMutants(f engine.Field) []mutant {
 	}
 }
 
-// extra is an event that did not happen, at the time of one that did.
+// extra inserts an event that did not happen, at the time of a real one.
 func extra(name string, events engine.Events, kind engine.Kind) mutant {
 	return mutant{name: name, damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
@@ -550,20 +550,20 @@ func extra(name string, events engine.Events, kind engine.Kind) mutant {
 	}}
 }
 
-// score returns how a delivery is scored, and whether that is without a defect.
+// score scores a delivery, and reports whether it has no defect.
 func (d *delivery) score() (*score.Score, bool) {
-	s := score.Compute(d.Delivered, d.lives)
+	s := score.Compute(d.Delivered, d.processes)
 	return s, s.Perfect() || d.lost > 0 && s.PerfectBut(d.lost)
 }
 
-// tries is at how many places each mutant is put at most.
+// tries limits the places for each mutant.
 const tries = 6
 
-// catch puts each mutant into a delivery that is right, and returns how often it fitted.
-func (d *delivery) catch(t *testing.T) map[string]int {
+// catchMutants puts each mutant into a correct delivery, and returns how often it fitted.
+func (d *delivery) catchMutants(t *testing.T) map[string]int {
 	t.Helper()
 	if s, perfect := d.score(); !perfect {
-		t.Fatalf("%s: what was delivered is not right: %v\n%s", d.Backend, s, strings.Join(s.Findings, "\n"))
+		t.Fatalf("%s: the delivery is not perfect: %v\n%s", d.Backend, s, strings.Join(s.Findings, "\n"))
 	}
 	fits := make(map[string]int)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -583,7 +583,7 @@ func (d *delivery) catch(t *testing.T) map[string]int {
 			}
 			fits[m.name]++
 			if _, perfect := c.score(); perfect {
-				t.Errorf("%s: not caught: %s, %s", d.Backend, m.name, was)
+				t.Errorf("%s: not detected: %s, %s", d.Backend, m.name, was)
 			}
 		}
 	}
@@ -593,8 +593,7 @@ func (d *delivery) catch(t *testing.T) map[string]int {
 	return fits
 }
 
-// flawless returns what a backend delivers that misses nothing, of a family that does a bit of
-// everything.
+// flawless returns the events of a perfect backend, for a family with all kinds of events.
 func flawless(t *testing.T) *delivery {
 	tell := func(pairs ...any) (s truth.State) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -679,10 +678,10 @@ func flawless(t *testing.T) *delivery {
 	for _, list := range [][]score.Seen{w.Single, w.Joined} {
 		slices.SortFunc(list, func(a, b score.Seen) int { return cmp.Compare(a.Time, b.Time) })
 	}
-	return &delivery{Delivered: w, lives: lives}
+	return &delivery{Delivered: w, processes: lives}
 }
 
-// perfectly reports an event with everything that is told of it.
+// perfectly reports an event with all recorded fields.
 func perfectly(e *truth.Event) score.Seen {
 	p := &engine.Process{PID: uint32(e.Process.PID)}
 	for f := range engine.Field(engine.NumFields) {
@@ -718,20 +717,22 @@ func perfectly(e *truth.Event) score.Seen {
 	}
 }
 
-// Each mutant of a perfect delivery is caught wherever it fits, and each fits somewhere.
+// TestMutants checks that each mutant of a perfect delivery is detected wherever it fits, and that
+// each fits somewhere.
 func TestMutants(t *testing.T) {
-	fits := flawless(t).catch(t)
+	fits := flawless(t).catchMutants(t)
 	t.Logf("%d mutants", len(mutants))
 	for _, m := range mutants {
-		// In this family nothing is cached; its thread and pids never change.
+		// In this family no value is cached; its thread and pids never change.
 		if fits[m.name] == 0 && !slices.Contains([]string{"a cached value is marked as reported", "stale parent_tid", "stale pid_ns"}, m.name) {
 			t.Errorf("%s fits nowhere", m.name)
 		}
 	}
 }
 
-// The same mutants are caught in what the backends of this host deliver of real lives.
-func TestMutantsOfRealLives(t *testing.T) {
+// TestMutantsOfRealProcesses checks that the same mutants are detected in events of this host's
+// backends.
+func TestMutantsOfRealProcesses(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -747,24 +748,24 @@ func TestMutantsOfRealLives(t *testing.T) {
 	fits := make(map[string]int)
 	_, err = listen(&o, selected, func(h *recording) {
 		w, outcomes := h.Delivered, h.outcomes
-		d := &delivery{Delivered: w, lives: outcomes[0].All[:0:0]}
+		d := &delivery{Delivered: w, processes: outcomes[0].All[:0:0]}
 		for _, o := range outcomes {
 			for _, l := range o.Processes {
-				// The director lives long, and is a part of each scenario.
+				// The director lives long, and belongs to each scenario.
 				if l.PID != o.Director {
-					d.lives = append(d.lives, l)
+					d.processes = append(d.processes, l)
 				}
 			}
 		}
-		// What other processes of the host do meanwhile would only take time.
+		// Skip events of other processes to save time.
 		pids := make(map[uint32]bool)
-		for _, l := range d.lives {
+		for _, l := range d.processes {
 			pids[uint32(l.PID)] = true
 		}
 		for _, list := range []*[]score.Seen{&w.Single, &w.Joined} {
 			*list = slices.DeleteFunc(*list, func(s score.Seen) bool { return !pids[s.Process.PID] })
 		}
-		maps.Copy(fits, d.catch(t))
+		maps.Copy(fits, d.catchMutants(t))
 	})
 	if err != nil {
 		t.Fatal(err)

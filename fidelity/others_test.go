@@ -22,7 +22,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// quarkMon returns a command of quark-mon as a monitor, by its committed format.
+// quarkMon returns a quark-mon command as a monitor, by its committed format.
 func quarkMon(t *testing.T, command string) *monitor.Monitor {
 	t.Helper()
 	m, err := monitor.ReadFormat("monitor/formats/quark-mon.json", command)
@@ -32,7 +32,7 @@ func quarkMon(t *testing.T, command string) *monitor.Monitor {
 	return m
 }
 
-// tee keeps each delivered event as a line of JSON, too.
+// tee also stores each delivered event as a JSON line.
 type tee struct {
 	*quark.Queue
 	lines [][]byte
@@ -47,9 +47,9 @@ func (q *tee) Get() (*engine.Event, error) {
 	return ev, err
 }
 
-// What the scorer says of the JSON of a queue's events is what it says of the events, as far as the
-// JSON tells.
-func TestJSONIsJudgedAlike(t *testing.T) {
+// TestJSONIsScoredAlike checks that events and their JSON have the same score, as far as JSON has
+// the fields.
+func TestJSONIsScoredAlike(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -125,7 +125,7 @@ func compareJSON(t *testing.T, own *score.Delivered, queue *tee, outcomes []*sce
 				a.Fields[f], b.Fields[f] = score.Counts{}, score.Counts{}
 			}
 		}
-		findings := [][]string{a.Findings, b.Findings} // also of what JSON does not tell
+		findings := [][]string{a.Findings, b.Findings} // including fields that JSON lacks
 		a.Findings, b.Findings = nil, nil
 		a.Delays, b.Delays = nil, nil
 		if diff := cmp.Diff(a, b); diff != "" {
@@ -134,7 +134,7 @@ func compareJSON(t *testing.T, own *score.Delivered, queue *tee, outcomes []*sce
 	}
 }
 
-// quark-mon, run as any monitor is, has a perfect score.
+// TestQuarkMonAsMonitor checks that quark-mon, run as a monitor, has a perfect score.
 func TestQuarkMonAsMonitor(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("needs root, and builds quark-mon")
@@ -168,11 +168,12 @@ func TestQuarkMonAsMonitor(t *testing.T) {
 	}
 }
 
-// accountVariable is the environment variable that allows process accounting, of which other tests
-// that run meanwhile would see the bytes.
+// accountVariable is the environment variable that permits process accounting, which would change
+// the written bytes seen by other tests.
 const accountVariable = "QUARK_TEST_ACCT"
 
-// What is known to be wrong of the monitors of others shows in the scenario that the manual names.
+// TestFaultsOfOthers checks that the known defects of other monitors show in the documented
+// scenarios.
 func TestFaultsOfOthers(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("needs root, and runs the monitors that are installed")
@@ -184,7 +185,7 @@ func TestFaultsOfOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m.Accounting && os.Getenv(accountVariable) == "" {
-				t.Skipf("it changes what all processes of the host have written: %s=1 runs it", accountVariable)
+				t.Skipf("accounting changes the written bytes of all processes: set %s=1 to run it", accountVariable)
 			}
 			r, err := RunScenarios(Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{c.Scenario}})
 			if err != nil {
@@ -196,13 +197,14 @@ func TestFaultsOfOthers(t *testing.T) {
 			s := &r.Monitors[0].Total
 			t.Logf("%s %q", s, r.Monitors[0].Notes)
 			if c.Wrong(s) == 0 {
-				t.Errorf("it has %s right", c.What)
+				t.Errorf("%s is reported correctly", c.What)
 			}
 		})
 	}
 }
 
-// A monitor that fails is told in one line, and the results of the others stand.
+// TestFailingMonitors checks that a failing monitor is reported in one line, and that the results
+// of the others remain.
 func TestFailingMonitors(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("needs root, and builds quark-mon")
@@ -219,12 +221,12 @@ func TestFailingMonitors(t *testing.T) {
 		list = append(list, m)
 	}
 	r, err := RunScenarios(Options{Backends: backends.CNProc, Monitors: list, Scenarios: []string{"fork-exec-exit", "cwd-*"}, Repeats: 12,
-		MonitorPatience: 8 * time.Second}) // the first one takes it all
+		MonitorPatience: 8 * time.Second}) // the first one uses all of it
 	if err != nil {
 		t.Skip(err)
 	}
 	if len(r.Monitors) != 1 || len(r.Absent) != 3 {
-		t.Fatalf("%d monitors were run to the end, and not: %q", len(r.Monitors), r.Absent)
+		t.Fatalf("%d monitors ran to the end, others did not: %q", len(r.Monitors), r.Absent)
 	}
 	for i, want := range []string{"none makes sense", "exited with 127: .*not found", "after [0-9]+ events: it ended.*; it exited with 3"} {
 		if ok, err := regexp.MatchString(want, r.Absent[i].Reason); !ok || err != nil || strings.Contains(r.Absent[i].Reason, "\n") {
@@ -236,8 +238,8 @@ func TestFailingMonitors(t *testing.T) {
 	}
 }
 
-// Queues are read while monitors start: what happens then does not fill them, so that nothing of
-// the scenarios is missing afterwards.
+// TestReadWhileMonitorsStart checks that queues are read while monitors start, so that they do not
+// overflow before the scenarios.
 func TestReadWhileMonitorsStart(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("needs root, and fills the largest buffer of a backend")
@@ -245,13 +247,13 @@ func TestReadWhileMonitorsStart(t *testing.T) {
 	over := filepath.Join(t.TempDir(), "over")
 	m := quarkMon(t, "while ! [ -e "+over+" ]; do sleep 0.1; done; exit 3")
 	o := Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{"fork-exec-exit"},
-		MonitorPatience: 2 * time.Minute} // longer than the storm may take
+		MonitorPatience: 2 * time.Minute} // longer than the storm
 	storm := make(chan error, 1)
 	o.Progress = func(step string) {
 		if !strings.HasPrefix(step, "the start of ") {
 			return
 		}
-		// The socket has room for some 40,000 messages. A life makes three or more.
+		// The socket has room for some 40,000 messages. A process makes three or more.
 		load := scenario.Storm{Processes: 24_000, Workers: 2, Rate: 4000, Bare: true}
 		go func() {
 			_, err := load.Time(time.Minute)

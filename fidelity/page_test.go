@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// example is a report with something of everything.
+// example is a report with all kinds of results.
 func example(kernel string) *Report {
 	r := newReport()
 	r.Kernel = kernel
@@ -45,7 +45,7 @@ func example(kernel string) *Report {
 	return r
 }
 
-// What a monitor of others has wrong is said, and no defect.
+// Defects of other monitors are printed, but do not count as defects.
 func TestPrintMonitors(t *testing.T) {
 	r := example("6.1")
 	var b strings.Builder
@@ -71,7 +71,7 @@ func TestReportThroughFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first of the two is of the same run, when it knew less.
+	// The first one is an earlier, less complete report of the same run.
 	less := *whole
 	less.Absent = nil
 	first, _ := json.Marshal(less)

@@ -15,8 +15,7 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 )
 
-// fakeELF writes a minimal ELF file for machine, with a PT_INTERP program header when interp is
-// set.
+// fakeELF writes a minimal ELF file for machine, with a PT_INTERP program header if interp is set.
 func fakeELF(t *testing.T, path string, machine elf.Machine, interp bool) string {
 	t.Helper()
 	h := elf.Header64{
@@ -49,7 +48,7 @@ func unpack(t *testing.T, gz []byte) []cpio.Record {
 		t.Fatal(err)
 	}
 	if !zr.ModTime.IsZero() || zr.Name != "" {
-		t.Errorf("gzip header carries time %v, name %q", zr.ModTime, zr.Name)
+		t.Errorf("gzip header has time %v, name %q", zr.ModTime, zr.Name)
 	}
 	raw, err := io.ReadAll(zr)
 	if err != nil {
@@ -229,7 +228,7 @@ func TestImageRefuses(t *testing.T) {
 	}
 }
 
-func TestRunLeavesNothingOnError(t *testing.T) {
+func TestRunCleansUpOnError(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "image.gz")
 	if err := run([]string{"-o", out, "-init", filepath.Join(dir, "none"), "x"}, io.Discard); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/internal/atomicfile"
 )
 
-// krun runs krun.sh with further environment and returns its exit status and all of its output.
+// krun runs krun.sh with additional environment and returns its exit status and all of its output.
 func krun(t *testing.T, env []string, args ...string) (status int, output string) {
 	t.Helper()
 	cmd := exec.Command("../krun.sh", args...)
@@ -79,8 +79,7 @@ func TestKrunRefuses(t *testing.T) {
 	}
 }
 
-// words is an input that says the same again and again: what comes before the guest listens is
-// lost.
+// words is an endless input of one line, as input before the guest listens is lost.
 type words struct{ stop chan struct{} }
 
 func (w words) Read(b []byte) (int, error) {
@@ -146,8 +145,8 @@ func TestKrunGuest(t *testing.T) {
 		env     []string
 		args    []string
 		status  int
-		output  string // must be in krun.sh's output
-		results string // must be in the records
+		output  string // expected in krun.sh's output
+		results string // expected in the records
 	}{
 		{"exit status", nil, []string{"exit", "3"}, 3, "", `{"type":"end","status":3,`},
 		{"signal", nil, []string{"kill", "9"}, 137, "", `"status":137,"signal":9`},
@@ -157,7 +156,7 @@ func TestKrunGuest(t *testing.T) {
 		{"panic", nil, []string{"panic"}, 125, "Kernel panic - not syncing: sysrq triggered crash", `{"type":"hello"`},
 		{"power off", nil, []string{"poweroff"}, 125, "without an end record", `{"type":"hello"`},
 		{"signals to init", nil, []string{"killinit"}, 0, "", `{"type":"end","status":0,`},
-		// See krun.sh for what qemu makes of it.
+		// krun.sh explains how qemu handles it.
 		{"no CMPXCHG16B", []string{"KRUN_ACCEL=tcg"}, []string{"lacks", "cx16"}, 0, "", `{"type":"end","status":0,`},
 		{"hang", []string{"KRUN_TIMEOUT=10"}, []string{"hang"}, 124, "within 10 s", ""},
 	} {

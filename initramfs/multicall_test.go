@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMulticall builds a binary of two commands and calls it by each name.
+// TestMulticall builds a binary with two commands and calls it by each name.
 func TestMulticall(t *testing.T) {
 	t.Chdir("..") // the module's root
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func TestMulticall(t *testing.T) {
 	}
 }
 
-// TestImageFiles names a file that is missing, which no image may leave out silently.
+// TestImageFiles names a missing file, which must be an error.
 func TestImageFiles(t *testing.T) {
 	cmd := exec.Command("./build.sh", "initramfs-debug.gz")
 	cmd.Env = append(os.Environ(), "FILES=initramfs/build.sh no/such.file")

@@ -70,11 +70,11 @@ func TestCandidates(t *testing.T) {
 		t.Errorf("release %q", got)
 	}
 	if _, err := debian.ParsePackages(strings.NewReader("Package: x\nSize: many\n")); err == nil {
-		t.Error("a size that is no number is no error")
+		t.Error("a size that is not a number is accepted")
 	}
 }
 
-// buildDeb makes a .deb with the given files and symbolic links.
+// buildDeb builds a .deb with the given files and symbolic links.
 func buildDeb(t *testing.T, files map[string]string, links ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
@@ -105,7 +105,7 @@ func buildDeb(t *testing.T, files map[string]string, links ...string) string {
 }
 
 func TestUnpack(t *testing.T) {
-	big := strings.Repeat("module", 1<<20) // more than a pipe holds
+	big := strings.Repeat("module", 1<<20) // more than a pipe can hold
 	for _, tt := range []struct {
 		name  string
 		files map[string]string
@@ -155,7 +155,7 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "amd64", "6.1-cloud")
-	for range 2 { // the second time it is there
+	for range 2 { // the second time it exists
 		if err := link(c.Path(name), path); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestCache(t *testing.T) {
 		t.Errorf("through the link: %q, error %v", b, err)
 	}
 	if got := c.replacement("gone"); got != "gone" {
-		t.Errorf("nothing is replaced, but by %s", got)
+		t.Errorf("an image without a replacement is replaced by %s", got)
 	}
 	if err := c.replace("gone", name); err != nil || c.replacement("gone") != name {
 		t.Errorf("replaced by %s, error %v", c.replacement("gone"), err)

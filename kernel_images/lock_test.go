@@ -79,8 +79,8 @@ func TestLockPrefers(t *testing.T) {
 	}
 }
 
-// TestLocked: the committed lock has every row that comes in a package, resolved to a package of
-// the row's.
+// TestLocked checks that the committed lock has a matching package for every row that comes in a
+// package.
 func TestLocked(t *testing.T) {
 	l, err := readLock("lock.json")
 	if err != nil {
@@ -101,14 +101,14 @@ func TestLocked(t *testing.T) {
 		}
 	}
 	for name := range l {
-		t.Errorf("%s is locked and in no catalogue", name)
+		t.Errorf("%s is locked but not in the catalogue", name)
 	}
 }
 
-// TestProvide: a locked image that is cached is linked without the network, as is the one that
-// replaces it, if it is what its checksum says; a damaged one is not.
+// TestProvide checks that a locked image in the cache is linked without the network, as is its
+// replacement, if the checksum matches; a damaged one is not.
 func TestProvide(t *testing.T) {
-	t.Setenv("PATH", "") // there is no apt to ask
+	t.Setenv("PATH", "") // no apt
 	c, err := openCache(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestProvide(t *testing.T) {
 			t.Errorf("%s holds %q, error %v", name, b, err)
 		}
 	}
-	// An image that is linked already is better than none.
+	// An existing link is better than none.
 	if err := link(c.Path(imageOf(newer)), filepath.Join(dir, "amd64", "damaged")); err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ ExecStart=/life.sh
 StandardOutput=tty
 `
 
-// TestDebianGuest has the package installed, started, watched, upgraded and removed by a Debian
-// system that systemd has started, in a guest. make test-dist runs it: it takes minutes.
+// TestDebianGuest installs, starts, watches, upgrades and removes the package in a guest with a
+// Debian system under systemd. make test-dist runs it: it takes minutes.
 func TestDebianGuest(t *testing.T) {
 	deb, kernel := os.Getenv("QUARK_DEB"), os.Getenv("QUARK_KERNEL")
 	if deb == "" || kernel == "" {
@@ -41,7 +41,7 @@ func TestDebianGuest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The command says what the package's version was made of.
+	// The command prints the version of the package.
 	for name, text := range map[string]string{
 		"version":                         "v" + strings.Replace(string(version), "~", "-", 1),
 		"etc/systemd/system/life.service": lifeUnit,
@@ -81,8 +81,8 @@ func TestDebianGuest(t *testing.T) {
 	}
 }
 
-// debianRoot makes a Debian of this machine's release with these packages, from this machine's
-// archives.
+// debianRoot creates a Debian of this machine's release with the given packages, from this
+// machine's archives.
 func debianRoot(t *testing.T, packages ...string) string {
 	t.Helper()
 	release, err := os.ReadFile("/etc/os-release")
@@ -91,13 +91,13 @@ func debianRoot(t *testing.T, packages ...string) string {
 	}
 	suite := regexp.MustCompile(`(?m)^VERSION_CODENAME=(\w+)`).FindSubmatch(release)
 	if suite == nil {
-		t.Skip("this machine is no Debian")
+		t.Skip("needs Debian")
 	}
 	root := filepath.Join(t.TempDir(), "root")
 	c := exec.Command("mmdebstrap", "--mode=root", "--variant=minbase", "--include="+strings.Join(packages, ","), "--format=directory",
 		"--customize-hook=rm -rf \"$1\"/usr/share/locale/* \"$1\"/usr/share/doc/* \"$1\"/var/lib/apt/lists/*", "--quiet", string(suite[1]), root)
 	if dump, err := exec.Command("apt-config", "dump").Output(); err == nil {
-		// How this machine's apt fetches.
+		// The settings of this machine's apt for downloads.
 		for line := range strings.Lines(string(dump)) {
 			if regexp.MustCompile(`^Acquire::(http|https|Retries|Check)\b`).MatchString(line) {
 				c.Args = append(c.Args[:1], append([]string{"--aptopt=" + strings.TrimSpace(line)}, c.Args[1:]...)...)
@@ -121,7 +121,7 @@ func copyInto(t *testing.T, root, from, to string, mode os.FileMode) {
 	}
 }
 
-// archive returns the path of an initramfs with all that is in a directory.
+// archive returns the path of an initramfs with the contents of a directory.
 func archive(t *testing.T, root string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "initramfs")

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// pod is what docs/kubernetes.yaml says of the container.
+// pod has the settings of the container in docs/kubernetes.yaml.
 type pod struct {
 	args         []string
 	capabilities []string
 	hostPID      bool
 }
 
-// readPod reads the few lines of docs/kubernetes.yaml that matter here.
+// readPod reads the relevant lines of docs/kubernetes.yaml.
 func readPod(t *testing.T) (p pod) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/kubernetes.yaml")
@@ -48,7 +48,7 @@ func readPod(t *testing.T) (p pod) {
 	return p
 }
 
-// runPod runs the image's quark-mon as the runtime of a node would, and returns what it printed.
+// runPod runs the image's quark-mon like the runtime of a node, and returns its output.
 func runPod(t *testing.T, root string, p pod, options ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	type object = map[string]any
@@ -86,7 +86,7 @@ func runPod(t *testing.T, root string, p pod, options ...string) (stdout, stderr
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	err = c.Run()
-	// There is nothing to delete after an ordinary end.
+	// After a normal end there is no container to delete.
 	exec.Command("runc", "--root", filepath.Join(dir, "state"), "delete", "--force", name).Run()
 	return out.String(), errs.String(), err
 }
@@ -135,8 +135,8 @@ func unpackImage(t *testing.T, archive, root string) {
 	t.Fatalf("no image for %s", runtime.GOARCH)
 }
 
-// TestImageAsContainer runs the image as docs/kubernetes.yaml has it run, and without what that
-// gives it. make test-dist runs it.
+// TestImageAsContainer runs the image with the settings of docs/kubernetes.yaml, and without each
+// of them. make test-dist runs it.
 func TestImageAsContainer(t *testing.T) {
 	archive := os.Getenv("QUARK_IMAGE")
 	if archive == "" {
@@ -171,8 +171,8 @@ func TestImageAsContainer(t *testing.T) {
 		t.Errorf("nothing of a process of the host in %d bytes", len(out))
 	}
 
-	// What is missing is said, with the word for it. Kubernetes itself refuses a user namespace
-	// beside hostPID.
+	// A missing setting is reported by name. Kubernetes itself rejects a user namespace with
+	// hostPID.
 	for words, change := range map[string]func(*pod){
 		"hostPID: true":           func(p *pod) { p.hostPID = false },
 		"CAP_BPF and CAP_PERFMON": func(p *pod) { p.capabilities = []string{"CAP_SYS_PTRACE"} },

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// version is that of the commands that these tests install.
+// version is the version of the commands that these tests install.
 const version = "v1.2.3-test"
 
 // makeIt runs make in the repository for an installation below dir.
@@ -27,7 +27,7 @@ func makeIt(t *testing.T, dir string, target ...string) string {
 	}
 	c := exec.Command("make", append([]string{"--no-print-directory", "-C", "..", "PREFIX=/usr", "DESTDIR=" + dir, "VERSION=" + version,
 		"RELEASE=build/test-release", "BINDINGS=build/test-release/library"}, target...)...)
-	// Of a make that runs this test: its variables are not for this one.
+	// Variables of a make that runs this test are not for this one.
 	c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOARCH=") }),
 		"MAKEFLAGS=", "MAKEOVERRIDES=", "SOURCE_DATE_EPOCH=1")
 	out, err := c.CombinedOutput()
@@ -37,7 +37,7 @@ func makeIt(t *testing.T, dir string, target ...string) string {
 	return string(out)
 }
 
-// listed returns the places of what a list of packaging/ installs below /usr, sorted.
+// listed returns the sorted paths below /usr that a list of packaging/ installs.
 func listed(t *testing.T, list string, variables ...string) []string {
 	t.Helper()
 	c := exec.Command("./install.sh", "list", list, "build")
@@ -64,7 +64,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// installed returns a directory below which make install has installed everything, for all tests.
+// installed returns a directory in which make install has installed everything, shared by all
+// tests.
 func installed(t *testing.T) string {
 	t.Helper()
 	installation.Do(func() {
@@ -81,7 +82,8 @@ func installed(t *testing.T) string {
 	return installation.dir
 }
 
-// filesBelow returns the paths of the files below a directory, from there, each after a slash.
+// filesBelow returns the paths of the files below a directory, relative to it, each with a leading
+// slash.
 func filesBelow(t *testing.T, dir string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -97,7 +99,7 @@ func filesBelow(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// commands returns the names of what is installed in usr/bin.
+// commands returns the names of the commands in usr/bin.
 func commands(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	for _, path := range filesBelow(t, filepath.Join(dir, "usr/bin")) {
@@ -141,9 +143,10 @@ func TestInstalledFiles(t *testing.T) {
 	}
 }
 
-// Root often has no Go: what make release has made before is installed, and removed, without it.
+// Root often has no Go: the results of an earlier make release are installed, and removed, without
+// it.
 func TestInstallWithoutGo(t *testing.T) {
-	all := installed(t) // and make release was
+	all := installed(t) // make release has run
 	dir := t.TempDir()
 	const without = "GO=/nonexistent/go"
 	makeIt(t, dir, "install", without)
@@ -158,7 +161,7 @@ func TestInstallWithoutGo(t *testing.T) {
 	}
 }
 
-// Every command is installed, unless it is told why not.
+// Every command is installed, unless packaging/files gives a reason.
 func TestAllCommandsAreInstalled(t *testing.T) {
 	list, err := os.ReadFile("files")
 	if err != nil {
@@ -171,7 +174,7 @@ func TestAllCommandsAreInstalled(t *testing.T) {
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
 		if !regexp.MustCompile(`(?m)^(command |# )` + name + `\b`).Match(list) {
-			t.Errorf("packaging/files does not install %s and does not say why", name)
+			t.Errorf("packaging/files neither installs %s nor gives a reason", name)
 		}
 	}
 }
@@ -192,11 +195,10 @@ func TestUninstall(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "usr/share/doc/quark")); err == nil {
 		t.Error("quark's own directory is left")
 	}
-	makeIt(t, dir, "uninstall") // again: there is nothing
+	makeIt(t, dir, "uninstall") // again, without any files
 }
 
-// The library is installed with all that its list names, a program is compiled with it as it lies
-// there, and nothing of it stays.
+// The library is installed as listed, a program compiles with it, and uninstall removes all of it.
 func TestLibrary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles the library")
@@ -259,7 +261,7 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
-// The scripts of shells ask the command.
+// The scripts of shells call the command.
 func TestCompletions(t *testing.T) {
 	dir := installed(t)
 	for _, c := range commands(t, dir) {

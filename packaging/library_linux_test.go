@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestLibraryPackages has the packages of the library installed in a Debian with a compiler, by
-// chroot, and the example compiled, run and all of it removed. make test-dist runs it.
+// TestLibraryPackages installs the packages of the library in a Debian with a compiler, by chroot,
+// compiles and runs the example, and removes everything. make test-dist runs it.
 func TestLibraryPackages(t *testing.T) {
 	debs := map[string]string{"libquark0.deb": os.Getenv("QUARK_LIB_DEB"), "libquark-dev.deb": os.Getenv("QUARK_LIBDEV_DEB"), "quark.deb": os.Getenv("QUARK_DEB")}
 	for name, deb := range debs {
@@ -29,7 +29,7 @@ func TestLibraryPackages(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	// Mounts are in a namespace of its own, and so go with it.
+	// Mounts are in a private namespace and end with it.
 	out, err := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "sh", "-c",
 		`mount --rbind /sys "$1/host-sys" && exec chroot "$1" /library.sh`, "sh", root).CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(out), "nothing is left\n") {

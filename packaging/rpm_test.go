@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// TestRPM has rpm install and erase packages in a directory. make test-dist runs it.
+// TestRPM installs and erases packages in a directory with rpm. make test-dist runs it.
 func TestRPM(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		variables []string // name the files
+		variables []string // environment variables with the files
 		packages  []string
 		list      []string // the list of packaging/, and variables of install.sh
 	}{
@@ -46,7 +46,7 @@ func testRPM(t *testing.T, files, packages, list []string) {
 	ours := func() []string {
 		return slices.DeleteFunc(filesBelow(t, root), func(path string) bool { return strings.Contains(path, "rpm/") || strings.Contains(path, "rpmdb/") })
 	}
-	// The scripts want a shell, which is not there.
+	// The scripts need a shell, which is missing.
 	rpm(files, "--install", "--noscripts", "--nodeps")
 	want := listed(t, list[0], list[1:]...)
 	if got := ours(); !slices.Equal(got, want) {

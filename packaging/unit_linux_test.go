@@ -45,7 +45,7 @@ func systemdAnalyze(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// Alone and with each of the drop-ins among the documents. The threshold is 3.0 of 10.
+// Without drop-ins and with each documented one. The threshold is 3.0 of 10.
 func TestUnitIsHardened(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("needs systemd-analyze, of the package systemd")
@@ -82,7 +82,7 @@ func TestUnitIsHardened(t *testing.T) {
 }
 
 func TestUnitIsValid(t *testing.T) {
-	// What it says of other units of this machine is no concern of this one.
+	// Ignore messages about other units of this machine.
 	for line := range strings.Lines(systemdAnalyze(t, "verify", "--man=no", "--recursive-errors=no")) {
 		if strings.Contains(line, "quark-mon") {
 			t.Error(line)
@@ -104,7 +104,7 @@ func setting(t *testing.T, name string) string {
 	return string(m[1])
 }
 
-// capabilityNumbers are those that units here name (linux/capability.h).
+// capabilityNumbers are the numbers of capabilities in these units (linux/capability.h).
 var capabilityNumbers = map[string]uintptr{"CAP_SYS_PTRACE": 19, "CAP_PERFMON": 38, "CAP_BPF": 39}
 
 // runWith runs quark-mon with the unit's options and these capabilities only, as the unit does, by

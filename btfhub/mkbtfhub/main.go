@@ -61,7 +61,7 @@ func run(out, list, programs string, dirs []string) error {
 		return err
 	}
 	if err == nil {
-		if err := m.keep(old); err != nil {
+		if err := m.addOld(old); err != nil {
 			return fmt.Errorf("%s: %w: remove it to build a new one", out, err)
 		}
 	}
@@ -128,8 +128,8 @@ func (m *maker) add(e btfhub.Entry, raw []byte, err error) {
 	m.taken[e.Release+" "+e.Arch] = true
 }
 
-// keep adds the kernels of the existing archive that are in no directory.
-func (m *maker) keep(old []byte) error {
+// addOld adds the kernels of the existing archive that are in no directory.
+func (m *maker) addOld(old []byte) error {
 	a, err := btfhub.ReadArchive(old)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 
 const programs = "../../*/programs_*bpfel.o ../../backends/*/programs_*bpfel.o"
 
-// TestRun makes an archive of two directories, twice.
+// TestRun builds an archive of two directories, twice.
 func TestRun(t *testing.T) {
 	a, err := btfhub.Embedded()
 	if err != nil {
@@ -25,12 +25,12 @@ func TestRun(t *testing.T) {
 	var dirs []string
 	for path, data := range map[string][]byte{
 		"one/debian/6.1/amd64/6.1.0-1-amd64.btf":        raw,
-		"one/debian/6.1/amd64/6.1.0-2-amd64.btf":        raw[:100], // left out
+		"one/debian/6.1/amd64/6.1.0-2-amd64.btf":        raw[:100], // skipped
 		"two/centos/8/x86_64/4.18.0-80.el8.x86_64.btf":  raw,
-		"two/debian/12/amd64/6.1.0-1-amd64.btf":         raw, // as in the first
+		"two/debian/12/amd64/6.1.0-1-amd64.btf":         raw, // the same as in the first
 		"two/ubuntu/20.04/arm64/5.4.0-42-generic.btf":   raw,
-		"two/ubuntu/20.04/mips/5.4.0-42-generic.btf":    raw, // no such architecture
-		"two/ubuntu/20.04/arm64/5.4.0-42-generic.btf.x": raw, // no such packing
+		"two/ubuntu/20.04/mips/5.4.0-42-generic.btf":    raw, // unknown architecture
+		"two/ubuntu/20.04/arm64/5.4.0-42-generic.btf.x": raw, // unknown compression
 	} {
 		path = filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -79,7 +79,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("of an image: %v, %v", e, err)
 	}
 
-	// Without directories the archive's own kernels stay, reduced to what is read.
+	// Without directories the archive's own kernels stay, reduced to the read members.
 	writeArchive(t, out, e, withUnread(t, raw))
 	if err := run(out, list, programs, nil); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// withUnread adds a type to a kernel's that quark does not read.
+// withUnread adds an unread type to a kernel's types.
 func withUnread(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))

@@ -27,8 +27,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setUp gives scripts two kernels of the archive, whose releases move on with
-// it: OLD and NEW, in files old.btf and new.btf.
+// setUp provides scripts with two current kernels of the archive: OLD and NEW, in files old.btf and
+// new.btf.
 func setUp(env *testscript.Env) error {
 	a, err := btfhub.Embedded()
 	if err != nil {

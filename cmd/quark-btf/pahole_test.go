@@ -17,8 +17,8 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz/vmlinuztest"
 )
 
-// TestPahole compares every target with what pahole (package dwarves) says, on
-// this host's kernel and on those that have been fetched.
+// TestPahole compares every target with pahole (package dwarves), for this host's kernel and
+// fetched ones.
 func TestPahole(t *testing.T) {
 	if _, err := exec.LookPath("pahole"); err != nil {
 		t.Skip("no pahole: install the package dwarves")
@@ -69,14 +69,13 @@ func rawKernels(t *testing.T) map[string][]byte {
 	return kernels
 }
 
-// pahole is its output: for each type the members, those of anonymous structs
-// and unions included.
+// pahole is its output: the members of each type, including those of anonymous structs and unions.
 type pahole map[string]map[string]paholeMember
 
 type paholeMember struct {
 	at     int64
-	typ    string                  // of a struct by value, to be looked up
-	inside map[string]paholeMember // of a struct without a name
+	typ    string                  // name of a struct by value, to be looked up
+	inside map[string]paholeMember // members of a struct without a name
 }
 
 func readPahole(t *testing.T, spec *btf.Spec, raw []byte) pahole {
@@ -94,12 +93,12 @@ func readPahole(t *testing.T, spec *btf.Spec, raw []byte) pahole {
 	}
 	types = append(types, "path", "qstr", "ns_common", "atomic_t", "rt_mutex_base", "rt_mutex", "sched_entity", "task_io_accounting", "prev_cputime", "timespec64")
 	slices.Sort(types)
-	// It stops at the first type that is not there.
+	// It stops at the first missing type.
 	types = slices.DeleteFunc(types, func(name string) bool {
 		_, err := spec.AnyTypesByName(name)
 		return err != nil
 	})
-	// It complains of kinds newer than itself and exits with 0 or 1.
+	// It warns about kinds newer than itself and exits with 0 or 1.
 	out, err := exec.Command("pahole", "-F", "btf", "-C", strings.Join(slices.Compact(types), ","), file).Output()
 	if len(out) == 0 {
 		t.Fatalf("pahole: %v", err)
@@ -166,7 +165,7 @@ func parsePahole(output string) pahole {
 	return p
 }
 
-// offset adds up the way to a member; the value of an enumerator.
+// offset adds up the offsets of nested members, or returns the value of an enumerator.
 func (p pahole) offset(path string) (at int64, ok bool) {
 	names := strings.Split(path, ".")
 	members := p[names[0]]
@@ -176,7 +175,7 @@ func (p pahole) offset(path string) (at int64, ok bool) {
 			return 0, false
 		}
 		if m.inside != nil {
-			// Members inside count from the outermost type's start.
+			// Offsets of nested members are relative to the outermost type.
 			at, members = m.at, m.inside
 			continue
 		}

@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// usable says whether eBPF programs can be run here.
+// usable reports whether eBPF programs can run here.
 func usable() bool {
 	s, err := exitsnoop.NewStoreFromAttach()
 	if err != nil {
@@ -49,7 +49,7 @@ func usable() bool {
 	return os.Getuid() == 0
 }
 
-// traced waits until a process is traced, recorded until its end is.
+// traced waits until a process is traced, recorded until its end is recorded.
 func traced(ts *testscript.TestScript, _ bool, args []string) {
 	await(ts, args[0]+" to be traced", func(s *exitsnoop.Store, pid uint32) bool {
 		_, err := s.GetTracingTask(pid)
@@ -64,7 +64,7 @@ func recorded(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// await waits for what is done with the process whose pid what begins with.
+// await waits for an operation on the process with the pid at the start of what.
 func await(ts *testscript.TestScript, what string, done func(*exitsnoop.Store, uint32) bool) {
 	var pid uint32
 	_, err := fmt.Sscan(what, &pid)
@@ -79,7 +79,7 @@ func await(ts *testscript.TestScript, what string, done func(*exitsnoop.Store, u
 			}
 		}
 	}
-	ts.Fatalf("waited in vain for %s", what)
+	ts.Fatalf("timeout: waited for %s", what)
 }
 
 // sleeper starts a process, and sets a variable to its pid.
@@ -87,7 +87,7 @@ func sleeper(ts *testscript.TestScript, _ bool, args []string) {
 	startProcess(ts, args[0], exec.Command("sleep", "600"))
 }
 
-// zombie starts a process that ends, and is not waited for before the test has ended.
+// zombie starts a process that ends, and waits for it only at the end of the test.
 func zombie(ts *testscript.TestScript, _ bool, args []string) {
 	c := exec.Command("true")
 	ts.Check(c.Start())
@@ -115,7 +115,7 @@ func shell(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("the shell has no child")
 }
 
-// gates are what processes of shell read, by pid.
+// gates are the inputs of shell processes, by pid.
 var gates = map[string]*os.File{}
 
 func tell(ts *testscript.TestScript, _ bool, args []string) {

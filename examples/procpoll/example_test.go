@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/examples/procpoll"
 )
 
-// Print what a reading of /proc every 20 ms shows of the next second.
+// Print the events of the next second from a read of /proc every 20 ms.
 func Example() {
 	src, err := procpoll.Open(os.DirFS("/proc"), 20*time.Millisecond)
 	if err != nil {

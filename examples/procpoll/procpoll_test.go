@@ -24,10 +24,10 @@ func (t tree) file(name, format string, args ...any) {
 	t[name] = &fstest.MapFile{Data: fmt.Appendf(nil, format, args...)}
 }
 
-// made sets how many tasks the kernel has made.
+// made sets the number of tasks that the kernel has created.
 func (t tree) made(n int) { t.file("stat", "cpu  1 2\nprocesses %d\nprocs_running 1\n", n) }
 
-// put makes a process, with PF_FORKNOEXEC until it has executed.
+// put adds a process, with PF_FORKNOEXEC until it has executed.
 func (t tree) put(pid, ticks, threads int, comm string, executed bool) {
 	flags := 0x40
 	if executed {
@@ -46,7 +46,7 @@ func open(t *testing.T, proc tree) *Source {
 	return s
 }
 
-// readings is a sink with room for so many events.
+// readings is a sink with limited room.
 type readings struct {
 	room   int
 	events []string
@@ -67,7 +67,7 @@ func (r *readings) Insert(ev *engine.RawEvent) {
 	r.events = append(r.events, fmt.Sprintf("%s %d %s", ev.Kind, ev.PID, ev.Bytes(engine.FieldComm)))
 }
 
-// read returns what one call of Populate reports.
+// read returns the events of one call of Populate.
 func read(t *testing.T, s *Source, room int) *readings {
 	t.Helper()
 	to := &readings{room: room}
@@ -98,7 +98,7 @@ func TestReadings(t *testing.T) {
 
 	proc.put(7, 500, 2, "sh", true) // it executes
 	want(t, read(t, s, 9), "EXEC 7 sh")
-	proc.put(7, 500, 2, "dash", true) // another exec, or another name: nobody can tell
+	proc.put(7, 500, 2, "dash", true) // another exec or another name cannot be distinguished
 	want(t, read(t, s, 9))
 
 	proc.made(105) // another process has the pid, and one came and went
@@ -120,7 +120,7 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// What found no room is reported by a later reading, once, and is not lost.
+// An event without room is reported by a later read, once, and is not lost.
 func TestFullSink(t *testing.T) {
 	proc := make(tree)
 	proc.made(10)
@@ -137,7 +137,7 @@ func TestFullSink(t *testing.T) {
 	want(t, &readings{events: all}, "EXIT 2 old", "FORK 3 a", "EXEC 3 a", "FORK 4 b", "EXEC 4 b", "GAP 1")
 }
 
-// What cannot be read is an error: the processes are not known to be gone.
+// A read error is returned: the processes may still exist.
 func TestErrors(t *testing.T) {
 	proc := make(tree)
 	if _, err := Open(fstest.MapFS(proc), 0); !errors.Is(err, os.ErrNotExist) {
@@ -158,7 +158,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What the source claims is what it reports.
+// The reported fields match the capability table.
 func TestCapabilities(t *testing.T) {
 	proc := make(tree)
 	proc.made(10)
@@ -170,8 +170,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// A child of this test, on this machine: the processes of before are known, and no privilege is
-// needed.
+// A child of this test, on this machine: existing processes are known, and no privilege is needed.
 func TestHost(t *testing.T) {
 	src, err := Open(os.DirFS("/proc"), time.Millisecond)
 	if err != nil {

@@ -90,7 +90,7 @@ func Measure(o Options) (*Result, error) {
 	if err := b.describe(); err != nil {
 		return nil, err
 	}
-	absent := b.invite()
+	absent := b.chooseParticipants()
 	if err := b.put(line{Machine: &b.result.Machine}); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (b *benchmark) describe() (err error) {
 	idle2, all2 := cpuTicks()
 	m.Busy = 1 - float64(idle2-idle)/float64(max(1, all2-all))
 	trial := scenario.Storm{Processes: endless, Workers: m.CPUs, Length: 400 * time.Millisecond}
-	if _, m.Top, err = perform(trial, nil); err != nil {
+	if _, m.Top, err = runStorm(trial, nil); err != nil {
 		return fmt.Errorf("run processes without a monitor: %w", err)
 	}
 	return nil
@@ -232,8 +232,8 @@ func cpuTicks() (idle, all uint64) {
 	return idle, all
 }
 
-// invite chooses the participants, and returns why others do not take part.
-func (b *benchmark) invite() (absent []string) {
+// chooseParticipants chooses the participants, and returns why others do not take part.
+func (b *benchmark) chooseParticipants() (absent []string) {
 	add := func(name string, m *monitor.Monitor, own bool, err error) {
 		if err != nil {
 			absent = append(absent, fmt.Sprintf("%s: not run: %s", name, oneLine(err)))
@@ -271,16 +271,16 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 // alone returns how many processes a second the full load makes without a monitor.
 func (b *benchmark) alone() (float64, error) {
 	i := slices.IndexFunc(b.loads, func(l load) bool { return l.kind == Full })
-	_, rate, err := perform(b.loads[i].storm, nil)
+	_, rate, err := runStorm(b.loads[i].storm, nil)
 	if err != nil {
 		return 0, fmt.Errorf("run processes without a monitor: %w", err)
 	}
 	return rate, nil
 }
 
-// perform runs a storm and returns its outcome, and how many processes it made a second. begin, if
+// runStorm runs a storm and returns its outcome, and how many processes it made a second. begin, if
 // not nil, is called when the storm is ready to begin.
-func perform(s scenario.Storm, begin func() error) (*scenario.Outcome, float64, error) {
+func runStorm(s scenario.Storm, begin func() error) (*scenario.Outcome, float64, error) {
 	run, err := scenario.Start(s.Scenario())
 	if err != nil {
 		return nil, 0, err

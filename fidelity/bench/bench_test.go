@@ -48,7 +48,7 @@ func TestPrint(t *testing.T) {
 	golden.Compare(t, "testdata/bench.txt", text.Bytes())
 }
 
-// The page has the same tables, and drawings that are well-formed, also of a run without rows.
+// The page has the same tables and well-formed drawings, even for a run without rows.
 func TestPage(t *testing.T) {
 	results, err := Read(bytes.NewReader(recorded(t)))
 	if err != nil {
@@ -86,7 +86,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Lines of others may stand between the lines of runs, and a run that was killed leaves its rows.
+// Other lines may be between the lines of runs, and a killed run leaves its rows.
 func TestRead(t *testing.T) {
 	first := string(recorded(t))
 	second := strings.ReplaceAll(first, "6.18.44", "6.1")
@@ -126,7 +126,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A note is shown once, also if a number in it differs from repeat to repeat.
+// A note is shown once, even if a number in it differs between repeats.
 func TestNotes(t *testing.T) {
 	r := new(Result)
 	for _, note := range []string{"a: it lost 5 times", "a: it lost 7 times", "a: it lost", "a: it lost 7 times", "b: it lost 5 times"} {
@@ -172,7 +172,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// A participant that reports less than what is missing is marked.
+// A participant that reports fewer lost events than are missing is marked.
 func TestLostCell(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -195,7 +195,7 @@ func TestLostCell(t *testing.T) {
 	}
 }
 
-// The ratio is that of the same repeat: a repeat in which everything is slow does not change it.
+// The ratio uses the same repeat: a slow repeat does not change it.
 func TestRatio(t *testing.T) {
 	r := &Result{Machine: Machine{Participants: []Participant{{Name: "a"}, {Name: "b"}}}}
 	for repeat, slow := range []time.Duration{1, 3, 2} {
@@ -223,7 +223,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// The rates are those that the machine makes, and each load has enough processes.
+// The rates are possible on the machine, and each load has enough processes.
 func TestLoads(t *testing.T) {
 	for _, c := range []struct {
 		top   float64
@@ -254,8 +254,8 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// A benchmark of a backend and of monitors that fail: each of these is named with the reason, and
-// the figures of the backend stand.
+// TestMeasure runs a benchmark of a backend and of failing monitors: each of these is listed with
+// the reason, and the figures of the backend remain.
 func TestMeasure(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -141,7 +141,7 @@ func (t *turn) measure(l load) (*Row, error) {
 		begin, end = t.running.Pause, t.running.Resume
 	}
 	before, ran := t.running.Usage(), meter.RunTime(t.programs)
-	outcome, rate, err := perform(l.storm, begin)
+	outcome, rate, err := runStorm(l.storm, begin)
 	if err := errors.Join(err, end()); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/script"
 )
 
-// defectEnv lets the monitors of trials have a defect.
+// defectEnv injects a defect into the monitors of trials.
 const defectEnv = "QUARK_FUZZ_DEFECT"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// wrongNames adds to the names of processes.
+// wrongNames changes the names of processes.
 func wrongNames(w *score.Delivered) {
 	for i := range w.Single {
 		if s := &w.Single[i]; s.Events.Has(engine.EventFork) && !s.Thread {
@@ -60,7 +60,7 @@ func left(t *testing.T) []string {
 	return list
 }
 
-// That no script can be written is reported before anything is performed, not when there is one.
+// An unwritable directory is reported before any script runs, not after a defect.
 func TestNoDirectory(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -81,8 +81,8 @@ func TestNoDirectory(t *testing.T) {
 	}
 }
 
-// A run performs processes and scores them, and finds no defect where nothing is lost. What the
-// proc connector reports after many losses is not free of them yet, and is in the log.
+// A run scores processes, and finds no defect if no event is lost. The proc connector still has
+// defects after many losses, which the log shows.
 func TestRun(t *testing.T) {
 	asRoot(t)
 	notShort(t)
@@ -106,7 +106,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What fuzz runs have found is not found again.
+// Earlier findings of fuzz runs must not be found again.
 func TestFound(t *testing.T) {
 	asRoot(t)
 	paths, err := filepath.Glob("testdata/*.script")
@@ -117,9 +117,9 @@ func TestFound(t *testing.T) {
 	if scenario.InGuest() {
 		times = 3 // each takes a second there
 	}
-	// Others than the default backends listen where a file names them: some are slow, and
-	// programs that other tests run keep perf's records from them. What the same backends
-	// listen to is performed together: to begin takes longer than to perform.
+	// A file can name other backends than the default: some are slow, and programs of other
+	// tests hide perf's records from them. Scripts with the same backends run together, as the
+	// start takes longer than the run.
 	together := make(map[backends.Set][]string)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -146,7 +146,7 @@ func TestFound(t *testing.T) {
 			}
 			for i, again := range list {
 				for backend, n := range again.Defects {
-					t.Errorf("%s: %s had a defect in %d of %d performances: %s", paths[i], backend, n, times, strings.Join(again.Findings[backend], "\n"))
+					t.Errorf("%s: %s had a defect in %d of %d runs: %s", paths[i], backend, n, times, strings.Join(again.Findings[backend], "\n"))
 				}
 			}
 		})
@@ -177,7 +177,7 @@ func TestDefectIsFound(t *testing.T) {
 		t.Error("not the shortest script")
 	}
 	if !strings.Contains(string(b), "# Found by quark-fidelity fuzz --seed 1,") || !strings.Contains(string(b), ": comm is \"") {
-		t.Error("the file does not say what was found")
+		t.Error("the file lacks the finding")
 	}
 	list, err := Rerun([]string{f.Path}, 10, o)
 	if err != nil {
@@ -191,7 +191,7 @@ func TestDefectIsFound(t *testing.T) {
 	}
 }
 
-// What cannot be made smaller, as a performance fails, is written as it is.
+// A script that cannot be shrunk, because a run fails, is written unchanged.
 func TestShrinkingFails(t *testing.T) {
 	o := Options{Seed: 7, Dir: t.TempDir(), Progress: io.Discard}
 	f := &fuzzer{Options: o, dir: filepath.Join(o.Dir, "missing")}

@@ -85,9 +85,9 @@ func TestOpenDescriptors(t *testing.T) {
 	}
 }
 
-// An ended process stays in the table if its EXIT does not come.
+// An ended process stays in the table if its EXIT does not arrive.
 func TestEndedIn(t *testing.T) {
-	m := enginetest.NewMachine() // of whose processes none exists here
+	m := enginetest.NewMachine() // its processes do not exist here
 	parent := m.Running("/bin/sh")
 	parent.Fork().Exit(0)
 	m.Sleep(time.Minute)
@@ -112,7 +112,7 @@ func TestEndedIn(t *testing.T) {
 	}
 }
 
-// sampleLimit ends a run after so many lines of samples.
+// sampleLimit ends a run after this many lines of samples.
 type sampleLimit struct {
 	bytes.Buffer
 	left int
@@ -126,8 +126,8 @@ func (l *sampleLimit) Write(b []byte) (int, error) {
 	return l.Buffer.Write(b)
 }
 
-// A resident monitor that leaks is found, and one that does not is not. With so short a rest the
-// tables hold what has just ended, so that they are not compared.
+// A leaking resident monitor is detected, a correct one is not. With such a short rest the tables
+// contain just ended processes, so they are not compared.
 func TestLeakIsFound(t *testing.T) {
 	asRoot(t)
 	for value, want := range map[string][]string{"": nil, "1": {memory, descriptors, goroutines}} {
@@ -154,7 +154,7 @@ func TestLeakIsFound(t *testing.T) {
 	}
 }
 
-// TestResidentEnds: the resident monitor ends when its input does, and reports an error of it.
+// The resident monitor ends with its input, and reports an error of it.
 func TestResidentEnds(t *testing.T) {
 	in, err := json.Marshal(residentOptions{})
 	if err != nil {
@@ -165,6 +165,6 @@ func TestResidentEnds(t *testing.T) {
 		t.Errorf("%q, %v", &out, err)
 	}
 	if err := serveSamples(strings.NewReader(string(in)+"\nx"), io.Discard); err == nil {
-		t.Error("a request that is none is accepted")
+		t.Error("an invalid request is accepted")
 	}
 }

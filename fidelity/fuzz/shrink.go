@@ -41,7 +41,7 @@ func (f *fuzzer) shrinkDefect(batch []*script.Script, faults Faults, d defect, f
 	s := &shrinker{fuzzer: f, Finding: &Finding{Backend: d.Backend, Number: -1, Faults: faults, Findings: d.Findings, kind: kindOf(d.Findings[0])}}
 	if d.Script >= 0 {
 		s.Number, s.Script = first+d.Script, batch[d.Script]
-	} else if err := s.choose(batch); err != nil {
+	} else if err := s.bisectBatch(batch); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxShrink)
@@ -152,9 +152,9 @@ func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 	return false, nil
 }
 
-// choose bisects a batch with a defect of no single script. If neither half shows it, it joins the
-// remaining scripts as far as possible.
-func (s *shrinker) choose(batch []*script.Script) error {
+// bisectBatch bisects a batch with a defect of no single script. If neither half shows it, it joins
+// the remaining scripts as far as possible.
+func (s *shrinker) bisectBatch(batch []*script.Script) error {
 	for shown := true; shown && len(batch) > 1; {
 		shown = false
 		for half := range slices.Chunk(batch, (len(batch)+1)/2) {

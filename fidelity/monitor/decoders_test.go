@@ -14,7 +14,7 @@ func TestPerf(t *testing.T)     { sample(t, perf(), 0) }
 func TestStrace(t *testing.T) { sample(t, strace(), 0) }
 func TestAcct(t *testing.T)   { sample(t, acct(), 0) }
 
-// Its sample is of auditd 3.0.9 in a guest with 6.12, without some events that are like others.
+// The sample is from auditd 3.0.9 in a guest with 6.12, without some similar events.
 func TestAudit(t *testing.T) { sample(t, audit(), 0) }
 
 func FuzzStrace(f *testing.F)    { fuzz(f, strace(), "strace.sample") }
@@ -66,6 +66,6 @@ func TestLostLine(t *testing.T) {
 		}
 	}
 	if err, ok := lostLine("Lost many", new(Output)); err == nil || !ok {
-		t.Error("a number that is none is accepted")
+		t.Error("an invalid number is accepted")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// TestFormats shows that the formats that come with this package are right as to form.
+// TestFormats checks that the formats of this package are well-formed.
 func TestFormats(t *testing.T) {
 	files, err := filepath.Glob("formats/*.json")
 	if err != nil || len(files) == 0 {
@@ -43,7 +43,7 @@ func TestWrongFormats(t *testing.T) {
 	}
 }
 
-// decodeAll decodes lines that all came at a time.
+// decodeAll decodes lines that all arrived at one time.
 func decodeAll(t testing.TB, m *Monitor, text string, at uint64) (out Output, wrong []string) {
 	t.Helper()
 	d := m.Decoder()
@@ -55,12 +55,12 @@ func decodeAll(t testing.TB, m *Monitor, text string, at uint64) (out Output, wr
 	return out, wrong
 }
 
-// The lines are the examples of Tetragon's documentation of process_exec and process_exit, one
-// without the status that it leaves out if it is 0.
+// The lines are the examples in Tetragon's documentation of process_exec and process_exit, one
+// without the status, which is omitted if it is 0.
 func TestTetragon(t *testing.T) {
 	m := formatOf(t, "tetragon")
 	decoder := m.Decoder
-	m.Decoder = func() Decoder { // of a machine that was up then
+	m.Decoder = func() Decoder { // for a machine that was up then
 		d := decoder().(*jsonDecoder)
 		d.wall = 0
 		return d
@@ -91,17 +91,16 @@ func TestTetragon(t *testing.T) {
 	}
 }
 
-// described is what the test of a format's lines expects of one event.
+// described is the expected event of a format's sample line.
 type described struct {
 	kind            engine.Events
 	pid, ppid, euid uint32
-	comm, cwd, line string // line is the command line with blanks, of an exec
+	comm, cwd, line string // line is the command line of an exec, with blanks
 	status          int32  // of an end
 	known           engine.Fields
 }
 
-// sampleOf decodes the lines of a program whose output a format describes, on a machine whose clock
-// of wall time began at 0.
+// sampleOf decodes sample lines of a format, on a machine with a wall clock that began at 0.
 func sampleOf(t *testing.T, name string) Output {
 	t.Helper()
 	m := formatOf(t, name)
@@ -117,7 +116,7 @@ func sampleOf(t *testing.T, name string) Output {
 	}
 	out, wrong := decodeAll(t, m, string(text), 1)
 	if len(wrong) > 0 {
-		t.Fatalf("lines that make no sense: %q", wrong)
+		t.Fatalf("invalid lines: %q", wrong)
 	}
 	return out
 }
@@ -139,12 +138,12 @@ func compareSample(t *testing.T, events []*engine.Event, want []described) {
 }
 
 // Falco's user.uid is the effective id, its directories end with a slash, proc.exeline begins with
-// the first argument (proc.cmdline with the name), and what it does not know is null.
+// the first argument (proc.cmdline with the name), and unknown values are null.
 //
-// No run made these lines. Their members, and which are numbers, are those of alerts that
+// These lines are not from a run. Their members, and the numbers among them, follow alerts that
 // users of Falco published from 2021 to 2026 (evt.time, proc.pid and user.uid are numbers,
-// proc.pname is null), and of the event drop those of the tests of falcosecurity/falcosidekick,
-// where counts are texts.
+// proc.pname is null). The event drop follows the tests of falcosecurity/falcosidekick, where
+// counts are texts.
 func TestFalco(t *testing.T) {
 	always := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldComm, engine.FieldCwd)
 	exec := always | engine.SetOf(engine.FieldExe, engine.FieldArgs)
@@ -152,7 +151,7 @@ func TestFalco(t *testing.T) {
 	out := sampleOf(t, "falco")
 	events := out.Events
 	if n := len(events) - 1; n < 0 || events[n].Events != engine.EventGap || events[n].Gap.Count != 7 || out.Lost != 7 {
-		t.Fatalf("the last line tells of 7 lost events: %+v, lost %d", events, out.Lost)
+		t.Fatalf("the last line reports 7 lost events: %+v, lost %d", events, out.Lost)
 	}
 	compareSample(t, events[:len(events)-1], []described{
 		{engine.EventFork, 4711, 4700, 1000, "bash", "/home/ada", "", 0, always},
@@ -164,19 +163,19 @@ func TestFalco(t *testing.T) {
 		{engine.EventExit, 4713, 1, 0, "x", "", "", 11 | 0x80, engine.SetOf(engine.FieldPPID, engine.FieldComm, engine.FieldExit)},
 	})
 	if at := events[0].Time; at != 1795572930123456789 {
-		t.Errorf("the first line is of %d", at)
+		t.Errorf("the first line has the time %d", at)
 	}
 	m := formatOf(t, "falco")
 	if got := m.Foreign.As(engine.FieldUIDs, "1000 0"); got != "0 0" {
-		t.Errorf("the ids 1000 and 0 are to be told as %s", got)
+		t.Errorf("the ids 1000 and 0 are formatted as %s", got)
 	}
 	if got := m.Foreign.As(engine.FieldArgs, "a\x00b c\x00"); got != "a b c" {
-		t.Errorf("the arguments are to be told as %q", got)
+		t.Errorf("the arguments are formatted as %q", got)
 	}
 }
 
-// The output says how a process ended by its code alone, and nothing of the time. The lines are as
-// ecs.c of elastic/quark writes them at da5cf2d (2026-06-25): ids are numbers.
+// The output has only the exit code of an end, and no time. The lines follow ecs.c of elastic/quark
+// at da5cf2d (2026-06-25): ids are numbers.
 func TestCQuark(t *testing.T) {
 	always := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldSUID, engine.FieldGIDs, engine.FieldSGID, engine.FieldComm, engine.FieldCwd,
 		engine.FieldExe, engine.FieldArgs)
@@ -254,7 +253,7 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
-// fuzz lets a decoder read anything: what comes out can be judged.
+// fuzz lets a decoder read arbitrary input: its output must be scorable.
 func fuzz(f *testing.F, m *Monitor, seeds ...string) {
 	for _, s := range seeds {
 		b, err := os.ReadFile(filepath.Join("testdata", s))
@@ -273,14 +272,14 @@ func fuzz(f *testing.F, m *Monitor, seeds ...string) {
 				break
 			}
 			b = b[n:]
-			d.Decode(line, 1<<40, &out) // what makes no sense is an error
+			d.Decode(line, 1<<40, &out) // an invalid line is an error
 		}
 		for _, ev := range out.Events {
 			if ev.Process == nil || len(ev.Events.Names(nil)) == 0 {
 				t.Fatalf("%+v", ev)
 			}
 			if ev.Events.Has(engine.EventExit) && !ev.Thread && !ev.Process.Exited {
-				t.Fatalf("an end of %d that is none", ev.Process.PID)
+				t.Fatalf("an EXIT of %d without a status", ev.Process.PID)
 			}
 		}
 	})

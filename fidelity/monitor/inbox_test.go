@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What comes while the inbox is held comes out after that, in order and with its times; there is
-// room for so much.
+// Output that arrives while the inbox is held comes out afterwards, in order, with its times, up to
+// the limit.
 func TestInbox(t *testing.T) {
 	b := newInbox(10)
 	b.hold(true)
@@ -15,7 +15,7 @@ func TestInbox(t *testing.T) {
 	if !b.put(text, 1) || !b.put([]byte("defghij"), 2) || b.put([]byte("k"), 3) {
 		t.Error("there is room for ten bytes")
 	}
-	text[0] = 'x' // the reader's buffer is used again
+	text[0] = 'x' // the reader reuses its buffer
 	type taken struct {
 		list []chunk
 		ok   bool

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// whole returns what package json reads, without what is not wanted.
+// whole returns the result of package json, without unwanted members.
 func whole(text []byte, w wanted) (any, error) {
 	in := json.NewDecoder(bytes.NewReader(text))
 	in.UseNumber()
@@ -75,7 +75,7 @@ func TestReadPart(t *testing.T) {
 	}
 }
 
-// FuzzReadPart compares it with package json where that reads an object.
+// FuzzReadPart compares readPart with package json for objects.
 func FuzzReadPart(f *testing.F) {
 	b, err := os.ReadFile("testdata/quark-mon.jsonl")
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// ownMounts is set in the environment of a test that has a mount namespace of its own.
+// ownMounts is set in the environment of a test with its own mount namespace.
 const ownMounts = "QUARK_TEST_OWN_MOUNTS"
 
-// What a monitor leaves in the kernel is removed at its end and told, and what was there before, or
-// another process made, stays. The file system of eBPF is one of its own, so that monitors of other
-// tests do not see it.
+// Kernel objects that a monitor leaves are removed at its end and reported. Earlier ones, and those
+// of other processes, stay. The BPF file system is private, so that monitors of other tests do not
+// see it.
 func TestLeftovers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -61,7 +61,7 @@ func TestLeftovers(t *testing.T) {
 		}
 		return path
 	}
-	program := fake("") // the image of guests has no sleep(1)
+	program := fake("") // the guest image has no sleep(1)
 	program.Programs, program.Environment = []string{os.Args[0]}, []string{ticking + "=1"}
 	group := new(Group)
 	run := func() *Run {
@@ -73,7 +73,7 @@ func TestLeftovers(t *testing.T) {
 	}
 	stays := map[string]bool{pin("before"): true}
 	traced := newTraces(t)
-	stays[traced.make(t, fmt.Sprintf("before_%d", os.Getpid()))] = true // its owner lives
+	stays[traced.make(t, fmt.Sprintf("before_%d", os.Getpid()))] = true // its owner is alive
 
 	first, second := run(), run()
 	pinned := pin("after")
@@ -93,7 +93,7 @@ func TestLeftovers(t *testing.T) {
 	for _, what := range traced.leave(t) {
 		want = append(want, "left behind, and removed: "+what)
 	}
-	// The second one still runs, so that it can be his.
+	// The second monitor still runs, so it may own the objects.
 	if _, notes := first.Stop(); len(notes) > 0 {
 		t.Errorf("%q while another monitor runs", notes)
 	}
@@ -118,7 +118,7 @@ func TestLeftovers(t *testing.T) {
 // probes are a test's probes and instances in tracefs.
 type probes struct {
 	dir, file string
-	kernel    bool // whether the kernel has kprobes
+	kernel    bool // the kernel has kprobes
 }
 
 // newTraces returns nil if there is no tracefs.
@@ -165,13 +165,13 @@ func (p *probes) make(t *testing.T, name string) string {
 	return name
 }
 
-// leave makes what is to be removed, and returns how it is named.
+// leave creates objects to be removed, and returns their names.
 func (p *probes) leave(t *testing.T) (names []string) {
 	if p == nil {
 		return nil
 	}
 	name := "left"
-	for _, digit := range fmt.Sprint(os.Getpid()) { // no number, which would be an owner's
+	for _, digit := range fmt.Sprint(os.Getpid()) { // not a number, which would mean an owner
 		name += string('a' + digit - '0')
 	}
 	t.Cleanup(func() { // after a failure
@@ -200,8 +200,8 @@ func (p *probes) leave(t *testing.T) (names []string) {
 	return names
 }
 
-// addRule adds an audit rule, which never makes a record, and returns its name, or "" on a host,
-// whose rules may be of somebody.
+// addRule adds an audit rule that never makes a record, and returns its name, or "" on a host,
+// which may have rules of its own.
 func addRule(t *testing.T) string {
 	if !scenario.InGuest() {
 		return ""

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ticking is the environment variable that turns the test into a program that prints ticks.
+// ticking is the environment variable that makes the test a program that prints ticks.
 const ticking = "QUARK_TEST_TICKING"
 
 func tick() {
@@ -35,8 +35,8 @@ func tick() {
 	}
 }
 
-// ticks decodes lines of a program that sees nothing: each "tick" stands for the end of all
-// processes that were started not long ago.
+// ticks decodes lines of a fake monitor: each "tick" means the end of all processes that started
+// recently.
 type ticks struct{}
 
 func (ticks) Decode(line []byte, at uint64, to *Output) error {
@@ -66,8 +66,8 @@ func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		terminal     bool
-		start        string // in the error of the start
-		settle       string // in that of Settle
+		start        string // expected in the error of Start
+		settle       string // expected in the error of WaitDelivered
 		note         string
 		lost         uint64
 	}{
@@ -100,7 +100,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("start: %v, not %q", err, c.start)
 			}
 			if took := time.Since(began); err != nil && took > 40*time.Second {
-				t.Errorf("it took %v to say %v", took, err)
+				t.Errorf("%v passed before the error %v", took, err)
 			}
 			if err != nil {
 				return
@@ -108,7 +108,7 @@ func TestRun(t *testing.T) {
 			if c.settle != "" {
 				time.Sleep(time.Second)
 			}
-			go func() { // as a listener does
+			go func() { // like a listener
 				for r.Block(-1) == nil {
 					for _, err := r.Get(); err == nil; _, err = r.Get() {
 					}
@@ -158,7 +158,7 @@ func TestNotInstalled(t *testing.T) {
 func TestEachMonitorClaims(t *testing.T) {
 	for _, m := range All() {
 		if m.lastKind() == 0 {
-			t.Errorf("%s reports no event of a life", m.Name)
+			t.Errorf("%s reports no event of a process", m.Name)
 		}
 		for k, c := range m.Table.Kinds {
 			if c.Via == "" {
@@ -173,7 +173,7 @@ func TestEachMonitorClaims(t *testing.T) {
 	}
 }
 
-// While a monitor is held nothing that it prints is decoded, and after it all is.
+// While a monitor is held its output is not decoded; afterwards all of it is.
 func TestHold(t *testing.T) {
 	m := fake(`trap 'exit 0' INT; ` + forever)
 	r, err := m.Start(Options{})
@@ -181,7 +181,7 @@ func TestHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Hold()
-	time.Sleep(50 * time.Millisecond) // what was taken before is decoded
+	time.Sleep(50 * time.Millisecond) // earlier output is decoded meanwhile
 	before := r.Events()
 	time.Sleep(100 * time.Millisecond)
 	if now := r.Events(); now != before {

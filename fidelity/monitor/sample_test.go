@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/internal/golden"
 )
 
-// sample decodes testdata/NAME.sample, which the monitor has printed, and compares the events with
+// sample decodes testdata/NAME.sample, which is output of the monitor, and compares the events with
 // testdata/NAME.golden.
 func sample(t *testing.T, m *Monitor, wrong int) {
 	t.Helper()
@@ -32,7 +32,7 @@ func sample(t *testing.T, m *Monitor, wrong int) {
 		b = b[n:]
 	}
 	if wrong != 0 {
-		t.Errorf("%d lines more or less than these make no sense", wrong)
+		t.Errorf("number of invalid lines differs by %d", wrong)
 	}
 	var text strings.Builder
 	for _, ev := range out.Events {

@@ -16,7 +16,7 @@ func recorded(t testing.TB, m *Monitor) []byte {
 	return b
 }
 
-// BenchmarkDecode measures the time that it takes to translate an event of each monitor.
+// BenchmarkDecode measures the time to decode an event of each monitor.
 func BenchmarkDecode(b *testing.B) {
 	for _, m := range All() {
 		b.Run(m.Name, func(b *testing.B) {

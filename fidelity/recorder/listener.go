@@ -166,7 +166,7 @@ func (l *Listener) readDelivered() error {
 		case err != nil:
 			return err
 		default:
-			l.keep(ev)
+			l.storeEvent(ev)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (l *Listener) readDelivered() error {
 // arriving is a Queue that delivers events with a delay and records when they arrived.
 type arriving interface{ Arrived() uint64 }
 
-func (l *Listener) keep(ev *engine.Event) {
+func (l *Listener) storeEvent(ev *engine.Event) {
 	at := truth.Clock()
 	if q, ok := l.Queue.(arriving); ok {
 		at = q.Arrived()

@@ -10,7 +10,7 @@ import (
 
 type queue struct {
 	Queue
-	delay time.Duration // of messages of ends
+	delay time.Duration // delay of exit messages
 }
 
 func (q queue) Stats() (s engine.Stats, err error) { return s, nil }
@@ -21,8 +21,8 @@ func (q queue) Capabilities() *engine.CapabilityTable {
 	return &engine.CapabilityTable{Stamps: engine.StampError{Ends: uint64(q.delay)}}
 }
 
-// The message of an end can come after those of processes that were started later, so that it is
-// waited for by itself: until it has come, is lost or cannot come any more.
+// The message of an end can come after those of processes that started later, so the listener waits
+// for it separately: until it has arrived, is lost or cannot come.
 func TestAwaitsLateEnd(t *testing.T) {
 	now := truth.Clock()
 	life := func(kind engine.Kind, ago time.Duration) *truth.Process {
@@ -52,7 +52,7 @@ func TestAwaitsLateEnd(t *testing.T) {
 		{"the end of another", 0, life(engine.KindExit, 0), end(8, now+1), false},
 	} {
 		l := NewListener(queue{delay: c.delay}, 0, false)
-		l.keep(c.delivered)
+		l.storeEvent(c.delivered)
 		if got := l.awaits(c.life); got != c.awaits {
 			t.Errorf("%s, delayed by %v: awaits the end: %v, want %v", c.name, c.delay, got, c.awaits)
 		}

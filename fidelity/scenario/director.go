@@ -55,12 +55,12 @@ func runDirector(names []string) {
 		if i > 0 {
 			write(truth.Record{Op: truth.Next})
 		}
-		code = d.guard(func() { d.perform(name) })
+		code = d.guard(func() { d.runScenario(name) })
 	}
 	os.Exit(code)
 }
 
-func (d *director) perform(name string) {
+func (d *director) runScenario(name string) {
 	s, ok := Find(name)
 	if !ok {
 		d.fail(fmt.Errorf("no scenario %q", name))

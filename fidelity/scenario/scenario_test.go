@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Each scenario does its work, on this kernel, without a monitor.
-func TestScenariosDoTheirWork(t *testing.T) {
+// TestScenariosSucceed runs each scenario on this kernel, without a monitor.
+func TestScenariosSucceed(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -41,7 +41,7 @@ func TestScenariosDoTheirWork(t *testing.T) {
 				t.Skip(o.Skip)
 			}
 			if len(o.Processes) == 0 {
-				t.Fatal("nothing was recorded")
+				t.Fatal("no events were recorded")
 			}
 			if testing.Verbose() {
 				for _, l := range o.Processes {
@@ -54,20 +54,20 @@ func TestScenariosDoTheirWork(t *testing.T) {
 	}
 }
 
-// withoutCall runs scenarios where a system call is refused.
+// withoutCall runs scenarios while a system call fails.
 func withoutCall(call string, names ...string) (out []byte, err error) {
-	c := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=2m", "-test.run=^TestScenariosDoTheirWork$/^("+strings.Join(names, "|")+")$")
+	c := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=2m", "-test.run=^TestScenariosSucceed$/^("+strings.Join(names, "|")+")$")
 	c.Env = append(os.Environ(), seccompfail.Env+"="+call)
 	return c.CombinedOutput()
 }
 
-// Without clone3(2) scenarios do the same work, or name what the kernel lacks.
+// Without clone3(2) scenarios still succeed, or name the missing feature.
 func TestScenariosOnOlderKernels(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
 	if os.Getenv(seccompfail.Env) != "" {
-		t.Skip("calls are refused")
+		t.Skip("system calls are filtered")
 	}
 	names := []string{
 		"fork-exit", "vfork", "clone-parent", "clone-signal", "clone-namespaces", "exec-from-thread", "leader-first", "kill-term", "kill-core",
@@ -80,12 +80,12 @@ func TestScenariosOnOlderKernels(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// Where a first way to start is refused programs are written twice.
+	// If a first way to start fails, programs are written twice.
 	if out, err := withoutCall("clone3-flags", "memfd"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for _, name := range names {
-		m := regexp.MustCompile(`=== RUN +TestScenariosDoTheirWork/` + name + `\n(?s:(.*?))--- (PASS|SKIP): TestScenariosDoTheirWork/` + name + ` `).
+		m := regexp.MustCompile(`=== RUN +TestScenariosSucceed/` + name + `\n(?s:(.*?))--- (PASS|SKIP): TestScenariosSucceed/` + name + ` `).
 			FindStringSubmatch(string(out))
 		lacks := strings.HasPrefix(name, "pid-reuse") || name == "clone-cgroup"
 		switch {

@@ -108,11 +108,11 @@ func (d *director) runProcesses(lives []*script.Process, check func(*process, en
 		all <- reapAll()
 		unix.Write(f.ready.w, []byte{0xff, 0xff, 0xff, 0xff})
 	}()
-	for f.serve(first) {
+	for f.servePaused(first) {
 	}
 	ends := append(<-all, f.waited()...)
 	slices.SortStableFunc(ends, func(a, b reaped) int { return cmp.Compare(a.at, b.at) })
-	endOf := f.match(first, ends)
+	endOf := f.matchEnds(first, ends)
 	for _, p := range first {
 		d.recordHistory(p, endOf[p], func(c *process) ended { return endOf[c] })
 	}
@@ -160,8 +160,9 @@ func reapAll() (list []reaped) {
 	}
 }
 
-// serve lets the next paused process continue. It returns false when all processes have ended.
-func (f *play) serve(first []*process) bool {
+// servePaused lets the next paused process continue. It returns false when all processes have
+// ended.
+func (f *play) servePaused(first []*process) bool {
 	b := make([]byte, 4)
 	for {
 		n, err := unix.Read(f.ready.r, b)
@@ -232,9 +233,9 @@ func (f *play) waited() (list []reaped) {
 	return list
 }
 
-// match finds the end of each process. Processes with the same pid ended in the order of their
+// matchEnds finds the end of each process. Processes with the same pid ended in the order of their
 // start.
-func (f *play) match(first []*process, ends []reaped) map[*process]ended {
+func (f *play) matchEnds(first []*process, ends []reaped) map[*process]ended {
 	var started []*process
 	begun := make(map[*process]uint64) // when its start began
 	var gather func(*process)

@@ -33,7 +33,7 @@ func ofScripts(t *testing.T, scripts ...string) (list []Scenario) {
 	return list
 }
 
-// performed returns what scripts did, without a monitor. It needs root.
+// performed runs scripts without a monitor and returns their outcomes. It needs root.
 func performed(t *testing.T, scripts ...string) []*Outcome {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -51,7 +51,7 @@ func performed(t *testing.T, scripts ...string) []*Outcome {
 	return all
 }
 
-// Each scenario has a function or a script that can be read, and each script is of a scenario.
+// Each scenario has a function or a readable script, and each script belongs to a scenario.
 func TestOwnScripts(t *testing.T) {
 	files, err := scripts.ReadDir("scripts")
 	if err != nil {
@@ -71,11 +71,11 @@ func TestOwnScripts(t *testing.T) {
 		files = slices.DeleteFunc(files, func(f fs.DirEntry) bool { return f.Name() == s.Name+".script" })
 	}
 	if len(files) > 0 {
-		t.Errorf("of no scenario: %v", files)
+		t.Errorf("scripts without a scenario: %v", files)
 	}
 }
 
-// Generated scripts are performed, on this kernel.
+// Generated scripts run on this kernel.
 func TestGeneratedScripts(t *testing.T) {
 	var scripts []string
 	lives := 0
@@ -90,10 +90,10 @@ func TestGeneratedScripts(t *testing.T) {
 			t.Logf("skipped: %s\n%s", o.Skip, scripts[i])
 		}
 	}
-	t.Logf("%d lives in %v", lives, time.Since(begin))
+	t.Logf("%d processes in %v", lives, time.Since(begin))
 }
 
-// What a script is meant to do is in the recorded lives.
+// The recorded processes show the operations of a script.
 func TestScript(t *testing.T) {
 	const text = `
 process
@@ -141,8 +141,9 @@ process
 	}
 }
 
-// Where a process can't get its own mounts, but could mount, a script leaves those of all alone.
-func TestBindIsRefused(t *testing.T) {
+// If a process can't get its own mounts, but could mount, a script leaves the shared mounts
+// unchanged.
+func TestBindFails(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
@@ -158,9 +159,10 @@ func TestBindIsRefused(t *testing.T) {
 	var all []*Outcome
 	done := make(chan error)
 	go func() {
-		// The filter is of this thread, which ends with the function, and its children.
+		// The filter applies to this thread, which ends with the function, and its
+		// children.
 		runtime.LockOSThread()
-		err := refuseCall(unix.SYS_UNSHARE)
+		err := failCall(unix.SYS_UNSHARE)
 		if err == nil {
 			var r *Running
 			if r, err = Start(list[0]); err == nil {
@@ -181,8 +183,8 @@ func TestBindIsRefused(t *testing.T) {
 	}
 }
 
-// refuseCall lets a system call of this thread fail.
-func refuseCall(number uint32) error {
+// failCall makes a system call of this thread fail.
+func failCall(number uint32) error {
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: number},
@@ -192,12 +194,12 @@ func refuseCall(number uint32) error {
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
-		return fmt.Errorf("refuse a system call: %w", errno)
+		return fmt.Errorf("install seccomp filter: %w", errno)
 	}
 	return nil
 }
 
-// What operations have done is in the state at the end: their own, which the kernel could refuse.
+// The final state shows the effects of operations, including those that the kernel could reject.
 func TestOperations(t *testing.T) {
 	type fields map[engine.Field]string
 	list := []struct {
@@ -240,7 +242,7 @@ func TestOperations(t *testing.T) {
 		if c.script == "chdir c\n  chroot" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Snapshots, func(l truth.Snapshot) bool {
 			return l.State.Value[engine.FieldCwd] == "/life0/dir1/c"
 		}) {
-			t.Errorf("the directory in the new root is not childID")
+			t.Errorf("the directory in the new root is not recorded")
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// late is what a monitor without stamps delivers of the same process, each line this much later,
-// and without ids of users beyond the real one.
+// late returns the output of a monitor without stamps for the same process, with each line this
+// much later, and with the real user id only.
 func late(by uint64) *Delivered {
 	w := perfect()
 	w.Joined = nil
@@ -104,7 +104,7 @@ func TestForeignUnit(t *testing.T) {
 		w := perfect()
 		w.Joined, w.Foreign = nil, &Tolerance{Early: c.early}
 		for i := range w.Single {
-			w.Single[i].Time -= 10 // 5 before what happened
+			w.Single[i].Time -= 10 // 5 before the event
 			if p := w.Single[i].Process; p.Exited {
 				p.Task.Exit.Time = w.Single[i].Time
 			}
@@ -116,8 +116,7 @@ func TestForeignUnit(t *testing.T) {
 	}
 }
 
-// A monitor of execs alone does not show where a process ends: by number its lines are of the one
-// before or after.
+// A monitor with only execs does not show where a process ends: its lines are assigned by number.
 func TestForeignPIDAgain(t *testing.T) {
 	again := records()
 	for i := range again {
@@ -136,8 +135,8 @@ func TestForeignPIDAgain(t *testing.T) {
 	}
 }
 
-// A backend whose clock is coarse is right as late as that, and no later, and what it leaves out is
-// not missed. What it says is scored as that of quark's others: a value of before is wrong.
+// A backend with a coarse clock may be late by its error, and may omit events as its table lists.
+// Its values are scored like those of other backends: an earlier value is wrong.
 func TestClock(t *testing.T) {
 	delayed := func(by uint64) *Delivered {
 		w := perfect()
@@ -160,7 +159,7 @@ func TestClock(t *testing.T) {
 	w := delayed(20)
 	w.Single[3].Process.Comm = "mid"
 	if s := Compute(w, processes(t, records()...)); s.Fields[engine.FieldComm].Wrong != 1 {
-		t.Errorf("a name of before: %s", s)
+		t.Errorf("an earlier name: %s", s)
 	}
 	w = delayed(20)
 	for i := range w.Single {
@@ -172,14 +171,14 @@ func TestClock(t *testing.T) {
 	if s := Compute(w, processes(t, records()...)); !s.Perfect() {
 		t.Errorf("without a change of ids: %s %q", s, s.Findings)
 	}
-	// Of two execs that one time can be of the first is lost.
+	// One of two execs is lost; the time could belong to the first.
 	r := records()
 	r = slices.Insert(r, 4, truth.Record{Op: truth.Exec, PID: 9, Earliest: 156, Latest: 158, Own: true})
 	r[4].State.Set(engine.FieldComm, "first")
 	if s := Compute(delayed(20), processes(t, r...)); s.All().Wrong != 0 || s.Truth-s.Seen != 1 {
-		t.Errorf("of two execs one is told: %s %q", s, s.Findings)
+		t.Errorf("one of two execs is delivered: %s %q", s, s.Findings)
 	}
-	// The first of three is lost, and the last one is like it.
+	// The first of three is lost, and the last one has the same values.
 	r = slices.Insert(r, 4, truth.Record{Op: truth.Exec, PID: 9, Earliest: 152, Latest: 154, Own: true})
 	r[4].State = r[6].State
 	w = delayed(5)
@@ -189,19 +188,19 @@ func TestClock(t *testing.T) {
 	first.Process.Comm, first.Time = "first", first.Time-8
 	w.Single = slices.Insert(w.Single, i, first)
 	if s := Compute(w, processes(t, r...)); s.Inversions != 0 || s.Truth-s.Seen != 1 {
-		t.Errorf("of three execs two are told: %s %q", s, s.Findings)
+		t.Errorf("two of three execs are delivered: %s %q", s, s.Findings)
 	}
-	// The end of the process before with the pid, by a signal, need not be told.
+	// The end of the pid's previous process, by a signal, may be missing.
 	w = delayed(15)
 	w.Table.Kinds[engine.KindFork].Omits, w.Table.Kinds[engine.KindExit].Omits = engine.OmitAny, engine.OmitEnds
-	w.Clock.Late, w.Single = 100, w.Single[1:] // nor the birth
+	w.Clock.Late, w.Single = 100, w.Single[1:] // and the birth
 	r = []truth.Record{{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110, Parent: 3}, {Op: truth.Exit, PID: 9, Earliest: 111, Latest: 113, Status: 9}}
 	for _, next := range records() {
 		next.Earliest, next.Latest = next.Earliest+15, next.Latest+15
 		r = append(r, next)
 	}
 	if s := Compute(w, processes(t, r...)); s.Phantoms != 0 || s.Truth != s.Seen || s.Fields[engine.FieldExit].Wrong != 0 {
-		t.Errorf("a pid that is used again: %s %q", s, s.Findings)
+		t.Errorf("a reused pid: %s %q", s, s.Findings)
 	}
 	if f := Stamps(&engine.CapabilityTable{Stamps: engine.StampError{Late: 3}, SameIDs: true}); f == nil || f.Late != 3 || !f.Unchanged || Stamps(w.Table) != nil {
 		t.Errorf("%+v", f)

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// A process as a scenario records it: a fork, two changes, an exec and an end.
+// records returns the records of a process: a fork, two changes, an exec and an end.
 func records() []truth.Record {
 	tell := func(pairs ...any) (s truth.State) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -47,7 +47,7 @@ func processes(t *testing.T, records ...truth.Record) []*truth.Process {
 
 var all = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle
 
-// perfect is what a backend delivers that misses nothing.
+// perfect returns the events of a perfect backend.
 func perfect() *Delivered {
 	w := &Delivered{Backend: "x", Table: new(engine.CapabilityTable), Hold: 1000, Opened: 1}
 	for k := range w.Table.Kinds {
@@ -85,7 +85,7 @@ func perfect() *Delivered {
 		p.Exited, p.Task.Exit = true, engine.Exit{WaitStatus: 0x300, Time: 185}
 		p.Known = p.Known.With(engine.FieldExit)
 	})
-	// FORK takes the changes in, and no exec after a change of ids.
+	// FORK joins the changes, but no exec after a change of ids.
 	for _, own := range [][]Seen{w.Single[:3], w.Single[3:]} {
 		joined := own[0]
 		for _, s := range own[1:] {
@@ -116,7 +116,7 @@ func TestPerfect(t *testing.T) {
 	}
 }
 
-// Each kind of defect costs what the package says, and nothing else.
+// TestDefects checks that each kind of defect changes exactly the documented figures.
 func TestDefects(t *testing.T) {
 	with := func(change func(*Score)) *Score {
 		s := Compute(perfect(), processes(t, records()...))
@@ -396,8 +396,8 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// The image that a child carries can be what its parent had before the birth, and nothing else
-// of the parent is its own.
+// A child may have its parent's image from before the birth as a cached value, but no other field
+// of the parent.
 func TestCachedFromTheParent(t *testing.T) {
 	exec := func(name string) (s truth.State) {
 		s.Set(engine.FieldExe, name)
@@ -445,9 +445,9 @@ func TestCachedFromTheParent(t *testing.T) {
 	}
 }
 
-// What a child carries may be what its creator executed with, which no scenario tells. Where the
-// creator's last exec before the birth is told, it can be nothing else.
-func TestCachedFromWhatIsNotTold(t *testing.T) {
+// A cached value of a child may come from an unrecorded exec of its creator. If the creator's last
+// exec before the birth is recorded, it can have no other value.
+func TestCachedWithoutGroundTruth(t *testing.T) {
 	for name, told := range map[string]bool{"told": true, "open": false} {
 		exec := truth.Record{Op: truth.Exec, PID: 8, Own: true, Earliest: 30, Latest: 40}
 		if told {
@@ -473,8 +473,8 @@ func TestCachedFromWhatIsNotTold(t *testing.T) {
 	}
 }
 
-// The end of a process is stamped when its pid is about to be used again.
-func TestLateEndBeforeNextLife(t *testing.T) {
+// The end of a process may be stamped just before its pid is reused.
+func TestLateEndBeforeNextProcess(t *testing.T) {
 	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, Status: 0x300},
@@ -497,21 +497,21 @@ func TestLateEndBeforeNextLife(t *testing.T) {
 	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
 		t.Errorf("not perfect: %+v", s)
 	}
-	// The end of the second one is as late, and not the first one's.
+	// The end of the second process is as late, and is not the first one's.
 	w.Single[3].Time, w.Single[3].Process.Task.Exit.Time, w.AfterEnd = 255, 255, 100
 	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
 		t.Errorf("not perfect: %+v", s)
 	}
-	// After the next process has come it is the end of that one.
+	// After the next process has begun it is the end of that one.
 	w.Single[1].Time, w.Single[1], w.Single[2] = 215, w.Single[2], w.Single[1]
 	if s := Compute(w, two); s.Perfect() {
 		t.Errorf("perfect: %+v", s)
 	}
 }
 
-// An end from about when the pid was given again is that of a process that the scenario does not
-// know, if it was born of another parent.
-func TestEndOfUnknownBeforeLife(t *testing.T) {
+// An end at about the time of the pid's reuse belongs to an unknown process if that has another
+// parent.
+func TestEndOfUnknownBeforeProcess(t *testing.T) {
 	for parent, perfectly := range map[uint32]bool{3: false, 4: true} {
 		w := perfect()
 		w.Joined, w.AfterEnd = nil, 10
@@ -526,8 +526,8 @@ func TestEndOfUnknownBeforeLife(t *testing.T) {
 	}
 }
 
-// A second end can be that of the pid's next process, whose birth was lost: not without a gap
-// between them, and not if they started at one time.
+// A second EXIT can belong to the pid's next process with a lost birth, but only with a gap between
+// them, and if they started at different times.
 func TestTwoEndsOfOnePID(t *testing.T) {
 	process := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
@@ -571,8 +571,8 @@ func TestTwoEndsOfOnePID(t *testing.T) {
 	}
 }
 
-// So is an inferred end, if it started at another time.
-func TestUnknownIsGone(t *testing.T) {
+// The same holds for an inferred end with another start time.
+func TestGoneOfUnknownProcess(t *testing.T) {
 	for start, perfectly := range map[uint64]bool{105: false, 50: true} {
 		w := perfect()
 		w.Joined = nil
@@ -585,9 +585,9 @@ func TestUnknownIsGone(t *testing.T) {
 	}
 }
 
-// Of two processes with one pid, and one start time to /proc, the one is gone whose end was not
-// delivered, also if that is said in the time of the other.
-func TestFirstIsGone(t *testing.T) {
+// Of two processes with one pid, and one start time in /proc, GONE belongs to the one without a
+// delivered end, even if it is stamped in the life of the other.
+func TestGoneOfFirstProcess(t *testing.T) {
 	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190},
@@ -611,8 +611,9 @@ func TestFirstIsGone(t *testing.T) {
 	}
 }
 
-// Where the end of the first was delivered, and of the second no birth, an end is the second's.
-func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
+// If the end of the first process was delivered, and no birth of the second, an end is the
+// second's.
+func TestEndWithoutBirth(t *testing.T) {
 	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190},
@@ -630,8 +631,8 @@ func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
 	}
 }
 
-// A gap can have hidden the end of the first and the birth of the second: then the status tells
-// whose end it is.
+// A gap can hide the end of the first and the birth of the second process: then the status shows
+// the owner of the end.
 func TestEndAfterGap(t *testing.T) {
 	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
@@ -664,8 +665,8 @@ func TestEndAfterGap(t *testing.T) {
 	}
 }
 
-// So may the end of one of its threads, and no later.
-func TestLateEndOfThreadBeforeNextLife(t *testing.T) {
+// The end of one of its threads may be as late, and no later.
+func TestLateEndOfThreadBeforeNextProcess(t *testing.T) {
 	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		truth.Record{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 120, Latest: 130},
@@ -745,7 +746,7 @@ func TestInversionsAsDefined(t *testing.T) {
 	}
 }
 
-// Whatever is left out of a perfect delivery, and whatever is doubled, is counted.
+// Every event that is removed from a perfect delivery, or doubled, is counted.
 func TestDroppedAndDoubled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
@@ -777,7 +778,7 @@ func TestDroppedAndDoubled(t *testing.T) {
 	}
 }
 
-// Events of threads are scored against the threads that a scenario tells of.
+// Events of threads are scored against the recorded threads.
 func TestThreads(t *testing.T) {
 	told := []truth.Record{
 		{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
@@ -812,7 +813,7 @@ func TestThreads(t *testing.T) {
 	} {
 		w := &Delivered{Table: perfect().Table, Opened: 1, Threads: !c.unasked, Single: c.seen}
 		s := Compute(w, processes(t, told...))
-		missing := s.Truth - s.Seen - 2 // FORK and EXIT of the process were not seen
+		missing := s.Truth - s.Seen - 2 // FORK and EXIT of the process are missing
 		if missing != c.missing || s.Phantoms != c.phantoms || s.Duplicates != c.doubled || s.Stamp.Wrong != c.wrong || s.Table != c.table {
 			t.Errorf("%s: %v", c.name, s)
 			t.Log(strings.Join(s.Findings, "\n"))
@@ -820,7 +821,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// What holds of every delivered event is scored.
+// The checks for every delivered event are scored.
 func TestDelivery(t *testing.T) {
 	for name, damage := range map[string]func(*Delivered){
 		"the wall time is off":             func(w *Delivered) { w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(6, 0) },
@@ -845,11 +846,11 @@ func TestDelivery(t *testing.T) {
 	w := perfect()
 	w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(5, 100e6)
 	if s := Compute(w, processes(t, records()...)); !s.Perfect() {
-		t.Errorf("the wall time is as good as right: %v %s", s, s.Findings)
+		t.Errorf("the wall time differs by less than the step: %v %s", s, s.Findings)
 	}
 }
 
-// An end may show the parent's parent only where the parent had ended by then.
+// An end may show the grandparent only if the parent had ended by then.
 func TestAdoptedAtItsEnd(t *testing.T) {
 	for end, right := range map[uint64]bool{184: true, 191: false} {
 		w := perfect()
@@ -865,7 +866,7 @@ func TestAdoptedAtItsEnd(t *testing.T) {
 	}
 }
 
-// A change of ids after the queue's end is not in the one before it.
+// A change of ids after the queue's end does not belong to an earlier event.
 func TestRepeatedAfterTheEnd(t *testing.T) {
 	for closed, want := range map[uint64]int{0: 1, 140: 0} {
 		w := perfect()
@@ -899,8 +900,7 @@ func TestExitSignalOfOrphan(t *testing.T) {
 	}
 }
 
-// An event may be missing where a gap tells of it and it was counted, or after the queue's end
-// began.
+// An event may be missing if it lies in a gap and was counted, or after the queue's end began.
 func TestLost(t *testing.T) {
 	gap := func(w *Delivered, from, to uint64) {
 		for _, list := range []*[]Seen{&w.Single, &w.Joined} {
@@ -943,8 +943,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// With an EXIT the core dump is lost that is derived of it: one event was counted. A core dump that
-// the kernel tells by itself is counted, too.
+// A core dump derived from a lost EXIT is lost with it: one event was counted. A core dump that the
+// kernel reports itself is counted too.
 func TestLostEndWithACore(t *testing.T) {
 	for _, c := range []struct {
 		origin engine.Origin
@@ -963,8 +963,8 @@ func TestLostEndWithACore(t *testing.T) {
 	}
 }
 
-// What /proc shows of an exec is not demanded where it can have been read after the next event, as
-// one that sets nothing but the saved id.
+// /proc may be read after the next event, so its values of an exec are then not required, for
+// example if a change sets only the saved id.
 func TestReadable(t *testing.T) {
 	uids := func(value string) (s truth.State) {
 		s.Set(engine.FieldUIDs, value)
@@ -999,9 +999,9 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// A gap takes away what was read before it, as it takes away what is read until its end.
+// A gap invalidates values read before it, and values read until its end.
 func TestReadableBeforeAGap(t *testing.T) {
-	const hold = 1000 // of the perfect witness
+	const hold = 1000 // of perfect
 	for from, fine := range map[uint64]bool{171 + hold: false, 170 + hold: true, 0: false} {
 		w := perfect()
 		w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
@@ -1017,7 +1017,7 @@ func TestReadableBeforeAGap(t *testing.T) {
 	}
 }
 
-// Who has no time to read /proc does not know what is there, but nothing else is forgiven.
+// A source without time to read /proc may leave its fields unknown, but no other defect is excused.
 func TestUnread(t *testing.T) {
 	for _, unread := range []bool{false, true} {
 		w := perfect()
@@ -1037,7 +1037,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// An event at the time of an optional one is that, though others are missing that a gap explains.
+// An event at the time of an optional one matches it, even if a gap explains other missing ones.
 func TestOptionalByItsTime(t *testing.T) {
 	w := perfect()
 	w.Single[3].Time, w.Single[3].Process.Comm = 177, "other"
@@ -1049,7 +1049,7 @@ func TestOptionalByItsTime(t *testing.T) {
 	}
 }
 
-// A cached value may be of an exec that does not tell it, if the next one is in a gap.
+// A cached value may come from an unrecorded exec, if the next one is in a gap.
 func TestOpenBeforeAGap(t *testing.T) {
 	open, next := records(), records()[4]
 	open[4].State.Forget(engine.FieldArgs.Set())
@@ -1067,7 +1067,7 @@ func TestOpenBeforeAGap(t *testing.T) {
 	}
 }
 
-// A text whose record found no room may be unknown, and no other field.
+// A text with a dropped record may be unknown, but no other field.
 func TestCut(t *testing.T) {
 	for f, cut := range map[engine.Field]bool{engine.FieldArgs: true, engine.FieldCwd: true, engine.FieldUIDs: false, engine.FieldComm: false} {
 		w := perfect()
@@ -1081,7 +1081,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// What is said of the container has to be what the scenario made the cgroup for.
+// The reported container must be the one of the scenario's cgroup.
 func TestContainer(t *testing.T) {
 	id := strings.Repeat("0", 64)
 	for _, c := range []struct {
@@ -1092,7 +1092,7 @@ func TestContainer(t *testing.T) {
 		{"/docker/" + id, "docker " + id + " pod  unit  inside /", 0, false},
 		{"/docker/" + id, "  pod  unit  inside ", 0, true},
 		{"/docker", "docker " + id + " pod  unit  inside /", 0, true},
-		{"/docker/" + id, "", 0, false}, // not told
+		{"/docker/" + id, "", 0, false}, // not recorded
 		{"/a/docker/" + id, "docker " + id + " pod  unit  inside /", engine.FieldCgroup.Set(), false},
 	} {
 		w, r := perfect(), records()
@@ -1114,7 +1114,7 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// /proc shows of a process without arguments what it shows of one that hides them.
+// /proc shows the same for a process without arguments as for hidden arguments.
 func TestReadableWithoutArguments(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "\x00": true} {
 		e := &truth.Event{Kind: engine.KindExec, Read: true}
@@ -1127,7 +1127,7 @@ func TestReadableWithoutArguments(t *testing.T) {
 	}
 }
 
-// What a process may have changed while it was read need not be known.
+// Fields that may have changed during the read need not be known.
 func TestReadableInTheMiddleOfAChange(t *testing.T) {
 	for _, c := range []struct {
 		changed, readable engine.Fields
@@ -1154,7 +1154,7 @@ func TestReadableInTheMiddleOfAChange(t *testing.T) {
 	}
 }
 
-// A parent that is printed as ended has ended before the event.
+// A parent that is printed as ended must have ended before the event.
 func TestPrintedAsEnded(t *testing.T) {
 	family := processes(t,
 		truth.Record{Op: truth.Fork, PID: 8, Earliest: 100, Latest: 110}, truth.Record{Op: truth.Exit, PID: 8, Earliest: 180, Latest: 190},
@@ -1220,7 +1220,7 @@ func (j *scorer) slowJoins(events []*truth.Event, f func([]engine.Events)) {
 	}
 }
 
-// What the rules can make of events is what trying all ways finds.
+// joinsTo must accept exactly the results that trying all ways finds.
 func TestJoinsAsDefined(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	kinds := []engine.Kind{engine.KindFork, engine.KindSetProcTitle, engine.KindIDChange, engine.KindExec, engine.KindExit, engine.KindCoreDump}
@@ -1269,8 +1269,8 @@ func TestJoinsAsDefined(t *testing.T) {
 	}
 }
 
-// A process in which ids may have changed at each of many events is scored, too.
-func TestLongLifeIsJoined(t *testing.T) {
+// A process with a possible change of ids at each of many events is scored, too.
+func TestLongProcessIsJoined(t *testing.T) {
 	r := records()
 	r = append(r[:1], r[4], r[5])
 	for i := range uint64(30) {
@@ -1305,8 +1305,8 @@ func TestLongLifeIsJoined(t *testing.T) {
 	}
 }
 
-// A call that sets an id of the file system alone changes capabilities, without an event that has
-// to come: what /proc showed then can be what is cached to the end. A kernel's report can't.
+// A call that sets only the file system id changes capabilities, and its event is optional: a value
+// from /proc at that time can be cached until the end, a kernel's report can't.
 func TestWasOpen(t *testing.T) {
 	for origin, want := range map[engine.Origin]bool{engine.OriginProc: true, engine.OriginKernel: false} {
 		w := perfect()
@@ -1321,13 +1321,13 @@ func TestWasOpen(t *testing.T) {
 		}
 		j := &scorer{w: w}
 		if got := j.wasOpen(l.Events[2], engine.FieldCaps); got != want {
-			t.Errorf("capabilities from %s can have been others: %t", origin, got)
+			t.Errorf("capabilities from %s may have had other values: %t", origin, got)
 		}
 	}
 }
 
-// A process whose executable, or whose parent's, was read from /proc too late keeps the entry
-// leader that it was born with, cached. That is no lie if the scenario does not tell that one.
+// A process keeps the entry leader of its birth, cached, if its executable or its parent's was read
+// from /proc too late. That is right if the scenario does not record the entry leader.
 func TestEntryFromProc(t *testing.T) {
 	for _, c := range []struct {
 		filename engine.Origin
@@ -1355,7 +1355,7 @@ func TestEntryFromProc(t *testing.T) {
 	}
 }
 
-// A signal that meets exit(2) may be missed where the table says so.
+// A backend may miss a signal during exit(2) if its table lists this.
 func TestUnprovenStatus(t *testing.T) {
 	for _, c := range []struct {
 		byThread       bool
@@ -1387,7 +1387,7 @@ func TestUnprovenStatus(t *testing.T) {
 	}
 }
 
-// An end by exit(2) need not be reported where the table omits it.
+// The table may omit ends by exit(2).
 func TestOmitEnds(t *testing.T) {
 	for byThread, missing := range map[bool]int{true: 0, false: 1} {
 		r := []truth.Record{records()[0], {Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, ByThread: byThread}}

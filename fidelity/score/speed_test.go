@@ -6,7 +6,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// many returns n processes one after the other, and what a witness delivers that misses nothing.
+// many returns n processes one after the other, and the events of a perfect backend.
 func many(b *testing.B, n int) (*Delivered, []*truth.Process) {
 	b.Helper()
 	w, one := perfect(), perfect().Single
@@ -38,8 +38,8 @@ func many(b *testing.B, n int) (*Delivered, []*truth.Process) {
 	return w, processes
 }
 
-// BenchmarkCompute measures what it takes to match an event with the truth. It is as much for each
-// of 10 times as many.
+// BenchmarkCompute measures the time to match an event with ground truth. It must not grow with the
+// number of events.
 func BenchmarkCompute(b *testing.B) {
 	for _, c := range []struct {
 		name      string

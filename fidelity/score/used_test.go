@@ -7,8 +7,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// What an EXIT says is no less than the process had said itself, and no more than its parent was
-// told.
+// The usage of an EXIT is at least the usage that the process recorded itself, and at most the
+// usage that its parent got.
 func TestUsed(t *testing.T) {
 	const cpu, rss, io = engine.FieldCPUTime, engine.FieldPeakRSS, engine.FieldIO
 	least := truth.Used{CPU: 20e6, User: 15e6, System: 5e6, PeakRSS: 4096, IO: &truth.IO{RChar: 3000}}
@@ -45,8 +45,8 @@ func TestUsed(t *testing.T) {
 	}
 }
 
-// The I/O of children is not the process's own, and only that of several threads which may have
-// waited for children can be unknown.
+// The I/O of children is not part of the process's own. It can be unknown only for processes with
+// several threads that may have waited for children.
 func TestUsedIO(t *testing.T) {
 	const total, own, child = 5000, 1000, 3900
 	one, waited := truth.Used{IO: &truth.IO{RChar: total}, LeaderIO: &truth.IO{RChar: own}}, truth.Used{IO: &truth.IO{RChar: total - 50}, Waited: truth.IO{RChar: child}}
@@ -55,7 +55,7 @@ func TestUsedIO(t *testing.T) {
 		threads, children bool
 		said              *truth.Used
 		unknown           bool
-		least, most       uint64 // that are right; most is 0 where unknown is
+		least, most       uint64 // range of right values; most is 0 if unknown is right
 	}{
 		{name: "one thread", least: own, most: own},
 		{name: "one thread with children", children: true, least: own, most: own},

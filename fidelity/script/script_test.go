@@ -24,7 +24,7 @@ func TestGeneratedScriptsAreValid(t *testing.T) {
 			t.Fatalf("seed %d gives two scripts", seed)
 		}
 		if n := s.Count(); n < 1 || n > 8 {
-			t.Fatalf("seed %d: %d lives", seed, n)
+			t.Fatalf("seed %d: %d processes", seed, n)
 		}
 		for _, name := range append(s.Operations(), s.Pairs()...) {
 			if !slices.Contains(operations, name) && !slices.Contains(pairs, name) {
@@ -56,7 +56,7 @@ func TestGeneratedScriptsAreValid(t *testing.T) {
 	}
 }
 
-// size falls with each step of shrinking, so that shrinking comes to an end.
+// size falls with each step of shrinking, so shrinking ends.
 func size(s *Script) (n int) {
 	s.each(func(l *Process) {
 		n += 1_000_000

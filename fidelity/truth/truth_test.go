@@ -39,12 +39,12 @@ func TestStateThroughJSON(t *testing.T) {
 		t.Error(d)
 	}
 	if err := new(State).UnmarshalJSON([]byte(`{"77":"AA=="}`)); err == nil {
-		t.Error("a field that does not exist was taken")
+		t.Error("an unknown field was accepted")
 	}
 }
 
-// What is taken for the truth is itself compared with system calls.
-func TestReadIsWhatSystemCallsSay(t *testing.T) {
+// TestReadMatchesSystemCalls compares the values that become ground truth with system calls.
+func TestReadMatchesSystemCalls(t *testing.T) {
 	p, err := OpenProc()
 	if err != nil {
 		t.Skip(err)
@@ -98,7 +98,7 @@ func TestCgroupOf(t *testing.T) {
 }
 
 func TestAssemble(t *testing.T) {
-	// In no order; the pid is of two processes, one after the other.
+	// Unordered; two processes have the pid, one after the other.
 	records := []Record{
 		{Op: Exit, PID: 5, Latest: 90, Status: 256},
 		{Op: Exec, PID: 5, Latest: 40, Own: true, State: tell("comm", "two", "cwd", "/b")},
@@ -144,15 +144,15 @@ func TestAssemble(t *testing.T) {
 	}
 	first, second := processes[1], processes[2]
 	if !first.Events[0].Before(first.Events[1]) || first.Events[1].Before(first.Events[0]) {
-		t.Error("what a process did first is not before what it did next")
+		t.Error("events of one process are not ordered")
 	}
 	if !first.Events[3].Before(second.Events[0]) || processes[0].Events[2].Before(second.Events[0]) {
 		t.Error("the clock does not decide between processes")
 	}
 }
 
-// An exec after which the ids are not told, as in a user namespace, may have changed them.
-func TestIDsOfExecThatAreNotTold(t *testing.T) {
+// An exec without recorded ids, as in a user namespace, may have changed them.
+func TestUnknownIDsOfExec(t *testing.T) {
 	processes, err := Assemble([]Record{
 		{Op: Fork, PID: 4, Earliest: 1, Latest: 1, State: tell("uid+euid", "0 0", "suid", "1")},
 		{Op: Exec, PID: 4, Earliest: 2, Latest: 3, Own: true, Open: engine.FieldsIDs},
@@ -166,7 +166,7 @@ func TestIDsOfExecThatAreNotTold(t *testing.T) {
 	}
 }
 
-// An exec of which nobody knows whether it was finished may have told of new ids.
+// An exec that may not have finished may have changed ids.
 func TestIDsOfOptionalExec(t *testing.T) {
 	processes, err := Assemble([]Record{
 		{Op: Fork, PID: 4, Earliest: 1, Latest: 1},
@@ -183,12 +183,12 @@ func TestIDsOfOptionalExec(t *testing.T) {
 		}
 	}
 	if told != engine.ChangedUID|engine.ChangedGID {
-		t.Errorf("only %v may be told", told)
+		t.Errorf("only %v may be reported", told)
 	}
 }
 
-// An exec sets back the user id of file access, which may be that of the creator, and the ids
-// that a thread had for itself, and nothing else.
+// An exec resets the user id of file access, which may come from the creator, and the ids that a
+// thread had for itself, and no other fields.
 func TestExecSetsIDsBack(t *testing.T) {
 	set := Record{Op: IDs, ID: engine.ChangedUID, PID: 4, Earliest: 3, Latest: 4, Own: true, Optional: true, Unchanged: true}
 	changed := Record{Op: IDs, ID: engine.ChangedUID, PID: 4, Earliest: 5, Latest: 6, Own: true}
@@ -196,7 +196,7 @@ func TestExecSetsIDsBack(t *testing.T) {
 		name  string
 		ids   []Record
 		forks uint64
-		own   engine.IDChange // of the thread that executes
+		own   engine.IDChange // of the executing thread
 		want  engine.IDChange
 	}{
 		{"no change", nil, 10, 0, 0},
@@ -238,7 +238,7 @@ func TestAssembleRefuses(t *testing.T) {
 		"two ends":        {fork, {Op: Exit, PID: 5, Latest: 20}, {Op: Exit, PID: 5, Latest: 21}},
 	} {
 		if _, err := Assemble(list); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s was accepted", name)
 		}
 	}
 }

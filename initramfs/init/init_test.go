@@ -156,7 +156,7 @@ func TestImageVersion(t *testing.T) {
 	}
 }
 
-// TestPortOnFile: what is no tty takes records as well.
+// A results port that is not a terminal works too.
 func TestPortOnFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results")
 	if err := os.WriteFile(name, nil, 0o644); err != nil {

@@ -83,7 +83,7 @@ func TestTreeRead(t *testing.T) {
 	}
 }
 
-// TestNeed finds what this machine's shell needs among this machine's libraries.
+// TestNeed finds the libraries of this machine's shell.
 func TestNeed(t *testing.T) {
 	sh, err := os.ReadFile("/bin/sh")
 	if err != nil {
@@ -124,7 +124,7 @@ func TestNeed(t *testing.T) {
 		t.Errorf("without %s: error %v", libs[0], err)
 	}
 	if err := tr.need([]byte("#!/bin/sh\n"), "script", wanted); err == nil {
-		t.Error("a script is no error")
+		t.Error("a script is accepted")
 	}
 	static := filepath.Join(t.TempDir(), "static")
 	if err := tinyelf.Write(static, 0); err != nil {
@@ -188,7 +188,7 @@ func TestCached(t *testing.T) {
 	other := p
 	other.SHA256 = usercache.Checksum([]byte("another"))
 	if m.have([]debian.Package{other}) {
-		t.Error("a package with another checksum is taken")
+		t.Error("a package with another checksum is accepted")
 	}
 	m.packages = []debian.Package{p}
 	name := m.archiveName()

@@ -110,10 +110,10 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// The calls of an ABI and of its neighbour are told apart, and each ABI has all calls.
+// The calls of an ABI and of its neighbour differ, and each ABI has all calls.
 func TestCalls(t *testing.T) {
 	if ABIAMD64.Call(59) != Exec || ABI386.Call(59) != NoCall || ABIARM64.Call(220) != Clone || ABI(1).Call(59) != NoCall {
-		t.Error("a call is taken for another")
+		t.Error("a call is confused with another")
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		for _, abi := range Native(arch) {
@@ -128,7 +128,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// FuzzRecord decodes anything as a record, and as arguments. The seeds are records of a guest.
+// FuzzRecord decodes arbitrary input as a record, and as arguments. The seeds are records of a
+// guest.
 func FuzzRecord(f *testing.F) {
 	b, err := os.ReadFile("testdata/records")
 	if err != nil {

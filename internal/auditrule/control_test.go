@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A status that another process sends is no answer.
+// A status that another process sends is not an answer.
 func TestForgedAnswer(t *testing.T) {
 	c, err := Open()
 	if errors.Is(err, unix.EPROTONOSUPPORT) {

@@ -15,7 +15,7 @@ func example() Rule {
 	return r
 }
 
-// A rule is decoded as it was, and has the same bytes again.
+// A rule is decoded and encoded to the same bytes.
 func TestRule(t *testing.T) {
 	want := example()
 	b := want.Bytes()

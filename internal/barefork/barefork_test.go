@@ -44,7 +44,7 @@ func TestShare(t *testing.T) {
 	}
 	defer p.Free()
 	if p.PID == os.Getpid() {
-		t.Error("it is no process of its own")
+		t.Error("it is not a separate process")
 	}
 	unix.Write(w, []byte{1})
 	var status unix.WaitStatus
@@ -114,7 +114,7 @@ func TestFailingCallIsNamed(t *testing.T) {
 	}
 }
 
-// The thread ends the group while the leader waits without end.
+// The thread ends the group while the leader waits forever.
 func TestThreadEndsGroup(t *testing.T) {
 	for range 50 {
 		_, status := run(t, new(Script).Thread(new(Script).Exit(11)).Stop())
@@ -151,7 +151,7 @@ func TestLeaderEndsFirst(t *testing.T) {
 	}
 }
 
-// The clock's readings are in order, and the vforked child ends before its parent goes on.
+// The stamps are in order, and a vforked child ends before its parent continues.
 func TestChild(t *testing.T) {
 	for name, flags := range map[string]uintptr{"fork": 0, "vfork": unix.CLONE_VM | unix.CLONE_VFORK} {
 		var before unix.Timespec
@@ -214,8 +214,8 @@ func TestBadScripts(t *testing.T) {
 	}
 }
 
-// A process executes a program that goes on with its script, in which it starts a process of a new
-// pid that the parent knows, which has a thread, which executes the next one.
+// A process executes a program that continues with its script. It starts a process with a pid in a
+// new namespace that the parent knows. That process has a thread, which executes the next program.
 func TestResume(t *testing.T) {
 	write := func(path string) func([]byte) error {
 		return func(elf []byte) error { return os.WriteFile(path, elf, 0o755) }

@@ -22,10 +22,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// All tests pass on kernels without clone3(2), and with less of it.
+// All tests pass on kernels without clone3(2), and with older versions of it.
 func TestOlderKernels(t *testing.T) {
 	if os.Getenv(seccompfail.Env) != "" {
-		t.Skip("calls are refused")
+		t.Skip("system calls are filtered")
 	}
 	for calls, tests := range map[string]string{"clone3": ".", "clone3-set-tid": ".", "clone3-cgroup": ".", "clone3-flags": "Signals|Thread|Leader"} {
 		t.Run(calls, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// A process does not run the handlers that this program has for its signals, whichever way it was
-// started, and takes the signals that this program takes.
+// A process does not run this program's signal handlers, however it was started, and receives the
+// signals that this program receives.
 func TestSignals(t *testing.T) {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR1)
 	defer signal.Reset(unix.SIGUSR1)

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// TestEmbedded holds the archive to what the package promises of it.
+// TestEmbedded checks the documented properties of the archive.
 func TestEmbedded(t *testing.T) {
 	if len(archive) > maxEmbedded {
 		t.Errorf("the archive has %d bytes, %d are allowed", len(archive), maxEmbedded)
@@ -49,8 +49,7 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// TestArchiveIsDeterministic builds the embedded archive again, in another
-// order.
+// TestArchiveIsDeterministic builds the embedded archive again, in another order.
 func TestArchiveIsDeterministic(t *testing.T) {
 	a, err := Embedded()
 	if err != nil {
@@ -206,7 +205,7 @@ func gzipped(t testing.TB, data []byte) []byte {
 	return out.Bytes()
 }
 
-// TestForgedArchive reads indexes that are not possible.
+// TestForgedArchive reads impossible indexes.
 func TestForgedArchive(t *testing.T) {
 	for _, tt := range []struct {
 		text string
@@ -247,7 +246,7 @@ func FuzzReadArchive(f *testing.F) {
 	f.Add([]byte(firstLine + "\nblob 2\nkernel a b c 0" + lastLine + "xx"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a, err := ReadArchive(data)
-		if err != nil { // gzip's checksum refuses what was changed: look behind it
+		if err != nil { // gzip's checksum rejects changes, so test the content
 			if a, err = ReadArchive(gzipped(t, data)); err != nil {
 				return
 			}
@@ -264,8 +263,7 @@ func FuzzReadArchive(f *testing.F) {
 	})
 }
 
-// Kernels that share their types have everything at the same place, and some of those
-// that do not have not.
+// Kernels with shared types have equal offsets, and some of the others do not.
 func TestMoved(t *testing.T) {
 	a, err := Embedded()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// Where does a kernel keep the pid of a process?
+// Print the offset of a process's pid in a kernel.
 func Example() {
 	archive, err := btfhub.Embedded()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file without an end is refused, as is a FIFO, whose writer may never come.
+// A file without an end is rejected, as is a FIFO, which may never have a writer.
 func TestOpenNoRegularFile(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {

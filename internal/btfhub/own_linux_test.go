@@ -17,7 +17,7 @@ func TestExcerptOfHost(t *testing.T) {
 		t.Skip(err)
 	}
 	defer f.Close()
-	if err := new(Kernel).excerpt(f); err != nil { // Open would go on without it, but slower
+	if err := new(Kernel).excerpt(f); err != nil { // Open would be slower without it
 		t.Fatal(err)
 	}
 	k, err := Open(Options{})
@@ -72,11 +72,11 @@ func TestReadTypes(t *testing.T) {
 		}
 	}
 	if err := new(Kernel).excerpt(f); err == nil {
-		t.Error("an excerpt of what is no BTF")
+		t.Error("an excerpt of invalid BTF")
 	}
 }
 
-// BenchmarkReadTypes is what kernels before 6.16 need besides.
+// BenchmarkReadTypes measures the additional step on kernels before 6.16.
 func BenchmarkReadTypes(b *testing.B) {
 	f, err := os.Open(KernelBTF)
 	if err != nil {

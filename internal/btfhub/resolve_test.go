@@ -16,7 +16,7 @@ var (
 
 func at(bytes uint32) btf.Bits { return btf.Bits(bytes * 8) }
 
-// shapes are types with one of each peculiarity that a resolver meets.
+// shapes are types with each special case for a resolver.
 func shapes() []btf.Type {
 	inner := &btf.Struct{Name: "inner", Size: 16, Members: []btf.Member{
 		{Name: "a", Type: u64}, {Name: "b", Type: u32, Offset: at(8)},
@@ -66,7 +66,7 @@ func TestResolve(t *testing.T) {
 	for _, tt := range []struct {
 		path string
 		want int64  // bytes, or an enumerator's value
-		err  string // a part of it
+		err  string // expected part of the error
 	}{
 		{"s.first", 0, ""},
 		{"s.x", 16, ""},
@@ -84,7 +84,7 @@ func TestResolve(t *testing.T) {
 		{"s.flag", 0, "bit field"},
 		{"s.odd", 0, "does not start at a byte"},
 		{"s.to", 128, ""},
-		{"s.to.a", 0, "s has no to.a"}, // another object
+		{"s.to.a", 0, "s has no to.a"}, // behind a pointer
 		{"s.void", 136, ""},
 		{"s.other", 0, "s has no other"}, // of a flavour
 		{"twice.moved", 0, "several types twice differ in moved"},
@@ -132,17 +132,17 @@ func TestAlternatives(t *testing.T) {
 		t.Errorf("missing %q, want %q", got, want)
 	}
 	if _, ok := o.Bytes("s.gone6"); ok {
-		t.Error("an offset of what is not there")
+		t.Error("an offset of a missing member")
 	}
 	if _, ok := o.Bytes("no target"); ok || o.Get("no target") != nil {
-		t.Error("an offset of what is no target")
+		t.Error("an offset of an unknown target")
 	}
 	if _, ok := o.Value("s.gone"); ok {
 		t.Error("a member has a value")
 	}
 }
 
-// TestTargets finds slips in the list.
+// TestTargets checks the list of targets.
 func TestTargets(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, target := range Targets() {
@@ -163,13 +163,13 @@ func TestResolveHost(t *testing.T) {
 	}
 }
 
-// TestCircles searches anonymous types that hold each other, as only a forged BTF can.
+// TestCircles searches anonymous types that contain each other, as only forged BTF can.
 func TestCircles(t *testing.T) {
 	a, b := &btf.Struct{Size: 8}, &btf.Struct{Size: 8}
 	a.Members = []btf.Member{{Type: b}, {Type: b, Offset: 8}, {Type: a}}
 	b.Members = []btf.Member{{Type: a}, {Type: a}, {Name: "x", Type: a, Offset: 16}}
 	if _, _, ok := findMember(a, []string{"none"}); ok {
-		t.Error("found what is not there")
+		t.Error("found a missing member")
 	}
 	if m, bits, ok := findMember(a, []string{"x", "x", "x"}); !ok || m.Name != "x" || bits != 48 {
 		t.Errorf("%v at bit %d, %v", m, bits, ok)
@@ -182,7 +182,7 @@ func TestCircles(t *testing.T) {
 		}
 	}
 	if _, _, ok := findMember(wide[len(wide)-1], []string{"none"}); ok {
-		t.Error("found what is not there")
+		t.Error("found a missing member")
 	}
 	if _, _, ok := findMember(a, nil); ok {
 		t.Error("no names: found")

@@ -10,13 +10,13 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// maxEmbedded is what the package promises of an archive in the binary.
+// maxEmbedded is the documented limit of an archive in the binary.
 const maxEmbedded = 512 << 10
 
-// TestThousandKernels makes an archive of 1,000 kernels of many distributions. Of each of 50 series
-// everything is elsewhere than in the others, as with another configuration and another source; in
-// each of its 20 releases up to 12 members are elsewhere than in the one before, more than between
-// the releases of a distribution that stand in the embedded archive, of which most are the same.
+// TestThousandKernels builds an archive of 1,000 kernels of many distributions. Each of 50 series
+// has all offsets different from the others, as with another configuration and source. In each of
+// its 20 releases up to 12 members have moved since the previous one, more than between the
+// releases of a distribution in the embedded archive, which are mostly equal.
 func TestThousandKernels(t *testing.T) {
 	a, err := Embedded()
 	if err != nil {
@@ -79,8 +79,8 @@ func structs(t *testing.T, types *btf.Spec) (all []*btf.Struct) {
 	return all
 }
 
-// shiftFrom moves the members of a struct from the given one on by so many words, as one more
-// member before them does.
+// shiftFrom moves the members of a struct from the given one on by this many words, like an
+// additional member before them.
 func shiftFrom(s *btf.Struct, first, words int) {
 	for i := first; i < len(s.Members); i++ {
 		s.Members[i].Offset += btf.Bits(64 * words)

@@ -188,13 +188,12 @@ func Targets() []Target { return targets }
 //go:embed members.txt
 var programMembers string
 
-// IteratorMembers are the members that only the program relocates against which describes the
-// processes that exist. It is loaded only with the running kernel's own types, so that the archive
-// has none of them.
+// IteratorMembers are members of the program that lists existing processes. It is loaded only with
+// the running kernel's own types, so the archive has none of them.
 var IteratorMembers = []string{"fs_struct.seq", "task_struct.__state", "task_struct.alloc_lock"}
 
-// OlderMembers are the members that are read only on kernels which are older than those of the
-// archive, so that it has none of them.
+// OlderMembers are members that are read only on kernels older than the archive's, so the archive
+// has none of them.
 var OlderMembers = []string{"super_block.s_magic"}
 
 // Needed returns the members of the kernel's types that quark needs: those that the eBPF programs

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Monotonic is at most a millisecond ahead of what the kernel says, and never goes back.
+// Monotonic is at most a millisecond ahead of the kernel's clock, and never goes back.
 func TestMonotonic(t *testing.T) {
 	last := uint64(0)
 	for range 1000 {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runFake runs a command line of a command with two verbs, and returns what it prints.
+// runFake runs a command line of a command with two verbs, and returns its output.
 func runFake(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	root := New(&cobra.Command{Use: "fake COMMAND", Long: "A fake."})

@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/internal/freelist/freelisttest"
 )
 
-// What a burst took is given back by all of it, and what is in it stays.
+// The memory of a burst is released, and the entries stay.
 func TestBurstIsGivenBack(t *testing.T) {
 	var m freelist.Map[uint32, [16]byte]
 	var of freelist.List[[64]byte]
@@ -35,7 +35,7 @@ func TestBurstIsGivenBack(t *testing.T) {
 	}
 }
 
-// A map keeps its room between bursts that follow each other.
+// A map keeps its room between consecutive bursts.
 func TestRoomStays(t *testing.T) {
 	var m freelist.Map[uint32, int]
 	burst := func() {

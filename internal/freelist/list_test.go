@@ -8,7 +8,7 @@ import (
 	"weak"
 )
 
-// naive is what [Of] is to be, with a mark on each thing.
+// naive is the specification of [List], with a mark on each object.
 type naive struct {
 	free []*int
 	idle map[*int]bool // free since the last trim
@@ -32,57 +32,57 @@ func (n *naive) trim() {
 	}
 }
 
-// Whatever is done in which order, the same things are free as in the naive one.
+// After any sequence of operations the same objects are free as in the naive list.
 func TestLikeNaive(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		var stock List[int]
+		var list List[int]
 		var want naive
 		var used []*int
 		for step := range 300 {
 			busy := step / 50 % 2 * 3 // a burst, then more rest
 			switch n := r.IntN(9 + busy); {
 			case n == 0:
-				stock.Trim()
+				list.Trim()
 				want.trim()
 			case n < 5 && len(used) > 0:
 				i := r.IntN(len(used))
-				stock.Put(used[i])
+				list.Put(used[i])
 				want.free = append(want.free, used[i])
 				used = slices.Delete(used, i, i+1)
 			default:
-				v, w := stock.Get(), want.take()
+				v, w := list.Get(), want.take()
 				if w == nil && slices.Contains(used, v) || w != nil && v != w {
 					t.Fatalf("seed %d, step %d: took %p, want %p (nil for a new one)", seed, step, v, w)
 				}
 				used = append(used, v)
 			}
-			if !slices.Equal(stock.free, want.free) {
-				t.Fatalf("seed %d, step %d: free are %v, want %v", seed, step, stock.free, want.free)
+			if !slices.Equal(list.free, want.free) {
+				t.Fatalf("seed %d, step %d: free are %v, want %v", seed, step, list.free, want.free)
 			}
 		}
 	}
 }
 
-// What is let go is garbage, and what is needed again and again is not allocated.
+// Released objects are garbage, and objects in steady use are not allocated.
 func TestOfBurst(t *testing.T) {
 	const burst = 1000
-	var stock List[[1 << 10]byte]
+	var list List[[1 << 10]byte]
 	taken := make([]*[1 << 10]byte, burst)
 	for i := range taken {
-		taken[i] = stock.Get()
+		taken[i] = list.Get()
 	}
 	all := make([]weak.Pointer[[1 << 10]byte], burst)
 	for i, v := range taken {
 		all[i] = weak.Make(v)
-		stock.Put(v)
+		list.Put(v)
 	}
 	clear(taken)
 	work := func() { // needs two at a time
-		a, b := stock.Get(), stock.Get()
-		stock.Put(b)
-		stock.Put(a)
-		stock.Trim()
+		a, b := list.Get(), list.Get()
+		list.Put(b)
+		list.Put(a)
+		list.Trim()
 	}
 	work()
 	work()
@@ -99,5 +99,5 @@ func TestOfBurst(t *testing.T) {
 	if n := testing.AllocsPerRun(100, work); n != 0 {
 		t.Errorf("%v allocations a run, want none", n)
 	}
-	runtime.KeepAlive(&stock)
+	runtime.KeepAlive(&list)
 }

@@ -16,7 +16,7 @@ func TestFollow(t *testing.T) {
 	calls := 0
 	f.measure = func() engine.Offset { calls++; return measured }
 	f.due = ^uint64(0)
-	f.alarm.rang() // a clock that another program set meanwhile
+	f.alarm.rang() // another program may have set the clock
 	f.Follow()
 	if calls != 0 {
 		t.Fatal("the clocks are compared before they are due")

@@ -2,7 +2,7 @@ package hostclock
 
 import "testing"
 
-// An image has none of the ids of machine-id(5) in the file.
+// An image has no id of machine-id(5) in the file.
 func TestMachineID(t *testing.T) {
 	const id = "3d1219c7c4c5404aaa1f6d2a48adfda4"
 	for text, want := range map[string]string{id: id, "uninitialized": "", "": "", id[1:]: "", "x" + id[1:]: ""} {

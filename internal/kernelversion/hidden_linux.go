@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hidden returns why this process does not see what the kernel has: /proc or /sys is not mounted,
-// or a lockdown hides its memory from eBPF, probes and tracefs. It returns nil if nothing does.
+// Hidden returns why kernel features are hidden from this process: /proc or /sys is not mounted, or
+// a lockdown hides its memory from eBPF, probes and tracefs. It returns nil if they are visible.
 func Hidden() error { return hidden("/proc", "/sys") }
 
 func hidden(proc, sys string) error {
@@ -25,7 +25,8 @@ func hidden(proc, sys string) error {
 	return lockdown(sys + "/kernel/security/lockdown")
 }
 
-// lockdown returns an error if a file such as "none integrity [confidentiality]" names that.
+// lockdown returns an error if a file such as "none integrity [confidentiality]" selects
+// confidentiality.
 func lockdown(file string) error {
 	if modes, _ := os.ReadFile(file); strings.Contains(string(modes), "[confidentiality]") {
 		return fmt.Errorf("the kernel is locked down (lockdown=confidentiality, %s): it hides its memory from eBPF, probes and tracefs: %w", file, unix.EPERM)

@@ -24,13 +24,13 @@ import (
 type Poller struct {
 	waiting sync.Mutex  // held during a wait
 	closed  atomic.Bool // ends a wait
-	mu      sync.Mutex  // guards woken, and the descriptors against Wake and Watch during Close
+	mu      sync.Mutex  // guards woken, and the descriptors during Close
 
 	epoll, event, timer int
 	opened              bool
-	watched             bool // the user polls the descriptor, so the timer has to be set
+	watched             bool // the user polls the descriptor, so the timer must be set
 	set                 bool // the timer is running
-	woken               bool // by a Wake that no Expose has seen
+	woken               bool // by a Wake since the last Expose
 
 	// next is called before each wait and returns its limit, if ok.
 	next func() (wait time.Duration, ok bool)
@@ -44,7 +44,7 @@ type Poller struct {
 	err   error         // error of ready
 }
 
-// Open makes the descriptors. The Poller waits for the descriptors source and clock, negative for
+// Open creates the descriptors. The Poller waits for the descriptors source and clock, negative for
 // none, and calls next before each wait: the wait is at most as long as next returns, if ok.
 func (p *Poller) Open(source, clock int, next func() (time.Duration, bool)) (err error) {
 	p.next = next
@@ -81,7 +81,7 @@ func (p *Poller) Close() error {
 	return nil
 }
 
-// arm sets the timer to expire after wait if ok, and else turns it off.
+// arm sets the timer to expire after wait if ok, and otherwise disarms it.
 func (p *Poller) arm(wait time.Duration, ok bool) error {
 	if !ok && !p.set {
 		return nil
@@ -98,8 +98,8 @@ func (p *Poller) arm(wait time.Duration, ok bool) error {
 	return nil
 }
 
-// Expose prepares the descriptor for a user who polls it: it sets the timer to what pause returns,
-// and forgets an earlier Wake.
+// Expose prepares the descriptor for a user who polls it: it sets the timer to the result of pause,
+// and clears an earlier Wake.
 func (p *Poller) Expose(pause func() (time.Duration, bool)) error {
 	if !p.watched {
 		return nil
@@ -109,8 +109,7 @@ func (p *Poller) Expose(pause func() (time.Duration, bool)) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A Wake since the last time may be one of which the user does not know yet: the next wait
-	// has to end by it.
+	// The user may not have seen a Wake since the last Expose: it must end the next wait.
 	if !p.woken {
 		p.clear()
 	}
@@ -125,7 +124,7 @@ func (p *Poller) clear() {
 }
 
 // Watch returns the descriptor for the user to poll, and ends polling by Go: the readiness of a
-// perf ring is reported only once, to the first that polls it, which has to be the user.
+// perf ring is reported only once, to the first poller, which must be the user.
 func (p *Poller) Watch() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,10 +152,10 @@ func (p *Poller) Wait(timeout time.Duration) (woken bool, err error) {
 
 func (p *Poller) sleep(timeout time.Duration) error {
 	p.limit, p.slept, p.ended, p.err = timeout, false, false, nil
-	// Without a descriptor for Go's poller, as under a limit that was lowered, a thread waits.
+	// A thread waits if Go's poller has no descriptor, as under a lowered limit.
 	if p.watched || p.file == nil && p.register() != nil {
 		if !p.prepare(uintptr(p.epoll)) {
-			p.look(uintptr(p.epoll), true)
+			p.checkReady(uintptr(p.epoll), true)
 		}
 		return p.err
 	}
@@ -166,13 +165,13 @@ func (p *Poller) sleep(timeout time.Duration) error {
 	return p.err
 }
 
-// register makes the descriptor known to Go's network poller.
+// register adds the descriptor to Go's network poller.
 func (p *Poller) register() error {
 	fd, err := unix.FcntlInt(uintptr(p.epoll), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // os.NewFile polls only such descriptors
+	if err := unix.SetNonblock(fd, true); err != nil { // required by os.NewFile
 		unix.Close(fd)
 		return err
 	}
@@ -183,7 +182,7 @@ func (p *Poller) register() error {
 	}
 	p.ready = func(epoll uintptr) bool {
 		if p.slept { // the event that woke Go may not be reported again
-			p.look(epoll, false)
+			p.checkReady(epoll, false)
 			return true
 		}
 		p.slept = true
@@ -211,11 +210,11 @@ func (p *Poller) prepare(epoll uintptr) bool {
 			return true
 		}
 	}
-	return p.look(epoll, false) || timeout == 0
+	return p.checkReady(epoll, false) || timeout == 0
 }
 
-// look reports whether a descriptor is ready. If block, it waits for that.
-func (p *Poller) look(epoll uintptr, block bool) bool {
+// checkReady reports whether a descriptor is ready. If block is set, it waits for that.
+func (p *Poller) checkReady(epoll uintptr, block bool) bool {
 	call, msec := unix.RawSyscall6, 0
 	if block {
 		call, msec = unix.Syscall6, -1
@@ -244,6 +243,6 @@ func (p *Poller) Wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.woken = true
-	// Errors do not matter: a full counter wakes too, and after close nobody waits.
+	// Errors do not matter: a full counter wakes too, and after Close there are no waiters.
 	unix.Write(p.event, b[:])
 }

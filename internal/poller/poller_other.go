@@ -18,7 +18,7 @@ type Poller struct {
 	next func() (wait time.Duration, ok bool)
 }
 
-// Open fails if the source has a descriptor. See the Open of Linux.
+// Open fails if the source has a descriptor. See Open on Linux.
 func (p *Poller) Open(source, _ int, next func() (time.Duration, bool)) error {
 	if source >= 0 {
 		return fmt.Errorf("wait for the source's descriptor: %w on this system: its FD must return -1", errors.ErrUnsupported)

@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// open opens a file in a new directory, and fails the test if it can't be opened again later.
+// open opens a file in a new directory, and fails the test if it can't be reopened.
 func open(t *testing.T) (f *File, name string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -64,7 +64,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// The line that is being written stays whole.
+// The current line stays whole.
 func TestReopenInALine(t *testing.T) {
 	f, name := open(t)
 	write(t, f, "one\ntw")
@@ -75,7 +75,7 @@ func TestReopenInALine(t *testing.T) {
 	check(t, name, "three\nfour\n")
 }
 
-// What a killed writer left without an end is a line of its own.
+// An incomplete line of a killed writer becomes a separate line.
 func TestHalfLine(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "events")
 	if err := os.WriteFile(name, []byte("ha"), 0o644); err != nil {
@@ -120,7 +120,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// A hangup opens the file again, and does not end this program.
+// A hangup reopens the file, and does not end this program.
 func TestHangup(t *testing.T) {
 	f, name := open(t)
 	write(t, f, "one\n")
@@ -138,7 +138,7 @@ func TestHangup(t *testing.T) {
 		}
 	}
 	if err != nil {
-		t.Fatal("the file is not opened again within a minute")
+		t.Fatal("the file was not reopened within a minute")
 	}
 	write(t, f, "two\n")
 	check(t, name+".1", "one\n")

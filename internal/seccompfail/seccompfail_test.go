@@ -21,8 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// checkFiltered returns 0 if fsopen is checkFiltered, clone3 is known and its second part is too
-// large.
+// checkFiltered returns 0 if fsopen fails, clone3 exists and its newer part fails.
 func checkFiltered() int {
 	_, err := unix.Fsopen("tracefs", 0)
 	_, _, exists := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)

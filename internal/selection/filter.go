@@ -212,7 +212,7 @@ func checkExecutable(value string) error {
 		value, path, leads, leads+strings.TrimPrefix(value, path), value)
 }
 
-// readRules reads a file, FIFO or the standard input, whose writers may be silent.
+// readRules reads a file, FIFO or standard input, which can block.
 func readRules(ctx context.Context, name string) (string, error) {
 	b, err := Await(ctx, func() ([]byte, error) {
 		file := os.Stdin

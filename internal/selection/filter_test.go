@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A name has an id, or the error has what it has.
+// hostID returns the id of a name, or the expected error.
 func TestHostID(t *testing.T) {
 	for _, c := range []struct{ name, id, want, err string }{
 		{name: "plus", id: "+7006", want: "7006"},
@@ -23,7 +23,7 @@ func TestHostID(t *testing.T) {
 	}
 }
 
-// A directory service's names are found by getent(1), if it is asked.
+// Names of a directory service are found by getent(1).
 func TestGetent(t *testing.T) {
 	dir := t.TempDir()
 	program := "#!/bin/sh\ntest $1:$2 = passwd:quark-test-bob && echo 'quark-test-bob:*:4242:1::/:/bin/sh'\n"
@@ -42,7 +42,7 @@ func TestGetent(t *testing.T) {
 	}
 }
 
-// A path through a symbolic link is of no executable.
+// A path through a symbolic link matches no executable.
 func TestCheckExecutable(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.Mkdir(dir+"/usr", 0o700), os.Symlink("usr", dir+"/bin"), os.WriteFile(dir+"/usr/dash", nil, 0o700), os.Symlink("dash", dir+"/usr/sh")); err != nil {

@@ -172,8 +172,8 @@ func (o *Options) Describe(q *quark.Queue) string {
 	return text
 }
 
-// Check returns an error if the filter has a term that is never true, or never decided, of what is
-// reported.
+// Check returns an error if the filter has a term that is never true, or never decided, for the
+// reported events.
 func (o *Options) Check() error {
 	kinds := o.Queue.Kinds
 	if kinds == 0 {

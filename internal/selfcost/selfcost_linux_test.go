@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What is used is seen, and what is measured is of the size that any Go program has.
+// The meter reports usage, and values in the range of any Go program.
 func TestMeter(t *testing.T) {
 	m, err := Open()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/filter", "engine/glob", "engine/trace", "exitsnoop", "btfhub",
 	"export", "export/ecs", "export/otlp", "export/prom"}
 
-// make apidiff compares just these.
+// make apidiff compares exactly these.
 func TestAPIDiffHasAllPackages(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -33,7 +33,7 @@ func TestAPIDiffHasAllPackages(t *testing.T) {
 	}
 }
 
-// parsed returns the files of a package, its tests or the others, for every system.
+// parsed returns the files of a package, either its tests or the others, for every system.
 func parsed(t *testing.T, pkg string, tests bool) (syntax []*ast.File) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
@@ -55,9 +55,9 @@ func parsed(t *testing.T, pkg string, tests bool) (syntax []*ast.File) {
 
 // export is an exported name of a package.
 type export struct {
-	name       string // METHODs of a TYPE are TYPE.METHOD
+	name       string // methods are TYPE.METHOD
 	documented bool
-	signature  ast.Node // what its users see, nil for none
+	signature  ast.Node // as its users see it, nil for none
 }
 
 // exports returns the exported names of a file.
@@ -106,7 +106,7 @@ func receiver(d *ast.FuncDecl) *ast.Ident {
 	}
 }
 
-// inherited are methods that the interface they implement documents.
+// inherited are methods that are documented by the interface they implement.
 var inherited = regexp.MustCompile(`\.(String|Error)$`)
 
 func TestExportedNamesAreDocumented(t *testing.T) {
@@ -135,10 +135,10 @@ func TestPublicPackagesHaveExamples(t *testing.T) {
 	}
 }
 
-// stable are modules of a version above 0 whose types are part of the API.
+// stable are modules above version 0 with types in the API.
 var stable = []string{"github.com/prometheus/client_golang"}
 
-// Modules of version 0 may change at any time, so their types are no part of the API.
+// Modules of version 0 may change at any time, so the API must not use their types.
 func TestNoTypesOfVersionZero(t *testing.T) {
 	for _, pkg := range public {
 		for _, file := range parsed(t, pkg, false) {
@@ -161,7 +161,7 @@ func TestNoTypesOfVersionZero(t *testing.T) {
 	}
 }
 
-// visible returns the packages of the types in a signature, those of unexported members left out.
+// visible returns the packages of the types in a signature, except in unexported members.
 func visible(signature ast.Node) (packages []string) {
 	if s, ok := signature.(*ast.StructType); ok {
 		for _, member := range s.Fields.List {
@@ -183,11 +183,11 @@ func visible(signature ast.Node) (packages []string) {
 	return packages
 }
 
-// ofSources are the names of package engine that only authors of sources and engines use.
+// ofSources are names of package engine that only authors of sources and engines use.
 var ofSources = regexp.MustCompile(`^(\w+\..*|Engine|New|Options|(Default|Max|Min)[A-Z]\w*(Length|Time)|ProcStartUnit|FieldChanges?|ChangeUnseen|` +
 	`Sink|RawEvent|Timekeeper|Scanner|Buffer|NewBuffer|Finisher|Detacher|Holder|Watcher|Sight\w*|Verdict\w*|Offset|NewClock|Rows?)$`)
 
-// All the other names are also those of package quark, which is then all that users import.
+// All other names are also in package quark, so that users need no other import.
 func TestQuarkIsAllToImport(t *testing.T) {
 	names := make(map[string]bool)
 	for _, file := range parsed(t, ".", false) {

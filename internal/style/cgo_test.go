@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// binding is the one folder that needs cgo.
+// binding is the only folder that needs cgo.
 const binding = "bindings/c"
 
-// No other package imports "C", and without cgo the folder is no package: each of its files says
-// so.
+// No other package imports "C", and without cgo the folder has no files: each has a build
+// constraint.
 func TestCgoIsConfined(t *testing.T) {
 	for _, path := range files(t) {
 		if !strings.HasSuffix(path, ".go") {

@@ -12,8 +12,8 @@ import (
 
 const module = "github.com/quark-linux/quark"
 
-// layers are the allowed arrows between packages, tests aside: what the packages in a tree may
-// import. The first tree that a package is in counts. "." is package quark.
+// layers are the allowed imports of the packages in a tree, except tests. The first tree that
+// contains a package counts. "." is package quark.
 var layers = []struct{ tree, imports string }{
 	{"cmd/quark-mon", ". cmd/quark-mon engine/trace internal/..."},
 	{"cmd", ". fidelity backends backends/... engine exitsnoop internal"},
@@ -45,9 +45,9 @@ var layers = []struct{ tree, imports string }{
 	{".", "backends backends/... btfhub engine internal/..."},
 }
 
-// allows reports whether a package may import another one. In the list a name stands for the
-// package and those below it, NAME/... for those one level below; neither stands for an internal
-// package that it does not name.
+// allows reports whether a package may import another one. A name in the list covers the package
+// and those below it, NAME/... those one level below; neither covers an internal package that it
+// does not name.
 func allows(imports, pkg string) bool {
 	return slices.ContainsFunc(strings.Fields(imports), func(name string) bool {
 		if parent, ok := strings.CutSuffix(name, "/..."); ok {
@@ -62,8 +62,8 @@ func allows(imports, pkg string) bool {
 
 func within(pkg, tree string) bool { return pkg == tree || strings.HasPrefix(pkg, tree+"/") }
 
-// wrongArrows returns the imports of a package that no layer allows.
-func wrongArrows(pkg string, imports []string) (wrong []string) {
+// wrongImports returns the imports of a package that no layer allows.
+func wrongImports(pkg string, imports []string) (wrong []string) {
 	for _, l := range layers {
 		if l.tree != "." && !within(pkg, l.tree) {
 			continue
@@ -86,7 +86,7 @@ func allPackages(t *testing.T) []listed {
 // goList runs go list in the main module and returns its packages.
 func goList(t *testing.T, args ...string) []listed { return goListIn(t, ".", args...) }
 
-// goListIn is goList in the module in a folder.
+// goListIn is like goList, for the module in a folder.
 func goListIn(t *testing.T, folder string, args ...string) (packages []listed) {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
@@ -99,7 +99,7 @@ func goListIn(t *testing.T, folder string, args ...string) (packages []listed) {
 	return packages
 }
 
-// listPackages is goList where an error of go list is one of the test.
+// listPackages is like goList, with an error of go list as a test error.
 func listPackages(t *testing.T, folder string, args ...string) (packages []listed, err error) {
 	t.Helper()
 	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Module,Standard,Dir,GoFiles,ImportMap"}, args...)...)
@@ -126,7 +126,7 @@ type listed struct {
 	Module           struct{ Path, GoVersion string }
 }
 
-// local returns the name of a package of this repository below its root, "." for the root's.
+// local returns the path of a package relative to the root, "." for the root's.
 func local(importPath string) (name string, ok bool) {
 	if importPath == module {
 		return ".", true
@@ -134,7 +134,7 @@ func local(importPath string) (name string, ok bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// The packages depend on each other in one direction, see docs/architecture.md.
+// Imports go one way, see docs/architecture.md.
 func TestArrowsPointDown(t *testing.T) {
 	for _, p := range allPackages(t) {
 		pkg, _ := local(p.ImportPath)
@@ -144,8 +144,8 @@ func TestArrowsPointDown(t *testing.T) {
 				imports = append(imports, name)
 			}
 		}
-		for _, wrong := range wrongArrows(pkg, imports) {
-			t.Errorf("%s: the arrow points upward, or is not in the table of layers", wrong)
+		for _, wrong := range wrongImports(pkg, imports) {
+			t.Errorf("%s: the import goes upward, or is missing in the table of layers", wrong)
 		}
 	}
 }
@@ -159,21 +159,21 @@ func TestWrongArrowsAreSeen(t *testing.T) {
 		"fidelity backends/internal/procfs", "internal/harness/matrix .", "kernel_images btfhub", "internal/btfhub btfhub",
 	} {
 		pkg, imported, _ := strings.Cut(arrow, " ")
-		if wrongArrows(pkg, []string{imported}) == nil {
+		if wrongImports(pkg, []string{imported}) == nil {
 			t.Errorf("%s may import %s", pkg, imported)
 		}
 	}
 }
 
-// allowedModules are what a program gets by importing package quark: what only tools need, such as
-// u-root, is not among them.
+// allowedModules are the modules that a program gets with package quark: those that only tools
+// need, such as u-root, are not included.
 var allowedModules = []string{
 	module, "github.com/cilium/ebpf", "github.com/mdlayher/netlink", "github.com/mdlayher/socket", // netlink's
 	"golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys",
 }
 
-// Neither quark-mon nor a program that imports quark has an HTTP client or server, whose memory it
-// would take.
+// Neither quark-mon nor a program that imports quark may link an HTTP client or server, which would
+// take memory.
 func TestNoHTTP(t *testing.T) {
 	list := []string{"-deps", "./cmd/quark-mon"}
 	for _, pkg := range public {
@@ -182,7 +182,7 @@ func TestNoHTTP(t *testing.T) {
 		}
 	}
 	if slices.ContainsFunc(goList(t, list...), func(p listed) bool { return p.ImportPath == "net/http" }) {
-		t.Error("net/http is linked into quark-mon, or into who imports quark: that is a megabyte of memory")
+		t.Error("net/http is linked into quark-mon or into programs that import quark: it takes a megabyte of memory")
 	}
 }
 

@@ -19,11 +19,11 @@ var (
 	linked = regexp.MustCompile(`\]\(([a-zA-Z0-9_./-]+)\)`)
 	// isPath matches names with a directory of the repository, and names of its files.
 	isPath = regexp.MustCompile(`^(backends|bindings|btfhub|cmd|docs|engine|exitsnoop|fidelity|initramfs|internal|kernel_images|packaging|tools|\.github)/|^[a-z_]+\.(go|sh|md)$`)
-	// made are paths that a command makes.
+	// made are paths that a command creates.
 	made = regexp.MustCompile(`^kernel_images/(amd64|arm64|local)`)
 )
 
-// TestManualPages shows that mandoc(1) finds nothing wrong in the manual pages, as make docs does.
+// TestManualPages checks the manual pages with mandoc(1), like make docs.
 func TestManualPages(t *testing.T) {
 	if _, err := exec.LookPath("mandoc"); err != nil {
 		t.Skip("needs mandoc: apt-get install mandoc")
@@ -37,7 +37,7 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
-// TestPathsInDocuments shows that the files that documents name exist.
+// TestPathsInDocuments checks that files named in documents exist.
 func TestPathsInDocuments(t *testing.T) {
 	for _, document := range documents {
 		data, err := os.ReadFile(filepath.Join(root, document))

@@ -14,14 +14,14 @@ import (
 	"testing"
 )
 
-// Users' code that handles events is built and tested on systems where quark has no backend, and
-// quark-mon replays recordings there.
+// Users build and test code that handles events on systems without a quark backend, where quark-mon
+// replays recordings.
 func TestPublicPackagesOnOtherSystems(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it looks at quark-mon and the public packages on other systems")
 	}
 	public := []string{".", "./engine/...", "./cmd/quark-mon"}
-	goList(t, public...) // or there is nothing to look at
+	goList(t, public...) // check that the packages exist
 	for _, system := range []string{"darwin/arm64", "windows/amd64", "linux/arm", "linux/s390x"} {
 		t.Run(system, func(t *testing.T) {
 			goos, goarch, _ := strings.Cut(system, "/")
@@ -34,7 +34,7 @@ func TestPublicPackagesOnOtherSystems(t *testing.T) {
 			}
 			checkTypes(t, goarch, packages)
 			if goos != "darwin" {
-				return // what is for other systems than Linux is for each of them
+				return // files for non-Linux systems apply to each of them
 			}
 			vet := exec.Command("go", append([]string{"vet"}, public...)...)
 			vet.Dir = root
@@ -45,9 +45,9 @@ func TestPublicPackagesOnOtherSystems(t *testing.T) {
 	}
 }
 
-// checkTypes type-checks the packages of this module and their tests: of others, which come before
-// those that import them, it looks at the declarations alone. The compiler would take a minute for
-// the standard libraries of a few systems.
+// checkTypes type-checks the packages of this module and their tests, but only the declarations of
+// imported packages. The compiler would take a minute for the standard libraries of several
+// systems.
 func checkTypes(t *testing.T, goarch string, packages []listed) {
 	t.Helper()
 	checked := map[string]*types.Package{"unsafe": types.Unsafe}
@@ -80,7 +80,7 @@ type importerFunc func(path string) (*types.Package, error)
 
 func (f importerFunc) Import(path string) (*types.Package, error) { return f(path) }
 
-// Who imports quark needs no newer Go than its dependencies do.
+// quark must not require a newer Go than its dependencies do.
 func TestLeastGo(t *testing.T) {
 	own, least := "", ""
 	for _, p := range goList(t, "-deps", "-test", "./...") {
@@ -91,11 +91,12 @@ func TestLeastGo(t *testing.T) {
 		}
 	}
 	if version.Compare(own, least) > 0 {
-		t.Errorf("go.mod wants %s, and all that it requires no more than %s", own, least)
+		t.Errorf("go.mod requires Go %s, its dependencies only %s", own, least)
 	}
 }
 
-// On an architecture without programs Open says so, and New works: Linux on 386 runs on amd64, too.
+// On an architecture without programs Open returns an error, and New works: Linux on 386 also runs
+// on amd64.
 func TestOpenOn386(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("it compiles the tests of package quark for 386, and runs some on linux/amd64")

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// files returns the paths below the root, without those that git ignores.
+// files returns the paths below the root, except those that git ignores.
 func files(t *testing.T) (paths []string) {
 	t.Helper()
 	ignored := []string{".git", "build", "amd64", "arm64", "local", "cache", "testdata"}
@@ -52,8 +52,8 @@ func width(line string) (n int) {
 	return n
 }
 
-// TestCommentWidth holds each line with a comment to 100 columns. Lines of one word, such as an
-// address, and directives to the compiler may be wider.
+// TestCommentWidth limits each line with a comment to 100 columns. Lines of one word, such as an
+// address, and compiler directives may be wider.
 func TestCommentWidth(t *testing.T) {
 	for _, path := range files(t) {
 		comments := commentLines(path)
@@ -77,8 +77,8 @@ func TestCommentWidth(t *testing.T) {
 	}
 }
 
-// commentLines returns the function that finds the numbers of the lines with comments in a file of
-// this name, or nil if such files have none.
+// commentLines returns a function that finds the lines with comments in a file of this name, or nil
+// if such files have none.
 func commentLines(path string) func([]byte) map[int]bool {
 	switch name := filepath.Base(path); {
 	case strings.HasSuffix(name, ".go"):
@@ -109,7 +109,7 @@ func goComments(data []byte) map[int]bool {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "", data, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
-		return nil // the compiler says it better
+		return nil // the compiler reports it better
 	}
 	found := make(map[int]bool)
 	for _, group := range file.Comments {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWorkflowTargets: the targets of make that the workflows run exist.
+// The make targets that the workflows run exist.
 func TestWorkflowTargets(t *testing.T) {
 	targets := make(map[string]bool)
 	for _, name := range []string{"../../Makefile", "../../packaging/build.mk"} {

@@ -57,8 +57,7 @@ func (p *Probes) Why() string {
 	if p.log < 0 {
 		return ""
 	}
-	// The log has up to eight entries of at most one definition each, of which a read returns
-	// some.
+	// The log has up to eight entries of one definition each, and a read returns some of them.
 	b := make([]byte, 1<<16)
 	n := 0
 	for n < len(b) {
@@ -115,7 +114,7 @@ func (fs *FS) ProbeNames(file string) ([]string, error) {
 	return parseProbes(string(b)), nil
 }
 
-// parseProbes returns the names in the text of kprobe_events, whose lines are
+// parseProbes returns the names in the text of kprobe_events, with lines like
 //
 //	p:GROUP/NAME SYMBOL ARGUMENT...
 func parseProbes(text string) (names []string) {

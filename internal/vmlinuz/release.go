@@ -54,7 +54,7 @@ func BannerRelease(kernel []byte) string {
 
 var releaseText = regexp.MustCompile(`^[0-9]+\.[0-9][!-~]*$`)
 
-// maxRelease is the longest release: that of struct utsname, without its NUL.
+// maxRelease is the longest release in struct utsname, without its NUL.
 const maxRelease = 64
 
 // first returns the first word of a text if it is a release, else "".

@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// MaxSize bounds an image and what it unpacks to: several times a distribution's kernel.
+// MaxSize limits an image and its unpacked size: several times a distribution's kernel.
 const MaxSize = 512 << 20
 
-// maxLayers bounds the layers of an image: Image.gz of an EFI zboot image of an ELF file has three.
+// maxLayers limits the layers of an image: Image.gz of an EFI zboot image of an ELF file has three.
 const maxLayers = 4
 
 // Unpack returns the innermost image: an ELF file on x86, on arm64 the bytes as they lie in memory.

@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// A daemon that has left the group is of the family, and another process is not.
+// A daemon that has left the group belongs to the family, and another process does not.
 func TestFamily(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip(err)

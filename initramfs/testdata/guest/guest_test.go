@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package guest is a test binary that goes wrong in the ways that the tests of krun.sh and of
-// quark-matrix ask for, as the command guest in their images.
+// Package guest is a test binary that fails in the ways that the tests of krun.sh and of
+// quark-matrix need, as the command guest in their images.
 package guest
 
 import (
@@ -35,9 +35,9 @@ func do() {
 		check(os.WriteFile("/proc/sysrq-trigger", []byte("c"), 0))
 		hang()
 	case "read":
-		tty, err := os.Open("/dev/tty") // that standard input is the controlling terminal
+		tty, err := os.Open("/dev/tty") // standard input is the controlling terminal
 		check(err)
-		// What came before the terminal was opened may be lost, or lost in part.
+		// Input from before the terminal was opened may be lost, completely or partly.
 		for r, line := bufio.NewReader(tty), ""; line != os.Args[2]+"\n"; {
 			line, err = r.ReadString('\n')
 			check(err)
@@ -46,7 +46,7 @@ func do() {
 	case "poweroff":
 		check(syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF))
 	case "garbage":
-		// What a stray write and a lost byte do to the result port.
+		// A stray write and a lost byte on the result port.
 		port, err := os.OpenFile(os.Getenv("QUARK_RESULTS"), os.O_WRONLY|syscall.O_NOCTTY, 0)
 		check(err)
 		_, err = port.WriteString("\x00\xff stray {\n{\"type\":\"result\",\"test\":\"t_x\",\"backend\":\"ebpf\",\"state\":\"pass\"}\n")
@@ -60,7 +60,7 @@ func do() {
 			held = append(held, b)
 		}
 	case "test":
-		// A test program that starts a test and fails in it as the other arguments say.
+		// A test program that starts a test and fails in it as the other arguments specify.
 		port, err := record.OpenWriter(os.Getenv("QUARK_RESULTS"))
 		check(err)
 		for _, rec := range []any{

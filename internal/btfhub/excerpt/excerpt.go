@@ -65,7 +65,7 @@ func Make(raw []byte, members []string) ([]byte, error) {
 		w.newID(root.id)
 	}
 	for _, root := range roots {
-		w.keep(w.id(root.id), first[root.name])
+		w.keepMembers(w.id(root.id), first[root.name])
 	}
 	for len(w.queue) > 0 {
 		id := w.queue[0]
@@ -172,8 +172,8 @@ func (w *writer) newID(old uint32) uint32 {
 	return id
 }
 
-// keep adds members to those that a type keeps.
-func (w *writer) keep(id uint32, members set) {
+// keepMembers adds members to those that a type keeps.
+func (w *writer) keepMembers(id uint32, members set) {
 	if all := w.own[id]; all != nil {
 		members = maps.Clone(members)
 		maps.Copy(members, all)
@@ -230,19 +230,19 @@ func (w *writer) add(old uint32) error {
 	case kindArray:
 		w.put(name, uint32(i), sizeOrType, w.id(u32(t, 0)), w.id(u32(t, 4)), u32(t, 8))
 	case kindStruct, kindUnion:
-		w.some(old, name, i, sizeOrType, t, func(m []byte) {
+		w.writeSome(old, name, i, sizeOrType, t, func(m []byte) {
 			name, id := w.name(u32(m, 0)), w.id(u32(m, 4))
 			if name == 0 {
-				w.keep(id, w.own[w.ids[old]])
+				w.keepMembers(id, w.own[w.ids[old]])
 			}
 			w.put(name, id, u32(m, 8))
 		})
 	case kindEnum:
-		w.some(old, name, i, sizeOrType, t, func(v []byte) {
+		w.writeSome(old, name, i, sizeOrType, t, func(v []byte) {
 			w.put(w.name(u32(v, 0)), u32(v, 4))
 		})
 	case kindEnum64:
-		w.some(old, name, i, sizeOrType, t, func(v []byte) {
+		w.writeSome(old, name, i, sizeOrType, t, func(v []byte) {
 			w.put(w.name(u32(v, 0)), u32(v, 4), u32(v, 8))
 		})
 	default:
@@ -251,9 +251,9 @@ func (w *writer) add(old uint32) error {
 	return w.err
 }
 
-// some writes a type with the kept members or enumerators, and its members without a name, which
-// may contain others.
-func (w *writer) some(old, name uint32, i info, size uint32, all []byte, put func([]byte)) {
+// writeSome writes a type with the kept members or enumerators, and its members without a name,
+// which may contain others.
+func (w *writer) writeSome(old, name uint32, i info, size uint32, all []byte, put func([]byte)) {
 	start := len(w.types)
 	w.put(name, uint32(i), size)
 	own := w.own[w.ids[old]]

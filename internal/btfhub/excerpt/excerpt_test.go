@@ -47,12 +47,12 @@ func shapes() []btf.Type {
 		&btf.Typedef{Name: "alias", Type: inner},
 		&btf.Enum{Name: "e", Size: 4, Signed: true, Values: []btf.EnumValue{{Name: "MINUS", Value: 1<<64 - 2}, {Name: "TWO", Value: 2}}},
 		&btf.Enum{Name: "wide", Size: 8, Values: []btf.EnumValue{{Name: "HUGE", Value: 1 << 40}, {Name: "TWO", Value: 2}}},
-		// x is wanted of outer only.
+		// x is wanted in outer only.
 		&btf.Struct{Name: "z", Size: 8, Members: []btf.Member{{Name: "b", Type: u32}, {Name: "x", Type: u32, Offset: 32}}},
 	}
 }
 
-// wanted of the shapes.
+// wanted members of the shapes.
 var wanted = []string{
 	"alias.b", "e.MINUS", "inner.b", "none.x", "outer.flag", "outer.gone", "outer.in.b", "outer.list", "outer.real", "outer.to",
 	"outer.x", "outer.y", "wide.HUGE", "z",
@@ -71,7 +71,7 @@ func marshal(t testing.TB, types []btf.Type) []byte {
 	return raw
 }
 
-// describe prints types in the order of their numbers, without those.
+// describe prints types in the order of their numbers, without the numbers.
 func describe(t testing.TB, raw []byte) (all []string) {
 	t.Helper()
 	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
@@ -170,11 +170,11 @@ func TestMake(t *testing.T) {
 		t.Errorf("the excerpt of an excerpt has %d bytes, not %d, error %v", len(again), len(got), err)
 	}
 	if _, err := excerpt.Make(got, []string{"none.x", "", "."}); err == nil {
-		t.Error("no error where nothing is wanted")
+		t.Error("no error without wanted members")
 	}
 }
 
-// TestManyTypes has types in every place between those of the index.
+// TestManyTypes has types at every place between index entries.
 func TestManyTypes(t *testing.T) {
 	var types []btf.Type
 	var members []string
@@ -219,7 +219,7 @@ func TestDamage(t *testing.T) {
 	unknown := bytes.Clone(raw)
 	copy(unknown[28:], []byte{0, 0, 0, 31}) // the first type's info
 	if _, err := excerpt.Make(unknown, wanted); err == nil {
-		t.Error("no error for a kind that is not known")
+		t.Error("no error for an unknown kind")
 	}
 	unended := bytes.Clone(raw)
 	unended[len(raw)-1] = 'x'
@@ -228,8 +228,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// check makes an excerpt of anything and compares what is found in it with what
-// the library finds in the whole.
+// check makes an excerpt of arbitrary input and compares look-ups in it with the library's look-ups
+// in the whole.
 func check(t *testing.T, raw []byte) {
 	made, err := excerpt.Make(raw, wanted)
 	if err != nil {
@@ -260,7 +260,7 @@ func check(t *testing.T, raw []byte) {
 	}
 }
 
-// FuzzMake is given what follows the header, which TestDamage is about.
+// FuzzMake gets the data after the header, which TestDamage covers.
 func FuzzMake(f *testing.F) {
 	add := func(raw []byte) {
 		end := 24 + binary.LittleEndian.Uint32(raw[12:])

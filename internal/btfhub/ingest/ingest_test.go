@@ -57,7 +57,7 @@ func packTar(t testing.TB, name string, b []byte) []byte {
 	return out.Bytes()
 }
 
-// TestDirectory ingests a directory as btfhub-archive has it.
+// TestDirectory ingests a directory with the layout of btfhub-archive.
 func TestDirectory(t *testing.T) {
 	_, raw := embeddedBTF(t)
 	var z bytes.Buffer

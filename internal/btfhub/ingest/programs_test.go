@@ -25,9 +25,8 @@ func objectNames() []string {
 	return append(backends, others...)
 }
 
-// TestMembersAreThoseOfThePrograms fails after a change of the eBPF programs
-// until 'make btfhub' has been run.
-func TestMembersAreThoseOfThePrograms(t *testing.T) {
+// TestMembersOfPrograms fails after a change of the eBPF programs until 'make btfhub' has been run.
+func TestMembersOfPrograms(t *testing.T) {
 	var all []string
 	for name, data := range readObjects(t) {
 		members, err := ProgramMembers(bytes.NewReader(data))
@@ -63,9 +62,9 @@ func readObjects(t *testing.T) map[string][]byte {
 	return all
 }
 
-// TestExcerptIsAsGood compares what the programs and the targets get from an excerpt with what they
-// get from the whole.
-func TestExcerptIsAsGood(t *testing.T) {
+// TestExcerptIsEquivalent compares relocations and targets from an excerpt with those from the
+// whole.
+func TestExcerptIsEquivalent(t *testing.T) {
 	var relos []*btf.CORERelocation
 	for name, data := range readObjects(t) {
 		c, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(data))
@@ -135,7 +134,7 @@ func compareOffsets(t *testing.T, want, got *btfhub.Offsets) {
 	}
 }
 
-// wholeKernels returns the raw types of this host's kernel and of those fetched.
+// wholeKernels returns the raw types of this host's kernel and of fetched ones.
 func wholeKernels(t *testing.T) map[string][]byte {
 	kernels := vmlinuztest.Types(t, "../../../kernel_images")
 	if raw, err := os.ReadFile(btfhub.KernelBTF); err == nil {

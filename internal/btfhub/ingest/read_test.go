@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// elfWith returns an ELF file with sections, as vmlinux has them.
+// elfWith returns an ELF file with sections like those of vmlinux.
 func elfWith(t *testing.T, machine elf.Machine, sections map[string][]byte) []byte {
 	t.Helper()
 	names, headers, body := []byte{0}, []elf.Section64{{}}, []byte(nil)
@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 	_, raw := embeddedBTF(t)
 	const release = "4.18.0-80.el8.x86_64"
 	banner := []byte("Linux version " + release + " (mockbuild@host) #1 SMP\n\x00")
-	// The image's BTF starts with a header, so that it is found.
+	// The image's BTF starts with a header, so it is found.
 	vmlinux := elfWith(t, elf.EM_X86_64, map[string][]byte{".BTF": raw, ".rodata": banner})
 	image := arm64Image(banner, raw)
 	dir := t.TempDir()
@@ -115,7 +115,7 @@ func gzipped(t *testing.T, b []byte) []byte {
 	t.Helper()
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
-	w.Write(b) // a buffer takes all
+	w.Write(b) // cannot fail
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}

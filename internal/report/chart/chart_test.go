@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A drawing is well-formed and has its texts, also with names and values that HTML and the scale
-// could trip over.
+// A drawing is well-formed and has its texts, even with names and values that are special in HTML
+// or for the scale.
 func TestDrawings(t *testing.T) {
 	for name, c := range map[string]struct {
 		svg  template.HTML
