@@ -14,7 +14,7 @@ import (
 type Row struct {
 	// What most values need comes first, in one cache line.
 
-	Fields Fields                          // its field, empty if no flag says whether it is known
+	Fields Fields                          // its field; empty if it has no flag
 	has    func(p *Process, c *Clock) bool // whether the value is there, nil for always
 	known  func(p *Process) bool           // in place of a flag, nil for always
 	Number func(p *Process) uint64

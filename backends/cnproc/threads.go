@@ -158,8 +158,8 @@ func (g *groups) exit(m *message) end {
 	g.byPID.Put(m.pid, e)
 	return end{
 		group: true, time: e.last, status: status, dumper: e.endings.Dumper,
-		// A leader that /proc showed to have ended may be one that a thread replaces. Threads that
-		// end while they are listed can hide others.
+		// A leader that /proc showed to have ended may be one that a thread replaces.
+		// Threads that end while they are listed can hide others.
 		unseen: e.unseen || !e.leaderTold,
 		known:  known && (!e.unseen || groupstatus.Certain(status)),
 	}

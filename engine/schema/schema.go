@@ -79,8 +79,8 @@ const (
 type Row struct {
 	Name string // lower_snake_case, in every form that has no other name by standard
 	Flag string // the Go name of its flag, "" if it is always known
-	// Go is an expression of the value, where p is the process, x the file of its executable and
-	// c the clock, or the container.
+	// Go is an expression of the value, where p is the process, x the file of its executable
+	// and c the clock, or the container.
 	Go    string
 	Shape Shape
 	Unit  Unit

@@ -53,8 +53,8 @@ var all = append([]Column{
 	{"args", false, 4, 60, 0, showArgs},
 }, ofRows()...)
 
-// ofRows returns the columns of texts, words and numbers that have a field: not of those of an EXIT,
-// which other columns show, nor of the bytes of a whole list.
+// ofRows returns the columns of texts, words and numbers that have a field: not of those of an
+// EXIT, which other columns show, nor of the bytes of a whole list.
 func ofRows() (columns []Column) {
 	own := []string{"tty", "exe_mode", "privileges"}
 	rows := quark.Rows()
