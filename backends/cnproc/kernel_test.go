@@ -113,7 +113,7 @@ func TestThreadsOfBefore(t *testing.T) {
 
 // endBare starts a process, which writes to one pipe and waits at another, and returns its end as s
 // reports it and its wait status. The source is opened before the process starts, or when it waits.
-func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, wait int) *barefork.Script) (*engine.RawEvent, unix.WaitStatus) {
+func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, wait int) *barefork.Script, shared ...source.Options) (*engine.RawEvent, unix.WaitStatus) {
 	t.Helper()
 	var pipes [4]int
 	for i := range 2 {
@@ -129,7 +129,7 @@ func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, 
 	var s *Source
 	to := &sink{room: 1 << 20}
 	if before {
-		s = kernel(t, Options{})
+		s = kernel(t, Options{}, shared...)
 	}
 	p, err := barefork.Start(script(pipes[1], pipes[2]), o)
 	if err != nil {
@@ -141,9 +141,13 @@ func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, 
 		t.Fatal(err)
 	}
 	if !before {
-		s = kernel(t, Options{})
+		s = kernel(t, Options{}, shared...)
 	}
-	watch(t, s, to, func() bool { return !before || len(to.events.Of(p.PID, engine.KindFork)) > 0 })
+	watch(t, s, to, func() bool {
+		_, known := s.track.processes.In[uint32(p.PID)]
+		young := slices.ContainsFunc(s.young, func(r retired) bool { return int(r.pid) == p.PID })
+		return known && !young && (!before || len(shared) > 0 || len(to.events.Of(p.PID, engine.KindFork)) > 0)
+	})
 	var status unix.WaitStatus
 	unix.Write(pipes[3], []byte{0})
 	if _, err := unix.Wait4(p.PID, &status, 0, nil); err != nil {
@@ -172,11 +176,15 @@ func TestStatusWithIOUring(t *testing.T) {
 
 // The message of the first process of a pid namespace does not have the status that reboot(2) sets.
 func TestStatusOfReboot(t *testing.T) {
-	for _, before := range []bool{true, false} {
+	for i := range 3 {
+		before, shared := i > 0, []source.Options{}
+		if i == 2 {
+			shared = append(shared, source.Options{Kinds: engine.EventExit, Exits: source.ExitsNonzero})
+		}
 		ev, want := endBare(t, before, barefork.Options{Flags: unix.CLONE_NEWPID}, func(notify, wait int) *barefork.Script {
 			return new(barefork.Script).Notify(notify).WaitFor(wait).
 				Call("reboot", unix.SYS_REBOOT, unix.LINUX_REBOOT_MAGIC1, unix.LINUX_REBOOT_MAGIC2, unix.LINUX_REBOOT_CMD_RESTART, 0).Exit(0)
-		})
+		}, shared...)
 		if ev.Task.Known.Has(engine.FieldExit) || want.Signal() != unix.SIGHUP {
 			t.Errorf("open before it %v: %+v, known %v, want %#x, which nothing shows", before, ev.Task.Exit, ev.Task.Known, want)
 		}

@@ -35,9 +35,11 @@ type Source struct {
 	to         engine.Sink // of the Populate in its course
 	size       int         // the most room that the sink had
 	trimmer    freelist.Timer
-	nextLook   uint64 // when the tracker wants to look at groups, 0 for not at all
-	showStatus bool   // /proc shows the status of a process that has ended
-	finishing  bool   // see Finish
+	young      []retired       // processes that are to be read when they are older
+	probe      engine.RawEvent // what is read of them
+	nextLook   uint64          // when the tracker wants to look at groups, 0 for not at all
+	showStatus bool            // /proc shows the status of a process that has ended
+	finishing  bool            // see Finish
 }
 
 // socket is what messages come from, and what is known of those that do not come.
@@ -167,14 +169,40 @@ func (s *Source) learnInits() {
 		return
 	}
 	pids, _ := s.proc.PIDs()
-	var ev engine.RawEvent
 	for _, pid := range slices.Clone(pids) {
-		ev.Reset()
-		ev.PID = pid
-		if _, err := s.proc.Read(pid, engine.FieldPIDNS.Set(), &ev); err == nil {
-			s.enrich.learnInit(&ev)
+		s.learnInit(pid)
+	}
+}
+
+func (s *Source) learnInit(pid uint32) {
+	s.probe.Reset()
+	s.probe.PID = pid
+	if _, err := s.proc.Read(pid, engine.FieldPIDNS.Set(), &s.probe); err == nil {
+		s.enrich.learnInit(&s.probe)
+	}
+}
+
+// initAge is how old, in ns, a process is when it is read to see whether it is the first of a pid
+// namespace, if no event of its birth is wanted.
+const initAge = 20_000_000
+
+// learnYoung reads the processes that are that old.
+func (s *Source) learnYoung(now uint64) {
+	n := 0
+	for ; n < len(s.young) && s.young[n].time+initAge <= now; n++ {
+		if p, ok := s.track.processes.In[s.young[n].pid]; ok && p.born == s.young[n].time && !p.over {
+			s.learnInit(s.young[n].pid)
 		}
 	}
+	s.young = append(s.young[:0], s.young[n:]...)
+}
+
+// youngDue returns when the next of them is, 0 for never.
+func (s *Source) youngDue() uint64 {
+	if len(s.young) == 0 {
+		return 0
+	}
+	return s.young[0].time + initAge
 }
 
 // pacing returns how often FD wakes under load. Counting alone can wait.
@@ -200,7 +228,8 @@ func (s *Source) Arm(idle bool) bool {
 	if s.batch.Next < s.batch.N {
 		return false
 	}
-	s.pace.Arm(s.busy && !idle, soonest(soonest(s.enrich.due(), s.nextLook), s.silence.due()), clock.Monotonic())
+	next := soonest(soonest(s.enrich.due(), s.nextLook), soonest(s.silence.due(), s.youngDue()))
+	s.pace.Arm(s.busy && !idle, next, clock.Monotonic())
 	s.busy = false
 	return true
 }
@@ -284,6 +313,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		default:
 			s.track.settled(s.loss.noted)
 			s.nextLook = s.track.look()
+			s.learnYoung(s.loss.noted)
 			s.release(!hold)
 			return nil
 		}
@@ -294,6 +324,7 @@ func (s *Source) Populate(to engine.Sink) error {
 func (s *Source) trim() {
 	s.enrich.trim()
 	s.track.trim()
+	s.young = freelist.Shrink(s.young)
 }
 
 // mayHold reports whether events may wait in the queue: not at the end, and not with the
@@ -462,12 +493,14 @@ func (s *Source) take(f *fact) {
 		s.enrich.distrust(&f.gap)
 	case f.kind == engine.KindExit && !f.thread && !f.older && s.enrich.inits[f.m.pid]:
 		f.known = false
+	case f.kind == engine.KindFork && !f.thread:
+		delete(s.enrich.inits, f.m.pid)
+		if s.opts.Enrich == EnrichFull && !s.shared.Reports(engine.EventFork) {
+			s.young = append(s.young, retired{f.m.pid, f.m.time})
+		}
 	}
 	if f.kind != engine.KindGap && !s.wants(f) {
 		return
-	}
-	if f.kind == engine.KindFork && !f.thread {
-		delete(s.enrich.inits, f.m.pid)
 	}
 	ev := s.to.Reserve()
 	switch {

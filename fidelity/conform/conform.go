@@ -125,8 +125,8 @@ func kernelThreads(t *testing.T, s engine.Source) {
 	}
 	for _, task := range list[1:] {
 		for _, k := range []engine.Kind{engine.KindFork, engine.KindExit} {
-			of := slices.DeleteFunc(evs.Of(p.PID, k), func(ev *engine.RawEvent) bool { return fmt.Sprint(ev.TID) != task.Name() })
-			if len(of) != 1 || !of[0].Thread || k == engine.KindFork && of[0].Creator != uint32(p.PID) {
+			of := slices.DeleteFunc(evs.Of(p.PID, k), func(ev *engine.RawEvent) bool { return fmt.Sprint(ev.TID) != task.Name() || !ev.Thread })
+			if len(of) != 1 || k == engine.KindFork && of[0].Creator != uint32(p.PID) {
 				t.Errorf("%d %v of thread %s: %s", len(of), k, task.Name(), evs.Kinds(p.PID))
 			}
 		}
