@@ -56,7 +56,7 @@ func works(t *testing.T, dir string) {
 	st, err := s.GetExitedEvent(id)
 	ok(t, err)
 	if st.WaitStatus() != truth {
-		t.Errorf("status %#x, wait4 says %#x", st.ExitCode, truth)
+		t.Errorf("status %#x, wait4 returned %#x", st.ExitCode, truth)
 	}
 	ok(t, s.DeleteExitedEvent(id))
 }

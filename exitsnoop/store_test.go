@@ -97,7 +97,7 @@ func TestExit(t *testing.T) {
 			ended++
 			truth := reap(t, pid)
 			if st.WaitStatus() != truth || st.Pid != pid || st.StartBoottime == 0 {
-				t.Errorf("got %+v, wait4 says %#x", st, truth)
+				t.Errorf("got %+v, wait4 returned %#x", st, truth)
 			}
 			if st.ExittedTime < born || st.ExittedTime > clock.Monotonic() {
 				t.Errorf("ended at %d, not between %d, its birth, and now", st.ExittedTime, born)
@@ -142,7 +142,7 @@ func TestExecNonleader(t *testing.T) {
 	st, err := s.Wait(context.Background(), id)
 	ok(t, err)
 	if truth := reap(t, uint32(p.PID)); st.WaitStatus() != truth || truth.ExitStatus() != 5 {
-		t.Errorf("got %#x, wait4 says %#x", st.ExitCode, truth)
+		t.Errorf("got %#x, wait4 returned %#x", st.ExitCode, truth)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestTwin(t *testing.T) {
 				st, err := s.GetExitedEvent(uint64(i))
 				ok(t, err)
 				if st.WaitStatus() != truth {
-					t.Errorf("got %#x, wait4 says %#x", st.ExitCode, truth)
+					t.Errorf("got %#x, wait4 returned %#x", st.ExitCode, truth)
 				}
 			}
 			if st, err := s.Stats(); err != nil || st.Recorded != 2 || st.Lost != 0 || st.WrongStart != 0 {
@@ -462,6 +462,6 @@ func TestReducedTypes(t *testing.T) {
 	st, err := s.GetExitedEvent(id)
 	ok(t, err)
 	if st.WaitStatus() != truth || st.StartBoottime == 0 {
-		t.Errorf("got %+v, wait4 says %#x", st, truth)
+		t.Errorf("got %+v, wait4 returned %#x", st, truth)
 	}
 }

@@ -72,7 +72,7 @@ func TestRestart(t *testing.T) {
 		tracer.Process.Kill()
 		tracer.Wait()
 		if line != "ok\n" {
-			t.Fatalf("the tracer says %q, %v", line, err)
+			t.Fatalf("the tracer printed %q, %v", line, err)
 		}
 	}
 	between.open(t)
@@ -88,7 +88,7 @@ func TestRestart(t *testing.T) {
 		}
 		ok(t, waiter.Wait())
 		if want := fmt.Sprintln(int32(truth[i])); out.String() != want {
-			t.Errorf("process %d: the second tracer got %q, wait4 says %q", i, out.String(), want)
+			t.Errorf("process %d: the second tracer got %q, wait4 returned %q", i, out.String(), want)
 		}
 	}
 	if got := reap(t, pids[1]); got != truth[1] {
@@ -129,7 +129,7 @@ func TestPidNamespace(t *testing.T) {
 	st, err := s.Wait(context.Background(), 1)
 	ok(t, err)
 	if st.Pid != pid || st.WaitStatus() != truth || truth.ExitStatus() != 5 {
-		t.Errorf("recorded %+v, wait4 says %#x", st, truth)
+		t.Errorf("recorded %+v, wait4 returned %#x", st, truth)
 	}
 	if st, err := s.Stats(); err != nil || st.Recorded != 1 || st.WrongNamespace != 0 {
 		t.Errorf("stats %+v, %v", st, err)
@@ -167,7 +167,7 @@ func TestReboot(t *testing.T) {
 			st, err := s.Wait(context.Background(), by)
 			ok(t, err)
 			if st.WaitStatus() != truth || truth.Signal() != signal {
-				t.Errorf("by %d: recorded %+v, wait4 says %#x, want %v", by, st, truth, signal)
+				t.Errorf("by %d: recorded %+v, wait4 returned %#x, want %v", by, st, truth, signal)
 			}
 			ok(t, s.DeleteExitedEvent(by))
 		}
@@ -218,7 +218,7 @@ func TestRace(t *testing.T) {
 				t.Fatalf("process %d was traced and is lost: %v", i, err)
 			}
 			if st.Pid != pid || st.WaitStatus() != truth {
-				t.Errorf("process %d: recorded %+v, wait4 says %#x", i, st, truth)
+				t.Errorf("process %d: recorded %+v, wait4 returned %#x", i, st, truth)
 			}
 			ok(t, s.DeleteExitedEvent(id))
 		case errors.Is(err, ErrNoProcess):

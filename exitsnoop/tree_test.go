@@ -216,7 +216,7 @@ func TestTreeOfDaemon(t *testing.T) {
 	}
 	for pid, end := range want {
 		if ev := all[pid]; ev.WaitStatus() != end.status || ev.Tree != id || !ids[ev.Parent] || (ev.Parent == 0) != (ev.TraceID == id) {
-			t.Errorf("%d: got %+v, its parent says %#x", pid, ev, end.status)
+			t.Errorf("%d: got %+v, its parent got %#x", pid, ev, end.status)
 		}
 	}
 	if len(all) != len(want) {
@@ -315,7 +315,7 @@ func TestTreeRace(t *testing.T) {
 		for pid, end := range want {
 			ev, traced := all[pid]
 			if traced && (ev.Tree != id || ev.WaitStatus() != end.status) {
-				t.Errorf("%d: got %+v, its parent says %#x", pid, ev, end.status)
+				t.Errorf("%d: got %+v, its parent got %#x", pid, ev, end.status)
 			}
 			switch {
 			case traced && end.born > after:
@@ -360,7 +360,7 @@ func TestTreePidReuse(t *testing.T) {
 		}
 		_, err := barefork.Start(script().Exit(code), barefork.Options{PID: int(pid)})
 		if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EINVAL) {
-			t.Skip("the pid is taken, or the kernel lets nobody choose it")
+			t.Skip("the pid is taken, or the kernel does not allow choosing it")
 		}
 		ok(t, err)
 		reap(t, pid)
@@ -485,7 +485,7 @@ func TestOlderPins(t *testing.T) {
 	for pid, id := range map[uint32]uint64{pid: 1, child: 0} {
 		truth := end(t, pid)
 		if ev := exits(t, s)[pid]; ev.WaitStatus() != truth || id != 0 && ev.TraceID != id {
-			t.Errorf("got %+v, wait4 says %#x", ev, truth)
+			t.Errorf("got %+v, wait4 returned %#x", ev, truth)
 		}
 	}
 
@@ -495,7 +495,7 @@ func TestOlderPins(t *testing.T) {
 	ok(t, EnsureRunning(dir))
 	truth := end(t, child)
 	if ev := exits(t, s)[child]; ev.WaitStatus() != truth || ev.Tree != id {
-		t.Errorf("got %+v, wait4 says %#x", ev, truth)
+		t.Errorf("got %+v, wait4 returned %#x", ev, truth)
 	}
 }
 

@@ -158,6 +158,6 @@ func TestSpread(t *testing.T) {
 		t.Errorf("spread is %+v", s)
 	}
 	if s := spread(nil); s.N != 0 {
-		t.Errorf("spread of nothing is %+v", s)
+		t.Errorf("spread without values is %+v", s)
 	}
 }

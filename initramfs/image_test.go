@@ -130,7 +130,7 @@ func TestImage(t *testing.T) {
 			t.Errorf("%s has %d bytes; only the first of the hard links has contents", name, len(got))
 		}
 		if r.Ino == 0 || r.Ino != byName["bin/one"].Ino || r.NLink < 2 {
-			t.Errorf("%s: inode %d, %d links: it is no hard link", name, r.Ino, r.NLink)
+			t.Errorf("%s: inode %d, %d links: it is not a hard link", name, r.Ino, r.NLink)
 		}
 	}
 	if got := content(t, byName["types.btf"]); got != "types" {

@@ -59,7 +59,7 @@ func TestKrunRefuses(t *testing.T) {
 		{"empty", nil, []string{image, file("empty", nil), "true"}, 126, "it is empty"},
 		{"damaged gzip", nil, []string{image, file("gz", []byte("\x1f\x8bxx")), "true"}, 126, "cannot unpack"},
 		{"damaged zboot", nil, []string{image, file("zboot", []byte("MZ\x00\x00zimg\x40\x00\x00\x00\x10\x00\x00\x00")), "true"}, 126, "cannot unpack EFI zboot"},
-		{"other ELF", nil, []string{image, file("elf", []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00")), "true"}, 126, "an architecture that quark is not for"},
+		{"other ELF", nil, []string{image, file("elf", []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00")), "true"}, 126, "unsupported architecture"},
 		{"gdb", []string{"KRUN_GDB=yes"}, []string{image, x86, "true"}, 2, "number of a port"},
 		{"stdin", []string{"KRUN_STDIN=yes"}, []string{image, x86, "true"}, 2, "0 or 1 is wanted"},
 		{"machine", nil, []string{"--machine"}, 2, "KERNEL are wanted"},

@@ -39,7 +39,7 @@ func run(args []string, stderr io.Writer) error {
 	fs.Func("multi", "a binary that is several commands, as `file=name,name`: it goes into /bin under each name", func(value string) error {
 		path, list, ok := strings.Cut(value, "=")
 		if !ok || path == "" || list == "" {
-			return errors.New("FILE=NAME,NAME is wanted")
+			return errors.New("want FILE=NAME,NAME")
 		}
 		multi, names = path, strings.Split(list, ",")
 		return nil

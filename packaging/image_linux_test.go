@@ -168,7 +168,7 @@ func TestImageAsContainer(t *testing.T) {
 		t.Errorf("%v: %s", err, errs)
 	}
 	if !strings.Contains(out, `"args":["/bin/echo","outside","the","container"]`) {
-		t.Errorf("nothing of a process of the host in %d bytes", len(out))
+		t.Errorf("no process of the host in %d bytes", len(out))
 	}
 
 	// A missing setting is reported by name. Kubernetes itself rejects a user namespace with

@@ -77,7 +77,7 @@ func installed(t *testing.T) string {
 		makeIt(t, dir, "install")
 	})
 	if _, err := os.Stat(filepath.Join(installation.dir, "usr/bin")); err != nil {
-		t.Skip("nothing was installed, see the first of these tests")
+		t.Skip("the installation failed: see the first of these tests")
 	}
 	return installation.dir
 }
@@ -154,7 +154,7 @@ func TestInstallWithoutGo(t *testing.T) {
 		t.Errorf("installed are %q, with Go %q", got, want)
 	}
 	if out := makeIt(t, dir, "uninstall", without); out != "" {
-		t.Errorf("make uninstall says %q", out)
+		t.Errorf("make uninstall printed %q", out)
 	}
 	if left := filesBelow(t, dir); len(left) > 0 {
 		t.Errorf("left are %q", left)
@@ -234,7 +234,7 @@ func TestLibrary(t *testing.T) {
 	}
 	for _, f := range functions {
 		if page := fmt.Sprintf("/usr/share/man/man3/%s.3", f[1]); !slices.Contains(want, page) {
-			t.Errorf("there is no page %s", page)
+			t.Errorf("missing page %s", page)
 		} else if _, err := os.ReadFile(filepath.Join(dir, page)); err != nil {
 			t.Error(err)
 		}

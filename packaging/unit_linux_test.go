@@ -76,7 +76,7 @@ func TestUnitIsHardened(t *testing.T) {
 	}
 	for _, dropIn := range dropIns {
 		if levels[dropIn] == levels[""] {
-			t.Errorf("%s changes nothing: it was not read", dropIn)
+			t.Errorf("%s has no effect: it was not read", dropIn)
 		}
 	}
 }

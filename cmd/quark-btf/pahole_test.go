@@ -52,7 +52,7 @@ func TestPahole(t *testing.T) {
 				if !ok {
 					t.Errorf("%s: at %d, pahole does not have it", o.Path, got)
 				} else if got != want {
-					t.Errorf("%s: at %d, pahole says %d", o.Path, got, want)
+					t.Errorf("%s: at %d, pahole has %d", o.Path, got, want)
 				}
 				compared++
 			}

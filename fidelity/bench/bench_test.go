@@ -73,7 +73,7 @@ func TestPage(t *testing.T) {
 	}
 	drawings := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1)
 	if len(drawings) != 2 {
-		t.Errorf("%d drawings, not those of CPU time and of the workload", len(drawings))
+		t.Errorf("%d drawings, want CPU time and workload", len(drawings))
 	}
 	for _, svg := range drawings {
 		for d := xml.NewDecoder(strings.NewReader(svg)); ; {

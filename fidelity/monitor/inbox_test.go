@@ -39,7 +39,7 @@ func TestInbox(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if !b.put([]byte("l"), 4) {
-		t.Error("there is no room again")
+		t.Error("there is no room after the release")
 	}
 	b.close()
 	if list, ok := b.receive(); !ok || len(list) != 1 {

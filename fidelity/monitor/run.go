@@ -328,7 +328,7 @@ func (r *Run) WaitDelivered() error {
 	}
 	for !r.Empty() {
 		if time.Now().After(end) {
-			return errors.New("nobody reads its events")
+			return errors.New("its events are not read")
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -360,7 +360,7 @@ func (l *Listener) checkEnded() {
 		switch {
 		case s.Table != "":
 		case known == nil:
-			s.Table = fmt.Sprintf("after the end LookupIdentity finds nothing for %v", id)
+			s.Table = fmt.Sprintf("LookupIdentity does not find %v after its end", id)
 		case !known.Exited || known.Task.Exit.WaitStatus != s.Process.Task.Exit.WaitStatus:
 			s.Table = fmt.Sprintf("after the end LookupIdentity has ended %v, status %#x", known.Exited, known.Task.Exit.WaitStatus)
 		}

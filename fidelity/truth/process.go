@@ -127,7 +127,7 @@ func Assemble(records []Record) ([]*Process, error) {
 			}
 		}
 		if own == nil {
-			return nil, fmt.Errorf("%s of process %d, of which no fork is recorded", r.Op, r.PID)
+			return nil, fmt.Errorf("%s of process %d without a recorded fork", r.Op, r.PID)
 		}
 		members[own] = append(members[own], r)
 	}
@@ -299,7 +299,7 @@ func (l *Process) addThread(r *Record) error {
 		}
 	}
 	if r.Op == ThreadEnd {
-		return fmt.Errorf("process %d: the end of thread %d, of which no start is recorded", l.PID, r.TID)
+		return fmt.Errorf("process %d: end of thread %d without a recorded start", l.PID, r.TID)
 	}
 	l.Threads = append(l.Threads, &Thread{TID: r.TID, Born: r.Earliest, BornLatest: r.Latest})
 	return nil

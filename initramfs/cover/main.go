@@ -34,7 +34,7 @@ func main() {
 // run runs the command and returns its status as a shell does.
 func run(command []string) (status int, err error) {
 	if len(command) == 0 {
-		return 2, errors.New("a command is wanted")
+		return 2, errors.New("missing command")
 	}
 	// Tests write there even after they dropped their privileges.
 	if err := errors.Join(os.Mkdir(written, 0o755), os.Chmod(written, 0o1777)); err != nil {

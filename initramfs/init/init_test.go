@@ -27,7 +27,7 @@ func testMountTable(t *testing.T, table []mount) {
 	made := []string{"/"}
 	for _, m := range table {
 		if !path.IsAbs(m.target) || m.target != path.Clean(m.target) {
-			t.Errorf("%s is no clean absolute path", m.target)
+			t.Errorf("%s is not a clean absolute path", m.target)
 		}
 		if slices.Contains(made, m.target) {
 			t.Errorf("%s is mounted twice", m.target)

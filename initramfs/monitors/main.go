@@ -36,7 +36,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if fs.NArg() > 0 {
-		fmt.Fprintf(stderr, "monitors: no operand is wanted, and here is %q\n", fs.Arg(0))
+		fmt.Fprintf(stderr, "monitors: unexpected operand %q\n", fs.Arg(0))
 		return 2
 	}
 	m := &maker{arch: *arch, update: *update, say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}

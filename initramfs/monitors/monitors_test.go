@@ -200,7 +200,7 @@ func TestCached(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	var out bytes.Buffer
-	if status := command(t.Context(), []string{"x"}, io.Discard, &out); status != 2 || !strings.Contains(out.String(), "no operand") {
+	if status := command(t.Context(), []string{"x"}, io.Discard, &out); status != 2 || !strings.Contains(out.String(), "unexpected operand") {
 		t.Errorf("status %d, %s", status, &out)
 	}
 }

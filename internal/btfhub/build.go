@@ -30,7 +30,7 @@ func (b *Builder) Add(e Entry, raw []byte) error {
 		}
 	}
 	if len(raw) == 0 || len(raw) > maxBlob {
-		return fmt.Errorf("add kernel %s: %d bytes of BTF, 1 to %d are wanted: reduce them first", e.Release, len(raw), maxBlob)
+		return fmt.Errorf("add kernel %s: %d bytes of BTF, want 1 to %d: reduce them first", e.Release, len(raw), maxBlob)
 	}
 	for _, k := range b.kernels {
 		if k.Release == e.Release && k.Arch == e.Arch {

@@ -33,7 +33,7 @@ func TestParseStat(t *testing.T) {
 			want.Comm = []byte(c.comm)
 			got, ok := ParseStat([]byte(c.text))
 			if !ok {
-				t.Fatal("refused")
+				t.Fatal("rejected")
 			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
@@ -135,7 +135,7 @@ func FuzzParseStat(f *testing.F) {
 				t.Errorf("%+v", st)
 			}
 		} else if st.Comm != nil || st.Start != 0 {
-			t.Errorf("refused, but returned %+v", st)
+			t.Errorf("rejected, but returned %+v", st)
 		}
 	})
 }

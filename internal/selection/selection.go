@@ -117,7 +117,7 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 		}
 	}
 	if changed("audit-enable") && o.Queue.Backends&quark.Audit == 0 {
-		return errors.New("--audit-enable has a meaning only with the backend audit: leave it out, or add --audit")
+		return errors.New("--audit-enable has an effect only with the backend audit: omit it, or add --audit")
 	}
 	if o.Queue.Where, err = o.filter.compile(c.Context(), o); err != nil {
 		return err

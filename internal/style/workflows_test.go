@@ -35,7 +35,7 @@ func TestWorkflowTargets(t *testing.T) {
 		for _, m := range regexp.MustCompile(`(?m)(?:run: |^ +)make ([a-z -]+)`).FindAllSubmatch(text, -1) {
 			for target := range strings.FieldsSeq(string(m[1])) {
 				if n++; !targets[target] {
-					t.Errorf("%s: there is no target %s", filepath.Base(name), target)
+					t.Errorf("%s: missing target %s", filepath.Base(name), target)
 				}
 			}
 		}

@@ -39,7 +39,7 @@ func compressionOf(b []byte) int {
 func Decompress(b []byte, limit int) ([]byte, error) {
 	i := compressionOf(b)
 	if i < 0 {
-		return nil, fmt.Errorf("payload starts with % x: gzip, xz, zstd or lz4 is wanted", b[:min(len(b), 6)])
+		return nil, fmt.Errorf("payload starts with % x: want gzip, xz, zstd or lz4", b[:min(len(b), 6)])
 	}
 	out, err := compressions[i].unpack(b, limit)
 	if err != nil {

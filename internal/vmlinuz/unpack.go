@@ -105,8 +105,8 @@ func payload(image []byte) ([]byte, error) {
 
 // Errors for files that are not supported.
 var (
-	ErrNoImage     = errors.New("no kernel image: x86 bzImage, arm64 Image, EFI zboot or ELF is wanted")
-	ErrNotBootable = errors.New("a kernel of an architecture that quark is not for: x86-64 bzImage or vmlinux, or arm64 Image is wanted")
+	ErrNoImage     = errors.New("no kernel image: want x86 bzImage, arm64 Image, EFI zboot or ELF")
+	ErrNotBootable = errors.New("unsupported architecture: want x86-64 bzImage or vmlinux, or arm64 Image")
 )
 
 func isELF(b []byte) bool { return bytes.HasPrefix(b, []byte("\x7fELF")) }

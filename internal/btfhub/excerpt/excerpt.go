@@ -50,7 +50,7 @@ func Make(raw []byte, members []string) ([]byte, error) {
 		return nil, err
 	}
 	if len(roots) == 0 {
-		return nil, errors.New("BTF has none of the types that are wanted")
+		return nil, errors.New("BTF has none of the wanted types")
 	}
 	slices.SortStableFunc(roots, func(a, b root) int { return strings.Compare(a.name, b.name) })
 	w := &writer{

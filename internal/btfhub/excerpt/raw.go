@@ -204,7 +204,7 @@ func size(i info) int {
 // at returns a type by its id. It is called after scan.
 func (r *raw) at(id uint32) ([]byte, error) {
 	if id == 0 || id > r.last {
-		return nil, fmt.Errorf("BTF is damaged: there is no type %d", id)
+		return nil, fmt.Errorf("BTF is damaged: type %d is missing", id)
 	}
 	at := int(r.index[(id-1)/indexStep])
 	for range (id - 1) % indexStep {

@@ -94,7 +94,7 @@ func (k Kernel) Load() (btfhub.Entry, []byte, error) {
 // Entry returns the archive entry of a file with a known kernel.
 func (f Found) Entry() (btfhub.Entry, error) {
 	if f.Release == "" || f.Arch == "" {
-		return btfhub.Entry{}, errors.New("it does not say of which kernel it is")
+		return btfhub.Entry{}, errors.New("the file does not name its kernel")
 	}
 	return btfhub.Entry{Release: f.Release, Arch: f.Arch, Distro: distro(f.Release)}, nil
 }
