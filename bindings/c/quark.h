@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libquark: what the processes of a Linux system do. The manual pages of section 3 describe each
- * function, quark(7) what the events and the members of a process mean.
+ * libquark reports the processes of a Linux system. The manual pages of section 3 describe each
+ * function, quark(7) the events and the members of a process.
  *
- * What is handed out is the library's and is valid until the next quark_queue_get_event() or
+ * Returned memory belongs to the library and is valid until the next quark_queue_get_event() or
  * quark_queue_close() of its queue. One thread at a time uses a queue; quark_queue_wake(),
  * quark_queue_get_stats() and quark_queue_close() may be called from any. A child of fork(2) can't
  * use the library.
@@ -35,7 +35,7 @@ extern "C" {
 #define QQ_STRICT	(1 << 24)	/* the first backend or none */
 #define QQ_FAILED_EXECS	(1 << 25)	/* also QUARK_EV_EXEC_FAILED */
 
-/* Set by quark_queue_default_attr(). What is 0 or NULL is the default. */
+/* Set by quark_queue_default_attr(). 0 and NULL mean the default. */
 struct quark_queue_attr {
 	int flags;
 	int max_length;		/* raw events that are buffered at most */
@@ -69,7 +69,7 @@ struct quark_queue_stats {
 	uint64_t garbage_collections; /* processes forgotten after their grace time */
 	uint64_t late;		/* events after a younger one */
 	uint64_t filtered;	/* events that the filter left out */
-	uint64_t unsure;	/* events of which the filter could not tell */
+	uint64_t unsure;	/* events that the filter could not decide */
 	uint64_t buffered;	/* raw events that wait */
 	uint64_t processes;	/* that are known */
 	uint64_t produced;	/* by the source: inserted, still queued or lost */
@@ -83,7 +83,7 @@ struct quark_queue_stats {
 #define QUARK_LOSS_SCRATCH	2	/* no memory to build the record in */
 #define QUARK_LOSS_SKIPPED	3	/* the kernel did not run the eBPF program */
 #define QUARK_LOSS_DECODE	4	/* the record made no sense */
-#define QUARK_LOSS_UNSEEN	5	/* nobody watched, as on a CPU that came online */
+#define QUARK_LOSS_UNSEEN	5	/* not observed, as on a CPU that came online */
 
 /* quark_event.events: what happened. */
 #define QUARK_EV_FORK		(1 << 0)
@@ -258,7 +258,7 @@ struct quark_process {
 	uint32_t exe_mode;
 	uint32_t pad;
 
-	/* What it has used: in its EXIT alone. */
+	/* Usage: in its EXIT alone. */
 	uint64_t user_time;		/* ns */
 	uint64_t system_time;
 	uint64_t peak_rss;		/* bytes */
@@ -306,14 +306,14 @@ struct quark_event {
 
 	uint64_t gap_from;		/* CLOCK_MONOTONIC ns */
 	uint64_t gap_to;
-	uint64_t gap_count;		/* lost at least; 0 is that nobody counted */
+	uint64_t gap_count;		/* lost at least; 0: not counted */
 	uint32_t gap_cause;		/* QUARK_LOSS_ */
 	uint32_t gap_cpu;
 
 	size_t nparts;
 	const struct quark_part *parts;
 
-	struct quark_queue *queue;	/* whose it is, for quark_event_dump() */
+	struct quark_queue *queue;	/* its queue, for quark_event_dump() */
 	uint64_t serial;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The C half of the library: who may use a queue, and the memory of what it hands out. All else is
- * Go, in queue.go.
+ * The C half of the library: access to queues, and the memory that they return. The rest is Go, in
+ * queue.go.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -141,7 +141,7 @@ static void free_blocks(struct quark_queue_state *s)
 	s->blocks = NULL;
 }
 
-/* Keeps what was handed out until the next quark_queue_get_event(), or frees it after an error. */
+/* Keeps returned memory until the next quark_queue_get_event(), or frees it after an error. */
 static const void *hand_out(struct quark_queue_state *s, struct block *b, int error)
 {
 	if (error != 0) {
@@ -200,7 +200,7 @@ void quark_queue_close(struct quark_queue *qq)
 
 	if (enter(qq, OTHER) != 0)
 		return;
-	/* From here on nobody comes in; a second close neither. */
+	/* From here on no call comes in, also no second close. */
 	if (__atomic_fetch_or(&qq->lock, CLOSING, __ATOMIC_ACQ_REL) & CLOSING) {
 		leave(qq, OTHER);
 		return;

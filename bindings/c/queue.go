@@ -25,7 +25,7 @@ func main() {}
 type queue struct {
 	*quark.Queue
 	event *quark.Event // the latest, until the next Get
-	file  *os.File     // what is replayed, or nil
+	file  *os.File     // the replayed recording, or nil
 	trace *trace.Reader
 	text  []byte // of the latest quarkgo_text
 }
@@ -69,7 +69,7 @@ func open(attr *C.struct_quark_queue_attr) (*queue, error) {
 
 //export quarkgo_stop
 func quarkgo_stop(handle C.uintptr_t) {
-	of(handle).Close() // what is left to do for its error is nothing
+	of(handle).Close() // after an error it is closed too
 }
 
 //export quarkgo_forget
