@@ -14,7 +14,7 @@ import (
 type Row struct {
 	// What most values need comes first, in one cache line.
 
-	Fields Fields                          // its field; empty if it has no flag
+	Fields Fields                          // its field, empty if it has no flag
 	has    func(p *Process, c *Clock) bool // whether the value is there, nil for always
 	known  func(p *Process) bool           // in place of a flag, nil for always
 	Number func(p *Process) uint64
@@ -23,6 +23,7 @@ type Row struct {
 	Unit   schema.Unit
 
 	Name string
+	OTel string // its attribute in log records of OpenTelemetry, "" for none
 	Text func(p *Process) string
 	List func(p *Process) []byte
 
@@ -43,8 +44,22 @@ func (r *Row) Has(p *Process, c *Clock) bool {
 	return r.Fields&^p.Known == 0 && (r.known == nil || r.known(p)) && (r.has == nil || r.has(p, c))
 }
 
-// AppendWord appends the number as text and JSON have it: MAJOR:MINOR, the name of a signal.
-func (r *Row) AppendWord(b []byte, p *Process) []byte { return r.appendWord(b, p, nil) }
+// AppendWord appends a value that [Row.Has] without quotation marks, as text and JSON have it: a
+// number, MAJOR:MINOR, the name of a signal, a date. Lists and sets have no such form.
+func (r *Row) AppendWord(b []byte, p *Process, c *Clock) []byte {
+	switch r.Shape {
+	case schema.String, schema.Path:
+		return append(b, r.Text(p)...)
+	case schema.True:
+		return append(b, "true"...)
+	case schema.Entity:
+		return r.entity(p).appendEntityID(b, &c.Host)
+	case schema.Container:
+		in, _ := p.Container()
+		return append(b, r.container(in)...)
+	}
+	return r.appendWord(b, p, c)
+}
 
 // device returns a device as a number, with the major in its upper half.
 func device(major, minor uint32) uint64 { return uint64(major)<<32 | uint64(minor) }

@@ -54,7 +54,6 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 		}
 	}
 	q.layTask(c, p)
-	layEngine(c, p)
 	setText(&c.comm[0], C.size_t(len(c.comm)), p.Comm)
 	if known.Has(quark.FieldExe) {
 		c.filename = r.text(p.Exe)
@@ -76,93 +75,35 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 	}
 }
 
-// layTask writes what sources report, texts aside. Members of unknown fields stay 0.
+// layTask writes what layNumbers does not, texts aside. Members of unknown fields stay 0.
 func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
+	layNumbers(c, p)
 	known := p.Known
 	if known.Has(quark.FieldStart) {
-		c.proc_time_boot = C.uint64_t(q.Clock().Started(p).UnixNano())
-		c.start_boottime, c.start_unit = C.uint64_t(p.Start), C.uint64_t(p.StartUnit)
+		lay(&c.proc_time_boot, q.Clock().Started(p).UnixNano())
+		lay(&c.start_unit, p.StartUnit)
 	}
-	set := func(f quark.Field, to *C.uint32_t, value uint32) {
-		if known.Has(f) {
-			*to = C.uint32_t(value)
-		}
-	}
-	set(quark.FieldPPID, &c.proc_ppid, p.PPID)
-	set(quark.FieldPGID, &c.proc_pgid, p.PGID)
-	set(quark.FieldSID, &c.proc_sid, p.SID)
-	set(quark.FieldUIDs, &c.proc_uid, p.Cred.UID)
-	set(quark.FieldUIDs, &c.proc_euid, p.Cred.EUID)
-	set(quark.FieldSUID, &c.proc_suid, p.Cred.SUID)
-	set(quark.FieldGIDs, &c.proc_gid, p.Cred.GID)
-	set(quark.FieldGIDs, &c.proc_egid, p.Cred.EGID)
-	set(quark.FieldSGID, &c.proc_sgid, p.Cred.SGID)
-	set(quark.FieldTTY, &c.proc_tty_major, p.TTY.Major)
-	set(quark.FieldTTY, &c.proc_tty_minor, p.TTY.Minor)
-	set(quark.FieldUTSNS, &c.proc_uts_inonum, p.NS.UTS)
-	set(quark.FieldIPCNS, &c.proc_ipc_inonum, p.NS.IPC)
-	set(quark.FieldMntNS, &c.proc_mnt_inonum, p.NS.Mnt)
-	set(quark.FieldNetNS, &c.proc_net_inonum, p.NS.Net)
-	set(quark.FieldPIDNS, &c.pid_inonum, p.NS.PID)
-	set(quark.FieldPIDNS, &c.ns_pid, p.NSPID)
-	set(quark.FieldUserNS, &c.user_inonum, p.NS.User)
-	set(quark.FieldCgroupNS, &c.cgroup_inonum, p.NS.Cgroup)
-	set(quark.FieldTimeNS, &c.time_inonum, p.NS.Time)
-	set(quark.FieldParentSignal, &c.parent_signal, p.ParentSignal)
-	set(quark.FieldBirthParentTID, &c.birth_parent_tid, p.ParentTID)
-	set(quark.FieldLogin, &c.login_uid, p.Login.UID)
-	set(quark.FieldLogin, &c.login_session, p.Login.Session)
-	if known.Has(quark.FieldCaps) {
-		c.proc_cap_inheritable, c.proc_cap_permitted = C.uint64_t(p.Caps.Inheritable), C.uint64_t(p.Caps.Permitted)
-		c.proc_cap_effective, c.proc_cap_bset = C.uint64_t(p.Caps.Effective), C.uint64_t(p.Caps.Bounding)
-		c.proc_cap_ambient = C.uint64_t(p.Caps.Ambient)
+	if known.Has(quark.FieldTTY) {
+		lay(&c.proc_tty_major, p.TTY.Major)
+		lay(&c.proc_tty_minor, p.TTY.Minor)
 	}
 	if known.Has(quark.FieldExit) {
-		c.exit_code, c.wait_status = C.int32_t(p.Exit.Code()), C.int32_t(p.Exit.WaitStatus)
-		c.exit_time, c.exit_time_event = C.uint64_t(p.Exit.Time), C.uint64_t(q.Clock().At(p.Exit.Time).UnixNano())
+		lay(&c.exit_time_event, q.Clock().At(p.Exit.Time).UnixNano())
 	}
 	if x := &p.ExeFile; known.Has(quark.FieldExeFile) {
-		c.exe_inode, c.exe_ctime = C.uint64_t(x.Inode), C.int64_t(x.Ctime)
-		c.exe_dev_major, c.exe_dev_minor = C.uint32_t(x.Major()), C.uint32_t(x.Minor())
-		c.exe_uid, c.exe_gid, c.exe_mode = C.uint32_t(x.UID), C.uint32_t(x.GID), C.uint32_t(x.Mode)
+		lay(&c.exe_ctime, x.Ctime)
+		lay(&c.exe_dev_major, x.Major())
+		lay(&c.exe_dev_minor, x.Minor())
 		c.exe_removed = flag(x.Removed)
 	}
-	layUsage(c, known, p.Usage)
-}
-
-func layUsage(c *C.struct_quark_process, known quark.Fields, u *quark.Usage) {
-	if u == nil {
-		return
-	}
-	if known.Has(quark.FieldCPUTime) {
-		c.user_time, c.system_time = C.uint64_t(u.UserTime), C.uint64_t(u.SystemTime)
-	}
-	if known.Has(quark.FieldPeakRSS) {
-		c.peak_rss = C.uint64_t(u.PeakRSS)
-	}
-	if known.Has(quark.FieldIO) {
-		c.rchar, c.wchar = C.uint64_t(u.RChar), C.uint64_t(u.WChar)
-		c.read_bytes, c.write_bytes = C.uint64_t(u.ReadBytes), C.uint64_t(u.WriteBytes)
-	}
-}
-
-// layEngine writes what the engine knows beside the fields, or has derived.
-func layEngine(c *C.struct_quark_process, p *quark.Process) {
 	c.exited, c.inferred = flag(p.Exited), flag(p.Inferred)
-	if p.Birth.Known.Has(quark.FieldPPID) {
-		c.birth_parent_pid = C.uint32_t(p.Birth.Parent.PID)
-	}
-	if p.Birth.Known.Has(quark.FieldStart) {
-		c.birth_parent_start = C.uint64_t(p.Birth.Parent.Start)
-	}
-	if p.Known.Has(quark.FieldEntryLeader) {
-		c.proc_entry_leader_type, c.proc_entry_leader = C.uint32_t(p.EntryType), C.uint32_t(p.EntryLeader.PID)
-		c.entry_leader_start = C.uint64_t(p.EntryLeader.Start)
-	}
-	if p.Known.Has(quark.FieldPrivileges) {
-		c.privileges = C.uint8_t(p.Privileges)
+	if known.Has(quark.FieldEntryLeader) {
+		lay(&c.proc_entry_leader_type, p.EntryType)
 	}
 }
+
+// lay writes a number to a member of any type.
+func lay[C, V ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](to *C, v V) { *to = C(v) }
 
 func flag(set bool) C.uint8_t {
 	if set {

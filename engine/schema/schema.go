@@ -78,15 +78,17 @@ const (
 // Row is one value of a process.
 type Row struct {
 	Name string // lower_snake_case, in every form that has no other name by standard
+	OTel string // the attribute of log records, "" if they have none
+	C    string // the member of struct quark_process, "" if it is none that a number fills
 	Flag string // the Go name of its flag, "" if it is always known
-	// Go is an expression of the value, where p is the process, x the file of its executable
-	// and c the clock, or the container.
+	// Go is an expression of the value: p is the process, x the file of its executable, c the
+	// clock or the container.
 	Go    string
 	Shape Shape
 	Unit  Unit
 	Known string // when it is known, in place of the flag
 	If    string // when it is there, if it is known
-	// Line is the tag of the line of text that begins with it, "" if it continues the line of
+	// Line is the tag of the line of text that it begins, "" if it continues the line of
 	// the row before, and "-" if text has none. LineIf is when the line is there.
 	Line, LineIf string
 	Doc          string

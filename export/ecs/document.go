@@ -160,7 +160,7 @@ type operatingSystem struct {
 // own is what the schema has no place for.
 type own struct {
 	Backend    string   `json:"backend,omitempty"`
-	Monotonic  uint64   `json:"monotonic_ns,omitempty"`
+	Monotonic  uint64   `json:"time_monotonic,omitempty"`
 	Cgroup     string   `json:"cgroup,omitempty"`
 	Login      *login   `json:"login,omitempty"`
 	PPID       *uint32  `json:"ppid,omitempty"` // of now, if not process.parent

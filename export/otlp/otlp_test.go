@@ -123,7 +123,7 @@ func TestNamesAreOfTheConventions(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"process.pid", "process.parent_pid", "process.executable.path", "process.command_args", "process.exit.code",
-		"process.creation.time", "process.user.id", "service.name", "quark.unknown", "quark.cached", "quark.exit.signal"} {
+		"process.creation.time", "process.user.id", "service.name", "quark.unknown", "quark.cached", "quark.exit_signal"} {
 		if !seen[name] {
 			t.Errorf("no record has %s", name)
 		}

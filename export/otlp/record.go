@@ -51,7 +51,7 @@ func (r *recorder) record(ev *quark.Event) log.Record {
 	name, s := nameProcess, log.SeverityInfo
 	r.attributes = r.attributes[:0]
 	r.uid()
-	r.number("quark.monotonic_ns", int64(ev.Time))
+	r.number("quark.time_monotonic", int64(ev.Time))
 	switch {
 	case ev.Events.Has(quark.EventGap):
 		name, s = nameLost, log.SeverityWarn
@@ -85,12 +85,12 @@ func (r *recorder) uid() {
 }
 
 func (r *recorder) lost(g *quark.Gap) {
-	r.text("quark.lost.cause", g.Cause.String())
-	r.number("quark.lost.count", int64(g.Count))
-	r.number("quark.lost.from_monotonic_ns", int64(g.From))
-	r.number("quark.lost.to_monotonic_ns", int64(g.To))
+	r.text("quark.gap_cause", g.Cause.String())
+	r.number("quark.gap_count", int64(g.Count))
+	r.number("quark.gap_from", int64(g.From))
+	r.number("quark.gap_to", int64(g.To))
 	if g.CPU != quark.AllCPUs {
-		r.number("quark.lost.cpu", int64(g.CPU))
+		r.number("quark.gap_cpu", int64(g.CPU))
 	}
 }
 
@@ -109,7 +109,7 @@ func (r *recorder) event(ev *quark.Event) {
 			names[i], times[i] = ev.Parts[i].Kind.String(), int64(ev.Parts[i].Time)
 		}
 		r.list("quark.parts.event", names)
-		r.add(attribute.Int64Slice("quark.parts.monotonic_ns", times))
+		r.add(attribute.Int64Slice("quark.parts.time_monotonic", times))
 	}
 	if ev.CPU != quark.AllCPUs && ev.Events != 0 {
 		r.number("quark.cpu", int64(ev.CPU))
@@ -122,15 +122,15 @@ func (r *recorder) event(ev *quark.Event) {
 		r.text("quark.id_change", ev.IDChange.String())
 	}
 	if ev.Events.Has(quark.EventPtrace) {
-		r.number("quark.tracer.pid", int64(ev.Tracer.PID))
+		r.number("quark.tracer_pid", int64(ev.Tracer.PID))
 	}
 	if ev.Events.Has(quark.EventExecFailed) {
 		f := &ev.Failed
 		r.text(semconv.ErrorTypeKey, f.ErrnoName())
 		if f.PathKnown {
-			r.rawText("quark.exec_failed.path", f.Path)
-			r.flag("quark.exec_failed.path_cached", f.PathCached)
-			r.flag("quark.exec_failed.path_truncated", f.PathTruncated)
+			r.rawText("quark.exec_failed_path", f.Path)
+			r.flag("quark.exec_failed_path_cached", f.PathCached)
+			r.flag("quark.exec_failed_path_truncated", f.PathTruncated)
 		}
 	}
 }

@@ -20,7 +20,7 @@ var layers = []struct{ tree, imports string }{
 	{"initramfs/monitors", "fidelity/monitor internal"},
 	{"export/cmd", ". engine/trace exehash export internal/..."},
 	{"export/examples", ". export"},
-	{"export", ". export exehash"},
+	{"export", ". export exehash engine/schema"},
 	{"bindings/c", ". engine/trace"},
 	{"examples", ". engine"},
 	{"initramfs", "internal"},

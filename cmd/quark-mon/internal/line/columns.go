@@ -53,8 +53,8 @@ var all = append([]Column{
 	{"args", false, 4, 60, 0, showArgs},
 }, ofRows()...)
 
-// ofRows returns the columns of texts, words and numbers that have a field: not of those of an
-// EXIT, which other columns show, nor of the bytes of a whole list.
+// ofRows returns the columns of texts, words and numbers of a field, without those of an EXIT,
+// which other columns show.
 func ofRows() (columns []Column) {
 	own := []string{"tty", "exe_mode", "privileges"}
 	rows := quark.Rows()
@@ -72,7 +72,7 @@ func ofRows() (columns []Column) {
 					c.put("-", 1)
 					return
 				}
-				c.ascii(string(r.AppendWord(nil, ev.Process)))
+				c.ascii(string(r.AppendWord(nil, ev.Process, nil)))
 			}
 		case r.Text != nil:
 			c.min, c.max = 5, 40
