@@ -255,6 +255,9 @@ func (s *Source) probeFunction(l *loader, program, function string,
 		return err
 	}
 	lnk, err := attach(function, programs[program], nil)
+	if errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w: needs CAP_SYS_ADMIN, or a kernel.perf_event_paranoid of at most 2", unix.EACCES)
+	}
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", function, err)
 	}
@@ -303,6 +306,9 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 	event, err := fs.Event("syscalls", name)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("no tracepoint %s: needs CONFIG_FTRACE_SYSCALLS", name)
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("%w: needs root", err)
 	}
 	if err != nil {
 		return err
