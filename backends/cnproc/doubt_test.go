@@ -34,7 +34,24 @@ func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (pr
 	return procfs.Status{State: 'R', Ran: f.ran, ForkNoExec: f.noExec}, nil
 }
 
-func (f *fakeProc) ExitStatus(uint32) (int32, uint64, bool) { return 0, 0, false }
+func (f *fakeProc) ExitStatus(uint32) (int32, uint64, bool) {
+	return 15, 1, f.known.Has(engine.FieldExit)
+}
+
+// The status in /proc replaces the one of the message where the process is read anyway.
+func TestStatusOfZombie(t *testing.T) {
+	for want, status := range map[engine.Fields]int32{engine.FieldExit.Set(): 3 << 8, engine.SetOf(engine.FieldExit, engine.FieldStart): 15} {
+		e := newEnricher(&fakeProc{known: engine.AllFields}, newClock(), new(loss), ms)
+		ev := &engine.RawEvent{Kind: engine.KindExit, PID: 2, TID: 2, Time: clock.Monotonic()}
+		ev.Task.Known, ev.Task.Exit.WaitStatus = engine.FieldExit.Set(), 3<<8
+		e.add(ev, want)
+		e.readAll()
+		to := &sink{room: 9}
+		if e.release(to, clock.Monotonic()+ms, false); len(to.events) != 1 || ev.Task.Exit.WaitStatus != status {
+			t.Errorf("%v: status %#x, want %#x, %d events", want, ev.Task.Exit.WaitStatus, status, len(to.events))
+		}
+	}
+}
 
 func queue(e *enricher, kind engine.Kind, time uint64) *engine.RawEvent {
 	ev := &engine.RawEvent{Kind: kind, PID: 1, TID: 1, Time: time}

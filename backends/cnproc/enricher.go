@@ -234,7 +234,10 @@ func (e *enricher) distrust(g *engine.Gap) {
 
 // add queues ev. Fields of want are to be read for it.
 func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
-	want &^= ev.Task.Known &^ ev.Task.Cached
+	status := want & engine.FieldExit.Set()
+	if want &^= ev.Task.Known &^ ev.Task.Cached; want != 0 {
+		want |= status // it is proof, where the message's is not
+	}
 	if e.proc == nil || ev.Time <= e.loss.gapTo {
 		want = 0
 	}

@@ -526,8 +526,8 @@ func (s *Source) wanted(f *fact) (want engine.Fields) {
 	case f.kind == engine.KindExec:
 		return procfs.Readable
 	case f.kind == engine.KindExit && s.failuresOnly():
-		return ofZombie
-	case f.kind == engine.KindExit && !f.known && s.showStatus:
+		want = ofZombie
+	case f.kind == engine.KindExit:
 		want = engine.FieldExit.Set()
 	case f.m.what == UID:
 		want = engine.SetOf(engine.FieldSUID, engine.FieldCaps, engine.FieldComm) | f.ofOther()
@@ -536,6 +536,9 @@ func (s *Source) wanted(f *fact) (want engine.Fields) {
 	}
 	if f.doubtful || !s.shared.Reports(engine.EventFork) && f.kind != engine.KindExit {
 		want |= engine.FieldStart.Set()
+	}
+	if !s.showStatus {
+		want &^= engine.FieldExit.Set()
 	}
 	return want
 }
