@@ -16,7 +16,7 @@ import (
 // errFuzzed is the error of a run that has found a defect, and of a script that shows it again.
 var errFuzzed = errors.New("a backend has a defect: see DEFECT above")
 
-// errGrown is the error of a run whose resident monitor leaks.
+// errGrown is the error of a run with a leaking resident monitor.
 var errGrown = errors.New("the resident monitor leaks: see GREW above")
 
 // fuzzBackends runs generated scripts until the first defect.

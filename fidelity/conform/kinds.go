@@ -69,7 +69,7 @@ func wantKinds(t *testing.T, open Open, shared source.Options, program string, w
 func kindsOf(t *testing.T, s engine.Source, program string, want engine.Events) (got engine.Events) {
 	t.Helper()
 	if f, ok := s.(engine.Finisher); ok {
-		f.Finish() // nothing is buffered
+		f.Finish() // no event is buffered
 	}
 	c := Child(program)
 	Drain(t, s)

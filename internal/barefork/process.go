@@ -162,7 +162,7 @@ func (p *Process) mmap(size int) (fd int, err error) {
 // program returns an ELF program that maps the memory at in[0] of in[1] bytes from descriptor in[2]
 // and makes the calls at in[3].
 func program(in []uintptr) ([]byte, error) {
-	const size = 256 // at least that of the code; resume has the address of the data after it
+	const size = 256 // at least of the code; resume has the address of the data after it
 	words := unsafe.Slice((*byte)(unsafe.Pointer(&in[0])), 8*len(in))
 	code := unsafe.Slice((*byte)(resumeCode()), size)
 	return tinyelf.Program(append(bytes.Clone(code), words...))

@@ -29,7 +29,7 @@ type listed struct {
 	fails  unix.Errno // expected errno; 0 means success
 }
 
-// EndStatus is the exit status of a process whose script has reached its end.
+// EndStatus is the exit status of a process at the end of its script.
 const EndStatus = 99
 
 // Buffer is an argument: the address of this many bytes, which [Process.Bytes] returns.
