@@ -116,6 +116,8 @@ func (p *parser) path() node {
 	switch {
 	case t.kind == tokenEnd || t.text == "":
 		p.fail(t.at, "a path is expected")
+	case !strings.ContainsRune("/*(", rune(t.text[0])):
+		p.fail(t.at, "a path begins with a slash: put / or */ before %.40q", t.text)
 	case len(t.text) >= maxWord:
 		p.fail(t.at, "a path has less than %d bytes", maxWord)
 	}

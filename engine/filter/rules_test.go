@@ -13,7 +13,7 @@ var goodRules = []string{
 	"drop on process.pid 1", "pass on process.ppid 4294967295", "drop on process.uid 0", "drop on process.gid 0", "drop on process.sid 0",
 	"drop on process.exe /bin/true", "drop on process.exe \"/with blank/*\"", "drop on process.exe *", "drop on process.exe /a*b",
 	"drop on process.exe /with\\ blank/*", "drop on process.pid 1 \\\n  process.uid 2", "pass \\\r\n on \\\n any\r\n drop on any",
-	"pass if exec and exe ~ '/tmp/*.sh'\ndrop if not exec", "pass on any\ndrop on any", `drop on process.exe "any"`, "drop on process.exe /a=b(c)~!",
+	"pass if exec and exe ~ '/tmp/*.sh'\ndrop if not exec", "pass on any\ndrop on any", `drop on process.exe "*any"`, "drop on process.exe /a=b(c)~!",
 	"drop on process.exe /a#b",
 }
 
@@ -37,6 +37,7 @@ var badRules = []struct{ source, want string }{
 	{"drop on process.exe /a*b*", `line 1, column 21: a path with more than one *`},
 	{"drop on process.exe **", `line 1, column 21: a path with more than one *`},
 	{`drop on process.exe ""`, `line 1, column 21: a path is expected`},
+	{"drop on process.exe bash", `line 1, column 21: a path begins with a slash: put / or */ before "bash"`},
 	{"drop on process.exe /" + strings.Repeat("x", 4095), "line 1, column 21: a path has less than 4096 bytes"},
 	{"drop on process.exe " + strings.Repeat("x", 5000), "line 1, column 21: longer than 4096 bytes"},
 	{`drop on process.exe "/bin/true`, "line 1, column 21: the quote is not closed in its line"},
