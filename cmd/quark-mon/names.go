@@ -18,8 +18,8 @@ type names struct {
 	GroupB64  []byte `json:"group_b64,omitempty"`
 	EGroup    string `json:"egroup,omitempty"`
 	EGroupB64 []byte `json:"egroup_b64,omitempty"`
-	Login     string `json:"login,omitempty"`
-	LoginB64  []byte `json:"login_b64,omitempty"`
+	Login     string `json:"login_user,omitempty"`
+	LoginB64  []byte `json:"login_user_b64,omitempty"`
 }
 
 // namer names ids, as quark.Names does.
@@ -56,6 +56,6 @@ func appendNames(line []byte, from namer, p *quark.Process) []byte {
 	if err != nil {
 		return line
 	}
-	line = append(line[:len(line)-len("}\n")], `,"names":`...)
-	return append(append(line, text...), "}\n"...)
+	line = append(line[:len(line)-len("}\n")], ',')
+	return append(append(line, text[1:]...), '\n')
 }

@@ -16,8 +16,8 @@ func TestAppendNames(t *testing.T) {
 	}{
 		{0, line},
 		{quark.SetOf(quark.FieldLogin), line},
-		{quark.SetOf(quark.FieldUIDs), `{"a":1,"names":{"user":"root","euser":"root"}}` + "\n"},
-		{quark.SetOf(quark.FieldGIDs), `{"a":1,"names":{"group":"root","egroup":"root"}}` + "\n"},
+		{quark.SetOf(quark.FieldUIDs), `{"a":1,"user":"root","euser":"root"}` + "\n"},
+		{quark.SetOf(quark.FieldGIDs), `{"a":1,"group":"root","egroup":"root"}` + "\n"},
 	} {
 		p.Known = c.known
 		if got := string(appendNames([]byte(line), quark.NewNames(), p)); got != c.want {
@@ -40,7 +40,7 @@ func TestAppendNamesNotUTF8(t *testing.T) {
 	p := new(quark.Process)
 	p.Known = quark.SetOf(quark.FieldUIDs, quark.FieldGIDs)
 	const user = `"j\ufffdrgen"`
-	const want = `{"a":1,"names":{"user":` + user + `,"user_b64":"avxyZ2Vu","euser":` + user + `,"euser_b64":"avxyZ2Vu","group":"group","egroup":"group"}}` + "\n"
+	const want = `{"a":1,"user":` + user + `,"user_b64":"avxyZ2Vu","euser":` + user + `,"euser_b64":"avxyZ2Vu","group":"group","egroup":"group"}` + "\n"
 	if got := string(appendNames([]byte(`{"a":1}`+"\n"), latin{}, p)); got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
