@@ -128,8 +128,6 @@ func (w *town) Tasks(pid uint32) (tids []uint32) {
 	return tids
 }
 
-func (w *town) Threads(pid uint32) uint32 { return uint32(len(w.Tasks(pid))) }
-
 func (w *town) ThreadStatus(pid, _ uint32) (procfs.Status, uint64, error) { return w.Status(pid) }
 
 func (w *town) Status(pid uint32) (st procfs.Status, start uint64, err error) {

@@ -104,7 +104,6 @@ type oneThread struct{ state byte }
 
 func (oneThread) PIDs() ([]uint32, error)   { return nil, nil }
 func (oneThread) Tasks(pid uint32) []uint32 { return []uint32{pid, pid + 1} }
-func (oneThread) Threads(uint32) uint32     { return 2 }
 func (oneThread) Status(uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: 'Z', Threads: 2}, 0, nil
 }
@@ -189,7 +188,6 @@ func (threaded) Status(uint32) (procfs.Status, uint64, error) {
 type alone struct{ oneThread }
 
 func (alone) PIDs() ([]uint32, error) { return []uint32{10}, nil }
-func (alone) Threads(uint32) uint32   { return 1 }
 func (alone) Status(uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: 'R', Threads: 1}, 0, nil
 }

@@ -123,7 +123,6 @@ func (w *machine) PIDs() ([]uint32, error) {
 	return []uint32{theNumber}, nil
 }
 func (w *machine) Tasks(pid uint32) []uint32                                 { return []uint32{pid} }
-func (w *machine) Threads(uint32) uint32                                     { return 1 }
 func (w *machine) ThreadStatus(pid, _ uint32) (procfs.Status, uint64, error) { return w.Status(pid) }
 func (w *machine) Status(uint32) (procfs.Status, uint64, error) {
 	w.pass(w.rnd.Uint64N(ms / 20))

@@ -820,28 +820,6 @@ func TestScanOfMany(t *testing.T) {
 	}
 }
 
-// Threads are counted as Tasks lists them.
-func TestThreads(t *testing.T) {
-	r := open(t)
-	child := start(t, "cat")
-	for _, pid := range []int{os.Getpid(), child.Process.Pid} {
-		var n, tasks int
-		for range 10 { // a thread can begin or end
-			if n, tasks = int(r.Threads(uint32(pid))), len(r.Tasks(uint32(pid))); n == tasks {
-				break
-			}
-		}
-		if n != tasks || n == 0 {
-			t.Errorf("%d threads, %d tasks", n, tasks)
-		}
-	}
-	child.Process.Kill()
-	child.Wait()
-	if n := r.Threads(uint32(child.Process.Pid)); n != 0 {
-		t.Errorf("a process that is gone has %d threads", n)
-	}
-}
-
 func TestCloseTwice(t *testing.T) {
 	r := open(t)
 	if err := r.Close(); err != nil {

@@ -23,13 +23,6 @@ func (r *reader) Tasks(pid uint32) []uint32 {
 	return tasks
 }
 
-// Threads returns how many threads are in process pid, including a leader that has ended, 0 if it
-// is gone. It costs less than Status.
-func (r *reader) Threads(pid uint32) uint32 {
-	st, _ := statx(r.proc, r.name(pid, "/task"), unix.STATX_NLINK)
-	return max(st.Nlink, 2) - 2
-}
-
 func (r *reader) readStatus(pid uint32) (st Status, start uint64, err error) {
 	return r.status(r.proc, r.name(pid, "/stat"))
 }
