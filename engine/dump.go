@@ -130,7 +130,12 @@ func (d *dumper) cut(f Fields) {
 
 // appendEscaped quotes as Go does, without the quotation marks.
 func appendEscaped(b []byte, s string) []byte {
-	n := len(b)
-	b = strconv.AppendQuote(b, s)
-	return append(b[:n], b[n+1:len(b)-1]...)
+	for i := range len(s) {
+		if !plain[s[i]] {
+			n := len(b)
+			b = strconv.AppendQuote(b, s)
+			return append(b[:n], b[n+1:len(b)-1]...)
+		}
+	}
+	return append(b, s...)
 }

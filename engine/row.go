@@ -252,6 +252,8 @@ func (d *dumper) row(r *Row, in *Container) {
 		return
 	}
 	switch r.Shape {
+	case schema.Uint:
+		d.b = strconv.AppendUint(d.b, r.Number(d.p), 10)
 	case schema.True:
 		d.b = append(d.b, '1')
 	case schema.Container:
