@@ -294,7 +294,7 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 		"option CNProc.Enrich is 7: it must be EnrichFull (0) or EnrichNone (1)":              {CNProc: quark.CNProcOptions{Enrich: 7}},
 		"option BTF.Path is " + missing + ": open " + missing + ": no such file or directory": {BTF: quark.BTFOptions{Path: missing}},
 		"option BTF.Path is " + dir + ": read BTF file: " + dir:                               {BTF: quark.BTFOptions{Path: dir}},
-		"option BTF.Path is /dev/null: read BTF file: /dev/null: ":                            {BTF: quark.BTFOptions{Path: "/dev/null"}},
+		"option BTF.Path is /dev/null: read BTF file: /dev/null is not a regular file":        {BTF: quark.BTFOptions{Path: "/dev/null"}},
 		"option Backends is 0x8000: it must be a set of ebpf,kprobe,cnproc,audit":             {Backends: 0x8000},
 	} {
 		for _, allowed := range []quark.BackendSet{0, quark.CNProc} {
