@@ -121,8 +121,13 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		p.doubts.start = r.Task.Start
 	}
 	if r.Time < p.sighted && r.Kind != KindExit {
-		if r.Kind == KindFork && !r.Thread {
+		switch {
+		case r.Kind == KindFork && !r.Thread:
 			t.learnBirth(p, r)
+		case r.Kind == KindExec && (!p.Known.Has(FieldExe) || p.imageSince < p.sighted):
+			t.replaceImage(p, r.Time) // it was read while it executed this
+			r.Task.Known &= imageFields.With(FieldComm)
+			t.update(p, r)
 		}
 		return p // the rest is of before what /proc showed
 	}

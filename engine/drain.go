@@ -5,6 +5,7 @@ import "time"
 // drain is the state of an orderly end, which Drain begins or the source, with an error or io.EOF.
 type drain struct {
 	at     uint64 // when it began; 0 before
+	until  uint64 // from then on some births are not seen: nothing is delivered; 0 for none
 	done   bool   // nothing of before that time is left in the source
 	settle uint64 // how old an event has to be when the source is read; see settle
 }
@@ -38,6 +39,7 @@ func (e *Engine) Drain() error {
 		return nil
 	}
 	if d, ok := e.source.(Detacher); ok {
+		e.drain.until = e.clock.Now()
 		d.Detach()
 	}
 	if f, ok := e.source.(Finisher); ok {

@@ -94,23 +94,24 @@ func (e *Engine) Learn(r *RawEvent) {
 }
 
 // Begin applies what the source has of before the processes were learned, so that the table is as
-// of the first event that Get returns. It waits for events that the source holds back, for 100 ms.
+// of the first event that Get returns. It waits until records are written, for 2 ms, and for events
+// that the source holds back, for 100 ms.
 func (e *Engine) Begin() error {
 	e.table.settleEntries()
-	for {
-		now, more := e.clock.Now(), false
-		if err := e.populate(now); err != nil {
-			return err
+	for tries := 0; ; tries++ {
+		now, more := e.clock.Now(), true
+		for more {
+			if err := e.populate(now); err != nil {
+				return err
+			}
+			more = false
+			for h := e.buffer.oldest(); h != nil && h.Time < e.begin && h.Kind != KindGap; h = e.buffer.oldest() {
+				e.deliver(now)
+				e.table.hide()
+				more = e.emptied != e.populated // as the buffer was full
+			}
 		}
-		for h := e.buffer.oldest(); h != nil && h.Time < e.begin && h.Kind != KindGap; h = e.buffer.oldest() {
-			e.deliver(now)
-			e.table.hide()
-			more = e.emptied != e.populated // as the buffer was full
-		}
-		if more {
-			continue
-		}
-		if e.holder == nil || e.heldSince(e.begin) || now >= e.begin+settle {
+		if tries >= 2 && (e.holder == nil || e.heldSince(e.begin)) || tries == 100 {
 			return nil
 		}
 		time.Sleep(drainPause)
@@ -120,8 +121,14 @@ func (e *Engine) Begin() error {
 // early reports whether an event is of before the processes were learned. An EXIT can be stamped
 // when the process is not in /proc any more, and then is that of one that was not learned.
 func (e *Engine) early(r *RawEvent) bool {
-	return r.Time < e.begin || r.Time < e.begin+lastWord && r.Kind == KindExit && e.begin != 0 &&
-		e.table.births && e.table.gapTo == 0 && e.table.find(r) == nil
+	if r.Time < e.begin {
+		return true
+	}
+	if e.begin == 0 || r.Time >= e.begin+lastWord || r.Kind != KindExit || r.Thread || !e.table.births || e.table.gapTo != 0 {
+		return false
+	}
+	p := e.table.find(r)
+	return p == nil || !p.forked && p.sighted == 0
 }
 
 // Young reads the source unless an event is ripe, and reports whether events are held and all
@@ -318,8 +325,10 @@ func (e *Engine) deliver(now uint64) *Event {
 		gap = 0
 	}
 	early := e.early(head)
-	if early {
+	if early && head.Time < e.begin {
 		gap = min(gap, e.begin)
+	} else if e.drain.until != 0 {
+		gap, early = min(gap, e.drain.until), early || head.Time >= e.drain.until
 	}
 	for next != nil && next.Time < gap {
 		h, r := next, e.buffer.open(next)

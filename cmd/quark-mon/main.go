@@ -339,6 +339,9 @@ func (m *monitor) snapshot() error {
 	}
 	var ev quark.Event
 	for p := range m.q.Processes() {
+		if p.Exited {
+			continue // it ended while the queue was opened
+		}
 		ev.Process, ev.TID = p, p.PID
 		ev.Time, ev.Wall = p.AsOf(), m.q.Clock().At(p.AsOf())
 		if !m.q.Passes(&ev) {
