@@ -152,7 +152,7 @@ func TestKrunGuest(t *testing.T) {
 		{"signal", nil, []string{"kill", "9"}, 137, "", `"status":137,"signal":9`},
 		{"arguments", nil, []string{"args", "a b", "", `q"`, "%20", "ü", "--"}, 0, `["a b" "" "q\"" "%20" "ü" "--"]`, `{"type":"hello","kernel":"6.1.`},
 		{"hidden BTF", []string{"KRUN_APPEND=quark.hide_btf=1"}, []string{"exit", "0"}, 0, "", `"btf":false`},
-		{"unknown knob", []string{"KRUN_APPEND=quark.hide_bft=1"}, []string{"exit", "0"}, 125, "quark.hide_bft: unknown", `"error":`},
+		{"unknown knob", []string{"KRUN_APPEND=quark.hide_bft=1"}, []string{"exit", "0"}, 125, "unknown kernel argument quark.hide_bft", `"error":`},
 		{"panic", nil, []string{"panic"}, 125, "Kernel panic - not syncing: sysrq triggered crash", `{"type":"hello"`},
 		{"power off", nil, []string{"poweroff"}, 125, "without an end record", `{"type":"hello"`},
 		{"signals to init", nil, []string{"killinit"}, 0, "", `{"type":"end","status":0,`},

@@ -187,16 +187,16 @@ func TestUnitHasTheCapabilitiesItNeeds(t *testing.T) {
 		for line := range bytes.Lines(out) {
 			var e struct {
 				Process struct {
-					PID     int
-					Cwd     *string
-					Cmdline []string
+					PID  int
+					Cwd  *string
+					Args []string
 				}
 			}
 			if err := json.Unmarshal(line, &e); err != nil {
 				return err.Error()
 			}
 			if p := e.Process; p.PID == old.Process.Pid {
-				if p.Cwd == nil || len(p.Cmdline) < 2 || p.Cmdline[1] != "60" {
+				if p.Cwd == nil || len(p.Args) < 2 || p.Args[1] != "60" {
 					return "of an older process not all is known"
 				}
 				return ""
