@@ -105,7 +105,7 @@ $(HOSTBIN)/quark-matrix: FORCE
 # ALSO: guests of make test run quark-test with the kernel's types only; make test-kernel runs it
 # with hidden types, and Go tests, too.
 ALSO ?= -j 2 --btf present
-.PHONY: test test-all test-kernel test-kernel-all guest-test race coverage test-exporters deps
+.PHONY: test test-all test-kernel test-kernel-all guest-test race test-exporters deps
 test: deps build $(GUESTS)
 	$(Q)rm -rf $(STEPS) && mkdir -p $(STEPS)
 	$(Q)$(HOSTGO) build -o $(STEPS)/testsum ./internal/harness/testsum
@@ -155,9 +155,6 @@ test-exporters:
 	$(Q)$(HOSTGO) test -C export -count=1 -v -run 'Prom|Dashboard' ./prom
 	$(Q)mkdir -p $(COLLECTOR) && $(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/ .
 	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -C export -count=1 -v -run KilledCollector ./otlp
-
-coverage: $(GUESTS)
-	$(Q)KERNELS='$(KERNELS)' BACKENDS='$(BACKENDS)' TESTS='$(TESTS)' .ci/coverage
 
 deps:
 	@./.ci/deps apt $(ARCHES) cc test
@@ -237,7 +234,7 @@ help:
 	@echo 'test-kernel       quark-test in guests (KERNELS="6.1-cloud..." BACKENDS="b k c" TESTS="t_exit*"; FRESH=1)'
 	@echo 'test-kernel-all   on every kernel of the catalogue, amd64 and arm64; make test-all: and make test'
 	@echo 'guest-test        Go tests in guests (PKG=./backends/kprobe KERNELS=6.1-cloud RUN=REGEXP)'
-	@echo 'race coverage     the race detector on Close, Drain and Wake (root); what the tests cover; test-exporters'
+	@echo 'race              the race detector on Close, Drain and Wake (root); test-exporters'
 	@echo 'fidelity          what the backends report of known workloads (root); fidelity-matrix: in guests (KERNELS, MONITORS=1)'
 	@echo 'fuzz              generated workloads in guests, with faults (FUZZ="-k --seed N")'
 	@echo 'bench             what the backends and other monitors cost and see (root; KERNELS=... in guests, BENCH="-n 3")'

@@ -151,7 +151,7 @@ func guestArgs(args []string) (list []string, limit time.Duration, err error) {
 		case "-test.testlogfile", "test.testlogfile", "test.gocoverdir":
 			continue // files of go test's cache and of coverage
 		case "test.coverprofile", "test.cpuprofile", "test.memprofile", "test.blockprofile", "test.mutexprofile", "test.trace":
-			return nil, 0, fmt.Errorf("%s: a guest hands out no files (make coverage has its coverage)", a)
+			return nil, 0, fmt.Errorf("%s: a guest hands out no files", a)
 		case "test.timeout":
 			if d, err := time.ParseDuration(value); err == nil && d > 0 {
 				limit = d + graceTime

@@ -18,7 +18,7 @@ func TestGuestArgs(t *testing.T) {
 	if err != nil || limit != 10*time.Minute+graceTime || !slices.Equal(args, []string{"-test.paniconexit0", "-test.timeout=10m0s", "-test.run=A", "x"}) {
 		t.Errorf("%q, %v, %v", args, limit, err)
 	}
-	if _, _, err := guestArgs([]string{"-test.coverprofile=/x"}); err == nil || !strings.Contains(err.Error(), "make coverage") {
+	if _, _, err := guestArgs([]string{"-test.coverprofile=/x"}); err == nil || !strings.Contains(err.Error(), "hands out no files") {
 		t.Errorf("a profile: error %v", err)
 	}
 	env := guestEnv([]string{"HOME=/x", "QUARK_A=1", "QUARK_RESULTS=/x", "GODEBUG=x=1", "GOCOVERDIR=/x"})

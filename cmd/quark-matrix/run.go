@@ -27,7 +27,7 @@ type options struct {
 	arches               []string
 	initramfs            map[string]string
 	backends, tests, btf []string
-	env, wrap, keep      []string
+	env, keep            []string
 	append               string
 	packages             []string
 	command              string
@@ -54,7 +54,6 @@ func (o *options) define(c *cobra.Command) {
 	f.StringSliceVar(&o.btf, "btf", nil, "boot with the kernel's types present, hidden or in a file only")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "NAME=VALUE for the tests' environment; may be repeated")
 	f.StringVar(&o.append, "append", "", "further words for the kernel's command line, such as audit=1")
-	f.StringSliceVar(&o.wrap, "wrap", nil, "a command of the initramfs that runs the tests, and its words; its results are not cached")
 	f.IntVar(&o.mem, "mem", 512, "MiB of memory of a guest")
 	// A guest needs at most one CPU, and waits for a third of its time: with one guest for each
 	// CPU of the host, the host is idle for a third, too.
@@ -98,7 +97,7 @@ func (o *options) guests() (whole, here []matrix.Guest, err error) {
 		return nil, nil, err
 	}
 	s := matrix.Selection{Backends: o.backends, Tests: o.tests, Packages: o.packages, Command: strings.Fields(o.command),
-		Keep: o.keep, Env: o.env, Append: strings.Fields(o.append), Wrap: o.wrap}
+		Keep: o.keep, Env: o.env, Append: strings.Fields(o.append)}
 	for _, w := range o.btf {
 		if !slices.Contains([]string{"present", "hidden", "file"}, w) {
 			return nil, nil, fmt.Errorf("%w: --btf %q: present, hidden or file is wanted", errUsage, w)
@@ -182,10 +181,8 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 		return unusable, err
 	}
 
-	if len(o.wrap) > 0 || o.command != "" {
-		cache = nil // neither files of the guest nor measurements are cached
-	}
 	if o.command != "" {
+		cache = nil    // neither files of the guest nor measurements are cached
 		o.test = o.all // a command sends no records meanwhile
 	}
 	if err := o.buildGoImages(ctx, guests); err != nil {

@@ -60,7 +60,6 @@ type Guest struct {
 	Env      []string // NAME=VALUE, for the command
 	Append   []string // words for the kernel's command line
 	Command  []string // of PartCommand, or instead of a part's own
-	Wrap     []string // a command that runs the guest's command
 	Keep     []string // files of the guest that the host gets at its end
 	Image    string   // path of the initramfs
 }
@@ -104,14 +103,13 @@ const resultsPort = "/run/quark-results"
 
 // command returns the guest's command with its arguments.
 func (g Guest) command() []string {
-	words := slices.Clone(g.Wrap)
 	if len(g.Command) > 0 {
-		return append(words, g.Command...)
+		return g.Command
 	}
 	if g.Part == PartGo {
-		return append(append(words, gotest.Command), g.Tests...)
+		return append([]string{gotest.Command}, g.Tests...)
 	}
-	words = append(words, "quark-test")
+	words := []string{"quark-test"}
 	for _, b := range g.Backends {
 		words = append(words, b.Option)
 	}
@@ -155,7 +153,6 @@ func (g Guest) Repro(test string, backends ...string) string {
 		return g.reproGo(test)
 	}
 	one := g
-	one.Wrap = nil
 	if test != "" && len(g.Command) == 0 {
 		one.Tests = []string{test}
 		one.Backends = slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool { return !slices.Contains(backends, b.Name) })

@@ -68,7 +68,6 @@ type Selection struct {
 	Keep     []string // files of the guest that the host gets when the command has ended
 	Env      []string // NAME=VALUE, for the tests or the command
 	Append   []string // words for the kernel's command line
-	Wrap     []string // a command that runs quark-test
 }
 
 // Plan returns the guests for each kernel: one for quark-test with all backends, one for quark-test
@@ -113,7 +112,7 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 				continue
 			}
 			if quarkTest != nil {
-				if g, ok := g.forTests(quarkTest, chosen, s.Wrap); ok {
+				if g, ok := g.forTests(quarkTest, chosen); ok {
 					guests = append(guests, g)
 				}
 			}
@@ -133,8 +132,8 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 
 // forTests returns the guest with the work of quark-test. ok is false when no chosen backend has
 // tests with the guest's types.
-func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (with Guest, ok bool) {
-	g.Tests, g.Wrap = patterns, wrap
+func (g Guest) forTests(patterns []string, chosen []Backend) (with Guest, ok bool) {
+	g.Tests = patterns
 	if g.BTF != BTFHidden && slices.Contains(g.Tests, "*") {
 		g.Tests = nil // the default command; its results may be cached
 	}
