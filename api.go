@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/engine/filter"
 )
 
-// The types are those of the packages below, so that users import only this one. Their methods and
-// members are documented there, as go doc engine.Process shows.
+// The types are aliases of types in the packages below, so that users import only this one. Their
+// methods and members are documented there, as go doc engine.Process shows.
 
 type (
 	Event    = engine.Event    // what happened, and the process it happened to
@@ -19,7 +19,7 @@ type (
 	IDChange = engine.IDChange // which ids changed
 	Gap      = engine.Gap      // events that were lost, in the stream of events
 
-	Process      = engine.Process      // what is known of a process
+	Process      = engine.Process      // the known state of a process
 	Identity     = engine.Identity     // a process for good: pid and start time
 	Birth        = engine.Birth        // the parent that forked a process
 	EntryType    = engine.EntryType    // by which way a process came in
@@ -28,7 +28,7 @@ type (
 	Credentials  = engine.Credentials  // user and group ids
 	Login        = engine.Login        // by which login it came in
 	ExeFile      = engine.ExeFile      // the file that it executes
-	Usage        = engine.Usage        // what it has used when it ends
+	Usage        = engine.Usage        // resources used, at the end
 	Privileges   = engine.Privileges   // what that gave it
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
 	TTY          = engine.TTY          // the number of a terminal
@@ -41,7 +41,7 @@ type (
 	Fields = engine.Fields // a set of fields, such as Process.Known
 
 	Stats       = engine.Stats       // the counters of a queue
-	SourceStats = engine.SourceStats // what came, and what was lost by cause
+	SourceStats = engine.SourceStats // counters: received, and lost by cause
 	Loss        = engine.Loss        // a cause of loss
 	Clock       = engine.Clock       // turns stamps into wall time
 	Host        = engine.Host        // what Clock.Host is
@@ -60,7 +60,7 @@ type (
 	Capability      = engine.Capability      // a row of the table
 	Origin          = engine.Origin          // how a source obtains something
 	Omission        = engine.Omission        // events that a source neither reports nor counts
-	Unproven        = engine.Unproven        // ends whose status is not proven
+	Unproven        = engine.Unproven        // ends with an unproven status
 	StampError      = engine.StampError      // how far a stamp is from its event
 	Extent          = engine.Extent          // how much of a text is known in any case
 
@@ -90,7 +90,7 @@ const (
 
 // Values of the members of a process.
 const (
-	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
+	LoginUnset = engine.LoginUnset // value of Login before any login
 
 	BySetUID   = engine.BySetUID // Process.Privileges
 	BySetGID   = engine.BySetGID
@@ -164,7 +164,7 @@ const (
 	LossScratch    = engine.LossScratch    // no memory to build the record in
 	LossSkipped    = engine.LossSkipped    // the kernel did not run the eBPF program
 	LossDecode     = engine.LossDecode     // the record made no sense
-	LossUnseen     = engine.LossUnseen     // nobody watched, as on a CPU that came online
+	LossUnseen     = engine.LossUnseen     // not watched, as on a CPU that came online
 	NumLosses      = engine.NumLosses
 
 	AllCPUs = engine.AllCPUs // a Gap's CPU, if it can be any

@@ -28,11 +28,11 @@ func newNames(passwd, group string) *Names {
 
 // User returns the name of a user id of p, "" if there is none. A nil p is one of the host.
 //
-// The ids of a container's processes are those of users of its own, which have no names, unless it
-// has a user namespace: then the host has given it ids, and knows whose they are.
+// A container's ids belong to users of its own, which have no names here, unless it has a user
+// namespace: then the host assigned the ids, and has names for them.
 func (n *Names) User(p *Process, uid uint32) string { return n.users.name(p, uid) }
 
-// Group returns the name of a group id of p, as User that of a user id.
+// Group returns the name of a group id of p, as User does for user ids.
 func (n *Names) Group(p *Process, gid uint32) string { return n.groups.name(p, gid) }
 
 // nameFile is a file of lines NAME:PASSWORD:ID:... that have at least so many ids.
@@ -88,7 +88,7 @@ func (f *nameFile) read() {
 		return
 	}
 	names := parseNames(text, f.ids)
-	// What is written while it is read is found the next time.
+	// Changes made during the read are found the next time.
 	f.seen = now
 	f.names.Store(&names)
 }

@@ -45,7 +45,7 @@ type Options struct {
 	MinAgg bool
 
 	// Matrix replaces the rules by which events are joined, and excludes MinAgg: start from
-	// [DefaultMatrix], or from an empty one, which joins nothing. It prints as a table.
+	// [DefaultMatrix], or from an empty one, which disables joining. It prints as a table.
 	Matrix *Matrix
 
 	// Where, if not nil, decides whether an event is delivered: [ParseFilter] compiles an
@@ -78,8 +78,9 @@ type Options struct {
 	Kinds Events
 
 	// FailedExecs adds EventExecFailed to the kinds that are reported: each exec that failed,
-	// with the path asked for and the error. They are joined to nothing. The search of a
-	// command in PATH makes several. It makes all system calls a little slower.
+	// with the requested path and the error. They are never joined with other events. The
+	// search of a command in PATH makes several. FailedExecs makes all system calls a little
+	// slower.
 	FailedExecs bool
 
 	// Exits selects the ends that are reported. With ExitsNonzero a process that ends with
@@ -176,7 +177,7 @@ func (o *Options) backends() backends.Options {
 	}
 }
 
-// engine returns the options of the engine, apart from what it calls.
+// engine returns the options of the engine, without its callbacks.
 func (o *Options) engine() engine.Options {
 	return engine.Options{
 		MaxLength: o.MaxLength, HoldTime: o.HoldTime, CacheGraceTime: o.CacheGraceTime, MinAgg: o.MinAgg, Matrix: o.Matrix,
@@ -193,10 +194,10 @@ func (o *Options) kinds() Events {
 
 // New returns a queue of the events of any source, such as a recording or a test's: it uses neither
 // the kernel nor /proc, and works on every system. On other systems than Linux the source must have
-// no descriptor. Options that are for backends have no effect, but fail with a wrong value:
-// Backends, Strict, Kinds, FailedExecs, Exits, Environ, BTF, Threads, EBPF and those of
-// other backends. If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the
-// time and the first processes from it. Close closes the source, as New does if it fails.
+// no descriptor. Options for backends have no effect, but fail with an invalid value: Backends,
+// Strict, Kinds, FailedExecs, Exits, Environ, BTF, Threads, EBPF and the options of other backends.
+// If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the time and the
+// first processes from it. Close closes the source, as New does if it fails.
 func New(src Source, opts Options) (*Queue, error) {
 	if src == nil {
 		return nil, errors.New("make queue: the source is nil")
@@ -301,9 +302,9 @@ func (q *Queue) Drained() bool {
 	return q.engine.Drained()
 }
 
-// Close detaches from the kernel and leaves nothing behind in it. It may be called from
-// any goroutine and ends a Block, Get or Events that runs in another: these return
-// os.ErrClosed from then on. A second Close returns nil.
+// Close detaches from the kernel and removes all that it attached. It may be called from any
+// goroutine and ends a Block, Get or Events that runs in another: these return os.ErrClosed from
+// then on. A second Close returns nil.
 func (q *Queue) Close() (err error) {
 	q.end.Do(func() { err = q.close() })
 	return err
@@ -371,8 +372,8 @@ func (q *Queue) next() (wait time.Duration, ok bool) {
 	return q.pause()
 }
 
-// pause returns how long nothing has to be done, unless the source's descriptor says
-// so; ok is false if that is forever.
+// pause returns how long the queue can sleep, unless the source's descriptor polls readable; ok is
+// false if the time is unlimited.
 func (q *Queue) pause() (wait time.Duration, ok bool) {
 	wait, held := q.engine.Wait()
 	if !q.source.Arm(!held) {
@@ -410,7 +411,7 @@ func (q *Queue) Block(timeout time.Duration) error {
 	}
 }
 
-// young reports whether Get has nothing to do, as what is held is too young.
+// young reports whether Get has no work, as all held events are too young.
 func (q *Queue) young() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -476,9 +477,10 @@ func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
-// Who it is holds as of p.AsOf. What is said of it is of its own AsOf: that is later than an event
-// of p if later events of it were joined with an earlier one.
-// As GroupLeader and Ancestors it knows none of nil, so that Lookup's result can be given to it.
+// The leader's identity is as of p.AsOf. Its state is as of its own AsOf, which is later than an
+// event of p if later events of the leader were joined with an earlier one. Like GroupLeader and
+// Ancestors it accepts a nil p, for which the result is unknown, so that Lookup's result can be
+// passed.
 func (q *Queue) SessionLeader(p *Process) *Process {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -486,7 +488,7 @@ func (q *Queue) SessionLeader(p *Process) *Process {
 }
 
 // GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
-// known. What is said of it is of its own AsOf, as with SessionLeader.
+// known. Its state is as of its own AsOf, as with SessionLeader.
 func (q *Queue) GroupLeader(p *Process) *Process {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -496,7 +498,7 @@ func (q *Queue) GroupLeader(p *Process) *Process {
 // Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
 // its birth was not seen, the parent that it had later. Ended ones are among them for
 // CacheGraceTime. whole reports whether the last one is process 1 or kthreadd; else the next one is
-// not known. What is said of each is of its own AsOf, as with SessionLeader.
+// not known. The state of each is as of its own AsOf, as with SessionLeader.
 func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -504,7 +506,7 @@ func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 }
 
 // AppendJSON appends the event as Event.AppendJSON does, with the leaders and ancestors of its
-// process: of each what was true when the event began, or as it is marked.
+// process. For each it writes the values at the begin of the event, or marks them.
 func (q *Queue) AppendJSON(b []byte, ev *Event) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -523,17 +525,17 @@ func (q *Queue) AppendDump(b []byte, ev *Event) []byte {
 func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }
 
 // Passes reports whether Options.Where and Options.Filter let an event pass, such as one without a
-// kind that was made of a process of Processes. It counts nothing.
+// kind that was made of a process of Processes. It changes no counter.
 func (q *Queue) Passes(ev *Event) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.engine.Passes(ev)
 }
 
-// Cgroups returns in which cgroups a process is now, by controller, as /proc/PID/cgroup shows it:
-// those of cgroup v1, also "name=systemd" and such, next to that of cgroup v2, which is at "". Use
-// it where Process.Cgroup is not the hierarchy that is wanted. It is an error if the process has
-// ended, or its start time is not known, and for a queue of New.
+// Cgroups returns the current cgroups of a process, by controller, as /proc/PID/cgroup shows them:
+// the cgroups of v1, also "name=systemd" and such, and the cgroup of v2, at "". Use it where
+// Process.Cgroup is not the wanted hierarchy. It fails if the process has ended, or its start time
+// is not known, and for a queue of New.
 func (q *Queue) Cgroups(p *Process) (map[string]string, error) {
 	if p == nil {
 		return nil, errors.New("read cgroups: no process is given")
@@ -569,5 +571,5 @@ func (q *Queue) Stats() (Stats, error) {
 
 // Clock converts the times of events and processes to wall time. It follows suspends and changes of
 // the wall clock: each event has the wall time by the clock of its moment. An event of the last
-// moments before a change, at most a tenth of HoldTime, may have that of after.
+// moments before a change, at most a tenth of HoldTime, may have the wall time after the change.
 func (q *Queue) Clock() *Clock { return q.engine.Clock() }

@@ -24,7 +24,7 @@ func (c *Counts) Lost() (n uint64) {
 	return n
 }
 
-// Causes returns those of Dropped in order.
+// Causes returns the keys of Dropped in order.
 func (c *Counts) Causes() []string { return slices.Sorted(maps.Keys(c.Dropped)) }
 
 // Counter is an exporter. Both methods may be called from any goroutine.

@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 )
 
-// queues has the open queues by their handles, nil where none is. The slice is replaced and never
-// changed, so that of needs no lock: each call of C makes one, and a map would cost more than
-// the rest of it.
+// queues holds the open queues, indexed by handle; unused handles have nil. The slice is replaced
+// and never changed, so that readers need no lock: each C call looks up a handle, and a map would
+// cost more than the rest of the call.
 var (
 	queues    atomic.Pointer[[]*queue]
 	replacing sync.Mutex

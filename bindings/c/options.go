@@ -26,7 +26,7 @@ var flagged = []struct {
 
 // flagOf returns the flag of the backend with a name, 0 if it has none.
 func flagOf(name string) C.int {
-	set, _ := quark.ParseBackend(name) // 0 for those of tests
+	set, _ := quark.ParseBackend(name) // 0 for test backends
 	for _, f := range flagged {
 		if f.backend == set {
 			return f.flag

@@ -30,8 +30,8 @@ func bits(f quark.Fields) C.uint64_t {
 	return C.uint64_t(f&quark.AllFields | f>>quark.FieldEntryLeader&3<<62)
 }
 
-// layProcess writes p to c, which is nil if there is no room for it, and its texts behind what is
-// in the room already.
+// layProcess writes p to c, and its texts behind the used part of the room. c is nil if there is no
+// room for it.
 func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process) {
 	var measured C.struct_quark_process
 	if c == nil {

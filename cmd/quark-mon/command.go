@@ -27,7 +27,7 @@ const (
 	statusNotFound  = 127
 )
 
-// child is a command whose processes are watched.
+// child is a monitored command.
 type child struct {
 	*exec.Cmd
 	running *atomic.Pointer[child] // is set to this once it runs
@@ -79,15 +79,16 @@ func (c *child) start(clock *quark.Clock, done func()) error {
 	return nil
 }
 
-// signal passes a signal on. A terminal sends that of Ctrl-C to the command, too.
+// signal passes a signal on. On Ctrl-C the terminal signals the command itself.
 func (c *child) signal(s os.Signal) {
 	if s != os.Interrupt {
 		c.Process.Signal(s)
 	}
 }
 
-// owns reports whether an event is of the command. The births of all its processes are seen; of a
-// process of others the filter may not know whose it is.
+// owns reports whether an event belongs to the command. The births of all the command's processes
+// are seen; for another process the filter may not know the ancestors, and then lets its events
+// pass.
 func (c *child) owns(ev *quark.Event) bool {
 	p := ev.Process
 	if p == nil {

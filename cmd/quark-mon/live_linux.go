@@ -25,7 +25,7 @@ import (
 )
 
 // live is the screen of top. The monitor counts, and makes a frame a second; a goroutine draws, so
-// that a terminal that takes nothing does not delay events.
+// that a blocked terminal does not delay events.
 type live struct {
 	q      *quark.Queue
 	model  *top.Model
@@ -173,7 +173,7 @@ func (l *live) run() {
 	}
 }
 
-// read sends what is typed until the terminal or the screen is closed.
+// read sends the typed keys until the terminal or the screen is closed.
 func (l *live) read(pressed chan<- []byte) {
 	defer close(pressed)
 	for {
@@ -187,7 +187,7 @@ func (l *live) read(pressed chan<- []byte) {
 	}
 }
 
-// handle does what keys are for. Those that send a sequence are for nothing.
+// handle performs the action of a key. Keys that send an escape sequence have none.
 func (l *live) handle(keys []byte) {
 	if keys[0] == '\x1b' {
 		return
@@ -267,7 +267,7 @@ func (l *live) close() {
 		}()
 		select {
 		case <-done:
-		case <-time.After(time.Second): // it takes nothing
+		case <-time.After(time.Second): // the terminal is blocked
 		}
 		_ = term.Restore(int(l.out.Fd()), l.saved)
 		l.keys.Close()

@@ -76,7 +76,7 @@ func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out,
 	if out, err = m.openOutput(out, errw); err != nil {
 		return errors.Join(err, m.close())
 	}
-	// A write to a recording that nobody reads, or a read, holds the queue up.
+	// A write to a recording without a reader, or a read, blocks the queue.
 	undo <- func() { m.closeFiles() }
 	undo <- func() { q.Close() }
 	m.chooseForm(out, errw)
@@ -377,7 +377,7 @@ func (m *monitor) write() error {
 	return err
 }
 
-// finish prints what is still held, then the statistics.
+// finish prints the events that are still held, then the statistics.
 func (m *monitor) finish(errw io.Writer) error {
 	if err := m.q.Drain(); err != nil {
 		return err

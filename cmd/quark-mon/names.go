@@ -41,7 +41,7 @@ func appendNames(line []byte, from namer, p *quark.Process) []byte {
 		if !utf8.ValidString(text) {
 			b64 = []byte(text)
 		}
-		return text, b64 // json.Marshal replaces what is wrong
+		return text, b64 // json.Marshal replaces invalid bytes
 	}
 	var n names
 	n.User, n.UserB64 = name(from.User, quark.FieldUIDs, p.Cred.UID)

@@ -153,8 +153,8 @@ func (o *options) takeCommand(c *cobra.Command, operands []string) error {
 	return nil
 }
 
-// watchCommand makes the options those of a command: its processes, as a tree unless another form
-// is chosen.
+// watchCommand sets the options for a command: only its processes, as a tree unless another form is
+// chosen.
 func (o *options) watchCommand() error {
 	below, err := quark.CompareFilter("tree", "==", strconv.Itoa(os.Getpid()))
 	if err != nil {
@@ -205,7 +205,7 @@ func (o *options) finish(c *cobra.Command, out io.Writer) error {
 		}
 	}
 	if o.count && o.Queue.Where == nil {
-		o.Queue.CNProc.Enrich = quark.EnrichNone // nobody sees what /proc says
+		o.Queue.CNProc.Enrich = quark.EnrichNone // the output has no field from /proc
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type files struct {
 	made       []string // of opened, those that were not there
 }
 
-// target is a file that is written. What it had before is kept until something takes its place.
+// target is an output file. Its old contents are kept until the new ones replace them.
 type target struct {
 	*os.File
 	begun bool
@@ -188,8 +188,8 @@ func (m *monitor) openOutput(stdout, errw io.Writer) (io.Writer, error) {
 	return m.outputFile, nil
 }
 
-// close writes the tree, ends the recording and the queue, and closes all files. It returns why
-// what was replayed is not complete.
+// close writes the tree, ends the recording and the queue, and closes all files. Its error includes
+// why a replay is incomplete.
 func (m *monitor) close() error {
 	var errs []error
 	if m.treeFile != nil {

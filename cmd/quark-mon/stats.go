@@ -18,7 +18,7 @@ func statsRow(s *quark.Stats) string {
 		s.Lost(), s.GarbageCollections, s.Buffered, s.Processes)
 }
 
-// summary returns what was delivered and what was not, in a sentence.
+// summary returns the numbers of delivered and lost events, in a sentence.
 func (m *monitor) summary(s *quark.Stats) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "quark-mon: %s events, ", grouped(s.Aggregations+s.NonAggregations))

@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// tree is the process table as a graph, whose nodes have numbers.
+// tree is the process table as a graph with numbered nodes.
 type tree struct {
 	w       *bufio.Writer
 	q       *quark.Queue

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// document is an event in the form of the schema, whose names its members have.
+// document is an event in the form of the schema. Its members have the schema's names.
 type document struct {
 	Timestamp    string        `json:"@timestamp,omitempty"`
 	Message      string        `json:"message,omitempty"`
@@ -192,7 +192,7 @@ type login struct {
 	Session uint32 `json:"session"`
 }
 
-// gap has a count of 0 if nobody has counted.
+// gap has a count of 0 if the number is unknown.
 type gap struct {
 	Cause string  `json:"cause"`
 	Count uint64  `json:"count"`

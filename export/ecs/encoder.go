@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/exehash"
 )
 
-// Version is that of the schema.
+// Version is the version of the schema.
 const Version = "8.17.0"
 
 // Encoder makes documents of the events of a queue. It may be used from one goroutine at a time.
@@ -25,7 +25,7 @@ type Encoder struct {
 	host *host
 }
 
-// NewEncoder returns an encoder for the events of q, whose table knows their relatives.
+// NewEncoder returns an encoder for the events of q. It finds their relatives in q's table.
 func NewEncoder(q *quark.Queue) *Encoder {
 	h := q.Clock().Host
 	return &Encoder{q: q, host: &host{
@@ -46,9 +46,9 @@ func architecture(arch string) string {
 }
 
 // Append appends the document of an event as one JSON object without a line end. An event without a
-// kind is a process that existed at the start. It has to be called before the next Get, as what is
-// said of relatives is what the queue knows now: of one of whom something was learnt later than the
-// event there is only what never changes.
+// kind is a process that existed at the start. Call it before the next Get, as it describes
+// relatives by the current state of the queue. If a relative's state is newer than the event, only
+// its constant values are included.
 func (e *Encoder) Append(b []byte, ev *quark.Event) ([]byte, error) {
 	d := document{
 		Timestamp: date(ev.Wall), ECS: version{Version}, Event: e.event(ev), Host: e.host,
@@ -110,7 +110,8 @@ func (e *Encoder) event(ev *quark.Event) event {
 	case ev.Events == 0:
 		words, out.Type = []string{"process-existing"}, []string{"info"}
 	case len(out.Type) == 0:
-		// Also of a failed exec: nothing started, and the schema has no error of processes.
+		// Also for a failed exec: no program started, and the schema has no error of
+		// processes.
 		out.Type = []string{"info"}
 	}
 	switch {
@@ -137,7 +138,7 @@ func (e *Encoder) gap(g *quark.Gap) *gap {
 	return out
 }
 
-// process fills in what is of the event's process.
+// process adds the fields of the event's process.
 func (e *Encoder) process(d *document, ev *quark.Event) {
 	p, c := ev.Process, e.q.Clock()
 	d.Process = e.describe(p)
@@ -271,7 +272,7 @@ func (e *Encoder) identity(p *quark.Process) *process {
 	return out
 }
 
-// describe returns what is known of a process.
+// describe returns the known fields of a process.
 func (e *Encoder) describe(p *quark.Process) *process {
 	out, known := e.identity(p), p.Known.Has
 	if known(quark.FieldComm) {

@@ -20,12 +20,12 @@ import (
 
 // Options say where events go. Only URL is needed.
 //
-// The variables of the environment that OpenTelemetry defines for its exporters and batches have a
-// meaning for what is not set here, such as OTEL_EXPORTER_OTLP_HEADERS, _COMPRESSION, _CERTIFICATE,
+// For settings that are absent here, OpenTelemetry's environment variables for exporters and
+// batches apply, such as OTEL_EXPORTER_OTLP_HEADERS, _COMPRESSION, _CERTIFICATE,
 // _CLIENT_CERTIFICATE and _CLIENT_KEY, OTEL_BLRP_SCHEDULE_DELAY, OTEL_RESOURCE_ATTRIBUTES and
 // OTEL_SERVICE_NAME.
 type Options struct {
-	// URL is that of the receiver, such as http://collector:4318; where it has no path,
+	// URL is the address of the receiver, such as http://collector:4318; if it has no path,
 	// /v1/logs is added.
 	URL     string
 	Headers map[string]string // of each request, for credentials
@@ -43,8 +43,9 @@ type Options struct {
 	Grace              time.Duration // for what waits at Close: 5 s
 
 	Names *quark.Names // if not nil, records have the names of users
-	// Report is called when the target begins to fail, with why, with nil when it works again,
-	// and with what was rejected. It is called from a goroutine, and may be nil.
+	// Report is called with the error when the target begins to fail, with nil when it works
+	// again, and with the error of rejected records. It is called from a goroutine, and may be
+	// nil.
 	Report func(error)
 }
 
@@ -167,7 +168,7 @@ func (e *Exporter) emitDropped() {
 	}
 }
 
-// emit hands a record to the SDK, whose queue has room for it.
+// emit hands a record to the SDK. The SDK's queue has room for it.
 func (e *Exporter) emit(record log.Record, w waiting) {
 	e.waiting = append(e.waiting, w)
 	e.bytes += w.size
@@ -224,7 +225,8 @@ func (e *Exporter) Counts() export.Counts {
 // String says where events go.
 func (e *Exporter) String() string { return "OpenTelemetry log records to " + e.target }
 
-// Close sends what waits, for as long as Grace lasts. What is left then is dropped, and counted.
+// Close sends the waiting records, for as long as Grace lasts. Records that are left then are
+// dropped and counted.
 func (e *Exporter) Close() error {
 	e.mu.Lock()
 	if !e.closed {

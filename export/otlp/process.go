@@ -13,8 +13,8 @@ import (
 // ofEnds are the fields that only the end of a process has.
 const ofEnds = quark.FieldsUsage | 1<<quark.FieldExit
 
-// process adds what is known of the event's process, and which of its fields are cached, cut and
-// unknown.
+// process adds the known fields of the event's process, and the names of its cached, cut and
+// unknown fields.
 func (r *recorder) process(ev *quark.Event) {
 	p := ev.Process
 	rows := quark.Rows()

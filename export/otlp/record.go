@@ -100,7 +100,7 @@ func dropped(count uint64, from, to time.Time) log.Record {
 		[]attribute.KeyValue{attribute.String("quark.dropped.cause", causeQueueFull), attribute.Int64("quark.dropped.count", int64(count))})
 }
 
-// event adds what is of the event, and not of its process.
+// event adds the fields of the event itself, without the process.
 func (r *recorder) event(ev *quark.Event) {
 	r.list("quark.events", ev.Events.Names(nil))
 	if len(ev.Parts) > 1 {
@@ -170,7 +170,7 @@ func (r *recorder) flag(key attribute.Key, v bool) { r.add(key.Bool(v)) }
 
 func (r *recorder) number(key attribute.Key, v int64) { r.add(key.Int64(v)) }
 
-// text adds a text, with U+FFFD for what is not UTF-8.
+// text adds a text, with U+FFFD for invalid UTF-8.
 func (r *recorder) text(key attribute.Key, v string) { r.add(key.String(valid(v))) }
 
 func (r *recorder) list(key attribute.Key, v []string) { r.add(key.StringSlice(v)) }

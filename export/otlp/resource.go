@@ -36,7 +36,7 @@ func resourceOf(q *quark.Queue) *resource.Resource {
 	return merged
 }
 
-// version is that of quark, "" if the program does not have it.
+// version returns the version of quark, "" if the program does not have it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

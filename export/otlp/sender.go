@@ -55,7 +55,7 @@ func newSender(url string, o *Options, account func(n, lost int, cause string)) 
 		}),
 		otlploghttp.WithRetry(otlploghttp.RetryConfig{
 			Enabled: true, InitialInterval: cmp.Or(o.RetryMin, 500*time.Millisecond), MaxInterval: cmp.Or(o.RetryMax, 5*time.Second),
-			MaxElapsedTime: 0, // no end but that of the context
+			MaxElapsedTime: 0, // only the context ends retries
 		}),
 	}
 	if o.Headers != nil {
@@ -177,7 +177,7 @@ func (s *sender) Shutdown(ctx context.Context) error {
 }
 
 // reporter reports that a target begins to fail, that it works again, and at most every 10 seconds
-// what it has rejected.
+// the rejected records.
 type reporter struct {
 	report  func(error) // or nil
 	failing bool
@@ -203,7 +203,7 @@ func (r *reporter) failed(err error) {
 	}
 }
 
-// answered is called when a target has answered, with what it has rejected, if anything.
+// answered is called when a target has answered, with the error of rejected records, if any.
 func (r *reporter) answered(problem error) {
 	if r.failing {
 		r.failing = false

@@ -14,7 +14,7 @@ import (
 // Options say what a collector shows. The zero value is right for a queue with the defaults of
 // [quark.Options] and without exporters.
 type Options struct {
-	// HoldTime and MaxLength are those of the queue; 0 is its default for each.
+	// HoldTime and MaxLength are the queue's; 0 is the queue's default for each.
 	HoldTime  time.Duration
 	MaxLength int
 	// Exporters are shown with what they took, delivered and dropped.
@@ -138,8 +138,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.collectExporters(out)
 }
 
-// label returns a text, as one with the name of a file, as the value of a label can be. A query
-// can't have U+FFFD in place of what is not UTF-8: Prometheus takes that for an error.
+// label returns a text, such as a file name, as a valid label value. Invalid UTF-8 becomes "?":
+// Prometheus rejects U+FFFD in a query.
 func label(text string) string { return strings.ToValidUTF8(text, "?") }
 
 func (c *Collector) collectExporters(out chan<- prometheus.Metric) {

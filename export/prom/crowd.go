@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// crowd bounds the connections of a server: one too many ends the oldest that is not being
-// answered, or itself if all are. Clients that are connected and say nothing then keep no other
-// out, as they would if the others had to wait until their time is over.
+// crowd bounds the connections of a server. One too many closes the oldest one that is not being
+// answered, or itself if all are. Idle clients thus cannot keep others out, as they could if others
+// had to wait for a timeout.
 type crowd struct {
 	most int
 

@@ -28,7 +28,7 @@ func (s status) String() string {
 // kindGone is the row of GONE, which is no kind of raw event.
 const kindGone = quark.NumKinds
 
-// tally are the numbers of events by kind and status, those of single threads apart.
+// tally counts events by kind and status, with single threads counted separately.
 type tally [2][quark.NumKinds + 1][numStatuses]atomic.Uint64
 
 func (t *tally) count(ev *quark.Event) {
@@ -81,7 +81,7 @@ func (t *tally) collect(out chan<- prometheus.Metric) {
 	for scope, name := range []string{"process", "thread"} {
 		for kind := range t[scope] {
 			if kind == int(quark.KindGap) {
-				continue // what was lost is counted by cause
+				continue // losses are counted by cause
 			}
 			label := "gone"
 			if kind != kindGone {

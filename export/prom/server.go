@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Server serves the metrics of a collector and of the process at /metrics, in a goroutine. Clients
-// that are slow, say nothing or come in crowds hold up each other at most.
+// Server serves the metrics of a collector and of the process at /metrics, in a goroutine. Slow,
+// idle or numerous clients can delay only each other.
 type Server struct {
 	listener net.Listener
 	http     http.Server
@@ -27,7 +27,7 @@ const (
 	maxScrapes     = 4  // at a time; more get 503
 )
 
-// Listen serves at a TCP address HOST:PORT. Without a host it is that of all interfaces.
+// Listen serves at a TCP address HOST:PORT. Without a host it listens on all interfaces.
 func Listen(address string, c *Collector) (*Server, error) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -30,8 +30,8 @@ func main() {
 	}
 }
 
-// statusDropped is the exit status if nothing was wrong but that events were dropped. A Go program
-// that panics has 2.
+// statusDropped is the exit status if the only problem was dropped events. A Go program that panics
+// has 2.
 const statusDropped = 3
 
 func run(args []string, out, errw io.Writer) error {

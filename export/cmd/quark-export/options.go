@@ -75,7 +75,7 @@ func (o *options) targetOptions(c *cobra.Command) {
 	}
 }
 
-// finish checks the options and completes those of the queue.
+// finish checks the options and completes the queue's.
 func (o *options) finish(c *cobra.Command) error {
 	switch {
 	case o.metrics == "" && o.otlp == "" && !o.ecs:

@@ -13,7 +13,7 @@ import (
 type cell struct {
 	b      []byte
 	w, max int
-	// The longest part of b that leaves a column for the mark of what is cut.
+	// The longest part of b that leaves a column for the cut mark.
 	keep, keepW int
 	full        bool // text was cut, and ends in cutMark
 	style       string

@@ -15,12 +15,13 @@ type Column struct {
 	Name     string
 	right    bool
 	min, max int // width
-	// show writes what the process is known to have in fields, or what is of the event: 0.
+	// show writes known values of the process, as listed in fields, or, if fields is 0, values
+	// of the event.
 	fields quark.Fields
 	show   func(c *cell, p *Printer, ev *quark.Event)
 }
 
-// Default is what is shown unless something else is asked for.
+// Default lists the columns that are shown unless others are requested.
 const Default = "time,duration,user,pid,ppid,event,status,args"
 
 // all are the columns there are: those that are written in a way of their own, and the others of
@@ -53,8 +54,8 @@ var all = append([]Column{
 	{"args", false, 4, 60, 0, showArgs},
 }, ofRows()...)
 
-// ofRows returns the columns of texts, words and numbers of a field, without those of an EXIT,
-// which other columns show.
+// ofRows returns the columns for fields that are texts, words or numbers. It skips the fields of an
+// EXIT, which other columns show.
 func ofRows() (columns []Column) {
 	own := []string{"tty", "exe_mode", "privileges"}
 	rows := quark.Rows()
@@ -147,8 +148,8 @@ func Parse(list string) (columns []Column, err error) {
 	return columns, nil
 }
 
-// fill writes the column of an event: "?" for what is unknown, and "*" before what is cached,
-// which quote does not write outside of quotation marks.
+// fill writes the column of an event: "?" for an unknown value, and "*" before a cached one, which
+// quote never writes outside of quotation marks.
 func (col *Column) fill(c *cell, p *Printer, ev *quark.Event) {
 	if col.fields != 0 && !c.mark(ev.Process, col.fields) {
 		return

@@ -40,8 +40,8 @@ func New(o Options) *Printer {
 	return &Printer{Options: o, widths: make([]int, len(o.Columns)), seen: make([]int, len(o.Columns))}
 }
 
-// SetSize sets the size of the terminal: lines are cut to its width, columns to theirs, and each of
-// its pages has a heading, unless these have less than 5 lines. What is 0 is not limited.
+// SetSize sets the size of the terminal. Lines are cut to its width, columns to theirs, and each
+// page has a heading, unless pages have less than 5 lines. A size of 0 is unlimited.
 func (p *Printer) SetSize(width, height int) { p.width, p.height = width, height }
 
 // Styles, as the numbers of the escape sequence that sets them.
@@ -218,7 +218,7 @@ func (c *cell) id(name func(*quark.Process, uint32) string, p *quark.Process, id
 	c.uint(uint64(id))
 }
 
-// gap writes what was lost.
+// gap writes a loss.
 func (p *Printer) gap(c *cell, ev *quark.Event) {
 	g := &ev.Gap
 	p.time(c, clock, ev.Wall)

@@ -42,8 +42,9 @@ func showStatus(c *cell, _ *Printer, ev *quark.Event) {
 // ended reports whether the process, or the thread that the event is of, has ended.
 func ended(p *quark.Process) bool { return p.Exited || p.Known.Has(quark.FieldExit) }
 
-// Life returns how long the process, or the thread, of an event lived that has its end. It is known
-// to so many nanoseconds, up to which it may be too long: that of 1 is right, 0 is not known.
+// Life returns how long the process, or the thread, of an event lived, if the event has its end.
+// The duration is exact to unit nanoseconds, and at most too long by that: with unit 1 it is exact,
+// with unit 0 unknown.
 func Life(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Duration) {
 	proc := ev.Process
 	if !proc.Known.Has(quark.FieldExit) {

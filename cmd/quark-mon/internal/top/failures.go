@@ -35,7 +35,7 @@ type failures struct {
 	heap []*Failure // the least first
 }
 
-// maxFailures is how many ways of failing are told apart.
+// maxFailures is the maximum number of distinct failures.
 const maxFailures = 512
 
 // event returns what a line shows of a failure.
@@ -86,7 +86,7 @@ func (f *failures) add(ev *quark.Event, time uint64) {
 // maxArgs is how many bytes of arguments are kept.
 const maxArgs = 1024
 
-// shown returns a copy of what is shown of a process, or says whose its user is.
+// shown returns a copy of the displayed members of a process, and of those that identify its user.
 func shown(p *quark.Process) *quark.Process {
 	c := &quark.Process{PID: p.PID, Task: p.Task, Comm: p.Comm, Cgroup: p.Cgroup, Exited: p.Exited}
 	c.Args = bytes.Clone(p.Args[:min(len(p.Args), maxArgs)])

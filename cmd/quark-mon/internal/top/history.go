@@ -1,6 +1,6 @@
 package top
 
-// What is what is counted.
+// What names a counter of Counts.
 type What int
 
 const (
@@ -16,7 +16,7 @@ type Counts [numWhats]uint32
 
 // history has the counts of the last seconds, up to the newest one that had any.
 type history struct {
-	seconds []Counts // that of second s is at s modulo their number
+	seconds []Counts // second s is at s modulo their number
 	newest  uint64
 }
 
@@ -43,7 +43,7 @@ func (h *history) of(second uint64) Counts {
 	return Counts{}
 }
 
-// sum returns the counts of so many seconds, the last of which is that.
+// sum returns the counts of so many seconds, up to second last.
 func (h *history) sum(last uint64, seconds int) (sum Counts) {
 	for s := last + 1 - min(last+1, uint64(seconds)); s <= last; s++ {
 		c := h.of(s)

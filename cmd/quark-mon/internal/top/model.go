@@ -10,11 +10,12 @@ import (
 
 const (
 	second = uint64(time.Second)
-	// Minute is how many seconds of rates are shown, window of how many those of a tree are.
+	// Minute is the number of seconds of rates that are shown, window the number for a tree.
 	Minute, window = 60, 10
 	// slack is by how much events come later than they are held, at most.
 	slack = uint64(200 * time.Millisecond)
-	// maxTrees is how many processes whose descendants do something are told apart.
+	// maxTrees is the maximum number of processes with active descendants that are counted
+	// separately.
 	maxTrees = 4096
 	// maxRows is how many trees a frame has.
 	maxRows = 200
@@ -135,14 +136,14 @@ type Rate struct {
 type Tree struct {
 	Counts
 	Leader    *quark.Process
-	Ancestors []string // their names but that of process 1, the parent first, as far as known
+	Ancestors []string // names without process 1, parent first, as far as known
 	above     []*quark.Process
 }
 
 // all is how many events the counts are of.
 func (c *Counts) all() uint32 { return c[Forks] + c[Execs] + c[Exits] }
 
-// Frame returns what has happened. find returns the process of an identity, nil if there is none.
+// Frame returns the recent activity. find returns the process of an identity, nil if there is none.
 func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ancestors Ancestors) *Frame {
 	last := (now-min(now, m.hold+slack))/second - 1 // wraps only in the first second since boot
 	f := &Frame{Now: now, Full: m.full, Seconds: window}
@@ -184,7 +185,7 @@ func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ance
 	return f
 }
 
-// busiest returns the trees of processes that live, and forgets those that do nothing.
+// busiest returns the trees of live processes, and removes idle ones.
 func (m *Model) busiest(last uint64, seconds int, find func(quark.Identity) *quark.Process, ancestors Ancestors) (rows []Tree) {
 	below := make(map[*quark.Process]uint32) // how much the busiest tree right below one has
 	for id, t := range m.trees {

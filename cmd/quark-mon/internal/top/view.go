@@ -19,7 +19,7 @@ type State struct {
 	Processes, Buffered int
 	Lost                [quark.NumLosses]uint64
 	LostNow             uint64 // since the state before
-	Bound               bool   // more is lost, whose number is not known
+	Bound               bool   // more is lost, an unknown number
 	CPU                 float64
 	RSS                 uint64 // bytes, 0 if not known
 }
@@ -30,7 +30,7 @@ type View struct {
 	Sort   What // of trees
 	Newest bool // failures by time instead of number
 	Only   Table
-	ASCII  bool // the terminal has nothing else
+	ASCII  bool // the terminal has only ASCII
 	line   *line.Printer
 	cells  struct{ user, pid, args, status line.Column }
 }
@@ -285,7 +285,7 @@ type row struct {
 	line     *[]Span
 }
 
-// put writes ASCII texts, each as a whole: after one that has no room nothing follows.
+// put writes ASCII texts, each as a whole. After a text that does not fit the rest is skipped.
 func (r *row) put(style string, texts ...string) {
 	for _, text := range texts {
 		if len(text) > r.width-r.x {
@@ -299,7 +299,7 @@ func (r *row) put(style string, texts ...string) {
 // cut writes ASCII, as much of it as there is room for.
 func (r *row) cut(style, text string) { r.put(style, text[:max(0, min(len(text), r.width-r.x))]) }
 
-// fit writes what was fitted into the rest of the line; after what is cut nothing follows.
+// fit writes a fitted text into the rest of the line. After a cut text the rest is skipped.
 func (r *row) fit(style, text string, taken int) {
 	r.span(style, text, taken)
 	if strings.HasSuffix(text, ">") {
@@ -331,7 +331,7 @@ func (r *row) rate(name string, of *Rate, ascii, bad bool) {
 	}
 	most, b := slices.Max(last), []rune(nil)
 	for _, n := range last {
-		// Whatever is not nothing is seen.
+		// Any value above 0 is visible.
 		level := 0
 		if n > 0 {
 			level = 1 + int(uint64(n)*uint64(len(levels)-2)/uint64(most))
