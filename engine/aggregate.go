@@ -95,7 +95,7 @@ func MinimalMatrix() *Matrix {
 	return m
 }
 
-// check returns an error if a rule is none of those of this package.
+// check returns an error if a rule is not one of this package's.
 func (m *Matrix) check() error {
 	for head, row := range m {
 		for next, rule := range row {
@@ -116,7 +116,7 @@ func (m *Matrix) joins(head, next *RawEvent, joined Events, p *process) bool {
 	if head.Task.Known.Has(FieldStart) && next.Task.Known.Has(FieldStart) && !head.Task.sameStart(&next.Task) {
 		return false // the pid was used again
 	}
-	if p.otherIDs(next) { // as if an ID_CHANGE that nobody saw were there
+	if p.otherIDs(next) { // as if an unseen ID_CHANGE were there
 		if !m.allows(head.Kind, KindIDChange, joined) {
 			return false
 		}
@@ -125,9 +125,9 @@ func (m *Matrix) joins(head, next *RawEvent, joined Events, p *process) bool {
 	return m.allows(head.Kind, next.Kind, joined)
 }
 
-// otherIDs reports whether ids, capabilities or what is looked at like them were changed between p
-// and r, as r shows, and not by r. Where an image begins only the real ids count: EXEC sets the
-// others, and a shell the group of each command before it.
+// otherIDs reports whether an event other than r changed ids, capabilities or similar fields
+// between p and r, as r shows. Where an image begins only the real ids count: EXEC sets the others,
+// and a shell the group of each command before it.
 func (p *process) otherIDs(r *RawEvent) bool {
 	known, o, n := p.Known&r.Task.Known, &p.Cred, &r.Task.Cred
 	switch r.Kind {

@@ -37,8 +37,8 @@ func (t *table) orOlder(p *process, r *RawEvent) *process {
 	return p
 }
 
-// certainly reports whether r, which may be about p, is about p by its start time: that of p, or
-// one by which p had been forked.
+// certainly reports whether the start time of r, which may be about p, proves that r is about p: it
+// is p's start time, or one by which p had been forked.
 func (t *table) certainly(p *process, r *RawEvent) bool {
 	return r.Task.Known.Has(FieldStart) && (p.Known.Has(FieldStart) || p.forked && t.bornBy(r) <= p.born)
 }
@@ -99,7 +99,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	p := t.find(r)
 	isNew := p == nil
 	if isNew && r.Thread && r.Kind == KindExit && !r.Task.Known.Has(FieldStart) {
-		// It can be of a process that has ended, which nothing would tell again.
+		// It may belong to a process that already exited; adding it would leak an entry.
 		return t.stray(r)
 	}
 	if isNew {
@@ -162,7 +162,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 			p.inheritMarks(parent, creator, r)
 		}
 		if late {
-			parent = nil // what it executed meanwhile may have been applied
+			parent = nil // later execs of the parent may have been applied
 		}
 		if creator == nil && r.Creator == 0 {
 			creator = parent
@@ -212,13 +212,13 @@ func (t *table) learnBirth(p *process, fork *RawEvent) {
 	creator := t.parentAt(fork.Creator, p, fork.Time)
 	for _, o := range [...]*process{t.setBirth(p, fork, creator), creator} {
 		if o != nil {
-			p.Marks.add(o.Marks) // to those of the parent that it had later
+			p.Marks.add(o.Marks) // p had the marks of a later parent
 		}
 	}
 }
 
-// thread returns what is known of the thread of r. Its process p takes from the event only what all
-// its threads share. The result is valid until the next event.
+// thread returns the state of r's thread. It updates process p with the fields that all its threads
+// share. The result is valid until the next event.
 func (t *table) thread(p *process, r *RawEvent) *process {
 	if known, cached := r.Task.Known, r.Task.Cached; !p.Exited {
 		r.Task.Known &^= ofThreads
@@ -250,10 +250,9 @@ func (t *table) stray(r *RawEvent) *process {
 	return v
 }
 
-// ofFailedExec returns the fields of the image if r may be the end of a process whose exec failed
-// when it was too late to go back: a signal ends it then, and there is no EXEC. The number is that
-// of the image from before, 0 where it is not known: only the same one shows that there was no
-// exec.
+// ofFailedExec returns the fields of the image if r may end a process because its exec failed after
+// the point of no return: a signal then ends the process without an EXEC. number is the number of
+// the previous image, 0 if unknown: an equal one in r proves that there was no exec.
 func (r *RawEvent) ofFailedExec(number uint16) Fields {
 	exited := r.Kind == KindExit && r.Task.Known.Has(FieldExit) && r.Task.Exit.WaitStatus&0x7f == 0
 	if number != 0 && r.Image == number || exited || r.Kind != KindExit && r.Kind != KindCoreDump {
@@ -284,7 +283,7 @@ func (p *process) dispel(s Fields) {
 	p.environDoubted = p.environDoubted && !s.Has(FieldEnviron)
 }
 
-// cachedAlive returns what is cached of the image of p for a child that it forked.
+// cachedAlive returns the fields of the image of p that are cached for a child that it forked.
 func (p *process) cachedAlive() Fields {
 	f := p.Cached &^ p.doubted.fields()
 	if p.environDoubted {
@@ -361,11 +360,11 @@ func (r *RawEvent) changed() (s Fields) {
 	return s
 }
 
-// idle reports whether r says nothing but that ids were set to what they were. Some sources see
-// that ids were set and not whether that changed them. Such an event is not applied: what else it
-// brings is of its own time, and an event that it would be joined to is of before. In r.IDChange
-// remain those that changed, or may have: the previous values are unknown, or of before a change
-// that the source does not report or that was lost.
+// idle reports whether r only set ids to the values that they had. Some sources see that ids were
+// set, but not whether that changed them. Such an event is not applied: its other values are of its
+// own time, later than an event that it would be joined to. r.IDChange keeps the ids that changed
+// or may have: their previous values are unknown, or older than a change that was lost or that the
+// source does not report.
 func (t *table) idle(r *RawEvent) bool {
 	if r.Kind != KindIDChange || r.Thread {
 		return false
@@ -525,8 +524,9 @@ func (t *table) inheritImage(p, c *process, fork *RawEvent) {
 	}
 }
 
-// inherit gives p, which was forked at a time, what is known of the image i. What was read later
-// need not be of then: its path may begin at another root, and its arguments be overwritten.
+// inherit gives p, which was forked at a time, the known fields of image i. It skips cached values
+// that were read after the fork: the path may begin at another root, and the arguments may be
+// overwritten.
 func (t *table) inherit(p *process, i *image, forked uint64, known, truncated, cached Fields) {
 	if i.read > forked {
 		known &^= cached
@@ -554,7 +554,7 @@ func (t *table) inheritLogin(p, c *process, fork *RawEvent) {
 	p.Cached |= FieldLogin.Set()
 }
 
-// mayHaveImage reports whether the image at r can be that of a number.
+// mayHaveImage reports whether the image at r may have a number.
 func (r *RawEvent) mayHaveImage(number uint16) bool {
 	return r.Image == 0 || number == 0 || r.Image == number
 }

@@ -2,8 +2,8 @@ package engine
 
 // FieldChange says how the value of a field can change during a process's life.
 type FieldChange struct {
-	// By is the set of kinds of event that can change it. A source that does not report
-	// one of them cannot tell a change.
+	// By is the set of kinds of event that can change it. A source that does not report all of
+	// them misses changes.
 	By Events
 	// Unseen is how it can change without an event; "" if it cannot.
 	Unseen string

@@ -5,8 +5,8 @@ import "time"
 // drain is the state of an orderly end, which Drain begins or the source, with an error or io.EOF.
 type drain struct {
 	at     uint64 // when it began; 0 before
-	until  uint64 // from then on some births are not seen: nothing is delivered; 0 for none
-	done   bool   // nothing of before that time is left in the source
+	until  uint64 // later births may be missed: later events are not delivered; 0 for no limit
+	done   bool   // the source has no older events left
 	settle uint64 // how old an event has to be when the source is read; see settle
 }
 
@@ -22,13 +22,13 @@ const drainPause = time.Millisecond
 // be long for other reasons: an orderly end on a busy machine does not take as long.
 const disorder = uint64(time.Second)
 
-// Finisher is a [Source] that holds events back, to see what follows them. Finish is
-// called once: from then on Populate holds nothing back.
+// Finisher is a [Source] that holds events back, until it has seen the next ones. Finish is called
+// once: from then on Populate holds back no events.
 type Finisher interface{ Finish() }
 
-// Detacher is a [Source] that can stop making events, while those that it has made can be read.
-// Detach is called once, at the beginning of an orderly end. When all is read then Produced is what
-// was inserted plus what was lost.
+// Detacher is a [Source] that can stop making events, while earlier ones can still be read. Detach
+// is called once, at the beginning of an orderly end. When all is read, Produced equals inserted
+// plus lost events.
 type Detacher interface{ Detach() }
 
 // Drain ends the holding of events, for an orderly end: Get from then on returns what the
@@ -52,9 +52,9 @@ func (e *Engine) Drain() error {
 // Drained reports whether all is delivered, after Drain or the end of the source.
 func (e *Engine) Drained() bool { return e.drain.done && e.buffer.Len() == 0 }
 
-// drained reports, after Populate, whether the source has nothing left of before the call
-// of Drain: it left room in the buffer, will say when there is more, and had the time for
-// what was being written; or all it brings is younger than any disorder of its events could
+// drained reports, after Populate, whether the source has no events left from before the call of
+// Drain. It has none if it left room in the buffer, will signal more, and had the time to finish
+// records in progress; or if all it brings is younger than any disorder of its events could
 // explain.
 func (e *Engine) drained() bool {
 	if e.buffer.Room() > 0 && e.source.Arm(true) && e.populated >= e.drain.at+e.drain.settle {
@@ -70,6 +70,6 @@ func (e *Engine) unsettled() bool {
 	return e.drain.at != 0 && !e.drain.done && e.buffer.Room() > 0 && e.buffer.Len() > 0 && e.settlesAt() > e.populated
 }
 
-// settlesAt is when a reading of the source brings all that happened before the oldest event, of
-// which there is one.
+// settlesAt returns the time from which a reading of the source brings all that happened before the
+// oldest event. The buffer must not be empty.
 func (e *Engine) settlesAt() uint64 { return e.buffer.oldest().Time + e.drain.settle }

@@ -31,11 +31,11 @@ type Engine struct {
 	hold      uint64 // ns
 	pollEvery uint64 // ns between two calls of Populate while events are ripe
 	populated uint64 // when Populate was last called
-	emptied   uint64 // when it last left nothing in the source
+	emptied   uint64 // when it was last read completely
 	delivered uint64 // time of the youngest event handed out
 	trimmer   freelist.Timer
 	drain     drain
-	failure   error // of the source, whose end that was
+	failure   error // of the source; it ended the source
 	sweeping  sweep
 
 	aggregations    uint64
@@ -55,7 +55,7 @@ func New(source Source, clock *Clock, opts Options) (*Engine, error) {
 	e.holder, _ = source.(Holder)
 	e.hold = uint64(opts.HoldTime)
 	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
-	if _, alone := source.(Timekeeper); !alone { // else nothing happens while it is read
+	if _, alone := source.(Timekeeper); !alone { // its clock pauses during a read
 		e.drain.settle = min(e.hold, settle)
 	}
 	e.table.grace, e.table.clock = uint64(opts.CacheGraceTime), clock
@@ -118,8 +118,8 @@ func (e *Engine) Begin() error {
 	}
 }
 
-// early reports whether an event is of before the processes were learned. An EXIT can be stamped
-// when the process is not in /proc any more, and then is that of one that was not learned.
+// early reports whether an event happened before the processes were learned. An EXIT can be stamped
+// when the process has already left /proc, and then belongs to a process that was not learned.
 func (e *Engine) early(r *RawEvent) bool {
 	if r.Time < e.begin {
 		return true
@@ -131,9 +131,9 @@ func (e *Engine) early(r *RawEvent) bool {
 	return p == nil || !p.forked && p.sighted == 0
 }
 
-// Young reads the source unless an event is ripe, and reports whether events are held and all
-// are too young: Get would return ErrNothing. It changes nothing that was handed out or can be
-// looked up. In a drain, and while there are processes to look for, it reports false.
+// Young reads the source unless an event is ripe, and reports whether events are held and all are
+// too young: Get would return ErrNothing. Handed-out events and processes that can be looked up
+// stay unchanged. In a drain, and while there are processes to look for, it reports false.
 func (e *Engine) Young() bool {
 	now := e.clock.Now()
 	if e.drain.at != 0 || e.ripe(now) || e.populate(now) != nil || e.drain.at != 0 {
@@ -142,9 +142,9 @@ func (e *Engine) Young() bool {
 	return e.buffer.Len() > 0 && !e.ripe(now) && !e.sweeps(now)
 }
 
-// Get returns the next event, ErrNothing or an error of the source: after all events that are held,
-// and from then on in each call. It never waits. Events that change nothing (ids set
-// to what they were) and those that Options.Filter or Judge rejects are passed over.
+// Get returns the next event, ErrNothing or an error of the source. It returns the error after all
+// held events, and from then on in each call. It never waits. Get skips events without effect (ids
+// set to the values they had) and those that Options.Filter or Judge rejects.
 //
 // What the previous call returned is not valid any more.
 func (e *Engine) Get() (*Event, error) {
@@ -166,8 +166,8 @@ func (e *Engine) Get() (*Event, error) {
 			}
 			ripe = e.ripe(now)
 		}
-		// Before anything is looked up, so that nothing handed out below can be
-		// collected in the same call.
+		// It runs before any lookup, so that the processes returned below can't be
+		// collected in this call.
 		e.table.collect(now, e.reached())
 		if ev := e.sweep(now); ev != nil {
 			return ev, nil
@@ -271,8 +271,8 @@ func (e *Engine) ripeAt() (at uint64, ok bool) {
 	return head.Time + targetAge(e.hold, e.opts.MaxLength, e.buffer.Len()), true
 }
 
-// Wait is how long Get will return ErrNothing if nothing comes from the source;
-// ok is false if that is forever.
+// Wait returns how long Get will return ErrNothing if the source stays silent; ok is false if that
+// is forever.
 func (e *Engine) Wait() (d time.Duration, ok bool) {
 	at, ok := e.ripeAt()
 	if e.drain.at != 0 && !e.drain.done && (!ok || e.unsettled()) {
@@ -298,8 +298,8 @@ func (e *Engine) Matrix() *Matrix { return e.opts.Matrix }
 // Clock is the clock that the engine was made with.
 func (e *Engine) Clock() *Clock { return e.clock }
 
-// deliver makes an event of the oldest raw event and those that join it. It returns
-// nil if there is nothing to tell.
+// deliver makes an event of the oldest raw event and those that join it. It returns nil if there is
+// no event to deliver.
 func (e *Engine) deliver(now uint64) *Event {
 	first := e.buffer.oldest()
 	head, next := e.buffer.open(first), first.next
@@ -364,7 +364,7 @@ func (e *Engine) deliver(now uint64) *Event {
 	return ev
 }
 
-// countLate counts what is handed out, or passed over, after something younger.
+// countLate counts an event that is handed out, or skipped, after a younger one.
 func (e *Engine) countLate(time uint64) {
 	if time < e.delivered {
 		e.late++
@@ -383,7 +383,7 @@ func (e *Engine) deliverGap(r *RawEvent) *Event {
 	return &e.event
 }
 
-// take applies one raw event, adds what it says to the event, and returns its process.
+// take applies one raw event, adds its changes to the event, and returns its process.
 func (e *Engine) take(r *RawEvent, now uint64) *process {
 	ev := &e.event
 	if r.Kind == KindExecFailed {

@@ -12,7 +12,7 @@ type EntryType uint8
 const (
 	EntryUnknown   EntryType = iota
 	EntryInit                // started by process 1, which is the leader
-	EntryKThread             // kernel threads, of which kthreadd, process 2, is the leader
+	EntryKThread             // kernel threads; the leader is kthreadd, process 2
 	EntrySSHD                // a session of sshd
 	EntrySSM                 // a session of the AWS Systems Manager's agent
 	EntryContainer           // the first process of a container
@@ -24,10 +24,11 @@ func (t EntryType) String() string {
 }
 
 // A process inherits its entry leader from its parent at birth, and becomes one itself when it
-// leads a session and executes a program, if ownEntry says so. It keeps the leader's identity, so
-// that neither the leader's end nor a new process with its pid changes anything. For processes
-// that are older than the source the same rule is applied to what /proc shows, where the parent can
-// be another one than at birth: all but those of process 1 and of kernel threads are cached.
+// leads a session and executes a program, if ownEntry reports so. It keeps the leader's identity,
+// so that it stays the same after the leader's end and with a new process of its pid. For processes
+// older than the source the same rule is applied to the values in /proc, where the parent can be
+// another one than at birth. Their entry leaders are cached, except for process 1 and kernel
+// threads.
 
 // These begin the names of programs that start containers or wait in them.
 var (
@@ -52,7 +53,7 @@ func isSSHD(name string) bool { return name == "sshd" || strings.HasPrefix(name,
 // entry leader that it has. parent is the name of its parent's program.
 func (p *process) ownEntry(parent string) EntryType {
 	name := fileName(p.Exe)
-	const serial = 64 // the first minor number after those of the consoles
+	const serial = 64 // the first minor number after the consoles
 	terminal := p.TTY.Major == 4 && (p.TTY.Minor >= serial || name == "login")
 	pseudo := p.TTY.Major >= 136 && p.TTY.Major <= 143
 	switch {
@@ -194,7 +195,7 @@ func (t *table) settleEntries() {
 	}
 }
 
-// settleEntry decides the entry leader of a process that /proc showed, after that of its parent.
+// settleEntry decides the entry leader of a process that /proc showed, after its parent's.
 func (t *table) settleEntry(p *process) {
 	switch parent := t.byPID.get(p.PPID); {
 	case p.Known.Has(FieldEntryLeader):

@@ -2,8 +2,8 @@ package engine
 
 import "strconv"
 
-// FailedExec is an execve(2) or execveat(2) that failed. One that fails when there is no way back
-// ends the process instead, which its EXIT tells.
+// FailedExec is an execve(2) or execveat(2) that failed and returned. One that fails after the
+// point of no return ends the process instead, and is reported as its EXIT.
 type FailedExec struct {
 	Errno uint16 // as errno(3) has it; 0 is unknown
 	// Path is the path that the call was given, if PathKnown is set. For execveat(2) with a
@@ -17,7 +17,7 @@ type FailedExec struct {
 	PathTruncated bool // its end is missing
 }
 
-// failed returns what a KindExecFailed reports, and leaves in r what is of the process.
+// failed returns the failed exec of a KindExecFailed, and leaves the fields of the process in r.
 func (t *table) failed(r *RawEvent) FailedExec {
 	f := FailedExec{Errno: r.Errno, PathKnown: r.Task.Known.Has(FieldExe)}
 	if f.PathKnown {

@@ -49,7 +49,7 @@ func (s Fields) append(b []byte) []byte {
 	return b
 }
 
-// appendJSON appends the names as an array, after a key with its bracket, and nothing for no names.
+// appendJSON appends the names as an array, after a key with its bracket. It skips an empty set.
 func (s Fields) appendJSON(b []byte, key string) []byte {
 	if s == 0 {
 		return b

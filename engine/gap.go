@@ -1,8 +1,8 @@
 package engine
 
-// Gap tells of events that a source lost: why, where, from when to when and how many.
-// A source inserts it as a [RawEvent] of [KindGap] whose Time is From, so that it comes
-// before all that the lost events could have changed.
+// Gap describes events that a source lost: why, where, from when to when and how many. A source
+// inserts it as a [RawEvent] of [KindGap] with From as its Time, so that it comes before all that
+// the lost events could have changed.
 type Gap struct {
 	Cause Loss
 	CPU   uint32 // the CPU that lost them, or AllCPUs
@@ -10,8 +10,7 @@ type Gap struct {
 	// From and To enclose the times of the lost events, in CLOCK_MONOTONIC nanoseconds.
 	From, To uint64
 
-	// Count is how many events were lost, as far as is known: at least so many. 0 is
-	// "nobody counted".
+	// Count is a lower bound of the number of lost events. 0 is unknown.
 	Count uint64
 }
 

@@ -71,7 +71,7 @@ func (s Fields) first() Field { return Field(bits.TrailingZeros64(uint64(s))) }
 // maxFixed is the most that pack adds to the texts of an event.
 const maxFixed = 12 + 7*8 + 40 + 4*int(numVars)
 
-// hold returns a place for r in the buffer, and takes from r what it says, or r itself.
+// hold returns a place for r in the buffer, with a packed copy of r, or r itself.
 func (b *Buffer) hold(r *RawEvent) *held {
 	at := b.filling
 	need := maxFixed + len(r.data)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Host is the machine that events are of. What is not known is empty.
+// Host is the machine that made the events. Unknown members are empty.
 type Host struct {
 	Name      string // host name
 	MachineID string // as in machine-id(5)
@@ -15,7 +15,7 @@ type Host struct {
 	Arch      string // as Go calls it
 }
 
-// AppendJSON appends h to b as one JSON object, without what is unknown.
+// AppendJSON appends h to b as one JSON object, without unknown members.
 func (h *Host) AppendJSON(b []byte) []byte {
 	o := object{b: append(b, '{')}
 	o.textIf(h.Name != "", "hostname", h.Name)

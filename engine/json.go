@@ -2,11 +2,10 @@ package engine
 
 import "strconv"
 
-// AppendJSON appends the event to b as one JSON object without a line end.
-// Unknown fields are absent; "truncated" names a field that was cut. Text
-// that is not UTF-8 has its wrong bytes replaced and a twin whose name ends in
-// "_b64" with the true bytes in base64. Capability sets are hexadecimal strings,
-// since JSON numbers are not safe beyond 2^53.
+// AppendJSON appends the event to b as one JSON object without a line end. Unknown fields are
+// absent; "truncated" names a field that was cut. Text that is not UTF-8 has its wrong bytes
+// replaced, and the true bytes in base64 in a twin with "_b64" at the end of its name. Capability
+// sets are hexadecimal strings, since JSON numbers are not safe beyond 2^53.
 func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	o := object{b: append(b, '{')}
 	o.key("time")

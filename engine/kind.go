@@ -20,8 +20,8 @@ func (k Kind) Events() Events {
 	return 0
 }
 
-// Events is the set of things that one delivered event reports. The values of
-// the bits are those of quark's manual; those quark has no name for follow.
+// Events is the set of kinds that one delivered event reports. The bits have the values in quark's
+// manual; the kinds that quark does not name follow.
 type Events uint32
 
 // Has reports whether e has one of the kinds in any.

@@ -13,15 +13,15 @@ func (e *Engine) SessionLeader(p *Process) *Process {
 }
 
 // GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
-// known. Its state is of its own AsOf, as that of the SessionLeader.
+// known. Its state is of its own AsOf, as with SessionLeader.
 func (e *Engine) GroupLeader(p *Process) *Process {
 	return e.table.show(e.groupLeader(p))
 }
 
 // Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
-// its birth was not seen, the parent that it had later. Ended ones are among them while they are
-// in the table. whole reports whether the last one is process 1 or kthreadd; else the next one is
-// not known. The state of each is of its own AsOf, as that of the SessionLeader.
+// its birth was not seen, the parent that it had later. Ended ones are among them while they are in
+// the table. whole reports whether the last one is process 1 or kthreadd; else the next one is not
+// known. The state of each is of its own AsOf, as with SessionLeader.
 func (e *Engine) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	if p == nil {
 		return nil, false
@@ -75,7 +75,7 @@ func (t *table) parent(p *process) *process {
 	return nil
 }
 
-// leader returns the process whose pid is the number of a group or session of p.
+// leader returns the process with the pid that is the number of a group or session of p.
 func (t *table) leader(p *Process, f Field, pid uint32) *process {
 	if !p.Known.Has(f) || pid == 0 {
 		return nil
@@ -88,7 +88,7 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 	switch {
 	case l == nil, !t.births && l.Exited:
 		return nil
-	case l.Exited && l.PID != p.PID: // nobody else gets its pid while the group lasts
+	case l.Exited && l.PID != p.PID: // its pid stays reserved while the group lasts
 		if t.gapTo != 0 && (!l.Known.Has(FieldExit) || l.exitTime <= t.gapTo) {
 			return nil
 		}
@@ -98,8 +98,8 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 	return l
 }
 
-// relative is what is printed of a leader or an ancestor: what was true when the event began. From
-// then on events may be missing, or applied too early, as they joined an earlier one.
+// relative is a leader or an ancestor as it is printed: with its values when the event began. Later
+// events may be missing, or applied too early, as they joined an earlier one.
 type relative struct {
 	*process
 	known, cached Fields // of FieldComm and FieldExe
@@ -107,7 +107,7 @@ type relative struct {
 	exited        bool
 }
 
-// relative returns what is printed of p, which is a leader or an ancestor of e.Process.
+// relative returns the printed form of p, which is a leader or an ancestor of e.Process.
 func (e *Event) relative(p *process) relative {
 	time := e.Time
 	switch {
@@ -136,8 +136,8 @@ func (e *Event) relative(p *process) relative {
 }
 
 // AppendJSON appends the event as [Event.AppendJSON] does, and the leaders and ancestors of its
-// process: of each what was true when the event began, and of a leader of itself what
-// the event says.
+// process. For each it writes the values when the event began; a leader that is the process itself
+// has the values of the event.
 func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
 	b = ev.AppendJSON(b, e.clock, e.source.Name())
 	if ev.Process == nil || ev.Events.Has(EventGap) {

@@ -1,13 +1,13 @@
 package engine
 
-// What is known of a process after a gap: a lost event can have changed all of it, and
-// the pid can be another process's by now.
+// This file handles doubts about a process after a gap: a lost event can have changed all its
+// fields, and the pid can belong to another process by now.
 
 // Sight is what a look at a pid shows.
 type Sight uint8
 
 const (
-	SightUnknown Sight = iota // nothing can be said
+	SightUnknown Sight = iota // the check was not possible
 	SightGone                 // no process has the pid, or only one that has ended
 	SightAlive                // a process has it, with the start time that was returned
 )
@@ -33,8 +33,8 @@ func (t *table) doubtful(p *process) bool {
 	return t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo && (!p.Exited || p.Inferred)
 }
 
-// sameLife reports whether two events of one pid, of which kinds have joined the first, are certain
-// to be of one process.
+// sameLife reports whether two events of one pid certainly belong to one process. joined has the
+// kinds that have joined the first.
 func (t *table) sameLife(head, next *RawEvent, joined Events) bool {
 	return t.births || t.ends && joined&EventExit == 0 || head.Task.Known&next.Task.Known&FieldStart.Set() != 0
 }
@@ -62,7 +62,7 @@ func (t *table) sight(p *process) Sight {
 	return SightAlive
 }
 
-// infer ends p, which had ended by a time, and whose EXIT was lost.
+// infer ends p, which had ended by a time. Its EXIT was lost.
 func (t *table) infer(p *process, time, now uint64) {
 	if !p.Exited {
 		p.Inferred = true
@@ -71,14 +71,14 @@ func (t *table) infer(p *process, time, now uint64) {
 }
 
 // guessed reports whether p is a process of its own only for lack of proof: the events that made
-// it, by a time, have no start time, and may be those of an older process of the pid.
+// it, by a time, have no start time, and may belong to an older process of the pid.
 func (p *process) guessed(time uint64) bool {
 	return !p.Known.Has(FieldStart) && !p.forked && (!p.Exited || p.Inferred) && p.born <= time
 }
 
-// guessAgain makes another process of the guessed one that has r's pid, if that of r would be no
-// less guessed, and returns it, else nil. Else after a gap each event of a process that has ended
-// since would leave one more to look through at the next.
+// guessAgain replaces the guessed process of r's pid with a new one, if that would be as uncertain,
+// and returns the new one, else nil. Without it, each event of a process that has ended since a gap
+// would leave one more process to check at the next gap.
 func (t *table) guessAgain(r *RawEvent) *process {
 	if r.Kind == KindFork || r.Task.Known.Has(FieldStart) {
 		return nil
@@ -94,8 +94,8 @@ func (t *table) guessAgain(r *RawEvent) *process {
 	return p
 }
 
-// revive undoes the inferred end of p, which has an event at a time. The guessed processes of until
-// then are p: what their events told is unknown of p, and the rest cached.
+// revive undoes the inferred end of p, which has an event at a time. The guessed processes up to
+// then are p: the fields that their events set are unknown of p, and the rest cached.
 func (t *table) revive(p *process, time uint64) {
 	for o := p.younger; o != nil; {
 		next := o.younger

@@ -9,12 +9,13 @@ const (
 	VerdictDrop                  // it is left out, and counted
 )
 
-// Marks are what [Options.Judge] notes of a process, in up to 32 bits of its own meaning. A child
-// inherits those of its parent, and of who made it where that is another (CLONE_PARENT). A process
-// of before the source inherits those of the parent that it has at the start.
+// Marks are the notes of [Options.Judge] about a process, in up to 32 bits of its own meaning. A
+// child inherits the marks of its parent, and of its creator if that is another process
+// (CLONE_PARENT). A process that is older than the source inherits the marks of the parent that it
+// has at the start.
 type Marks struct {
 	Set   uint32
-	Maybe uint32 // those of which it is not known whether they are set
+	Maybe uint32 // the bits that may be set
 }
 
 // add adds the marks in o to m.
@@ -23,11 +24,11 @@ func (m *Marks) add(o Marks) {
 	m.Maybe = (m.Maybe | o.Maybe) &^ m.Set
 }
 
-// noMarksKnown are the marks of a process of which nobody knows where it comes from.
+// noMarksKnown are the marks of a process of unknown origin.
 var noMarksKnown = Marks{Maybe: ^uint32(0)}
 
-// inheritMarks gives p, which was forked, the marks of its parent and of its creator, which are nil
-// if they are not certain. The creator is the parent where the source does not tell them apart.
+// inheritMarks gives p, which was forked, the marks of its parent and of its creator. Each is nil
+// if it is not certain. The creator is the parent if the source does not distinguish them.
 func (p *process) inheritMarks(parent, creator *process, fork *RawEvent) {
 	if parent == nil || creator == nil && fork.Creator != 0 {
 		p.Marks.add(noMarksKnown)
@@ -39,9 +40,8 @@ func (p *process) inheritMarks(parent, creator *process, fork *RawEvent) {
 	}
 }
 
-// adoptMarks gives p, whose birth was not seen, the marks of the parent that it has now. Process 1
-// adopts orphans: the marks that it does not have may be those of an earlier parent, and stay
-// unknown.
+// adoptMarks gives p, which has no seen birth, the marks of its current parent. Process 1 adopts
+// orphans: an earlier parent may have had marks that process 1 lacks, so they stay unknown.
 func (t *table) adoptMarks(p *process) {
 	parent := t.parent(p)
 	if parent == nil {
@@ -97,7 +97,8 @@ func (e *Engine) judge(ev *Event, p *process) Verdict {
 }
 
 // Passes reports whether Options.Judge and Options.Filter let an event pass, such as one without a
-// kind that was made of a process of Processes. It counts nothing, and sets ev.Unsure.
+// kind that was made of a process of Processes. It leaves the counters unchanged, and sets
+// ev.Unsure.
 func (e *Engine) Passes(ev *Event) bool {
 	e.table.settleEntries()
 	verdict := VerdictPass

@@ -57,7 +57,7 @@ const (
 	MaxCacheGraceTime     = 24 * time.Hour
 )
 
-// Check returns an error that names the option whose value can't be used, and its range, or nil.
+// Check returns an error that names the option with an invalid value, and its range, or nil.
 func (o Options) Check() error {
 	_, err := o.withDefaults()
 	return err
@@ -101,12 +101,12 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// OptionError names an option whose value can't be used. It is the caller's mistake and no
-// property of the kernel: another source is not tried instead.
+// OptionError names an option with an invalid value. It is the caller's mistake and no property of
+// the kernel: another source is not tried instead.
 type OptionError struct {
 	Option string
 	Value  any
-	Err    error // what is wrong, and for a number its range
+	Err    error // the problem, and for a number its range
 }
 
 func (e *OptionError) Error() string {

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// pidMap finds what belongs to a pid. It is a hash table with linear probing whose memory is
-// used again: the runtime's map is slower, and allocates as pids come and go. Pids that follow each
-// other are together, as the kernel hands them out in sequence: what is looked up next is often in
-// a cache line that was just used.
+// pidMap maps pids to values. It is a hash table with linear probing that reuses its memory: the
+// runtime's map is slower, and allocates as pids come and go. Neighbouring pids are together, as
+// the kernel hands them out in sequence: the next lookup is often in a cache line that was just
+// used.
 type pidMap[T any] struct {
 	groups []pidGroup[T] // a power of two of them, at most half of them taken
 	shift  uint          // 64 less the logarithm of their number

@@ -6,7 +6,7 @@ type Privileges uint8
 const (
 	BySetUID   Privileges = 1 << iota // its set-user-ID bit changed the effective user id
 	BySetGID                          // its set-group-ID bit changed the effective group id
-	ByFileCaps                        // it has capabilities, of which the process got some
+	ByFileCaps                        // file capabilities gave it some capabilities
 )
 
 var privilegeNames = [...]string{"set_uid", "set_gid", "file_caps"}

@@ -17,8 +17,8 @@ type Identity struct {
 	Start uint64 // CLOCK_BOOTTIME nanoseconds
 }
 
-// Process is what is known of a process as of the last event about it. Known
-// says which members hold a value.
+// Process is the known state of a process as of the last event about it. Known lists the members
+// that hold a value.
 //
 // A *Process that the engine hands out is valid until the next call of Get;
 // [Process.Clone] keeps one. The strings may be kept, Args and Environ may not.
@@ -37,7 +37,8 @@ type Process struct {
 	// Birth is who made the process. It never changes; Task.PPID is the parent now.
 	Birth Birth
 
-	// Usage is nil but in the event of the EXIT, and there if nothing of it is known.
+	// Usage is nil except in the event of the EXIT, where it is set even if its fields are
+	// unknown.
 	Usage *Usage
 
 	// EntryLeader is the process by which this one came in, and EntryType by which way, if
@@ -79,8 +80,8 @@ func (p *Process) Identity() (id Identity, ok bool) {
 	return Identity{p.PID, p.Start}, p.Known.Has(FieldStart)
 }
 
-// AsOf returns the time that the values are of, in CLOCK_MONOTONIC nanoseconds: that of the
-// latest event about the process, or when /proc showed it. 0 is unknown.
+// AsOf returns the time of the values, in CLOCK_MONOTONIC nanoseconds: the time of the latest event
+// about the process, or of the reading of /proc. 0 is unknown.
 func (p *Process) AsOf() uint64 { return p.asOf }
 
 // IsKernelThread reports whether p is certain to be a thread of the kernel, which has neither an
@@ -114,9 +115,9 @@ func parts(all []byte) iter.Seq[[]byte] {
 // Container is in which container a process is.
 type Container = container.Container
 
-// Container returns the container of the process as its cgroup tells it, see
-// [github.com/quark-linux/quark/engine/container]; the zero Container is none that it knows. It is
-// unknown if Cgroup is unknown or lacks its beginning, and cached if Cgroup is.
+// Container returns the container of the process according to its cgroup, see
+// [github.com/quark-linux/quark/engine/container]; it is the zero Container if the cgroup names
+// none. It is unknown if Cgroup is unknown or lacks its beginning, and cached if Cgroup is.
 func (p *Process) Container() (c Container, known bool) {
 	return containerOf(p.Cgroup, p.Known&^p.Truncated)
 }
@@ -146,9 +147,8 @@ func (p *Process) Clone() *Process {
 	return &c
 }
 
-// Event is one delivered event: what happened, and the process it happened to
-// as it is known after it. An Event and what it points to are valid until the
-// next call of Get; [Event.Clone] keeps one.
+// Event is one delivered event: the change, and the process as it is known after it. An Event and
+// its contents are valid until the next call of Get; [Event.Clone] keeps one.
 type Event struct {
 	Events   Events   // what happened
 	Unsure   bool     // it passed the filter although it is unknown whether it matches

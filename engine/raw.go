@@ -1,9 +1,8 @@
 package engine
 
-// RawEvent is one thing that a source saw. A source takes one from
-// [Sink.Reserve], fills it and gives it back with [Sink.Insert] or
-// [Sink.Release]; its storage is used again, so that a warm source allocates
-// nothing per event.
+// RawEvent is one event as a source saw it. A source takes one from [Sink.Reserve], fills it and
+// gives it back with [Sink.Insert] or [Sink.Release]; its storage is reused, so that a warm source
+// does not allocate per event.
 type RawEvent struct {
 	Kind Kind
 
@@ -24,9 +23,9 @@ type RawEvent struct {
 	CPU uint32
 	Seq uint64 // per-CPU sequence number, 0 where the source has none
 
-	// Creator is, for a fork, the process whose image the child shares. It is
-	// not always the parent (CLONE_PARENT). 0 is unknown: then nothing is
-	// inherited, rather than the wrong thing.
+	// Creator is, for a fork, the process that gave its image to the child. It is not always
+	// the parent (CLONE_PARENT). If it is 0 (unknown), the child inherits no values, rather
+	// than wrong ones.
 	Creator uint32
 
 	// Tracer is who traces the process, for KindPtrace; 0:0 means detached.
@@ -42,8 +41,8 @@ type RawEvent struct {
 		Known      bool
 	}
 
-	// Errno is for KindExecFailed what the call failed with. FieldFilename is then the path
-	// that it was given, and not that of an image: see [FailedExec].
+	// Errno is for KindExecFailed the error of the call. FieldFilename is then the path that
+	// the call was given, and not the path of an image: see [FailedExec].
 	Errno uint16
 
 	Gap *Gap // for KindGap, which SetGap makes
@@ -111,8 +110,8 @@ func (r *RawEvent) Grow(f Field, n int) []byte {
 	return data[off:]
 }
 
-// enlarge makes storage for n bytes, and at once what most events need: what is outgrown stays
-// until the next collection of garbage.
+// enlarge makes storage for n bytes, and at once as much as most events need: outgrown storage
+// stays until the next garbage collection.
 func (r *RawEvent) enlarge(n int) {
 	r.data = append(make([]byte, 0, max(minData, 2*len(r.data), n)), r.data...)
 }

@@ -13,7 +13,7 @@ type Recorder interface {
 	Record(r *RawEvent)
 }
 
-// recorded is a buffer whose events go to a recorder first.
+// recorded is a buffer that passes its events to a recorder first.
 type recorded struct {
 	*Buffer
 	to Recorder

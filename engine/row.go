@@ -240,7 +240,7 @@ func (p *Process) appendText(b []byte) []byte {
 	return append(d.b, '\n')
 }
 
-// row appends a value: "?" if it is unknown, and nothing if it is not there.
+// row appends a value: "?" if it is unknown. It skips an absent value.
 func (d *dumper) row(r *Row, in *Container) {
 	known := r.Fields&^d.p.Known == 0 && (r.known == nil || r.known(d.p))
 	if known && (r.has != nil && !r.has(d.p, nil) || r.Shape == schema.Container && r.container(*in) == "") || !known && r.Shape == schema.True {

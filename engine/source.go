@@ -11,10 +11,10 @@ type Source interface {
 	// Capabilities says what this source, on this kernel, reports and how.
 	Capabilities() *CapabilityTable
 
-	// Populate moves what the kernel has queued to the sink until nothing is left
-	// or the sink has no room. It never blocks. An error ends the source; loss is
-	// no error and is counted in Stats. After io.EOF, with which a recording ends, the
-	// engine delivers what it holds, as after Drain.
+	// Populate moves the kernel's queued events to the sink until all are moved or the sink has
+	// no room. It never blocks. An error ends the source; loss is no error and is counted in
+	// Stats. After io.EOF, with which a recording ends, the engine delivers the events it
+	// holds, as after Drain.
 	Populate(to Sink) error
 
 	// FD is a descriptor that polls readable when Populate should be called,
@@ -24,7 +24,7 @@ type Source interface {
 
 	// Arm prepares the wait for FD that follows.
 	//
-	//  1. Arm(true), for an engine that holds nothing: FD becomes readable with the next event.
+	//  1. Arm(true), if the engine holds no event: FD becomes readable with the next event.
 	//  2. Arm(false): FD may stay silent until a ring is filled to its watermark, or something
 	//     to be read is about to go away. Events may wait in the kernel for some milliseconds.
 	//  3. It returns false if something is queued that FD does not signal: then call Populate
@@ -34,15 +34,15 @@ type Source interface {
 	// Stats returns what the source counted since it was opened.
 	Stats() (SourceStats, error)
 
-	// Close detaches from the kernel and leaves nothing behind in it. A second call
-	// returns nil.
+	// Close detaches from the kernel and removes all that it attached. A second call returns
+	// nil.
 	Close() error
 }
 
 // Sink takes the events of a source. The engine's is its [Buffer].
 type Sink interface {
-	// Room returns how many more events can be inserted. Populate stops at 0: what it
-	// leaves in the kernel waits there, and the kernel counts what it has to drop.
+	// Room returns how many more events can be inserted. Populate stops at 0: the remaining
+	// events wait in the kernel, and the kernel counts those it has to drop.
 	Room() int
 
 	// Reserve returns an empty event to fill. The source passes it to Insert or Release.
@@ -60,12 +60,12 @@ type Sink interface {
 type SourceStats struct {
 	Produced uint64 // events that the kernel reported or tried to report
 	Lost     [NumLosses]uint64
-	// Bound is set while Lost is only a lower bound: the source knows of a
-	// loss whose size it will learn with later events, or never, as that of
-	// what a CPU did before it was seen to have come online.
+	// Bound is set while Lost is only a lower bound: the source knows of a loss, but learns its
+	// size only with later events, or never. It never learns how many events a CPU made before
+	// it was seen to have come online.
 	Bound bool
-	// Unread is how many events lack what /proc has because they could not wait until it was
-	// read, as they filled half of the sink. Those of an orderly end are not counted.
+	// Unread is how many events lack the fields from /proc because they filled half of the sink
+	// and could not wait until it was read. Events of an orderly end are not counted.
 	Unread uint64
 	// Blocked is how many processes could not be read from /proc in time, as their address
 	// space was locked: their arguments and environment are unknown.
@@ -91,7 +91,7 @@ const (
 	// the kernel did not run the program, as it or another part of eBPF was active on that CPU
 	LossSkipped
 	LossDecode // the record made no sense
-	// nobody watched: a CPU came online, the kernel made no events, or a source polls
+	// not watched: a CPU came online, the kernel made no events, or a source polls
 	LossUnseen
 	NumLosses = iota
 )
@@ -122,8 +122,8 @@ type Capability struct {
 	// Partial is, for a field, the part of At that can leave it unknown, and for a kind not 0
 	// if some of its events are not reported: Via says which.
 	Partial Events
-	// Omits is, for a kind, which of its events are not reported, beside those of 32-bit
-	// programs where Partial is set.
+	// Omits is, for a kind, which events are not reported, beside the events of 32-bit programs
+	// where Partial is set.
 	Omits Omission
 	// Whole is, for a text, how much of it is known in any case: one that goes beyond
 	// may be cut, but not to less than that. The zero value stands for all of it.
@@ -147,14 +147,14 @@ const (
 	OmitAny                       // any event of the kind
 )
 
-// Unproven is a set of classes of ends whose status the kernel's event does not prove.
+// Unproven is a set of classes of ends. The kernel's event does not prove their status.
 type Unproven uint8
 
 // The classes.
 const (
 	// UnprovenSignal is a fatal signal that arrives while the last thread is in exit(2).
 	UnprovenSignal Unproven = 1 << iota
-	// UnprovenReboot is reboot(2) in a pid namespace whose first process was not read.
+	// UnprovenReboot is reboot(2) in a pid namespace with an unread first process.
 	UnprovenReboot
 )
 
@@ -193,21 +193,21 @@ type CapabilityTable struct {
 	Notes []string
 }
 
-// Holder is a [Source] that holds events back after Populate, to see what follows them.
-// Held returns the time of the oldest event that it holds; ok is false if it holds none.
-// The engine waits for what is held, so that it is joined and ordered with the rest, for
-// as long as the buffer is not full. A source that holds events has to hand them over in
-// a bounded time, whether or not others come.
+// Holder is a [Source] that holds events back after Populate, until it has seen the next ones. Held
+// returns the time of the oldest event that it holds; ok is false if it holds none. The engine
+// waits for held events, so that they are joined and ordered with the rest, for as long as the
+// buffer is not full. A source that holds events has to hand them over in a bounded time, whether
+// or not others come.
 type Holder interface {
 	Held() (oldest uint64, ok bool)
 }
 
-// Watcher is a [Source] with something to check that wakes nobody. Interval is how often Populate
-// is to be called at least; 0 means that FD suffices.
+// Watcher is a [Source] with checks to make that FD does not signal. Interval is the maximum time
+// between calls of Populate; 0 means that FD suffices.
 type Watcher interface{ Interval() time.Duration }
 
-// Timekeeper is a [Source] with a clock of its own, that its events' stamps are of: those of a
-// recording or a test are not of the machine that it runs on.
+// Timekeeper is a [Source] with a clock of its own for the times of its events, as in a recording
+// or a test: these do not come from this machine.
 type Timekeeper interface{ Clock() *Clock }
 
 // Scanner is a [Source] that knows processes of before its first event. Scan calls f with each,

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// process is what the table keeps of a process; show makes a [Process] of it. What is the same for
-// many they share: a child has the context and the image of its parent until either gets another.
+// process is the table's state of a process; show makes a [Process] of it. Processes share equal
+// parts: a child has the context and the image of its parent until either gets another.
 type process struct {
 	PID, ParentSignal        uint32
 	Known, Truncated, Cached Fields
@@ -32,9 +32,9 @@ type process struct {
 	history
 	current
 
-	loginSince uint64 // the time that Login became what it is
+	loginSince uint64 // when Login got its value
 
-	// asOf is the time that the state is of: that of the last event, or sighted.
+	// asOf is the time of the state: of the last event, or sighted.
 	asOf uint64
 
 	older   *process // previous process of the same pid
@@ -70,8 +70,8 @@ type history struct {
 	loginMixed bool // Login became another after that
 }
 
-// current is what a process knows of its image: that of imageNumber, see [RawEvent.Image], since
-// imageSince.
+// current is the state of a process that belongs to its image: the image with imageNumber, see
+// [RawEvent.Image], since imageSince.
 type current struct {
 	imageSince uint64
 	// before is the image until imageSince. A child forked before an exec that was delivered
@@ -85,8 +85,8 @@ type current struct {
 	Privileges     Privileges
 }
 
-// doubts are what it takes to know of some processes whether they are there and what is true of
-// them: nothing of most, which share noDoubts.
+// doubts hold the checks whether a process is alive and its values are true. Few processes need
+// them; the others share noDoubts.
 type doubts struct {
 	// sighted is when /proc showed the process, 0 if an event made it known.
 	sighted uint64
@@ -96,7 +96,7 @@ type doubts struct {
 	missing uint64
 	// start is the start time as an event had it, 0 for none, where /proc had it in ticks.
 	start uint64
-	// guesses is what was known of guessed processes that this one replaced, see guessAgain.
+	// guesses are the known fields of guessed processes that this one replaced, see guessAgain.
 	guesses Fields
 }
 
@@ -138,7 +138,7 @@ type file struct {
 	ExeFile  ExeFile
 }
 
-// equals makes one of what is equal. Like an interner it forgets what was not asked for while a
+// equals stores equal values once. Like an interner it drops values that were not requested while a
 // whole generation filled.
 type equals[T comparable] struct {
 	recent     [4]*T // those asked for last, which is cheaper than the hash of a map
@@ -188,7 +188,7 @@ type image struct {
 	args   uint32 // length of the arguments
 	shared int32  // processes that have it, also as an earlier one
 	since  uint64 // when it was first seen
-	read   uint64 // when what is cached of it was read, see [RawEvent.Read]
+	read   uint64 // when its cached fields were read, see [RawEvent.Read]
 }
 
 // imageFlags has the bits of imageFields from FieldExe on, without FieldEnviron.
@@ -303,7 +303,7 @@ func (t *table) updateImage(p *process, r *RawEvent, k Fields) {
 	}
 }
 
-// setTexts sets the arguments and the environment, of which either can be what i has.
+// setTexts sets the arguments and the environment. Either can be a slice of i's texts.
 func (i *image) setTexts(cmdline, environ []byte) {
 	if len(i.texts) > 0 && len(environ) > 0 {
 		environ = bytes.Clone(environ)
@@ -324,7 +324,8 @@ func (t *table) setContext(p *process, c *context) {
 	}
 }
 
-// copy makes c, which shares nothing, a copy of p that has its own part in what p shares.
+// copy makes c, which shares no memory, a copy of p with its own references to the parts that p
+// shares.
 func (t *table) copy(c, p *process) {
 	*c = *p
 	c.image.share()
@@ -406,7 +407,8 @@ func (t *table) fill(v *Process, p *process) {
 	v.asOf, v.born, v.execed = p.asOf, p.born, p.execed
 }
 
-// inner returns of p, which may be a clone of one that is gone, what tells who belongs to it.
+// inner returns the members of p that identify its relatives. p may be a clone of a removed
+// process.
 func (p *Process) inner() process {
 	return process{
 		doubts: &noDoubts, PID: p.PID, Known: p.Known, Cached: p.Cached, PPID: p.PPID, PGID: p.PGID, SID: p.SID, asOf: p.asOf,

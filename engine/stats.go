@@ -12,7 +12,7 @@ type Stats struct {
 	GarbageCollections uint64 // processes forgotten after their grace time
 	Late               uint64 // events delivered after a younger one, also gaps: see MaxLength
 	Filtered           uint64 // events that a filter left out
-	Unsure             uint64 // delivered events of which a filter could not tell
+	Unsure             uint64 // delivered events that a filter could not decide
 	Buffered           int    // raw events waiting
 	Processes          int    // processes in the table
 

@@ -18,8 +18,8 @@ type sweep struct {
 	next   uint64   // when to go on
 }
 
-// missing is a process that was not there, or whose pid was another's. Its EXIT may only not have
-// been delivered yet.
+// missing is a process that was not there, or had lost its pid to another. Its EXIT may only not
+// have been delivered yet.
 type missing struct {
 	p    *process
 	time uint64 // of that; also in p.missing, which a process in the same place has not
@@ -35,8 +35,8 @@ const (
 	lastWord = uint64(2 * time.Second)
 )
 
-// sweep goes on looking, and returns the event of a process whose EXIT was lost or was before the
-// start, nil if there is none.
+// sweep continues the look through the table. It returns the event of a process that has ended and
+// has no EXIT, as that was lost or came before the start; nil if there is none.
 func (e *Engine) sweep(now uint64) *Event {
 	if e.table.look != nil {
 		e.search(now)
@@ -51,8 +51,8 @@ func (e *Engine) sweeps(now uint64) bool {
 		e.table.look != nil && (max(e.table.gapTo, e.buffer.gapTo) > s.gapTo || s.behind < s.gapTo || e.doubled(now))
 }
 
-// doubled reports whether the table, which ends do not reach, has twice what was alive at the
-// latest look, and none is under way.
+// doubled reports whether no look is under way, and the table has twice the processes that were
+// alive at the latest one. It applies to tables that receive no ends.
 func (e *Engine) doubled(now uint64) bool {
 	s := &e.sweeping
 	return !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(e.table.missing) == 0 && now >= s.again
@@ -121,7 +121,7 @@ func (t *table) miss(p *process, time uint64) {
 	t.missing = append(t.missing, missing{p, time})
 }
 
-// replace ends p, whose pid another process had at r. That is certain if r is a birth, or has a
+// replace ends p, as another process had its pid at r. That is certain if r is a birth, or has a
 // start time; else r can be an event of p, also its EXIT.
 func (t *table) replace(p *process, r *RawEvent, now uint64) {
 	switch certain := r.Kind == KindFork && !r.Thread || r.Task.Known.Has(FieldStart); {
@@ -134,8 +134,8 @@ func (t *table) replace(p *process, r *RawEvent, now uint64) {
 	t.infer(p, r.Time, now)
 }
 
-// gone ends the first of the missing processes of which no EXIT can come any more: all
-// that happened before it was looked for has been delivered. An EXIT can be stamped later.
+// gone ends the first of the missing processes that can't have an EXIT any more: all that happened
+// before the check for it has been delivered. An EXIT can be stamped later.
 func (e *Engine) gone(now uint64) *Event {
 	t := &e.table
 	for len(t.missing) > 0 {
@@ -164,7 +164,7 @@ func (e *Engine) gone(now uint64) *Event {
 	return nil
 }
 
-// told reports whether all that happened until a time was delivered, if it comes by another one.
+// told reports whether all events up to a time are delivered, provided that they arrive by late.
 func (e *Engine) told(time, late, now uint64) bool {
 	head := e.buffer.oldest()
 	if now < late || head != nil && head.Time <= time {
@@ -178,14 +178,14 @@ func (e *Engine) told(time, late, now uint64) bool {
 	return e.emptied >= late || head != nil && head.Time >= late
 }
 
-// tellGone ends p, which was gone by a time, and returns the event that says so, nil if nobody
-// wants it.
+// tellGone ends p, which was gone by a time, and returns the event for it, or nil if no event is
+// wanted.
 func (e *Engine) tellGone(p *process, time, now uint64) *Event {
 	e.table.refresh(p)
 	e.table.infer(p, time, now)
 	p.endedBy(time)
 	if !e.table.ends {
-		return nil // nobody asked for its EXIT
+		return nil // EXIT was not requested
 	}
 	time = max(time, e.delivered, e.begin)
 	e.event = Event{
@@ -198,7 +198,7 @@ func (e *Engine) tellGone(p *process, time, now uint64) *Event {
 	return nil
 }
 
-// sweepWait is how long sweep has nothing to do; ok is false if that is forever.
+// sweepWait returns how long sweep can wait; ok is false if that is forever.
 func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
 	s := &e.sweeping
 	switch {

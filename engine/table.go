@@ -8,7 +8,7 @@ import (
 )
 
 // table is the process table. For each pid it has a chain of processes, the youngest first: the
-// live one, and exited ones whose grace time is not over.
+// live one, and exited ones during their grace time.
 type table struct {
 	byPID pidMap[process]
 	count int
@@ -16,9 +16,10 @@ type table struct {
 	clock *Clock
 	names interner
 
-	// Exited processes in the order in which their ends were applied, from firstExit on. Only
-	// the first is checked: all have the same grace time, and one whose end was joined, and is
-	// later than those that follow, keeps no more of them than the buffer holds.
+	// exits holds exited processes in the order in which their ends were applied, from
+	// firstExit on. Only the first is checked, as all have the same grace time. An end that was
+	// joined can be later than those that follow; it delays only as many of them as the buffer
+	// holds.
 	exits     []exit
 	firstExit int
 	collected uint64
@@ -169,7 +170,7 @@ func (t *table) markExited(p *process, time, now uint64) {
 	t.exits = append(t.exits, exit{p, min(time, now), now})
 }
 
-// endedBy notes when p has ended, at the latest, if its status does not tell.
+// endedBy stores the latest possible end of p, if its exit status is unknown.
 func (p *process) endedBy(time uint64) {
 	if !p.Known.Has(FieldExit) {
 		p.exitTime = time
@@ -190,9 +191,9 @@ func (t *table) cancelExit(p *process) {
 	p.endedBy(0)
 }
 
-// collect removes the processes whose grace time is over, now and at the time that the events have
-// reached: where delivery is behind, a process whose whole life was joined has ended long before
-// the FORKs of its children come.
+// collect removes processes after their grace time, measured both now and at the time that the
+// events have reached. If delivery is behind, a process with all its events joined has ended long
+// before the FORKs of its children come.
 func (t *table) collect(now, reached uint64) {
 	over := func(since, at uint64) bool { return at >= since && at-since >= t.grace }
 	for ; t.firstExit < len(t.exits); t.firstExit++ {
@@ -205,7 +206,7 @@ func (t *table) collect(now, reached uint64) {
 	}
 }
 
-// remove forgets p, whose memory add takes.
+// remove removes p from the table, and keeps its memory for add.
 func (t *table) remove(p *process) {
 	t.unlink(p)
 	t.release(p)

@@ -1,21 +1,20 @@
 package engine
 
-// Task is the fixed-size part of what is known of a process. Sources fill it
-// in a [RawEvent], the process table keeps it in a [Process]. A member may be
-// read only if its field is in Known.
+// Task is the fixed-size part of the state of a process. Sources fill it in a [RawEvent], the
+// process table keeps it in a [Process]. A member may be read only if its field is in Known.
 type Task struct {
 	Known     Fields // the fields that hold a value
-	Truncated Fields // known fields whose value was cut
+	Truncated Fields // known fields with a cut value
 
-	// Cached are the known fields whose value is of an earlier event, or of /proc at
-	// another time, and may have changed since without an event that told it. The
-	// others are true at the event. In a RawEvent a source sets it for what it cannot
-	// prove to be true at the event, and for fields not in Known of which an earlier value
-	// may not be; see [FieldChanges] for what the engine adds.
+	// Cached are the known fields with a value from an earlier event, or from /proc at another
+	// time, that may have changed since without an event. The others are true at the event. In
+	// a RawEvent a source sets it for values that it cannot prove to be true at the event, and
+	// for fields not in Known if an earlier value may be outdated; see [FieldChanges] for the
+	// fields that the engine adds.
 	Cached Fields
 
 	// ParentSignal is the signal that the parent gets when the process ends, 0 for none: as
-	// clone(2) was told, and SIGCHLD after an exec.
+	// given to clone(2), and SIGCHLD after an exec.
 	ParentSignal uint32
 
 	// NSPID is the pid in the process's own pid namespace, NS.PID, as getpid(2) returns it.
@@ -54,10 +53,10 @@ type Credentials struct {
 	GID, EGID, SGID uint32
 }
 
-// Login is by which login a process came in, as the kernel's audit has it. A child inherits it, and
-// a process that logs somebody in sets it, which no event tells.
+// Login is by which login a process came in, as the kernel's audit has it. A child inherits it. A
+// process that logs somebody in sets it, without an event.
 type Login struct {
-	UID     uint32 // in the initial user namespace; LoginUnset if nobody has logged in
+	UID     uint32 // in the initial user namespace; LoginUnset before any login
 	Session uint32 // a number for each login since the boot, likewise
 }
 
@@ -70,8 +69,8 @@ type ExeFile struct {
 	Inode uint64
 	Ctime int64 // last change of the file or of its attributes, in nanoseconds since 1970
 
-	// Device is that of the file system, as st_dev has it, except on btrfs and on an overlay of
-	// several file systems, where stat(2) says another if the source is the kernel.
+	// Device is the device of the file system, as in st_dev. On btrfs and on an overlay of
+	// several file systems it differs from the value of stat(2) if the source is the kernel.
 	Device   uint32
 	UID, GID uint32 // the owner, in the initial user namespace
 	Mode     uint16 // type, set-id bits and permissions, as st_mode has them
@@ -100,9 +99,9 @@ type Capabilities struct {
 // TTY is the device number of the controlling terminal, 0:0 for none.
 type TTY struct{ Major, Minor uint32 }
 
-// Namespaces are the inode numbers of namespaces as /proc/PID/ns shows them.
-// PID never changes: unshare(2) and setns(2) choose that of children to come. Time is not that of
-// children to come either, which a process enters with its next exec too, since Linux 6.2.
+// Namespaces are the inode numbers of namespaces as /proc/PID/ns shows them. PID never changes:
+// unshare(2) and setns(2) choose it for future children. Likewise Time is not the namespace of
+// future children; since Linux 6.2 a process enters that one with its next exec.
 type Namespaces struct{ UTS, IPC, Mnt, Net, PID, User, Cgroup, Time uint32 }
 
 // Exit is how and when a thread group ended.

@@ -18,15 +18,15 @@ type Usage struct {
 	RChar, WChar, ReadBytes, WriteBytes uint64
 }
 
-// use gives p what it has used, until dropUsage.
+// use sets the usage of p, until dropUsage.
 func (t *table) use(p *process, u *Usage) {
 	t.dropUsage()
 	t.usage = *u
 	t.used = p
 }
 
-// dropUsage takes from the last process that has ended what it has used, which its EXIT alone has:
-// so that the table need not keep it.
+// dropUsage removes the usage of the last process that ended: only its EXIT has it, so that the
+// table need not keep it.
 func (t *table) dropUsage() {
 	if p := t.used; p != nil {
 		t.used = nil

@@ -1,15 +1,15 @@
-// Package container tells from the path of a cgroup in which container its processes are.
+// Package container finds the container of a process by the path of its cgroup.
 //
-// Runtimes give the cgroup of a container a name that has its id. [Of] knows the names that docker,
-// containerd, CRI-O, podman, LXC and systemd-nspawn make, with systemd and without, in cgroup v1
-// and v2, those of the kubelet for pods, and those of runc and crun with systemd. Without it
-// somebody has chosen the whole name of theirs.
+// Runtimes put the container's id into the name of its cgroup. [Of] recognises the names that
+// docker, containerd, CRI-O, podman, LXC and systemd-nspawn make, with and without systemd, in
+// cgroup v1 and v2, the kubelet's names for pods, and the names that runc and crun make with
+// systemd. Without systemd the user of runc and crun chooses the whole name.
 //
-// A name is only as good as who made it. The outermost component that names a container decides:
-// the names below it can be made by those who are inside. Where a systemd unit manages the cgroups
-// below its own, as a user's manager does, those of that unit can give them any name: then
-// Container.Unit says which unit it is. What the path does not show is a cgroup that root gave to
-// somebody else without a unit.
+// A name is only as trustworthy as its creator. The outermost component that names a container
+// decides: processes inside can make the names below it. Where a systemd unit manages the cgroups
+// below its own, as a user's manager does, its processes can give them any name: then
+// Container.Unit names the unit. The path does not show when root delegated a cgroup without a
+// unit.
 package container
 
 import "strings"
@@ -48,13 +48,14 @@ var scopes = []struct {
 	{"crun-", "crun", true, true},
 }
 
-// parents are cgroups whose children have a container's id as their name, and who made it.
+// parents maps cgroups to the runtime that made them. The names of their children are container
+// ids.
 var parents = map[string]string{
 	"docker": "docker", "actions_job": "docker", "moby": "docker", "k8s.io": "containerd", "default": "containerd", "ecs": "",
 }
 
-// Of returns the container of a cgroup, whose path is as in /proc/PID/cgroup: from the root of a
-// hierarchy.
+// Of returns the container of a cgroup. The path is relative to the root of a hierarchy, as in
+// /proc/PID/cgroup.
 func Of(cgroup string) Container {
 	var c Container
 	kubepods, parent := false, ""
@@ -74,14 +75,14 @@ func Of(cgroup string) Container {
 		if c.Unit == "" && (strings.HasSuffix(name, ".service") || strings.HasSuffix(name, ".scope")) {
 			c.Unit = name
 		}
-		if parent != "ecs" { // whose tasks have ids too
+		if parent != "ecs" { // tasks of ecs have ids too
 			parent = name
 		}
 	}
 	return Container{}
 }
 
-// has reports whether a cgroup is that of a container, and sets its id and runtime.
+// has reports whether a cgroup belongs to a container, and sets its id and runtime.
 func (c *Container) has(name, parent string) bool {
 	runtime, of := parents[parent]
 	uid, inPod := strings.CutPrefix(parent, "pod")
@@ -121,7 +122,7 @@ func (c *Container) named(name string, unit bool) bool {
 	return false
 }
 
-// podOf returns the pod of a cgroup, or, if it is that of none, the one given.
+// podOf returns the pod of a cgroup. If the cgroup has none, it returns pod.
 func podOf(name, parent string, kubepods bool, pod string) string {
 	slice, ok := strings.CutSuffix(name, ".slice")
 	if !ok {

@@ -218,7 +218,8 @@ func (m *Machine) Populate(to engine.Sink) error {
 		m.ended = true
 		return io.EOF
 	}
-	// Time stops once before the next event: what is old enough is delivered without it.
+	// Time stops once just before the next event, so that older events are delivered without
+	// it.
 	switch next := m.queue[m.head].Time; {
 	case m.read.now+1 < next:
 		m.read.now = next - 1

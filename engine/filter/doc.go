@@ -35,14 +35,14 @@
 //     false of other events, as one with exec_failed_path is.
 //
 // Fields with a text: comm, of at most 15 bytes; exe, where a value without a slash is the last
-// name; exec_path, cwd, cgroup, exec_failed_path, args, of which one argument is enough,
+// name; exec_path, cwd, cgroup, exec_failed_path, args, where one matching argument is enough,
 // container_id, container_runtime, container_pod, container_unit, entity_id and entry_leader_type.
 // environ.NAME is the variable NAME of the environment at the last exec; without it a term with ==
 // or ~ is false, and one with != or !~ true. The source has to be asked for the variable, or the
 // filter takes it as missing.
 //
-// Fields with a set, of which one member is enough, and which is none if it is empty: exe_flags,
-// with set_uid, set_gid, other_writable and removed, of the file of the executable; and
+// Fields with a set, where one matching member is enough, and which is none if it is empty:
+// exe_flags, with set_uid, set_gid, other_writable and removed, of the file of the executable; and
 // privileges, with set_uid, set_gid and file_caps, which this file gave the process.
 //
 // tree == PID is of the process that has the pid at the start, or else of the first one that gets
@@ -50,21 +50,21 @@
 // start or at the first event decides; below process 1, which adopts orphans, it is unknown.
 //
 // A value is a word, or a text in quotes: in "..." \" \\ \n \r \t and \xHH are as in Go, in '...'
-// nothing is special. Words have no blank, quote, parenthesis, comma, backslash nor any of = ! < >
-// ~.
+// all characters are literal. Words have no blank, quote, parenthesis, comma, backslash nor any of
+// = ! < > ~.
 //
 // In a pattern * stands for any characters, ? for one, [a-z] and [!a-z] for one of a set; \ takes
 // its meaning from the character after it. In exe, exec_path, exec_failed_path, cwd and cgroup none
 // of these stands for a slash, and ** stands for any characters with slashes.
 //
-// # What is not known
+// # Unknown values
 //
-// A term about a field that is unknown, or that was cut, is neither true nor false. "and", "or"
-// and "not" keep what follows all the same: false and unknown is false, true or unknown is true. A
-// thread of the kernel has neither executable nor arguments nor environment, which is known: exe
-// is empty. An event of which the whole is unknown passes, and is counted as unsure: whoever reads
-// a log rather sees an event too much than misses one. To see it otherwise add "and known FIELD".
-// A cached value counts as it is shown; "and not cached FIELD" leaves it out.
+// A term about a field that is unknown, or that was cut, is neither true nor false. "and", "or" and
+// "not" keep the part that is certain: false and unknown is false, true or unknown is true. A
+// thread of the kernel is known to have neither executable nor arguments nor environment: its exe
+// is empty. An event passes, and is counted as unsure, if the whole expression is unknown for it: a
+// surplus event in a log is better than a missing one. To exclude it add "and known FIELD". A
+// cached value counts as it is shown; "and not cached FIELD" excludes it.
 //
 // # Rules
 //
@@ -75,10 +75,10 @@
 //	drop if exit and not failed
 //	drop on any
 //
-// The first pass or drop whose conditions are true decides; an event that none decides on passes.
+// The first pass or drop whose conditions are true decides; if there is none, the event passes.
 // After "on" stand "any" or conditions which must all be true: process.pid, process.ppid,
 // process.uid, process.gid and process.sid with a number, process.exe with a path, in which one *
-// stands for any characters with slashes. After "if" stands an expression. Where conditions are
-// unknown the next rules are looked at as well: an event is dropped only if all that may decide on
+// stands for any characters with slashes. After "if" stands an expression. If conditions are
+// unknown, the next rules are evaluated as well: an event is dropped only if all that may decide on
 // it drop it, and passes as unsure if some do.
 package filter

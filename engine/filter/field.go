@@ -13,20 +13,20 @@ import (
 
 // field is what a term compares with values.
 type field interface {
-	// needs returns what has to be known.
+	// needs returns the fields that must be known.
 	needs() engine.Fields
 	// term parses the rest of a term, after the field's name.
 	term(p *parser, name string) node
 }
 
-// numberField is a field of an event whose value is a number.
+// numberField is a field of an event with a number.
 type numberField struct {
 	fields engine.Fields
 	of     engine.Events // that have it, 0 for all: of others a term is false
 	// get returns bounds of the value: both are the value unless it is not known better. ok is
 	// false if the event has none.
 	get func(m *Matcher, ev *engine.Event) (least, most uint64, ok bool)
-	// least and most are the bounds of what it can be compared with.
+	// least and most are the bounds of the numbers it can be compared with.
 	least, most uint64
 	// read, if not nil, returns the number that is written in another way than in digits alone,
 	// which must not be if want is set. want is what an error says.
@@ -34,7 +34,7 @@ type numberField struct {
 	want string
 }
 
-// textField is a field of an event whose value is a text.
+// textField is a field of an event with a text.
 type textField struct {
 	fields engine.Fields
 	of     engine.Events
@@ -48,15 +48,15 @@ type textField struct {
 	among []string // the values there are, nil if there are others
 }
 
-// listField is a list of texts that NULs end, of which one is enough, and which a thread of the
-// kernel does not have.
+// listField is a list of texts that end in NULs. One matching text is enough. A kernel thread has
+// no such list.
 type listField struct {
 	fields engine.Fields
 	get    func(p *engine.Process) []byte
 	prefix string // of the texts that are looked at, which is left out
 }
 
-// setField has some of a few values, of which one is enough.
+// setField has some of a few values. One matching value is enough.
 type setField struct {
 	fields engine.Fields
 	names  []string // of the bits
@@ -73,8 +73,8 @@ const (
 	fails = engine.EventExecFailed
 )
 
-// fields are those of a term, without the variables of the environment: the rows of package schema
-// but times, masks and marks, and what is made of them.
+// fields are the fields of terms, without the variables of the environment: the rows of package
+// schema except times, masks and marks, and fields derived from these rows.
 var fields = func() map[string]field {
 	all := map[string]field{
 		"exe_flags": &setField{engine.FieldExeFile.Set(), []string{"set_uid", "set_gid", "other_writable", "removed"}, executableFlags},

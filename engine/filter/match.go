@@ -251,7 +251,7 @@ func (s stateTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	return truthOf(missing == 0 || missing&^ofPrograms == 0 && ev.Process.IsKernelThread())
 }
 
-// ofPrograms are the fields of which is known that a thread of the kernel has none.
+// ofPrograms are the fields that a kernel thread is known to lack.
 const ofPrograms = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldExeFile | 1<<engine.FieldExecPath |
 	1<<engine.FieldEnviron | 1<<engine.FieldPrivileges)
 
@@ -280,16 +280,16 @@ type Filter struct {
 	executables []string
 }
 
-// need is a word of an expression that needs one of some kinds of events, or those of threads.
+// need is a word of an expression that needs certain kinds of events, or events of threads.
 type need struct {
 	word    string
 	kinds   engine.Events
 	threads bool
 }
 
-// Check returns an error if a term is never true of the kinds of events that are reported, with
-// those of threads or without, or never decided. Terms after "not" and in conditions of drop have
-// no effect then. f may be nil.
+// Check returns an error if a term is never true for the kinds of events that are reported, with or
+// without events of threads, or never decided. Terms after "not" and in conditions of drop have no
+// effect then. f may be nil.
 func (f *Filter) Check(kinds engine.Events, threads bool) error {
 	if f == nil {
 		return nil
@@ -364,12 +364,11 @@ func (f *Filter) addTrees(pids ...uint32) {
 // maxTrees is how many marks a process can have.
 const maxTrees = 32
 
-// Matcher applies a filter to the events of one queue, of which it remembers which process is the
-// root of a tree.
+// Matcher applies a filter to the events of one queue, and remembers the root process of each tree.
 type Matcher struct {
 	*Filter
 	clock  *engine.Clock
-	rooted uint32 // the marks of trees whose root was there
+	rooted uint32 // the marks of trees that had a root
 
 	cached bool
 	cgroup string

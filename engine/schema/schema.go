@@ -16,8 +16,8 @@ type Kind struct {
 	Doc  string // as a comment
 }
 
-// Flag is what is known, cached or truncated as a whole. Its number is its index in [Flags], which
-// is fixed for ever.
+// Flag is a part of the state that is known, cached or truncated as a whole. Its number is its
+// index in [Flags], which is fixed for ever.
 type Flag struct {
 	Name   string
 	Go     string // the end of the name FieldX

@@ -123,8 +123,8 @@ type row struct {
 	at      uint64           // when the source was read
 }
 
-// newRow returns a row of zeros. The order of its columns is that of the mask: those that change
-// often come first, and new ones last, so that older traces can be read.
+// newRow returns a row of zeros. Its columns have the order of the mask: frequently changing ones
+// come first, and new ones last, so that older traces can be read.
 func newRow() *row {
 	w := new(row)
 	r, t, x, u, g := &w.r, &w.r.Task, &w.r.Task.ExeFile, &w.r.Usage, &w.gap
@@ -251,7 +251,8 @@ func (c *cursor) bytes() []byte {
 	return v
 }
 
-// read reads the rest of the record with a first word of its mask. texts are those of the block.
+// read reads the rest of the record with a first word of its mask. texts are the texts of the
+// block.
 func (w *row) read(first uint64, c *cursor, texts *[][]byte) error {
 	m := mask{first}
 	if first&moreMask != 0 {

@@ -3,10 +3,11 @@
 // [engine.Source] with the clock and the processes of the recording.
 //
 // A replay promises the same raw events, read in the same portions, at the times of the recording,
-// so that the same is told of every process, except where the live engine looked at /proc after a
-// gap. It does not promise that the same events join: it is not recorded when the live engine was
-// called, or when Drain began, which holds events for less. In a replay an event is delivered the
-// moment it is old enough. Live it waits for the next Get, and joins what was read by then.
+// so that the same is reported of every process, except where the live engine looked at /proc after
+// a gap. It does not promise that the same events join: the recording lacks the times of the calls
+// of the live engine, and of Drain, which holds events for less. In a replay an event is delivered
+// the moment it is old enough. Live it waits for the next Get, and joins the events that were read
+// by then.
 //
 // A trace is a line with the version, then blocks: the length of the compressed block and
 // its CRC-32C, 4 bytes each, low byte first, then the block, as zstd. The first block is the

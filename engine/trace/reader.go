@@ -114,7 +114,7 @@ func (t *Reader) readBlock() error {
 	return nil
 }
 
-// noEOF makes an error of the end of the file, as io.EOF is that of the trace.
+// noEOF makes an error of the end of the file, as io.EOF means the end of the trace.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -230,8 +230,8 @@ func (t *Reader) Clock() *engine.Clock {
 	return t.clock
 }
 
-// Arm implements engine.Source. It moves the clock on to the next events, and before
-// that once to just before them: what is old enough by then is delivered without them.
+// Arm implements engine.Source. It moves the clock on to the next events, and before that once to
+// just before them, so that older events are delivered without them.
 func (t *Reader) Arm(bool) bool {
 	switch {
 	case t.ended:
@@ -243,7 +243,7 @@ func (t *Reader) Arm(bool) bool {
 	return t.ended
 }
 
-// Name implements engine.Source: it is that of the source that was recorded.
+// Name implements engine.Source: it returns the name of the recorded source.
 func (t *Reader) Name() string { return t.header.Backend }
 
 // Capabilities implements engine.Source.

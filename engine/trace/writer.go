@@ -48,7 +48,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // in the trace of a process that was killed.
 type Writer struct {
 	to     io.Writer
-	err    error // the first; nothing is written after it
+	err    error // the first; it ends writing
 	source engine.Source
 	clock  *engine.Clock
 	offset uint64 // From of the newest that is written
@@ -164,8 +164,9 @@ func (w *Writer) number(text []byte) (n uint64, added bool) {
 	return n, true
 }
 
-// flush ends the block with the source's counters and writes it. One without anything new is not
-// written: a replay can't tell when the source was last read, and would not write it again.
+// flush ends the block with the source's counters and writes it. Empty blocks are skipped, so that
+// re-recording a replay produces the same file: a replay does not know when the source was last
+// read.
 func (w *Writer) flush() {
 	stats, err := w.source.Stats()
 	w.fail(err)
@@ -220,11 +221,11 @@ func (w *Writer) fail(err error) {
 	}
 }
 
-// Err returns the first error of writing, after which nothing more is written.
+// Err returns the first write error. After an error no more is written.
 func (w *Writer) Err() error { return w.err }
 
-// Close writes what is left and the end of the trace, and returns the first error of all. The
-// source must still be open.
+// Close writes the remaining events and the end of the trace, and returns the first error of all.
+// The source must still be open.
 func (w *Writer) Close() error {
 	if w.source != nil {
 		w.flush()

@@ -1,4 +1,5 @@
-// gen writes what is made of the table of package schema. Run it by "go generate ./engine/schema".
+// gen writes the files derived from the table of package schema. Run it by "go generate
+// ./engine/schema".
 package main
 
 import (
@@ -63,8 +64,8 @@ func source(pkg string, body func(*writer), imports ...string) []byte {
 	return text
 }
 
-// part returns a file with what is between the lines that begin and end its generated parts. After
-// the mark of a comment follow the name of each part and the function that writes it.
+// part returns a file with new generated parts between their begin and end lines. After the mark of
+// a comment follow the name of each part and the function that writes it.
 func part(root, name, mark string, parts ...any) []byte {
 	text, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
