@@ -45,8 +45,8 @@ const (
 	wakeupTracepoint = "sched_wakeup_new"
 )
 
-// required are the hooks without which there is no source, unless their kind is left out: that of
-// forks is the last.
+// required are the hooks that the source needs, unless their kind is left out. The hook of forks is
+// the last.
 var required = []hook{
 	{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
 		programsProgQuarkExitHandler, programsEventKindEVENT_EXIT, programsProgQuarkExitPerf},
@@ -59,8 +59,8 @@ var required = []hook{
 var renameHook = hook{engine.KindSetProcTitle, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin,
 	programsProgQuarkRenameHandler, programsEventKindEVENT_COMM, ""}
 
-// attachHook attaches a program and its twin, or the handler alone. The kernel runs those of one
-// raw tracepoint in this order.
+// attachHook attaches a program and its twin, or the handler alone. The kernel runs the programs of
+// a raw tracepoint in the order they were attached.
 func (s *Source) attachHook(l *loader, h hook, programs map[string]*ebpf.Program) error {
 	s.capabilities.Kinds[h.kind] = kernelVia("raw_tp/" + h.tracepoint)
 	if !preemptible() {
@@ -97,14 +97,14 @@ func (s *Source) attachSecond(l *loader, h hook, programs map[string]*ebpf.Progr
 // preemptibleSince is a variable for a test.
 var preemptibleSince = kernelversion.PreemptibleTracepoints
 
-// preemptible reports whether the kernel can preempt the programs of raw tracepoints. It skips none
-// of them where it can't: no interrupt makes such an event.
+// preemptible reports whether the kernel can preempt the programs of raw tracepoints. If it can't,
+// it skips none of them, as no interrupt makes such an event.
 func preemptible() bool {
 	return kernelversion.AtLeast(preemptibleSince) || kernelversion.Realtime()
 }
 
 // attachUnpreempted attaches the second program of a hook where the kernel does not preempt it, and
-// returns where that is.
+// returns the place.
 func (s *Source) attachUnpreempted(h hook, p *ebpf.Program) (via string, err error) {
 	if p.Type() == ebpf.RawTracepoint {
 		return "raw_tp/" + wakeupTracepoint, s.attachRaw(wakeupTracepoint, p)
@@ -121,7 +121,7 @@ func (s *Source) attachUnpreempted(h hook, p *ebpf.Program) (via string, err err
 	return "tracepoint/sched/" + h.tracepoint, s.events.attach(event, p)
 }
 
-// attachWorkers attaches the program of the births of threads that the kernel makes.
+// attachWorkers attaches the program that handles births of threads made by the kernel.
 func (s *Source) attachWorkers(l *loader) error {
 	if kernelversion.Realtime() && !kernelversion.AtLeast("6.12") {
 		s.note("threads that the kernel makes for io_uring and vhost have no FORK: before Linux 6.12 PREEMPT_RT has no ring for what runs with interrupts disabled")
@@ -161,8 +161,8 @@ func (s *Source) openRename(l *loader) {
 	}
 }
 
-// seesExec returns an error if the programs can't distinguish what exec changes from what a process
-// changes itself. They look at the owner of a mutex.
+// seesExec returns an error if the programs can't distinguish changes by exec from changes by the
+// process itself. They read the owner of a mutex for this.
 func seesExec(l *loader) error {
 	if missing := missingMember(l.types, "mutex.owner|rt_mutex_base.owner|rt_mutex.owner"); missing != "" {
 		return errors.New("no way to leave out what exec changes: the kernel has no " + missing)
@@ -266,7 +266,7 @@ func (s *Source) probeFunction(l *loader, program, function string,
 	return nil
 }
 
-// tracedSyscall is a syscall at whose exit a program runs.
+// tracedSyscall is a syscall with a program that runs at its exit.
 type tracedSyscall struct{ name, program string }
 
 var (
@@ -278,7 +278,7 @@ var (
 )
 
 // traceSyscalls attaches to the exits of syscalls. It returns their name in the capability table,
-// and an error for those it could not attach to.
+// and an error if attaching to some of them failed.
 func (s *Source) traceSyscalls(l *loader, calls []tracedSyscall) (via string, err error) {
 	fs, err := tracefs.Open()
 	if err != nil {
@@ -301,7 +301,7 @@ func (s *Source) traceSyscalls(l *loader, calls []tracedSyscall) (via string, er
 	return syscallsVia(names), err
 }
 
-// traceSyscall attaches a program to a syscall's tracepoint, of which it reads a value.
+// traceSyscall attaches a program to a syscall's tracepoint. The program reads one value of it.
 func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf.Program, name, value, program string) error {
 	event, err := fs.Event("syscalls", name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -319,8 +319,8 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 	}
 	p := loaded[program]
 	if p == nil {
-		// The offset is the same for all syscalls: it depends on the fields that the kernel
-		// puts first into every record, of which some distributions have more.
+		// The offset is the same for all syscalls. It depends on the fields that start
+		// every record, and some distributions add fields there.
 		if err := l.set(programsVarSyscallOffset, uint32(at.Offset)); err != nil {
 			return err
 		}
@@ -330,7 +330,7 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 		}
 		p = programs[program]
 		loaded[program] = p
-		// Without the beginning of an exec its end counts it as lost.
+		// If the program misses the beginning of an exec, its end counts the exec as lost.
 		if program != programsProgQuarkEnterExecve && program != programsProgQuarkEnterExecveat {
 			s.alone = append(s.alone, p)
 		}
@@ -341,8 +341,8 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 	return nil
 }
 
-// openPtrace attaches to the function with which the kernel tells the proc connector of tracers, or
-// to both ends of ptrace(2).
+// openPtrace attaches to the function that reports tracers to the proc connector, or to both ends
+// of ptrace(2).
 func (s *Source) openPtrace(l *loader) {
 	const function = "proc_ptrace_connector"
 	kind := &s.capabilities.Kinds[engine.KindPtrace]
@@ -377,10 +377,10 @@ func (s *Source) tracePtrace(l *loader) error {
 	return s.traceSyscall(l, fs, loaded, "sys_enter_ptrace", "request", programsProgQuarkEnterPtrace)
 }
 
-// openFailedExecs attaches to the ends of execve(2) and execveat(2). A probe of a function's
-// return would cost other system calls nothing, but while many calls are under way the kernel
-// leaves returns out, without a word, and an exec can take long. A raw tracepoint, which the kernel
-// skips more seldom, would run a program at each system call.
+// openFailedExecs attaches to the ends of execve(2) and execveat(2). A probe of a function's return
+// would be free for other system calls. But an exec can take long, and while many calls are under
+// way the kernel silently skips returns. A raw tracepoint is skipped less often, but would run a
+// program at each system call.
 func (s *Source) openFailedExecs(l *loader) {
 	kind := &s.capabilities.Kinds[engine.KindExecFailed]
 	var ends string
@@ -398,9 +398,9 @@ func (s *Source) openFailedExecs(l *loader) {
 	kind.Partial = engine.EventExecFailed
 }
 
-// traceExecs attaches to the exits, where the task's registers have the arguments still. Programs
-// get these from Linux 5.15 on, if the kernel has types of its own. Else it attaches to the entries
-// too, where some kernels run no program if they can't read the path without waiting for it.
+// traceExecs attaches to the exits, where the task's registers still have the arguments. Programs
+// can read these from Linux 5.15 on, if the kernel has BTF of its own. Otherwise it attaches to the
+// entries too, where some kernels run no program if reading the path would have to wait.
 func (s *Source) traceExecs(l *loader, fs *tracefs.FS) (ends string, err error) {
 	loaded := map[string]*ebpf.Program{}
 	if s.traceSyscall(l, fs, loaded, "sys_exit_execve", "ret", programsProgQuarkEndExecve) == nil {

@@ -19,7 +19,7 @@ func without(err error) engine.Capability {
 	return engine.Capability{Origin: engine.OriginNone, Via: source.OneLine(err)}
 }
 
-// syscallsVia returns the name of the tracepoints of the exits of syscalls.
+// syscallsVia returns the name of the tracepoints at the exits of syscalls.
 func syscallsVia(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -27,8 +27,8 @@ func syscallsVia(names []string) string {
 	return "tracepoint/syscalls/sys_exit_{" + strings.Join(names, ",") + "}"
 }
 
-// describeFields fills in the fields of the capability table: those that the programs read, without
-// those that the kernel's types lack. With low the programs have lowLimits.
+// describeFields fills in the fields of the capability table: the fields that the programs read,
+// without the fields that the kernel's types lack. With low the programs have lowLimits.
 func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, low bool) {
 	var at engine.Events // the kinds with an attached program
 	for k, c := range s.capabilities.Kinds {
@@ -91,11 +91,11 @@ const (
 	atExec   = engine.EventExec
 	atAll    = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle
 	atExit   = engine.EventExit
-	anyOther = "|" // separates members of which one is enough
+	anyOther = "|" // separates alternatives: one member is enough
 )
 
-// fieldSources lists for each field where it is read, and the members of the kernel's types that
-// this needs beyond those that every kernel since 5.8 has.
+// fieldSources lists for each field where it is read, and which members of the kernel's types this
+// needs in addition to the ones that every kernel since 5.8 has.
 var fieldSources = []struct {
 	field engine.Field
 	via   string
@@ -137,7 +137,7 @@ var fieldSources = []struct {
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
 }
 
-// wholeTexts are the lengths up to which texts are whole in any case (text.h). A path takes one of
+// wholeTexts are the lengths up to which texts are never cut (text.h). A path takes one of
 // PATH_STEPS for each name and each mount, and stops where less than a longest name is left of
 // PATH_MAX.
 var wholeTexts = [engine.NumFields]engine.Extent{
@@ -150,7 +150,7 @@ var wholeTexts = [engine.NumFields]engine.Extent{
 }
 
 // missingMember returns the members of needs if the types lack them, or "". needs is TYPE.MEMBER,
-// or several of which one is enough.
+// or alternatives separated by anyOther.
 func missingMember(types *btf.Spec, needs string) string {
 	for one := range strings.SplitSeq(needs, anyOther) {
 		if needs == "" || btfhub.HasMember(types, one) {
@@ -160,7 +160,7 @@ func missingMember(types *btf.Spec, needs string) string {
 	return strings.ReplaceAll(needs, anyOther, " and no ")
 }
 
-// cgroupSource returns the hierarchy of cgroup paths: the one that is read from /proc too.
+// cgroupSource returns the hierarchy of cgroup paths, which is the one also read from /proc.
 func cgroupSource() programsCgroupSource {
 	return map[proctext.Hierarchy]programsCgroupSource{
 		proctext.UnifiedCgroup: programsCgroupSourceCGROUP_V2,

@@ -32,7 +32,7 @@ var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 	programsEventKindEVENT_EXEC_FAILED: engine.KindExecFailed,
 }
 
-// The bits of event.ids are those of engine.IDChange: else this index is out of range.
+// This index is out of range unless event.ids and engine.IDChange use the same bits.
 var _ = [1]struct{}{}[programsEventIdsIDS_SID^programsEventIds(engine.ChangedSID)|
 	programsEventIdsIDS_UID^programsEventIds(engine.ChangedUID)|programsEventIdsIDS_GID^programsEventIds(engine.ChangedGID)]
 
@@ -76,7 +76,7 @@ var (
 	errForm  = errors.New("text in the record has an unknown form")
 )
 
-// decode fills the empty ev from a record, with what is asked for of the environment.
+// decode fills the empty ev from a record, with the requested variables of the environment.
 func decode(ev *engine.RawEvent, record []byte, environ *source.Variables) error {
 	if len(record) < eventSize {
 		return errShort
@@ -124,7 +124,7 @@ func decode(ev *engine.RawEvent, record []byte, environ *source.Variables) error
 	return nil
 }
 
-// decodeFailed adds what a record of a failed exec alone has.
+// decodeFailed adds the fields that only a record of a failed exec has.
 func decodeFailed(ev *engine.RawEvent, e *programsEvent) {
 	ev.Tracer.PID, ev.Tracer.TID = 0, 0
 	ev.Errno = uint16(-e.WaitStatus)
@@ -259,7 +259,7 @@ func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []
 		ev.Set(f, b)
 	case programsTextFormTEXT_PATH_CUT:
 		if len(b) == 0 {
-			return nil // the programs could read nothing of it
+			return nil // the programs could not read any of it
 		}
 		cut = true
 		fallthrough
@@ -277,8 +277,8 @@ func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []
 	return nil
 }
 
-// pathLen returns the length of the path whose components are in b. A cut path has no leading
-// slash, as its front is missing.
+// pathLen returns the length of the path with the components in b. A cut path has no leading slash,
+// as its front is missing.
 func pathLen(b []byte, cut bool) int {
 	switch {
 	case cut:

@@ -8,7 +8,8 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// castNumber is what stands in the programs for bpf_rdonly_cast and a type, see programs/read.h.
+// castNumber is the placeholder in the programs for bpf_rdonly_cast and a type, see
+// programs/read.h.
 const castNumber = 51799
 
 // hideCast is a variable for a test.
@@ -39,8 +40,8 @@ func setReads(p *ebpf.ProgramSpec, cast, bytes btf.TypeID) {
 	}
 }
 
-// canCast reports whether the kernel loads a program that reads its memory so. It refuses that
-// where programs are interpreted, or compiled by what knows no calls of its functions.
+// canCast reports whether the kernel loads a program that reads its memory by casts. It refuses
+// this if it interprets programs, or if its JIT does not support calls of kernel functions.
 func canCast(kernel *btfhub.Kernel) bool {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{

@@ -10,23 +10,23 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// gaps tells the engine of losses, in order with the events. The programs count what they
-// lose and do not say when: it was since the last look at the counters, and what found no
-// room in the ring was lost when the ring was nearly full.
+// gaps reports losses to the engine, in order with the events. The programs count losses without a
+// time. A loss happened after the last reading of the counters, and if the ring had no room, while
+// the ring was nearly full.
 type gaps struct {
-	told [engine.NumLosses]uint64 // losses that a gap has told of
-	// ofCPU is the same of each CPU, for the causes that perf buffers tell by CPU.
+	told [engine.NumLosses]uint64 // losses that a gap has reported
+	// ofCPU is the same for each CPU, for the causes that perf buffers count per CPU.
 	ofCPU []cpuLosses
-	last  uint64 // when the counters were last read with nothing left to tell
-	// skipped is what the kernel said at the last look that it had skipped, and looks when
-	// the last two were. What a twin makes up for a moment later is not lost.
+	last  uint64 // when the counters were last read without a new loss
+	// skipped is the kernel's count of skipped programs at the last reading, and looks has the
+	// times of the last two readings. An event that a twin handles a moment later is not lost.
 	skipped uint64
 	looks   [2]uint64
-	// waiting are those that the sink has not got, in order: the ring holds records of before.
+	// waiting are the gaps not yet inserted, in order: the ring still holds earlier records.
 	waiting []engine.Gap
 }
 
-// cpuLosses are what found no room in the ring of a CPU, or no ring.
+// cpuLosses counts a CPU's records that found no room in its ring, or no ring.
 type cpuLosses struct{ full, unseen uint64 }
 
 func (g *gaps) begin() {
@@ -34,8 +34,8 @@ func (g *gaps) begin() {
 	g.last, g.looks = now, [2]uint64{now, now}
 }
 
-// skippedPause is the time between two looks at the kernel's counters of skipped
-// programs, which cost system calls.
+// skippedPause is the time between two readings of the kernel's counters of skipped programs, which
+// cost system calls.
 const skippedPause = uint64(200 * time.Millisecond)
 
 // maxRecord is the longest record, with its header.
@@ -46,7 +46,7 @@ const maxTexts = int(unsafe.Sizeof(programsTextEvent{}.Data))
 // reorder is the longest time between taking a record's place in the ring and its stamp.
 const reorder = uint64(time.Millisecond)
 
-// findGaps makes a gap for each cause of which there were losses since the last call.
+// findGaps makes a gap for each cause that had losses since the last call.
 func (s *Source) findGaps() {
 	g := &s.gaps
 	began := clock.Monotonic()
@@ -91,8 +91,8 @@ func (s *Source) findGaps() {
 	}
 }
 
-// add takes a gap in. One that goes on from another of its cause becomes part of it, so that a ring
-// that stays full and is looked at often makes one.
+// add adds a gap. A gap that continues an earlier one of the same cause is merged into it, so that
+// a ring that stays full and is read often makes one gap.
 func (g *gaps) add(gap engine.Gap) {
 	for i := range g.waiting {
 		if w := &g.waiting[i]; w.Cause == gap.Cause && w.CPU == gap.CPU && gap.From <= w.To {
@@ -104,7 +104,7 @@ func (g *gaps) add(gap engine.Gap) {
 	slices.SortStableFunc(g.waiting, func(a, b engine.Gap) int { return cmp.Compare(a.From, b.From) })
 }
 
-// due returns the first gap that waits, if the next record is not of before it.
+// due returns the first waiting gap, unless the next record is earlier.
 func (g *gaps) due(b buffer) (gap engine.Gap, ok bool) {
 	if len(g.waiting) == 0 {
 		return gap, false
@@ -117,7 +117,7 @@ func (g *gaps) due(b buffer) (gap engine.Gap, ok bool) {
 	return gap, true
 }
 
-// lostNow returns the losses by cause, and whether it has looked for what was skipped.
+// lostNow returns the losses by cause, and whether it has read the counters of skipped programs.
 func (s *Source) lostNow(now uint64) (lost [engine.NumLosses]uint64, looked bool) {
 	g := &s.gaps
 	if now < g.looks[1]+skippedPause {

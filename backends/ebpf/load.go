@@ -20,18 +20,18 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// object is the compiled programs. A string is not in memory while nobody reads it, which the byte
-// slice of the generated loadPrograms is for good.
+// object is the compiled programs. An unread string occupies no memory, while the byte slice of the
+// generated loadPrograms always does.
 //
 //go:embed programs_bpfel.o
 var object string
 
-// environRoom is what a slot has for the environment alone: from the longest name after the texts
-// on.
+// environRoom is the part of a slot for the environment alone. It begins after the texts and the
+// longest name.
 const environRoom = 20480 - 256 // ENVIRON_MAX, NAME_MAX
 
-// loader loads programs in groups, so that those which this kernel refuses or does not need cost
-// nothing. All groups share the maps.
+// loader loads programs in groups, so that a refused or unneeded program affects only its group.
+// All groups share the maps.
 type loader struct {
 	spec  *ebpf.CollectionSpec
 	types *btf.Spec
@@ -42,10 +42,10 @@ type loader struct {
 	plain   bool   // the kernel has no maps that can be mapped
 	low     bool   // the limits of loops are lowLimits
 
-	// cast is the id of bpf_rdonly_cast, 0 if reads are calls, and bytes what it casts to.
+	// cast is the id of bpf_rdonly_cast, 0 if reads are calls, and bytes the type it casts to.
 	cast, bytes btf.TypeID
 
-	// execCalls is not among the maps of spec until programs need it.
+	// execCalls is added to the maps of spec when programs need it.
 	execCalls *ebpf.MapSpec
 }
 
@@ -80,7 +80,7 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
 	if !shared.Environ.Wanted() {
 		slots := spec.Maps[programsMapSlots]
-		// The kernel compares the size with that of the types.
+		// The kernel compares this size with the size in the types.
 		slots.ValueSize, slots.Key, slots.Value = slots.ValueSize-environRoom, nil, nil
 	}
 	at := registers[runtime.GOARCH]
@@ -113,7 +113,8 @@ func (l *loader) prepareForPerf() error {
 	return nil
 }
 
-// exitBits returns the bits of which a wait status has to have one, 0 for all exits.
+// exitBits returns a mask: a reported wait status has at least one of its bits. 0 reports all
+// exits.
 func exitBits(shared *source.Options) uint32 {
 	switch {
 	case !shared.Reports(engine.EventExit):
@@ -146,8 +147,8 @@ func (l *loader) set(variable string, value any) error {
 	return v.Set(value)
 }
 
-// load loads the named programs, and the maps that are not there yet. What the kernel refuses with
-// casts reads by calls, as do the programs after it.
+// load loads the named programs, and the maps that do not exist yet. If the kernel refuses a
+// program with casts, this and all later programs read by calls.
 func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
 	programs, err := l.loadOnStack(names)
 	if err == nil || l.cast == 0 {
@@ -215,11 +216,11 @@ func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Pro
 // isHandler reports whether a program is a handler, which twin programs tail-call.
 func isHandler(name string) bool { return strings.HasSuffix(name, "_handler") }
 
-// keepOnTaskStack makes a program begin with a tail call to an index without a program, which does
-// nothing. From Linux 6.13 on a program of a raw tracepoint has a stack for each CPU instead of the
-// task's, and only the program that is attached is kept from running twice on a CPU. From 7.0 on it
-// can be preempted: its twin could then enter the same handler on the same CPU, and both would
-// write to one stack, which crashes the kernel. Programs with tail calls stay on the task's stack.
+// keepOnTaskStack makes a program begin with a tail call to an index without a program, which has
+// no effect except that programs with tail calls stay on the task's stack. From Linux 6.13 on other
+// programs of raw tracepoints use one stack for each CPU, and only the attached program is kept
+// from running twice on a CPU. From 7.0 on it can be preempted: its twin could then enter the same
+// handler on the same CPU, and both would write to one stack, which crashes the kernel.
 func keepOnTaskStack(p *ebpf.ProgramSpec) {
 	old := p.Instructions
 	head := asm.Instructions{
@@ -239,8 +240,8 @@ func keepOnTaskStack(p *ebpf.ProgramSpec) {
 // constants is the map of constants: each group of programs has its own.
 const constants = ".rodata"
 
-// explain adds to an error of bpf(2) what a person can do about it. Package ebpf explains every
-// EPERM by the limit on locked memory, which is seldom it: these words are left out.
+// explain adds to an error of bpf(2) what the user can do about it. Package ebpf explains every
+// EPERM by the limit on locked memory, which is rarely the cause: these words are left out.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) && unix.Geteuid() != 0:
@@ -262,8 +263,8 @@ func explain(err error) error {
 	return fmt.Errorf("load programs: %w", err)
 }
 
-// needs are what the programs can't do without, and the first Linux that has it. Of several that a
-// kernel lacks the error of a load names any one, or none.
+// needs are the features that the programs require, and the first Linux that has each. If a kernel
+// lacks several, the error of a load names any one, or none.
 var needs = []struct {
 	name, since string
 	probe       func() error
@@ -272,7 +273,7 @@ var needs = []struct {
 	{"maps that programs only read", "5.2", func() error { return features.HaveMapFlag(features.BPF_F_RDONLY_PROG) }},
 }
 
-// lacking returns those of needs that the kernel lacks, "" for none.
+// lacking returns the needs that the kernel lacks, "" for none.
 func lacking() string {
 	var names []string
 	for _, n := range needs {
@@ -284,7 +285,8 @@ func lacking() string {
 }
 
 // onTracepoints reports whether the kernel has programs on raw tracepoints, if they can be loaded
-// at all: it refuses those of a type that it was built without as it does wrong arguments.
+// at all. The kernel refuses a program type that it was built without with the same error as wrong
+// arguments.
 func onTracepoints() bool {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},

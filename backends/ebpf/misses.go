@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programInfo is the beginning of struct bpf_prog_info (linux/bpf.h), of which the kernel fills as
-// much as it knows.
+// programInfo is the beginning of struct bpf_prog_info (linux/bpf.h). The kernel fills in the
+// members that it has.
 type programInfo struct {
 	_               [208]byte
 	recursionMisses uint64
@@ -23,11 +23,11 @@ type infoAttr struct {
 // misses returns how often the kernel skipped programs. It has this counter from 5.12 on, and until
 // 6.0 shows it only to a process with privileges.
 //
-// It does not tell Go's scheduler of its system calls, which do not block: a system call that it
-// knows of wakes the runtime's monitor thread, which costs more than the call.
+// Its system calls do not block, and bypass Go's scheduler: a system call that the scheduler
+// notices wakes the runtime's monitor thread, which costs more than the call.
 func misses(programs []*ebpf.Program) (n uint64) {
 	for _, p := range programs {
-		// Empty for each call: the kernel also reads from it how much room there is.
+		// Empty for each call: the kernel also reads the sizes of buffers from it.
 		var info programInfo
 		attr := infoAttr{fd: uint32(p.FD()), length: uint32(unsafe.Sizeof(info)), info: unsafe.Pointer(&info)}
 		_, _, errno := unix.RawSyscall(unix.SYS_BPF, unix.BPF_OBJ_GET_INFO_BY_FD, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// lowLimits are the bounds of loops in the programs where the verifier checks a function once for
-// each call: it looks at no more than a million instructions.
+// lowLimits are the bounds of the programs' loops for kernels that verify a function once for each
+// call, as the verifier checks at most a million instructions.
 var lowLimits = map[string]uint32{"path_rounds": 12, "cgroup_rounds": 3, "path_attempts": 1, "path_checks": 191, "most_tries": 1}
 
 // lowExtents are wholeTexts with them.
@@ -23,8 +23,8 @@ var lowExtents = map[engine.Field]engine.Extent{
 	engine.FieldCgroup: {Bytes: 3800, Names: 20},
 }
 
-// globalFunctions reports whether the verifier checks a function once, as since Linux 5.6: types of
-// functions tell then which are global. It is a variable for a test.
+// globalFunctions reports whether the verifier checks a function once, as since Linux 5.6. It tests
+// whether types of functions can be global. It is a variable for a test.
 var globalFunctions = func() bool {
 	types := [...]uint32{
 		1<<16 | 0xeb9f, 24, 0, 24, 24, 4, // struct btf_header: 24 bytes of types, 4 of text
@@ -57,8 +57,8 @@ func (l *loader) lowerLimits() error {
 	return nil
 }
 
-// inlineConstants replaces reads of the programs' constants by their values, for verifiers that do
-// not know what the constants are, as before Linux 5.5: they would follow what can't happen.
+// inlineConstants replaces reads of the programs' constants by their values, for verifiers before
+// Linux 5.5, which do not know the values and would follow impossible branches.
 func (l *loader) inlineConstants(p *ebpf.ProgramSpec) {
 	values := map[uint64]byte{}
 	for _, v := range l.spec.Variables {

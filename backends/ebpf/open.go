@@ -26,8 +26,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	})
 }
 
-// skipsCounted is the first Linux that counts programs of perf events and kprobes that it skips. It
-// skips them while a task that uses a map by bpf(2) is preempted on the CPU.
+// skipsCounted is the first Linux that counts the skipped programs of perf events and kprobes. The
+// kernel skips them while a task that uses a map by bpf(2) is preempted on the CPU.
 const skipsCounted = "6.7"
 
 func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Source, error) {
@@ -66,8 +66,8 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	return s, nil
 }
 
-// open attaches the programs of the wanted kinds. Those of forks come last: of a process whose FORK
-// is reported the other events are, too.
+// open attaches the programs of the wanted kinds. The programs of forks come last: if a FORK is
+// reported, the later events of its process are, too.
 func (s *Source) open(l *loader, shared *source.Options) error {
 	var hooks []hook
 	var names []string
@@ -126,7 +126,7 @@ func (s *Source) open(l *loader, shared *source.Options) error {
 	return attach(engine.EventFork)
 }
 
-// load loads programs and adds them to those that Close closes.
+// load loads programs, which Close closes.
 func (s *Source) load(l *loader, names ...string) (map[string]*ebpf.Program, error) {
 	programs, err := l.load(names...)
 	for _, p := range programs {
@@ -135,7 +135,7 @@ func (s *Source) load(l *loader, names ...string) (map[string]*ebpf.Program, err
 	return programs, err
 }
 
-// openBuffer opens the way of the records to this process.
+// openBuffer opens the buffer that brings records to this process.
 func (s *Source) openBuffer(l *loader) (buffer, error) {
 	m := s.maps[programsMapRing]
 	if l.perf == "" {
@@ -154,7 +154,7 @@ func (s *Source) openBuffer(l *loader) (buffer, error) {
 	return b, nil
 }
 
-// note adds to the capability table what a person should know, once.
+// note adds a note for the user to the capability table, once.
 func (s *Source) note(text string) {
 	if notes := &s.capabilities.Notes; !slices.Contains(*notes, text) {
 		*notes = append(*notes, text)

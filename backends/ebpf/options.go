@@ -2,7 +2,7 @@ package ebpf
 
 import "github.com/quark-linux/quark/backends/source"
 
-// Options are those of this source alone.
+// Options are the options of this source alone.
 type Options = source.EBPFOptions
 
 // Validate returns a *engine.OptionError if a value can't be used.

@@ -36,14 +36,14 @@ func needsPerf(o *Options) (why string) {
 // haveRing is a variable for a test.
 var haveRing = func() error { return features.HaveMapType(ebpf.RingBuf) }
 
-// perfBuffers are the reader's end of perf's rings, one for each CPU that is online. What the
-// programs lose on a CPU that has none yet they count.
+// perfBuffers are the reader's end of perf's rings, one for each online CPU. The programs count
+// their losses on a CPU without a ring.
 type perfBuffers struct {
 	silent, waking *ebpf.Map // of the programs: the events of perfCPU
 	size           int       // of each ring, in bytes
 	online         *perf.Online
 	cpus           []*perfCPU
-	note           func(string) // takes what a person should know
+	note           func(string) // receives notes for the user
 
 	looked bool   // the first records of all rings were looked at
 	until  uint64 // when; one that is younger may not be the oldest
@@ -57,7 +57,7 @@ type perfCPU struct {
 	crowded        bool        // as in ring
 }
 
-// openPerf makes rings of a size in all for the CPUs that are online.
+// openPerf makes rings for the CPUs that are online. Their total size is an option.
 func openPerf(silent, waking *ebpf.Map, o Options, note func(string)) (*perfBuffers, error) {
 	b := &perfBuffers{silent: silent, waking: waking, note: note}
 	if err := b.open(o); err != nil {
@@ -172,7 +172,7 @@ func (c *perfCPU) next() []byte {
 	switch {
 	case bad:
 		return []byte{}
-	case !ok || rec.Type != perf.RecordSample: // how many were lost the programs have counted
+	case !ok || rec.Type != perf.RecordSample: // the programs have counted the lost ones
 		return nil
 	}
 	record, err := perf.ParseOutput(rec.Body)
@@ -193,7 +193,7 @@ func (b *perfBuffers) peek() (ns uint64, ok bool) {
 	return ns, ok
 }
 
-// release also looks for CPUs that came or went.
+// release also handles CPUs that went online or offline.
 func (b *perfBuffers) release() {
 	for _, c := range b.cpus {
 		c.crowded = c.Ring.Release() > c.roomy() || c.crowded
@@ -213,8 +213,8 @@ func (b *perfBuffers) release() {
 	})
 }
 
-// roomy returns how many bytes can be in the ring so that there is room for every record, after one
-// of the kernel's on a loss.
+// roomy returns how full the ring can be, in bytes, and still have room for every record, after one
+// of the kernel's about a loss.
 func (c *perfCPU) roomy() int { return c.Ring.Size() - min(maxRecord+perfHeaders, c.Ring.Size()) }
 
 // perfHeaders bounds what precedes the programs' bytes in a record, and a record of a loss.
@@ -266,10 +266,10 @@ func (b *perfBuffers) told() {
 
 func (b *perfBuffers) err() error { return nil }
 
-// Miss has nothing to do: the programs count what they have no ring for.
+// Miss has no effect: the programs count the records that they have no ring for.
 func (b *perfBuffers) Miss(int) {}
 
-// Failed notes that a CPU is not seen.
+// Failed adds a note that events of a CPU are missing.
 func (b *perfBuffers) Failed(number int, err error) {
 	b.note(fmt.Sprintf("CPU %d came online and is not seen, what it loses is counted: %v", number, err))
 }

@@ -29,8 +29,8 @@ type ring struct {
 	data               *window
 	whole              []byte // the record that lies across the end of a part of the data
 	mask               uint64
-	at                 uint64 // what was read, published by release
-	crowded            bool   // it may have been full before a release, and no gap has told
+	at                 uint64 // end of the records read, published by release
+	crowded            bool   // may have been full before a release, and no gap reports it
 }
 
 func mapRing(fd int, size uint32) (*ring, error) {
@@ -46,8 +46,8 @@ func mapRing(fd int, size uint32) (*ring, error) {
 	}
 	r := newRing(c, p, &window{fd: fd, before: 2 * int64(page), size: uint64(page)}, size)
 	r.fd = fd
-	// A page now, so that it fails here if it ever does, and more when it is read: until then
-	// that would add to what opening takes, which can be the most that the process ever has.
+	// Map a page now, so that a failure shows here, and the rest when it is read: before, it
+	// would add to the memory that opening takes, which can be the peak of the process.
 	if r.data.from(0); r.data.err != nil {
 		r.close()
 		return nil, fmt.Errorf("map ring's data: %w", r.data.err)
@@ -70,9 +70,9 @@ func newRing(consumerPage, producerPage []byte, data *window, size uint32) *ring
 	return r
 }
 
-// next returns the next record, valid until it or that of a copy of the ring is called again, or
-// nil if there is no complete one. A position or length of the kernel's that does not fit ends the
-// ring, as does an error of the window.
+// next returns the next record, or nil if there is no complete one. It is valid until the next call
+// of next on this ring or a copy of it. A position or length of the kernel's that does not fit ends
+// the ring, as does an error of the window.
 func (r *ring) next() []byte {
 	for {
 		end := atomic.LoadUint64(r.producer)
@@ -118,13 +118,13 @@ func (r *ring) join(start, length uint64) []byte {
 	return r.whole
 }
 
-// release gives the room of the records read so far back to the kernel.
+// release returns the space of the records read so far to the kernel.
 func (r *ring) release() {
 	before := atomic.SwapUint64(r.consumer, r.at)
 	r.crowded = r.crowded || atomic.LoadUint64(r.producer) > before+r.roomy()
 }
 
-// roomy returns how many bytes can be in the ring so that there is room for every record.
+// roomy returns how full the ring can be, in bytes, and still have room for every record.
 func (r *ring) roomy() uint64 {
 	return r.mask + 1 - min(uint64(maxRecord), r.mask+1)
 }
@@ -145,17 +145,17 @@ func (r *ring) peek() (ns uint64, ok bool) {
 	return binary.NativeEndian.Uint64(record), true
 }
 
-// pending: a ring that fills up always wakes the reader.
+// pending ignores filling, as a ring that fills up always wakes the reader.
 func (r *ring) pending(filling bool) bool {
 	return !filling && atomic.LoadUint64(r.producer) != r.at
 }
 
-// fullSince is of all CPUs.
+// fullSince ignores its argument, as all CPUs share the ring.
 func (r *ring) fullSince(int) uint64 {
 	if r.crowded {
 		return 0
 	}
-	ahead := *r // reading it does not give room back
+	ahead := *r // reading it does not free space
 	limit := r.at + r.roomy()
 	var since uint64
 	for ahead.at < limit {

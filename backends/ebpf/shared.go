@@ -50,8 +50,8 @@ func openControl(data *ebpf.Map, plain bool, armed, nudged, images uint32) (*con
 func (c *control) set(variable *uint32, value uint32) {
 	atomic.StoreUint32(variable, value)
 	if c.plain != nil {
-		// It fails where the process has dropped its privileges and is not allowed to call
-		// bpf(2): then so does reading the counters, which says so.
+		// This fails if the process has dropped its privileges and may not call bpf(2).
+		// Reading the counters then fails too, and reports it.
 		c.plain.Update(uint32(0), c.memory, ebpf.UpdateAny)
 	}
 }
@@ -103,7 +103,7 @@ func (c *counters) read() {
 	c.err = nil
 }
 
-// sum returns the sum of all counters that were read.
+// sum returns the sum of all counters.
 func (c *counters) sum() (st engine.SourceStats, passed, rescued uint64) {
 	c.read()
 	for i := range c.byCPU {
@@ -125,7 +125,7 @@ func (c *counters) sum() (st engine.SourceStats, passed, rescued uint64) {
 // noRing is NO_RING of programs/record.h.
 const noRing = 7
 
-// lost returns what a CPU's counters that were read say of its ring.
+// lost returns the losses of a CPU's ring by its counters.
 func (c *counters) lost(cpu int) (l cpuLosses) {
 	kinds := &c.byCPU[cpu].Kind
 	for k := range kinds {

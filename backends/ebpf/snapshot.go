@@ -19,8 +19,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// openSnapshot loads the program that describes the processes which exist. Where that fails /proc
-// does.
+// openSnapshot loads the program that describes the existing processes. If that fails, /proc is
+// used.
 func (s *Source) openSnapshot(l *loader, iterator btf.TypeID, cgroup programsCgroupSource) {
 	// The names of cgroups of v1 can change while they are read.
 	if iterator == 0 || cgroup == programsCgroupSourceCGROUP_PIDS {
@@ -29,9 +29,9 @@ func (s *Source) openSnapshot(l *loader, iterator btf.TypeID, cgroup programsCgr
 	s.snapshot, _ = l.loadIterator(programsProgQuarkSnapshot, iterator)
 }
 
-// Snapshot calls f for every process with what the program describes, or with what r reads where
-// that is not certain. Some kernels hide processes. It can be called once. After an error
-// [procfs.Reader.Scan] has to be called instead.
+// Snapshot calls f for every process with the program's description, or with the values that r
+// reads if the description is uncertain. Some kernels hide processes. It can be called once. After
+// an error [procfs.Reader.Scan] has to be called instead.
 func (s *Source) Snapshot(r *procfs.Reader, f func(*engine.RawEvent) error) error {
 	if s.snapshot == nil {
 		return errors.ErrUnsupported
@@ -42,7 +42,7 @@ func (s *Source) Snapshot(r *procfs.Reader, f func(*engine.RawEvent) error) erro
 	return err
 }
 
-// argument is what a process was started with, while it executed an image.
+// argument has the arguments and the environment of a process, and the image they belong to.
 type argument struct {
 	start   uint64
 	image   uint16 // as in an event
@@ -50,7 +50,7 @@ type argument struct {
 	environ []byte // nil: unknown
 }
 
-// arguments reads the arguments of all processes, after the program has said which image each
+// arguments reads the arguments of all processes, after the program has reported which image each
 // executes.
 func (s *Source) arguments(r *procfs.Reader) (map[uint32]argument, error) {
 	s.control.set(s.control.imagesOnly, 1)
@@ -83,7 +83,7 @@ func openTasks(iterator *ebpf.Program) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("iterate over tasks: %w", err)
 	}
-	defer tasks.Close() // what is open goes on
+	defer tasks.Close() // an open iterator continues
 	return tasks.Open()
 }
 
@@ -130,7 +130,7 @@ func (s *Source) readTasks(r *procfs.Reader, f func(*engine.RawEvent) error) err
 	}
 }
 
-// nextRecord returns the next record with texts, without taking it. It is nil at the end.
+// nextRecord returns the next record with texts without consuming it, or nil at the end.
 func nextRecord(in *bufio.Reader) ([]byte, error) {
 	head, err := in.Peek(textsSize)
 	if err != nil {
@@ -150,11 +150,12 @@ func nextRecord(in *bufio.Reader) ([]byte, error) {
 	return record, nil
 }
 
-// loadIterator loads an iterator, which the kernel knows by the id of a function in its types. To
-// find that, package ebpf would decode all of the kernel's types, which takes longer than all else.
+// loadIterator loads an iterator, which the kernel identifies by the id of a function in its types.
+// To find the id, package ebpf would decode all of the kernel's types, which takes longer than
+// everything else.
 func (l *loader) loadIterator(name string, function btf.TypeID) (*ebpf.Program, error) {
 	spec := l.spec.Programs[name].Copy()
-	setReads(spec, 0, 0) // by calls: what it reads may be freed meanwhile, which they say
+	setReads(spec, 0, 0) // by calls: they report memory that was freed meanwhile
 	of := l.spec.Maps[constants]
 	for _, v := range l.spec.Variables {
 		if v.SectionName == constants {

@@ -28,7 +28,7 @@ type Source struct {
 	maps     map[string]*ebpf.Map
 	programs []*ebpf.Program
 	first    []*ebpf.Program // the first of twins
-	alone    []*ebpf.Program // those of perf events without which an event is missing
+	alone    []*ebpf.Program // of perf events without a twin: a skip loses an event
 	links    []link.Link
 	events   perfEvents
 
@@ -45,7 +45,7 @@ type Source struct {
 	gaps      gaps
 }
 
-// Interval is how often Populate is to be called at least, to check kprobes; 0 for never.
+// Interval is the longest time between two calls of Populate, to check kprobes; 0 for no limit.
 func (s *Source) Interval() time.Duration { return s.pulse.Interval() }
 
 // Name returns "ebpf".
@@ -54,8 +54,8 @@ func (s *Source) Name() string { return "ebpf" }
 // Capabilities returns the events and fields of the attached programs.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
 
-// FD returns a descriptor that is readable after Arm(true) as soon as something is queued, and in
-// any case when a quarter of the ring, or of that of a CPU, is filled.
+// FD returns a descriptor that is readable after Arm(true) as soon as a record is queued, and in
+// any case when a quarter of the ring, or of a CPU's ring, is filled.
 func (s *Source) FD() int {
 	if s.buffer == nil {
 		return -1
@@ -91,7 +91,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		to.Insert(ev)
 	}
 	s.buffer.release()
-	// The engine may deliver at once what it got: not before a gap of an earlier loss.
+	// The engine may deliver events at once, so insert gaps of earlier losses first.
 	for s.findGaps(); s.insertGap(to); {
 	}
 	if err := s.buffer.err(); err != nil {
@@ -102,7 +102,7 @@ func (s *Source) Populate(to engine.Sink) error {
 
 // insertGap inserts the first gap that waits, if it is its turn.
 func (s *Source) insertGap(to engine.Sink) bool {
-	if len(s.gaps.waiting) == 0 { // nearly always, and asked before each event
+	if len(s.gaps.waiting) == 0 { // nearly always; called before each event
 		return false
 	}
 	gap, ok := s.gaps.due(s.buffer)
@@ -114,8 +114,8 @@ func (s *Source) insertGap(to engine.Sink) bool {
 	return ok
 }
 
-// Arm makes the next event wake the reader if the engine is idle. Else only a ring that fills up
-// does.
+// Arm makes the next event wake the reader if the engine is idle. Otherwise only a ring that fills
+// up wakes it.
 func (s *Source) Arm(idle bool) bool {
 	if s.buffer == nil {
 		return false
@@ -131,10 +131,10 @@ func (s *Source) Arm(idle bool) bool {
 	return true
 }
 
-// Stats returns the sum of the counters of all CPUs. An event for which the kernel skipped both
-// twin programs, or one that has no twin, is lost by LossSkipped, even if it was of a thread and
-// the option Threads is not set, an exec that did not fail, or new credentials with the same ids:
-// that is unknown.
+// Stats returns the sum of the counters of all CPUs. If the kernel skips both twin programs of an
+// event, or a program without a twin, the event is counted as LossSkipped. This may count events
+// that would not have been reported: of a thread without the option Threads, an exec that did not
+// fail, or new credentials with the same ids.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.buffer == nil {
 		return engine.SourceStats{}, os.ErrClosed
@@ -158,13 +158,13 @@ func (s *Source) count() engine.SourceStats {
 	return st
 }
 
-// Detach implements [engine.Detacher]. A program that runs on a CPU ends within microseconds.
+// Detach implements [engine.Detacher]. A running program ends within microseconds.
 func (s *Source) Detach() {
 	s.pulse.Stop()
 	s.detach()
 }
 
-// detach detaches all programs at the same time: for each the kernel waits until no CPU runs it any
+// detach detaches all programs in parallel, as the kernel waits for each until no CPU runs it any
 // more.
 func (s *Source) detach() error {
 	errs := make([]error, len(s.links)+len(s.events))

@@ -12,15 +12,15 @@ import (
 // memory of the process, and most of a large ring waits unused for a storm.
 type window struct {
 	fd     int
-	before int64  // bytes before the data, with what the file begins
+	before int64  // offset of the data in the file
 	size   uint64 // of the part, a power of two
 	start  uint64 // of the part, from the beginning of the data
 	part   []byte // nil before the first call of from
 	err    error  // why it could not be moved
 }
 
-// windowSize is that of a ring: all of the smallest one, which never moves then. A move maps each
-// page anew, which costs an event about as much as decoding it.
+// windowSize is the size of the smallest ring, so that the window of that ring never moves. A move
+// maps each page anew, which costs an event about as much as decoding it.
 const windowSize = minRing
 
 // from returns the data at an offset, up to the end of the part that it is in, until the next call.
@@ -46,8 +46,8 @@ func (w *window) move(at uint64) []byte {
 	return w.part[at-start:]
 }
 
-// mapAt maps the part at an offset of the file. From the second time on it does so without telling
-// Go's scheduler of the system call, which does not block, as misses does.
+// mapAt maps the part at an offset of the file. From the second time on its system call, which does
+// not block, bypasses Go's scheduler, as in misses.
 func (w *window) mapAt(offset int64) (err error) {
 	if w.part == nil {
 		w.part, err = unix.Mmap(w.fd, offset, int(w.size), unix.PROT_READ, unix.MAP_SHARED)
@@ -56,7 +56,7 @@ func (w *window) mapAt(offset int64) (err error) {
 	_, _, errno := unix.RawSyscall6(unix.SYS_MMAP, uintptr(unsafe.Pointer(&w.part[0])), uintptr(w.size), unix.PROT_READ,
 		unix.MAP_SHARED|unix.MAP_FIXED, uintptr(w.fd), uintptr(offset))
 	if errno != 0 {
-		// The kernel may have unmapped the memory, and another have it since.
+		// The kernel may have unmapped the memory, and other code may have mapped it since.
 		w.part = nil
 		return errno
 	}

@@ -1,18 +1,18 @@
 // Package cputime divides the time that a process ran into user and system time, as the kernel
 // does for getrusage(2), times(2) and /proc/PID/stat.
 //
-// In which mode a tick finds a thread decides whether utime or stime of its task grow: in most
-// configurations these are whole ticks. The scheduler knows to the nanosecond how long it ran, but
-// not in which mode. So the kernel divides the one by the ratio of the others.
+// A tick adds to utime or stime of a task, depending on the mode in which it finds the thread. In
+// most configurations these are whole ticks. The scheduler counts the run time in nanoseconds, but
+// without the mode. So the kernel divides the run time by the ratio of utime and stime.
 package cputime
 
 import "math/bits"
 
-// Times are what the kernel counts of a thread group, in nanoseconds.
+// Times are the kernel's counts for a thread group, in nanoseconds.
 type Times struct {
 	Run          uint64 // sum_exec_runtime
 	User, System uint64 // utime and stime
-	// What was last shown of the group, signal->prev_cputime: neither time ever becomes less.
+	// The times last shown for the group, signal->prev_cputime: neither ever decreases.
 	ShownUser, ShownSystem uint64
 }
 

@@ -2,18 +2,18 @@ package groupstatus
 
 import "golang.org/x/sys/unix"
 
-// Endings sums up the wait statuses of the threads of a group that ended since the group
-// was last known to run by its own will, to tell the wait status of the group.
+// Endings collects the wait statuses of a group's threads that ended since the group was last known
+// to be alive, to derive the wait status of the group.
 //
-// The kernel does not send the status of the group. It is made like this:
+// The kernel does not send the status of the group. It sets it like this:
 //
 //   - exit_group(2) and fatal signals set it, and all threads that have not begun to end
 //     end with the same status;
 //   - if all threads end by exit(2), it is the status of the thread that was the last to
 //     begin (Linux 6.0), or of the leader (before).
 //
-// The order of messages says nothing of the order in which threads began to end: a tracer,
-// or much memory to free, can hold a thread for any time. So only these are certain:
+// The order of messages does not show the order in which threads began to end: a tracer, or much
+// memory to free, can delay a thread for any time. So only these are certain:
 //
 //   - all threads since then ended with the same status;
 //   - one ended with a status that only a signal to the whole group leaves. But SIGKILL while core
@@ -21,8 +21,8 @@ import "golang.org/x/sys/unix"
 type Endings struct {
 	N      uint32
 	Dumper uint32 // the thread that dumped core, 0 if none did
-	status int32  // of the first
-	mixed  bool   // there was another
+	status int32  // of the first end
+	mixed  bool   // there was another status
 	Fatal  int32  // a status of a signal to the whole group, 0 while there is none
 	killed bool   // one ended by SIGKILL
 }
@@ -42,8 +42,8 @@ func (e *Endings) Add(tid uint32, status int32) {
 	}
 }
 
-// CoreDumped is the bit of a wait status that says that a core was dumped. The group's status
-// gets it when the dump is done: only the thread that dumped ends with it.
+// CoreDumped is the bit of a wait status for a core dump. The group's status gets it when the dump
+// is done: only the thread that dumped ends with it.
 const CoreDumped = 0x80
 
 // endsGroup reports whether the wait status is of a signal that ended the whole group.
@@ -52,12 +52,12 @@ func endsGroup(status int32) bool {
 	return status&0x7f != 0 && status != int32(unix.SIGKILL) && status != KilledThread
 }
 
-// KilledThread is the status with which a thread ends that seccomp's KILL_THREAD ends. Before Linux
-// 5.16 it is that of a last thread, too, whose core was dumped: then the group's has CoreDumped.
+// KilledThread is the status of a thread that seccomp's KILL_THREAD ends. Before Linux 5.16, a last
+// thread that was killed so and dumped core also has it: then the group's status has CoreDumped.
 const KilledThread = int32(unix.SIGSYS)
 
-// Verdict returns the wait status of a group all of whose threads have ended, and whether
-// it is certain. leader is the status of the leader. last6 is set from Linux 6.0 on.
+// Verdict returns the wait status of a group after all its threads have ended, and whether it is
+// certain. leader is the status of the leader. last6 is set from Linux 6.0 on.
 func (e *Endings) Verdict(leader int32, last6 bool) (status int32, known bool) {
 	switch {
 	case e.Fatal != 0:
@@ -72,8 +72,8 @@ func (e *Endings) Verdict(leader int32, last6 bool) (status int32, known bool) {
 const coreSignals = 1<<unix.SIGQUIT | 1<<unix.SIGILL | 1<<unix.SIGTRAP | 1<<unix.SIGABRT | 1<<unix.SIGBUS | 1<<unix.SIGFPE |
 	1<<unix.SIGSEGV | 1<<unix.SIGXCPU | 1<<unix.SIGXFSZ | 1<<unix.SIGSYS
 
-// Certain reports whether the wait status of a thread is that of its process: it is of a signal to
-// the whole group, and no other thread can have dumped core.
+// Certain reports whether a thread's wait status is also its process's: a signal to the whole group
+// caused it, and no other thread can have dumped core.
 func Certain(status int32) bool {
 	return endsGroup(status) && (status&CoreDumped != 0 || !Dumps(status))
 }

@@ -1,4 +1,3 @@
 // Package nlsocket receives from netlink sockets as the sources need it: many messages with one
-// system call, into memory that is used again, from the kernel alone, and with the count of what
-// the socket dropped.
+// system call, into reused memory, from the kernel alone, and with the count of dropped messages.
 package nlsocket

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckNetwork returns why records can't be had in the network namespace of this thread, nil if
-// they can: the kernel sends them to the initial one alone.
+// CheckNetwork returns an error if no records arrive in the network namespace of this thread: the
+// kernel sends them to the initial one alone.
 func CheckNetwork() error {
 	if !elsewhere() {
 		return nil
@@ -18,9 +18,9 @@ func CheckNetwork() error {
 		"docker run --net=host, hostNetwork: true in Kubernetes, nsenter --target 1 --net: %w", errors.ErrUnsupported)
 }
 
-// elsewhere reports whether this thread is seen to be in another network namespace than the initial
-// one, to which alone the kernel sends what is not of networks: that of the first process, and the
-// only one in which the kernel's connector listens.
+// elsewhere reports whether this thread is known to be outside the initial network namespace. The
+// first process is in the initial one, and the kernel's connector listens only there. The kernel
+// sends messages that are not about networks to no other namespace.
 func elsewhere() bool {
 	own, err := os.Readlink("/proc/thread-self/ns/net")
 	first, err2 := os.Readlink("/proc/1/ns/net")

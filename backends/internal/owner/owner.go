@@ -1,5 +1,5 @@
-// Package owner names what a source installs in the kernel and what outlives its process there, so
-// that a later source recognises what a process that was killed has left, and removes that alone.
+// Package owner names kernel objects that a source installs and that outlive its process. So a
+// later source recognises the objects left by a killed process, and removes only these.
 package owner
 
 import (
@@ -21,12 +21,13 @@ type Owner struct {
 
 const prefix = "quark"
 
-// Name returns the name of what a source of the owner installs; number tells its sources apart.
+// Name returns the name for an object of one of the owner's sources; number distinguishes the
+// sources.
 func (o Owner) Name(number uint32) string {
 	return fmt.Sprintf("%s_%d_%d_%d", prefix, o.pid, o.start, number)
 }
 
-// Parse returns of a name what Name made it of.
+// Parse returns the arguments of the call of Name that made a name.
 func Parse(name string) (o Owner, number uint32, ok bool) {
 	_, err := fmt.Sscanf(name, prefix+"_%d_%d_%d", &o.pid, &o.start, &number)
 	return o, number, err == nil && o.pid > 0 && o.Name(number) == name
@@ -42,7 +43,8 @@ func Self() (Owner, error) {
 	return Owner{pid, st.Start / proctext.Tick}, nil
 }
 
-// Gone reports whether the process has certainly ended. It may be a zombie that nobody waits for.
+// Gone reports whether the process has certainly ended. It may be a zombie without a waiting
+// parent.
 func (o Owner) Gone() bool {
 	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", o.pid))
 	if err != nil { // mount option hidepid hides processes from those without CAP_SYS_PTRACE

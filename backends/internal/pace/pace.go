@@ -8,13 +8,13 @@ import (
 	"github.com/quark-linux/quark/internal/wait"
 )
 
-// Options say how often a Pacer wakes under load.
+// Options set how often a Pacer wakes under load.
 type Options struct {
 	Interval uint64 // ns between wake-ups under load
 
-	// Burst and Refill are those of a token bucket: each wake-up takes a token, and while there
-	// are tokens every event wakes. Burst is how many there are at most, Refill the ns until
-	// there is another one. With a Burst of 0 every event of a busy time waits.
+	// Burst and Refill define a token bucket: each wake-up takes a token, and while there are
+	// tokens every event wakes. Burst is the capacity in tokens, Refill the time in ns per new
+	// token. With a Burst of 0 every event under load waits.
 	Burst, Refill uint64
 }
 
@@ -23,7 +23,7 @@ type Options struct {
 // but cost more for each. Up to some hundred events per second, every one wakes.
 var Reading = Options{Interval: 1_000_000, Burst: 100, Refill: 5_000_000}
 
-// Counting is for sources whose events can wait.
+// Counting is for sources with events that can wait.
 var Counting = Options{Interval: 20_000_000, Refill: 20_000_000}
 
 // Pacer is the descriptor. The zero value is for tests that do not wait.
@@ -69,7 +69,7 @@ func (p *Pacer) Add(fd int) error {
 	return nil
 }
 
-// Remove forgets a descriptor that is about to be closed.
+// Remove removes a descriptor that is about to be closed.
 func (p *Pacer) Remove(fd int) {
 	p.events = slices.DeleteFunc(p.events, func(n int) bool { return n == fd })
 }
@@ -77,13 +77,13 @@ func (p *Pacer) Remove(fd int) {
 // FD is the descriptor to wait on.
 func (p *Pacer) FD() int { return p.epoll }
 
-// Timed reports whether the wait before was one for the timer alone.
+// Timed reports whether the previous wait was for the timer alone.
 func (p *Pacer) Timed() bool { return p.timed }
 
 // Interval returns Options.Interval.
 func (p *Pacer) Interval() uint64 { return p.o.Interval }
 
-// Close closes the Pacer's descriptors, and not those of the events.
+// Close closes the Pacer's descriptors, but not the events' descriptors.
 func (p *Pacer) Close() {
 	for _, fd := range []*int{&p.epoll, &p.timer} {
 		if *fd >= 0 {

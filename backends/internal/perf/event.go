@@ -15,7 +15,7 @@ import (
 // ErrNoCPU is the error of [Open] for a CPU that is offline.
 var ErrNoCPU = errors.New("the CPU is offline")
 
-// Options say how an event is opened.
+// Options set how an event is opened.
 type Options struct {
 	// CPU is the number of the CPU to observe.
 	CPU int
@@ -88,9 +88,9 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 	return &Event{fd}, nil
 }
 
-// OpenOutput opens an event that happens when a BPF program calls perf_event_output on a CPU. Its
-// samples have what [ParseOutput] takes. Watermark is as in [Options], but with 0 the record that
-// wakes is the program's own.
+// OpenOutput opens an event that happens when a BPF program calls perf_event_output on a CPU.
+// [ParseOutput] parses its samples. Watermark is as in [Options], but with 0 the program's own
+// record wakes.
 func OpenOutput(cpu, watermark int) (*Event, error) {
 	attr := unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,
@@ -122,8 +122,8 @@ func OpenLeader(cpu int) (*Event, error) {
 	}, cpu, -1)
 }
 
-// needs returns what opening a tracepoint needs. Above 2, a setting that distributions have added
-// to the kernel and Debian has by default, CAP_PERFMON does not do.
+// needs returns the privileges for opening a tracepoint. If kernel.perf_event_paranoid is above 2,
+// a setting that distributions have added and Debian's default, CAP_PERFMON is not enough.
 func needs() string {
 	b, err := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
 	if err != nil {

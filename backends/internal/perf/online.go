@@ -15,8 +15,8 @@ import (
 )
 
 // Online keeps the list of online CPUs. The kernel announces a change on a netlink socket, after
-// which the list in sysfs is read again. It announces a CPU after tasks have begun to run there,
-// so the list is also read each time while a CPU has no ring. The zero value knows of no CPU.
+// which the list in sysfs is read again. It announces a CPU after tasks have begun to run there, so
+// the list is also read each time while a CPU has no ring. The zero value has no CPUs.
 type Online struct {
 	list   *os.File // in sysfs, held open: the root may change
 	socket int      // -1 if there is none
@@ -45,7 +45,7 @@ func OpenOnline() (*Online, error) {
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err == nil {
-		// Group 1 is what the kernel itself sends.
+		// Group 1 has the kernel's own messages.
 		if err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}); err == nil {
 			o.socket = fd
 		} else {
@@ -75,8 +75,8 @@ func (o *Online) read() error {
 	return err
 }
 
-// changes reads the kernel's announcements. It reports whether there are any, and calls report for
-// each, with -1 if some were lost, of whatever CPUs.
+// changes reads the kernel's announcements. It returns whether there are any, and calls report for
+// each, with -1 if announcements of any CPUs were lost.
 func (o *Online) changes(report func(cpu int, gone bool)) (changed bool) {
 	if o.list == nil || o.socket < 0 {
 		return false
@@ -138,12 +138,12 @@ type Rings interface {
 	// Miss notes that an unknown number of events on a CPU, -1 for any, is lost until now.
 	Miss(cpu int)
 
-	// Failed notes that a CPU is not seen from now on.
+	// Failed notes that events of a CPU are missing from now on.
 	Failed(cpu int, err error)
 }
 
-// CPUs returns the CPUs that were online at the last look. The slice is valid until the next call
-// of Follow.
+// CPUs returns the CPUs that were online at the last reading of the list. The slice is valid until
+// the next call of Follow.
 func (o *Online) CPUs() []int { return o.cpus }
 
 // FD polls readable when a CPU has come or gone, or a descriptor that Watch was called with does.
@@ -152,8 +152,8 @@ func (o *Online) FD() int { return o.poll }
 // Watch adds a descriptor to FD, until it is closed.
 func (o *Online) Watch(fd int) error { return wait.Add(o.poll, fd) }
 
-// Follow makes rings for CPUs that came, and marks the rings in all of CPUs that went. The perf
-// events of a CPU end when it goes offline and do not come back with it.
+// Follow makes rings for new CPUs, and marks the rings of offline CPUs in all. The perf events of a
+// CPU end when it goes offline and do not come back with it.
 func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 	sees := func(cpu int) bool {
 		return slices.ContainsFunc(all, func(c C) bool { return c.cpu().Number == cpu && !c.cpu().Offline })

@@ -130,20 +130,20 @@ func (r *Ring) Time() (ns uint64, ok bool) {
 	return binary.NativeEndian.Uint64(r.data[(r.at+at)&uint64(len(r.data)-1)&^7:]), true
 }
 
-// Look looks at the first records of rings, for [Oldest], and returns when it ended.
+// Look reads the times of the first records of rings, for [Oldest], and returns when it ended.
 func Look[C OfCPU](all []C) (ended uint64) {
 	for _, c := range all {
 		c.cpu().Ring.Look()
 	}
-	// An empty ring may get a record that is older than one that another gets meanwhile.
+	// An empty ring may get a record that is older than one that another ring gets meanwhile.
 	return clock.Monotonic()
 }
 
-// Look looks at the next record of the ring, for [Oldest].
+// Look reads the time of the ring's next record, for [Oldest].
 func (r *Ring) Look() { r.next, r.pending = r.Time() }
 
-// Oldest returns what has the ring with the oldest of the records that were looked at, and its
-// time; ok is false if there is none.
+// Oldest returns the element with the ring that had the oldest record at the last Look, and that
+// record's time; ok is false if there is none.
 func Oldest[C OfCPU](all []C) (of C, ns uint64, ok bool) {
 	for _, c := range all {
 		if r := c.cpu().Ring; r.pending && (!ok || r.next < ns) {
@@ -153,9 +153,9 @@ func Oldest[C OfCPU](all []C) (of C, ns uint64, ok bool) {
 	return of, ns, ok
 }
 
-// ReadQueued calls step, which reads one record, for each record that is queued in some rings, the
-// oldest first, while more returns true: those that are left are younger. It returns false if there
-// are none.
+// ReadQueued calls step, which reads one record, for each record that is queued in some rings,
+// oldest first, while more returns true. The remaining records are younger. It returns false if no
+// record is queued.
 func ReadQueued[C OfCPU](all []C, more func() bool, step func(C)) (some bool) {
 	until := Look(all)
 	for more() {
@@ -170,8 +170,8 @@ func ReadQueued[C OfCPU](all []C, more func() bool, step func(C)) (some bool) {
 	return some
 }
 
-// Release gives the room of the records read so far back to the kernel. It returns how many bytes
-// the ring held at most since the last call.
+// Release returns the space of the records read so far to the kernel. It returns how many bytes the
+// ring held at most since the last call.
 func (r *Ring) Release() (most int) {
 	tail := atomic.SwapUint64(r.tail, r.at)
 	return int(atomic.LoadUint64(r.head) - tail)

@@ -23,7 +23,7 @@ type Sample struct {
 	Raw      []byte // the tracepoint's fields, laid out as its format file says
 }
 
-// ErrSample is the error of a sample whose lengths do not add up.
+// ErrSample is the error of a sample with inconsistent lengths.
 var ErrSample = errors.New("perf sample is shorter than its lengths say")
 
 // ParseSample decodes the body of a [RecordSample] that is not a wakeup record, see [IsWakeup]. Raw
@@ -46,9 +46,9 @@ func (s *Sample) ParseSample(body []byte) error {
 	return nil
 }
 
-// ParseOutput returns what a BPF program wrote, from the body of a [RecordSample] of an event of
-// [OpenOutput]. The kernel pads it so that the record's size is a multiple of eight, and does not
-// tell by how much: the programs write how long the rest is first, in 4 bytes.
+// ParseOutput returns the data that a BPF program wrote, from the body of a [RecordSample] of an
+// event of [OpenOutput]. The kernel pads the record to a multiple of eight bytes, without the
+// length of the padding: so the programs write the length of the data first, in 4 bytes.
 func ParseOutput(body []byte) ([]byte, error) {
 	const lengths = 4 + 4 // the kernel's, padding included, and the program's
 	if len(body) < lengths {

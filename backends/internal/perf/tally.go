@@ -7,9 +7,9 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// Tally knows how many samples the ring of a CPU had no room for. The kernel writes a lost-record
-// before the next record that finds room; how many samples of each event are missing the events'
-// counts say.
+// Tally counts the samples that the ring of a CPU had no room for. The kernel writes a lost-record
+// before the next record that finds room; the events' counts show how many samples of each event
+// are missing.
 type Tally struct {
 	events []tallied
 
@@ -24,8 +24,8 @@ type Tally struct {
 // reading is a reading of the counts.
 type reading struct{ time, hits, written uint64 }
 
-// writing is after how many ns a hit that was counted is taken to be in the ring or lost. It is
-// written with preemption disabled, within microseconds of the CPU's time.
+// writing is the time in ns after which a counted hit is assumed to be in the ring or lost. The
+// kernel writes it with preemption disabled, within microseconds of CPU time.
 const writing = 5_000_000
 
 type tallied struct {
@@ -43,8 +43,8 @@ func (t *Tally) at(i int) *tallied {
 	return &t.events[i]
 }
 
-// Saw notes a sample of event i with its count, and returns how many of that event are missing
-// before it.
+// Saw records a sample of event i with its count, and returns how many samples of the event are
+// missing before it.
 func (t *Tally) Saw(i int, count uint64) (missing uint64) {
 	e := t.at(i)
 	if count <= e.seen {
@@ -58,12 +58,12 @@ func (t *Tally) Saw(i int, count uint64) (missing uint64) {
 	return missing
 }
 
-// Suspect notes that samples may be missing after the last one.
+// Suspect records that samples may be missing after the last one.
 func (t *Tally) Suspect() { t.since = cmp.Or(t.since, t.Last) }
 
-// NoteFull notes how many bytes the ring held at most. If the longest record, of so many bytes, may
-// have found no room, samples may be lost without a later record. Then the events' counters have to
-// be read, for which the kernel interrupts the CPU.
+// NoteFull records how many bytes the ring held at most. If a record of the longest size may have
+// found no room, samples may be lost without a later record. Then the events' counters have to be
+// read, for which the kernel interrupts the CPU.
 func (t *Tally) NoteFull(r *Ring, held, longest int) {
 	if r.Size()-held <= longest {
 		t.Suspect()
@@ -86,10 +86,10 @@ func (t *Tally) outstanding() (n uint64) {
 	return n
 }
 
-// missing returns how many samples are neither read nor queued; less if not exact, as others have
-// happened meanwhile or one is being written. The kernel counts a hit before it writes the sample,
-// and the interrupt that reads the counts may come between these two. So one hit of the CPU may
-// still be on its way, unless an earlier reading was the same.
+// missing returns how many samples are neither read nor queued. If exact is false, it is a lower
+// bound, as hits happened meanwhile or one is being written. The kernel counts a hit before it
+// writes the sample, and the interrupt that reads the counts may come between these two. So one hit
+// of the CPU may still be on its way, unless an earlier reading was the same.
 func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
 	now := reading{time: clock.Monotonic(), written: r.written()}
 	outstanding := t.outstanding()

@@ -5,8 +5,8 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// BootClock converts CLOCK_MONOTONIC, which events are stamped with, to CLOCK_BOOTTIME, which start
-// times are of. The zero value is that of a machine that was never suspended.
+// BootClock converts event times, in CLOCK_MONOTONIC, to the clock of start times, CLOCK_BOOTTIME.
+// The zero value is right for a machine that was never suspended.
 type BootClock struct {
 	offset uint64 // BOOTTIME - MONOTONIC, or less: the time spent in suspend
 	before uint64 // the offset before the latest update
@@ -19,7 +19,7 @@ func NewBootClock() (c BootClock) {
 	return c
 }
 
-// Update takes time spent in suspend since the last update into account.
+// Update adds the time spent in suspend since the last update.
 func (c *BootClock) Update() {
 	boot := clock.Boottime()
 	c.note(boot, clock.Monotonic())
@@ -35,9 +35,9 @@ func (c *BootClock) note(boot, mono uint64) {
 	}
 }
 
-// Boot converts a stamp. The stamp may be of before a suspend that ended after the update
-// before the last: the smaller offset is then right, and it is the safe one otherwise,
-// because a process is rather taken for a later one.
+// Boot converts a stamp. The stamp may be earlier than a suspend that ended after the update before
+// the last. The smaller offset is right then. Otherwise it is the safe one, because at worst a
+// process appears to be a later one.
 func (c *BootClock) Boot(mono uint64) uint64 { return mono + min(c.offset, c.before) }
 
 // StartedBy reports whether a process with this start time, of /proc, can have existed at
@@ -46,8 +46,8 @@ func (c *BootClock) StartedBy(start, mono uint64) bool {
 	return start/engine.ProcStartUnit <= c.Boot(mono)/engine.ProcStartUnit
 }
 
-// StartedBefore reports whether a process with this start time, of /proc, is certain to be
-// older than one that was made at the time of a stamp. A start time of 0 is unknown.
+// StartedBefore reports whether a process with this start time, of /proc, is certainly older than a
+// process created at the time of a stamp. A start time of 0 is unknown.
 func (c *BootClock) StartedBefore(start, mono uint64) bool {
 	return start != 0 && start/engine.ProcStartUnit < c.Boot(mono)/engine.ProcStartUnit
 }

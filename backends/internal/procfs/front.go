@@ -21,7 +21,7 @@ import (
 var ErrBlocked = errors.New("read /proc: the process keeps its memory locked")
 
 const (
-	// readPatience is for reads that take microseconds. After it a read is given up if its
+	// readPatience is for reads that take microseconds. After it a read is abandoned if its
 	// thread sleeps in the kernel, and after readLimit in any case: emulated machines are slow.
 	readPatience = 100 * time.Millisecond
 	readLimit    = 3 * time.Second
@@ -32,15 +32,15 @@ const (
 
 // Reader reads processes from /proc. It is not safe for concurrent use.
 //
-// The kernel lets who reads the memory of a process wait for its address space, which a thread of
-// it can keep locked for as long as it likes, for example with a page of a file system that
-// hangs. From Linux 6.18 on all files of a process that is about to execute such an image wait
-// too. So a goroutine reads, and the Reader gives up if it waits after 100 ms. What was not read is
-// unknown, and is not asked for again before the read has returned.
+// Reading a process's memory waits for its address space. A thread of the process can keep that
+// locked for any time, for example with a page of a file system that hangs. From Linux 6.18 on all
+// files of a process that is about to execute such an image wait too. So a goroutine reads, and the
+// Reader abandons a read that still waits after 100 ms. The unread fields are unknown, and are not
+// read again before that read has returned.
 type Reader struct {
-	*reader // of this goroutine: for what never waits, and to make workers of
+	*reader // of this goroutine: for reads that never wait, and to make workers
 	*blocked
-	worker *worker // nil after a read that was given up
+	worker *worker // nil after an abandoned read
 	timer  *time.Timer
 
 	patience, limit time.Duration // readPatience, readLimit
@@ -55,8 +55,8 @@ const (
 	nothing
 )
 
-// blocked has the processes with reads that were given up and wait still. All readers of one
-// /proc share it.
+// blocked has the processes with abandoned reads that still wait. All readers of one /proc share
+// it.
 type blocked struct {
 	total   atomic.Uint64
 	waiting atomic.Int64 // reads that have not returned
@@ -81,7 +81,7 @@ func (b *blocked) extent(pid uint32) extent {
 	return e
 }
 
-// add notes that a read of a process waits, which was to get so much of it.
+// add records that a read of a process with extent e waits.
 func (b *blocked) add(pid uint32, e extent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +92,7 @@ func (b *blocked) add(pid uint32, e extent) {
 	b.extents[pid] = e + 1
 }
 
-// remove notes that a read of a process has returned.
+// remove records that a read of a process has returned.
 func (b *blocked) remove(pid uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (b *blocked) remove(pid uint32) {
 // Blocked returns how many processes could not be read in time since Open.
 func (b *blocked) Blocked() uint64 { return b.total.Load() }
 
-// operation is what a worker does for a Reader.
+// operation is a task of a worker for its Reader.
 type operation int
 
 const (
@@ -115,7 +115,7 @@ const (
 	opCgroups
 )
 
-// question is what a worker is asked. Its answer is in the same worker.
+// question is a request to a worker. Its answer is in the same worker.
 type question struct {
 	operation
 	pid, tid uint32
@@ -181,8 +181,8 @@ func (w *worker) answer() {
 	}
 }
 
-// ask lets a worker answer, with ev if there is one. It asks again without the memory of the
-// process if that cannot be read in time. The answer is valid until the next call.
+// ask lets a worker answer, with ev if there is one. If the memory of the process cannot be read in
+// time, it asks again without it. The answer is valid until the next call.
 func (r *Reader) ask(q question, ev *engine.RawEvent) *answer {
 	for q.extent = r.blocked.extent(q.pid); q.extent < nothing; q.extent++ {
 		if a := r.askOnce(q, ev); a != nil {
@@ -277,7 +277,7 @@ func (r *Reader) Close() error {
 	return unix.Close(fd)
 }
 
-// OpenFor returns what Open does, which reads the variables that are asked for.
+// OpenFor returns a Reader that also reads the requested variables of the environment.
 func OpenFor(environ *source.Environ) (*Reader, error) {
 	variables, err := environ.Compile()
 	if err != nil {
@@ -290,8 +290,8 @@ func OpenFor(environ *source.Environ) (*Reader, error) {
 	return r, err
 }
 
-// ReadEnviron makes Read read the environment, too: set sets it. The end of all may be cut off. It
-// is to be called before any read.
+// ReadEnviron makes Read read the environment, too, and pass it to set. The end of all may be cut
+// off. Call it before any read.
 func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)) {
 	var mu sync.Mutex // against a worker that is late
 	r.environ = func(ev *engine.RawEvent, all []byte, cut bool) {
@@ -304,21 +304,22 @@ func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)
 	r.start()
 }
 
-// Read fills in the fields want of process pid that can be read, and returns what else it saw.
-// Other fields of ev stay as they are. The error is ErrVanished if nothing could be read.
+// Read fills in the fields want of process pid that can be read, and returns its Status. Other
+// fields of ev stay as they are. The error is ErrVanished if the whole process could not be read.
 //
 // The fields of [Replaced] must be of one image. An execve first replaces the memory, and with it
 // the link to the executable, then sets comm and credentials, and then the arguments; until then
 // the command line is empty and Status.Memory is 0. So stat, which has the comm, is read first and
 // again last. If the memory is the same, no execve was under way and none was completed in between,
-// and who has no command line hides it; else the fields are unknown. The kernel writes comm into
-// stat before it looks at the memory, so that it can be of before an execve, and the memory of
-// after: then comm is another one at the end, and is unknown. If the memory is not shown, only the
-// command line tells; if the process has ended, see Status.Ended. The image may still be that of an
-// execve which is about to be reported. State, ForkNoExec and Memory are as of the end of the read.
+// and a process without a command line hides it. Otherwise the fields are unknown. The kernel
+// writes comm into stat before it reads the memory, so that comm can be older than an execve, and
+// the memory newer: then comm differs at the end, and is unknown. If the memory is not shown, only
+// the command line shows an execve; if the process has ended, see Status.Ended. The image may still
+// belong to an execve which is about to be reported. State, ForkNoExec and Memory are as of the end
+// of the read.
 //
-// ErrBlocked is the error if the process does not let itself be read. Without its memory its
-// arguments and environment are unknown, and there is no error.
+// The error is ErrBlocked if the process blocks all reads. If it blocks only reads of its memory,
+// its arguments and environment are unknown, without an error.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	a := r.ask(question{operation: opRead, pid: pid, want: want}, ev)
 	return a.st, a.err
@@ -342,9 +343,9 @@ func (r *Reader) ThreadStatus(pid, tid uint32) (st Status, start uint64, err err
 	return a.st, a.start, a.err
 }
 
-// ExitStatus returns the wait status of process pid, which has ended and was not waited
-// for yet, and its start time. It is that of the process, as its parent will get it, from
-// Linux 6.1 on; before, the kernel shows that of the leader.
+// ExitStatus returns the wait status of process pid, which has ended and was not waited for yet,
+// and its start time. From Linux 6.1 on it is the status of the process, as its parent will get it.
+// Before, the kernel shows the status of the leader.
 func (r *Reader) ExitStatus(pid uint32) (status int32, start uint64, ok bool) {
 	a := r.ask(question{operation: opExitStatus, pid: pid}, nil)
 	return a.waitStatus, a.start, a.ok
@@ -357,7 +358,7 @@ func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
 	return a.paths, a.err
 }
 
-// Scan calls f for every process, in the order of pids, with all that can be read of it. ev is
+// Scan calls f for every process, in the order of pids, with all fields that can be read. ev is
 // valid during the call. A process that vanishes is left out. An error of f ends the scan and is
 // returned. f must not use r.
 //
@@ -377,7 +378,7 @@ func (r *Reader) Scan(f func(ev *engine.RawEvent) error) error {
 			r := r.fork()
 			defer r.release()
 			r.ownRoot, _ = placeOf(r.proc, pathOwnRoot)
-			// f has one while the other is filled.
+			// f uses one while the other is filled.
 			var events [2][scanBatch]engine.RawEvent
 			for n := i; n < len(batches); n += len(read) {
 				to := &events[n/len(read)%2]
@@ -412,9 +413,8 @@ func (r *Reader) readBatch(pids []uint32, to *[scanBatch]engine.RawEvent) (n int
 	return n
 }
 
-// Describe reads all that can be read of a process, and reports whether there is one. The time of
-// ev is that of the end of the reading. The kind of a zombie is EXIT, as [engine.Engine.Learn]
-// wants it.
+// Describe reads all readable fields of a process, and reports whether it exists. The time of ev is
+// the end of the reading. The kind of a zombie is EXIT, as [engine.Engine.Learn] requires.
 func (r *Reader) Describe(pid uint32, ev *engine.RawEvent) bool {
 	ev.Reset()
 	ev.PID, ev.TID = pid, pid

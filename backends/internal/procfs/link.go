@@ -12,7 +12,7 @@ const suffixDeleted = " (deleted)"
 
 func deleted(path []byte) bool { return bytes.HasSuffix(path, []byte(suffixDeleted)) }
 
-// readExe reads the link exe of dir and what stat(2) says of its file, as far as they are wanted.
+// readExe reads the link exe of dir and the stat(2) of its file, as far as they are wanted.
 func (r *reader) readExe(dir int, want engine.Fields, ev *engine.RawEvent) {
 	n := 0
 	if want.Has(engine.FieldExe) {
@@ -61,9 +61,9 @@ func (r *reader) setPath(dir, n int, at place, f engine.Field, ev *engine.RawEve
 		return
 	}
 	if !(deleted(r.buf[:n]) && bytes.HasPrefix(r.buf, []byte(prefixMemfd))) {
-		// A process that ends gives up its directory, and then its mounts: a path that was
-		// assembled meanwhile may begin at a mount that was taken away. It was not if the
-		// process still has its directory.
+		// A process that ends releases its directory, and then its mounts: a path that was
+		// assembled meanwhile may begin at a detached mount. It does not if the process
+		// still has its directory.
 		if n = r.fromRoot(n); n == 0 || !r.attached(dir, at.mount, f) {
 			return
 		}
@@ -99,7 +99,7 @@ func (r *reader) readRoot(dir int) {
 	}
 	switch r.rootAt = at; {
 	case errno != 0:
-	case at.mount != 0 && at == own: // quicker than to read the link
+	case at.mount != 0 && at == own: // faster than reading the link
 		r.root = append(r.root, '/')
 	default:
 		if n, errno := readlinkat(dir, pathRoot, r.rootBuf); errno == 0 && n < maxLink {
@@ -111,10 +111,11 @@ func (r *reader) readRoot(dir int) {
 	}
 }
 
-// outside reports whether the process of dir, whose root is not this process's but reads so, is out
-// of reach from there: a path of it can begin at either of the two. In another mount namespace all
-// paths begin at its own. A process that has given up its root reads those of its first one, into
-// which its new one should not be put.
+// outside reports whether the process of dir is out of reach from this process's root. The link
+// root of dir reads like this process's root but leads to another one, so that a path can begin at
+// either of the two. In another mount namespace all paths begin at the process's own root. If this
+// process has left its first root, paths read are relative to the first one, and must not get the
+// new one as a prefix.
 func (r *reader) outside(dir int, own place) bool {
 	if r.rootAt == own || r.rootAt == r.firstRoot {
 		return false
@@ -125,15 +126,16 @@ func (r *reader) outside(dir int, own place) bool {
 }
 
 // rootIsSame reports whether the process of dir still has the root directory that readRoot found. A
-// path read meanwhile is of that root only then: a process can change its root and its directory.
+// path read meanwhile is relative to that root only if it is: a process can change its root and its
+// directory.
 func (r *reader) rootIsSame(dir int) bool {
 	at, errno := placeOf(dir, pathRoot)
 	return errno == 0 && at == r.rootAt
 }
 
-// fromRoot makes the path of n bytes in r.buf, which begins at this process's root directory, begin
-// at that of the process being read, as the kernel's events have it. It returns the length of the
-// path, 0 if it does not go through that root.
+// fromRoot converts the path of n bytes in r.buf, which begins at this process's root directory, to
+// begin at the root of the process being read, as in the kernel's events. It returns the length of
+// the path, 0 if it does not go through that root.
 func (r *reader) fromRoot(n int) int {
 	switch string(r.root) {
 	case "":
@@ -156,7 +158,7 @@ const prefixMemfd = "/memfd:"
 // maxLink is more than PATH_MAX, the limit of the kernel with pages of 4 KiB.
 const maxLink = 8 << 10
 
-// ending is what the words " (deleted)" at the end of a path mean.
+// ending is the meaning of the words " (deleted)" at the end of a path.
 type ending int
 
 const (
@@ -166,8 +168,8 @@ const (
 	ambiguous               // either of the first two
 )
 
-// judge says what the end of the path of n bytes in r.buf means. The kernel appends the
-// same words to the path of a file that has been removed.
+// judge returns the meaning of the end of the path of n bytes in r.buf. The kernel appends the same
+// words to the path of a file that has been removed.
 func (r *reader) judge(dir int, link place, f engine.Field, n int) ending {
 	if bytes.HasPrefix(r.buf[:n], []byte(prefixMemfd)) && r.memfds != 0 && link.device == r.memfds {
 		return inMemory

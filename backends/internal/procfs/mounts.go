@@ -12,7 +12,7 @@ type mounts struct {
 	ids map[uint64]bool
 }
 
-// has reports whether a mount is there now. It reads the ids again after a change.
+// has reports whether a mount exists now. It reads the ids again after a change.
 func (m *mounts) has(id uint64, buf []byte) bool {
 	changed := [1]unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}}
 	if n, err := unix.Poll(changed[:], 0); n != 0 || err != nil || len(m.ids) == 0 {
@@ -66,7 +66,7 @@ func placeIn(st *unix.Statx_t) place {
 // attached reports whether a mount, which a link leads to, is below the root directory of the
 // process of dir. The path in a mount that was detached looks like any other.
 //
-// A process that leaves its mount namespace keeps its executable, whose path is of the EXEC: if the
+// A process that leaves its mount namespace keeps its executable, with the path at EXEC: if the
 // process has no root of its own, the link exe may also lead to a mount of the first process's
 // namespace.
 func (r *reader) attached(dir int, id uint64, f engine.Field) bool {

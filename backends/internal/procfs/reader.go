@@ -25,8 +25,8 @@ var ErrVanished = errors.New("read /proc: the process is gone")
 
 var errMalformed = errors.New("read /proc/PID/stat: the text makes no sense")
 
-// Readable are the fields that a Reader can fill in: all but how a process ended, who made it, what
-// its execve was asked for, and what it used.
+// Readable are the fields that a Reader can fill in: all but the exit status, the creator, the path
+// passed to execve, and the resource usage.
 const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldBirthParentTID | 1<<engine.FieldExecPath | engine.FieldsUsage)
 
 // Image are the fields that belong to the image of a process. An execve changes them together.
@@ -42,10 +42,10 @@ const (
 	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps | 1<<engine.FieldPIDNS
 )
 
-// paths are the fields that are told as from the root directory of the process.
+// paths are the fields with paths relative to the root directory of the process.
 const paths = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldCwd)
 
-// gone are the fields that a process that has ended does not have any more.
+// gone are the fields that an ended process does not have any more.
 const gone = engine.FieldsNS&^(1<<engine.FieldUserNS) | paths | 1<<engine.FieldArgs | 1<<engine.FieldExeFile |
 	1<<engine.FieldEnviron
 
@@ -57,20 +57,20 @@ type Status struct {
 	Kthread    bool   // a kernel thread
 	Worker     bool   // a thread that the kernel runs for its process, from Linux 5.12 on
 	Ran        bool   // it has run since its fork
-	// Thread is set if it is no leader, or one whose place another thread is about to take.
+	// Thread is set if the task is no leader, or if another thread is about to take its place.
 	Thread bool
 	// Ending is set if the task has begun to end, or is about to: it runs no more code in user
 	// space.
 	Ending bool
 	// Memory identifies the address space of an image by the addresses of code and stack, which
-	// the kernel chooses at random, else, in what Read returns, by the number of AT_RANDOM.
-	// It is 0 if there is none, if it is not complete yet, and if the caller may not see it.
+	// the kernel chooses at random; else, as returned by Read, by the number of AT_RANDOM. It
+	// is 0 if there is none, if it is incomplete, and if the caller may not see it.
 	Memory uint64
 	// Fixed is set if the kernel has not chosen the addresses at random. A program can write to
 	// the number of AT_RANDOM, and Go's runtime does: another Memory may be of the same image.
 	Fixed bool
-	// Ended is set if the process ended while it was read, so that nothing tells whether it
-	// executed another image meanwhile: the fields of [Replaced] may be of two.
+	// Ended is set if the process ended while it was read. It may have executed another image
+	// meanwhile: the fields of [Replaced] may belong to two images.
 	Ended bool
 	comm  [16]byte
 }
@@ -78,16 +78,15 @@ type Status struct {
 // Zombie reports whether the leader has ended.
 func (s Status) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 
-// Over reports whether all threads of the process have ended: it is a zombie that no living
-// thread keeps.
+// Over reports whether all threads of the process have ended: it is a zombie without living
+// threads.
 func (s Status) Over() bool { return s.Zombie() && s.Threads <= 1 }
 
-// reader reads processes from /proc. Each read of a process can wait for as long as that process
-// likes, see [Reader].
+// reader reads processes from /proc. Each read of a process can wait for any time, see [Reader].
 type reader struct {
-	// Sparing is set if Read leaves out what costs much and rarely differs. It reads the login
-	// of session leaders only, as a login makes a session too; and the user, cgroup and time
-	// namespace where one of the others is not that of the first process. Scan reads all.
+	// Sparing is set if Read skips expensive fields that rarely differ. It reads the login of
+	// session leaders only, as a login makes a session too. It reads the user, cgroup and time
+	// namespaces only if another namespace differs from the first process's. Scan reads all.
 	Sparing bool
 
 	proc int // descriptor of /proc
@@ -99,7 +98,7 @@ type reader struct {
 	root    []byte // the root directory of the process being read, empty for unknown
 	rootBuf []byte
 	rootAt  place // where it is
-	ownRoot place // where that of this process is, during a scan
+	ownRoot place // where this process's root is, during a scan
 	// firstRoot is where it was when /proc was opened.
 	firstRoot place
 	firstNS   engine.Namespaces // without those that are read sparingly
@@ -108,14 +107,14 @@ type reader struct {
 	// withoutMemory is set if the memory of the process is not to be read.
 	withoutMemory bool
 
-	// environ sets the environment, of which the end may be cut off; nil if it is not read.
+	// environ sets the environment, with the end possibly cut off; nil if it is not read.
 	environ func(ev *engine.RawEvent, all []byte, cut bool)
 
 	memfds uint64        // device of memfds, 0 for unknown
-	hidden engine.Fields // of which /proc shows something else here
+	hidden engine.Fields // fields with other values in this /proc
 }
 
-// Open returns a Reader of the /proc in the caller's mount namespace, which must be that of the
+// Open returns a Reader of the /proc in the caller's mount namespace, which must belong to the
 // initial pid namespace.
 func Open() (*Reader, error) {
 	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -135,7 +134,7 @@ func Open() (*Reader, error) {
 		return nil, errors.New("open /proc: it is mounted for another pid namespace, mount this one's there")
 	}
 	if !proctext.InInitialNamespace("cgroup") {
-		r.hidden = engine.FieldCgroup.Set() // paths begin at the cgroup of the namespace
+		r.hidden = engine.FieldCgroup.Set() // paths begin at the namespace's cgroup
 	}
 	if _, errno := statx(fd, []byte("self/loginuid\x00"), 0); errno != 0 {
 		r.hidden |= engine.FieldLogin.Set() // the kernel has no CONFIG_AUDIT
@@ -149,7 +148,7 @@ func Open() (*Reader, error) {
 		}
 	}
 	if inode, err := proctext.OwnNamespace("pid"); inode != proctext.InitialPIDNamespace || err != nil {
-		r.hidden |= engine.FieldPIDNS.Set() // /proc has no pids of those above
+		r.hidden |= engine.FieldPIDNS.Set() // /proc has no pids of namespaces above
 	}
 	r.hidden |= engine.FieldEnviron.Set()
 	r.start()
@@ -168,8 +167,8 @@ func (r *reader) another() *reader {
 	return another
 }
 
-// Readable returns the fields that r can fill in: [Readable] without those of which /proc
-// shows something else to this process than the kernel reports.
+// Readable returns the fields that r can fill in: [Readable] without the fields that /proc shows to
+// this process with other values than the kernel reports.
 func (r *reader) Readable() engine.Fields { return Readable &^ r.hidden }
 
 // name returns a pid in decimal and suffix, with a final NUL.
@@ -420,8 +419,8 @@ func status(s *proctext.Stat) Status {
 		Worker: s.Flags&proctext.FlagIOWorker != 0,
 		Ending: s.Flags&(proctext.FlagExiting|proctext.FlagSignaled) != 0 || s.Killed,
 	}
-	// An execve sets the address of the code nearly last, and after it that of the stack, which
-	// was that of the arguments until then.
+	// An execve sets the address of the code nearly last, and then the address of the stack,
+	// which until then equals the address of the arguments.
 	if s.Stack != 0 && s.Code > 1 && s.Stack != s.Args {
 		st.Memory = s.Code ^ bits.RotateLeft64(s.Stack, 32)
 		st.Fixed = bits.OnesCount64(s.Stack>>24+1) == 1 // the stack is as high as it can be
@@ -448,7 +447,7 @@ func (r *reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 	if want.Has(engine.FieldTTY) {
 		t.TTY = engine.TTY{Major: s.TTYMajor, Minor: s.TTYMinor}
 	}
-	if int32(s.ExitSignal) < 0 { // of a thread, or of a leader that one takes the place of
+	if int32(s.ExitSignal) < 0 { // a thread, or a leader that a thread replaces
 		want &^= engine.FieldParentSignal.Set()
 	}
 	if want.Has(engine.FieldParentSignal) {
@@ -460,13 +459,12 @@ func (r *reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 	}
 }
 
-// readFile reads a whole file of dir, for which the kernel does not wait. The bytes are valid until
-// the next read.
+// readFile reads a whole file of dir that never waits. The bytes are valid until the next read.
 func (r *reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
 	return r.readWhole(dir, pathNUL, pread)
 }
 
-// readCgroup reads the cgroups, for which the kernel can wait for a change of cgroups.
+// readCgroup reads the cgroups. The kernel may wait for a change of cgroups first.
 func (r *reader) readCgroup(dir int) ([]byte, bool) {
 	return r.readWhole(dir, pathCgroup, func(fd int, buf []byte, _ int) (int, unix.Errno) { return read(fd, buf) })
 }
@@ -520,8 +518,8 @@ func (r *reader) readCmdline(dir int, pathNUL []byte, ev *engine.RawEvent) bool 
 	return true
 }
 
-// readEnviron reads the environment. An empty one is known only of a process that has its image:
-// there is none before.
+// readEnviron reads the environment. An empty one is known only if the image is complete: before,
+// there is none.
 func (r *reader) readEnviron(dir int, pathNUL []byte, complete bool, ev *engine.RawEvent) {
 	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
@@ -543,10 +541,10 @@ func (r *reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
 	}
 }
 
-// sparingly are the namespaces that are left out of what Sparing is for.
+// sparingly are the namespaces that Sparing skips.
 const sparingly = engine.Fields(1<<engine.FieldUserNS | 1<<engine.FieldCgroupNS | 1<<engine.FieldTimeNS)
 
-// inFirst reports whether the namespaces that have been read are those of the first process.
+// inFirst reports whether the namespaces read so far are the first process's.
 func (r *reader) inFirst(t *engine.Task) bool {
 	ns := engine.Namespaces{UTS: t.NS.UTS, IPC: t.NS.IPC, Mnt: t.NS.Mnt, Net: t.NS.Net}
 	return ns == r.firstNS || t.Known&engine.FieldsNS == 0
@@ -602,8 +600,8 @@ func (r *reader) number(fd int) (uint32, bool) {
 // maxComm is the longest comm that the kernel keeps, TASK_COMM_LEN without the final NUL.
 const maxComm = 15
 
-// taskComm returns the comm as the kernel keeps it. Of kernel threads /proc shows the name
-// in full, and of workers also what they work on, after "+" or "-".
+// taskComm returns the comm as the kernel keeps it. For kernel threads /proc shows the full name,
+// and for workers also their current work, after "+" or "-".
 func taskComm(s *proctext.Stat) []byte {
 	const worker = "kworker/"
 	comm := s.Comm

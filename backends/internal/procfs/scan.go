@@ -61,14 +61,15 @@ func (r *reader) readExitStatus(pid uint32) (status int32, start uint64, ok bool
 	}
 	status, ok = proctext.ParseExitStatus(b)
 	if ok && status == 0 {
-		// Who may not see it is shown 0. The link exe needs the same privilege.
+		// Without the privilege to see it, the value is 0. The link exe needs the same
+		// privilege.
 		_, errno := readlinkat(dir, pathExe, r.buf)
 		ok = errno == unix.ENOENT
 	}
 	return status, s.Start, ok
 }
 
-// numbers returns the entries of a directory whose names are numbers.
+// numbers returns the entries of a directory that have numbers as names.
 func (r *reader) numbers(dir int, pathNUL []byte) ([]uint32, error) {
 	fd, errno := openat(dir, pathNUL, unix.O_RDONLY|unix.O_DIRECTORY)
 	if errno != 0 {
@@ -100,7 +101,7 @@ func appendNumbers(pids []uint32, b []byte) []uint32 {
 		if reclen <= nameOff || reclen > len(b) {
 			break
 		}
-		// To parse a name that is no number costs the allocation of an error.
+		// Parsing a name that is no number would allocate an error.
 		if first := b[nameOff]; '1' <= first && first <= '9' {
 			name, _, _ := proctext.Cut(b[nameOff:reclen], 0)
 			if pid, ok := proctext.Uint32(name); ok {
@@ -112,7 +113,7 @@ func appendNumbers(pids []uint32, b []byte) []uint32 {
 	return pids
 }
 
-// readArguments does what [Reader.Cmdline] promises.
+// readArguments implements [Reader.Cmdline].
 func (r *reader) readArguments(ev *engine.RawEvent) bool {
 	if r.withoutMemory {
 		return false

@@ -9,9 +9,9 @@ import (
 
 // parseStatus sets the ids, the capability sets and the pid namespace of want that the text of
 // /proc/PID/status has. The ids and the five sets are each known as a whole or not at all. It
-// reports whether the process has a pid namespace below the initial one, which has to be read.
-// A text of another pid tells nothing: a leader whose place its thread takes, at an exec, has
-// that of the thread.
+// reports whether the process has a pid namespace below the initial one, which has to be read. It
+// ignores a text with another pid: when a thread takes its leader's place at an exec, the leader
+// has the thread's text.
 func parseStatus(b []byte, pid uint32, want engine.Fields, t *engine.Task) (below bool) {
 	var caps engine.Capabilities
 	have := 0 // of the sets
@@ -61,7 +61,7 @@ func parseStatus(b []byte, pid uint32, want engine.Fields, t *engine.Task) (belo
 			return below
 		}
 		if have++; have == 5 {
-			break // they stand behind the ids
+			break // they follow the ids
 		}
 	}
 	if have == 5 && want.Has(engine.FieldCaps) {
@@ -72,7 +72,7 @@ func parseStatus(b []byte, pid uint32, want engine.Fields, t *engine.Task) (belo
 }
 
 // parseIDs parses real, effective, saved and file system id into ids, as far as the fields of the
-// first two and of the third are wanted. It returns those that it has set.
+// first two and of the third are wanted. It returns the fields that it has set.
 func parseIDs(b []byte, want engine.Fields, two, third engine.Field, ids [3]*uint32) (set engine.Fields) {
 	var id [3]uint32
 	for i := range id {

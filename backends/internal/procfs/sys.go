@@ -7,7 +7,7 @@ import (
 )
 
 // The wrappers of package unix copy every path into a new string with a final NUL. These take paths
-// that have one, and allocate nothing.
+// with a final NUL, and do not allocate.
 
 func openat(dir int, pathNUL []byte, flags int) (int, unix.Errno) {
 	for {
@@ -34,7 +34,7 @@ func read(fd int, buf []byte) (int, unix.Errno) {
 	}
 }
 
-// pread reads from an offset of a file whose text the kernel has at hand.
+// pread reads from an offset of a file, for text that the kernel provides without waiting.
 func pread(fd int, buf []byte, offset int) (int, unix.Errno) {
 	for {
 		n, _, errno := unix.Syscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(offset), 0, 0)
@@ -44,8 +44,8 @@ func pread(fd int, buf []byte, offset int) (int, unix.Errno) {
 	}
 }
 
-// statx returns what a path leads to. It may wait for a file system that is far away, though it
-// does not ask for what is new there.
+// statx returns what a path leads to. It may wait for a remote file system, though it accepts
+// cached attributes.
 func statx(dir int, pathNUL []byte, mask uintptr) (st unix.Statx_t, errno unix.Errno) {
 	_, _, errno = unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
 		unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, mask, uintptr(unsafe.Pointer(&st)), 0)

@@ -1,5 +1,5 @@
 // Package pulse checks whether probes of kernel functions work: it calls a function that the source
-// has a probe on, and compares how often that was hit. sysctl kernel.ftrace_enabled=0 and a 0 in
+// probes, and compares the number of hits. sysctl kernel.ftrace_enabled=0 and a 0 in
 // kprobes/enabled of debugfs silence all probes without an error.
 package pulse
 
@@ -17,8 +17,8 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// Functions are what a source probes: the first that it can. They are called by getsid(2) with a
-// pid, and the first one, which needs CONFIG_SECURITY, by nothing else.
+// Functions are the functions to probe: a source uses the first that it can. getsid(2) with a pid
+// calls them. It is the only caller of the first one, which needs CONFIG_SECURITY.
 var Functions = []string{"security_task_getsid", "find_task_by_vpid"}
 
 // ErrSilent is wrapped by the error of Open for probes that do not work.
@@ -29,14 +29,14 @@ type Pulse struct {
 	hits   func() (n uint64, counter int)
 	pause  uint64 // between two checks, ns
 	next   uint64 // time of the next check
-	worked uint64 // the probes worked until then, or a gap reports that they did not
+	worked uint64 // the probes worked until then, or a gap reports they did not
 	silent bool   // at the last check
 	missed bool
 }
 
-// Open checks the probes, after Silenced. hits returns how often a function was hit, and which of
-// several counters that is of, -1 if it is not known. Gaps precede the events of their time if
-// these are held for the hold time.
+// Open checks the probes, after Silenced. hits returns how often a function was hit, and the index
+// of the counter, -1 for unknown. Gaps precede the events of their time if these are delayed by
+// hold.
 func Open(hold time.Duration, hits func() (n uint64, counter int)) (*Pulse, error) {
 	p := &Pulse{hits: hits, pause: uint64(min(hold, time.Second)) / 4, worked: clock.Monotonic()}
 	silent, sure := p.check()
@@ -63,7 +63,7 @@ func Silenced() error {
 	return nil
 }
 
-// Interval is how often Gap is to be called where nothing else happens, 0 for never.
+// Interval is the longest time between two calls of Gap while the source is idle, 0 for no limit.
 func (p *Pulse) Interval() time.Duration {
 	if p == nil {
 		return 0
@@ -81,8 +81,8 @@ func (p *Pulse) Stop() {
 // Missed reports whether Gap has returned a gap.
 func (p *Pulse) Missed() bool { return p != nil && p.missed }
 
-// Gap checks the probes if that is due. It returns the gap of the time since the last check if they
-// were silent at one of the two.
+// Gap checks the probes if a check is due. It returns the gap since the last check if the probes
+// were silent at this or the last check.
 func (p *Pulse) Gap() (g engine.Gap, ok bool) {
 	if p == nil {
 		return g, false
@@ -102,7 +102,7 @@ func (p *Pulse) Gap() (g engine.Gap, ok bool) {
 	return g, ok
 }
 
-// check reports whether the probes are silent. It is not sure if the counter is another one after
+// check reports whether the probes are silent. sure is false if the counter is another one after
 // the call, or seccomp(2) refuses the call.
 func (p *Pulse) check() (silent, sure bool) {
 	for range 3 {

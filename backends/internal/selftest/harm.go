@@ -13,15 +13,15 @@ import (
 )
 
 // safeReads is the first Linux that checks on x86-64 that an address is canonical before a probe or
-// a program reads it. Before, a read at another one, as wrong types can lead to, makes it print a
-// warning (from 4.20 on; a distributor may have taken that into an older one).
+// a program reads it. Before, a read at a non-canonical address, which wrong types can cause, makes
+// the kernel print a warning (from 4.20 on; a distributor may have backported that).
 const safeReads = "5.8"
 
 // ReadsWarn reports whether this kernel may print a warning, which can be fatal, when a probe or a
-// program reads at an address that is none. It can't be found out by trial without that harm.
+// program reads at a non-canonical address. A trial would do that harm.
 func ReadsWarn() bool { return runtime.GOARCH == "amd64" && !kernelversion.AtLeast(safeReads) }
 
-// warnSettings are files with a number that is not 0 if a warning is fatal: at once, or after so
+// warnSettings are files with a number that is not 0 if warnings are fatal: at once, or after so
 // many (since Linux 6.2).
 var warnSettings = []struct {
 	path     string

@@ -11,8 +11,8 @@ import (
 
 // Open returns the source that open makes with the options. Types that may not be the running
 // kernel's are tested first, with a source that reports all forks, execs and exits and is closed
-// again; they are refused where a read at a wrong address can harm the kernel. The error of types
-// that do not even let a source open says so, and has no word of a self-test.
+// again; they are refused where a read at a wrong address can harm the kernel. If a source can't
+// even open with the types, the error reports that, and not a self-test.
 func Open[S engine.Source](o source.Options, types *btfhub.Kernel, open func(source.Options) (S, error)) (S, error) {
 	if types.Exact {
 		return open(o)

@@ -16,12 +16,12 @@ type populator interface {
 	Populate(engine.Sink) error
 }
 
-// limit is the time after which a step has failed; each should take no time at all.
+// limit is the time after which a step has failed; each should take almost no time.
 const limit = time.Second
 
 // Run tests the types of a source with the capabilities in table, which reports thread groups at
-// least. It reads and drops the events of all processes that come meanwhile. The error says what to
-// do: an event of the witness is missing or wrong, or there could be no witness.
+// least. It reads and drops the events of all processes meanwhile. The error states what to do: an
+// event of the witness is missing or wrong, or the witness could not start.
 func Run(table *engine.CapabilityTable, s populator) error {
 	test := test{table: table, source: s, limit: limit}
 	if err := test.run(); err != nil {
@@ -74,11 +74,11 @@ type test struct {
 	table  *engine.CapabilityTable
 	source populator
 	limit  time.Duration
-	room   int // until the next look at the time
+	room   int // until the time is read again
 	seen   [engine.NumKinds]*engine.RawEvent
 }
 
-// maxRead bounds the events that are read before the next look at the time.
+// maxRead bounds the events that are read before the time is read again.
 const maxRead = 4096
 
 func (t *test) Room() int                 { return t.room }
@@ -92,7 +92,7 @@ func (t *test) Insert(ev *engine.RawEvent) {
 	}
 }
 
-// check waits for the events whose truths are given, and compares.
+// check waits for the events of truths, and compares.
 func (t *test) check(truths ...*engine.RawEvent) error {
 	var wrong []string
 	for _, truth := range truths {

@@ -32,7 +32,7 @@ func (t *truths) readCreator(r *procfs.Reader) error {
 	return nil
 }
 
-// readWitness reads the values of a witness program that waits.
+// readWitness reads the values of a waiting witness program.
 func (t *truths) readWitness(r *procfs.Reader, pid uint32) error {
 	fields := r.Readable()
 	e := &t.exec
@@ -53,7 +53,7 @@ func (t *truths) readWitness(r *procfs.Reader, pid uint32) error {
 	f.Start, f.StartUnit, f.PPID = e.Task.Start, e.Task.StartUnit, e.Task.PPID
 	f.ParentTID, f.ParentSignal = uint32(unix.Gettid()), e.Task.ParentSignal
 
-	// A process gives up all other values before its end.
+	// A process loses all other values before its end.
 	t.exit.Task = e.Task
 	t.exit.Task.Known &= born | engine.FieldsIDs
 	t.exit.Task.Known |= engine.FieldExit.Set()

@@ -90,8 +90,8 @@ func workDir() string {
 	return "/"
 }
 
-// programFile returns a descriptor of the executable in memory. It is none of those that a child
-// gets as its standard descriptors before its execve.
+// programFile returns a descriptor of the executable in memory. It is none of the standard
+// descriptors that a child gets before its execve.
 func programFile() (int, error) {
 	b, err := tinyelf.Waiter(exitCode)
 	if err != nil {
@@ -163,7 +163,7 @@ func (w *witness) status() (unix.WaitStatus, error) {
 	return 0, err
 }
 
-// end ends the witness program in whatever state it is, and frees what it uses.
+// end kills the witness program in any state, and frees its resources.
 func (w *witness) end() {
 	if w.cmd.Process != nil && w.cmd.ProcessState == nil {
 		w.cmd.Process.Kill()
