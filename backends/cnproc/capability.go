@@ -28,8 +28,8 @@ var kindRows = [engine.NumKinds]struct {
 
 const ofOthers = " of processes whose uts, ipc, mount or net namespace is not that of the first"
 
-// fieldRows names the file below /proc/PID that each field is read from, and the events whose
-// messages contain it.
+// fieldRows names the file below /proc/PID that each field is read from, and the events with
+// messages that contain it.
 var fieldRows = [engine.NumFields]struct {
 	file string
 	at   engine.Events

@@ -1,23 +1,22 @@
-// Package cnproc is the source that needs nothing but a netlink socket: the kernel's
-// proc connector (CONFIG_PROC_EVENTS, in every distribution kernel since 2.6.15). It
-// reports forks, execs, exits, id changes, comm changes, ptrace and core dumps with kernel
-// time stamps, and says of the processes no more than their numbers; the rest is read
-// from /proc right after the event, which makes it cached, and left unknown where /proc
-// shows another process or a later image.
+// Package cnproc is the source that needs only a netlink socket: the kernel's proc connector
+// (CONFIG_PROC_EVENTS, in every distribution kernel since 2.6.15). The connector reports forks,
+// execs, exits, id changes, comm changes, ptrace and core dumps with kernel time stamps. It reports
+// only the numbers of the processes. The source reads the rest from /proc right after the event:
+// these fields are cached, and unknown if /proc shows another process or a later image.
 //
-// Two stages stand between the socket and the engine:
+// Two stages connect the socket to the engine:
 //
 //	socket -> messages -> tracker -> facts -> enricher -> events -> engine
 //	              \______________________________^
 //	                  what a message changes
 //
-// The tracker takes messages only, in the order in which they come, and states facts:
-// which of the exits, one a thread, ends the process, with which status, and what was
-// lost. The enricher queues the facts, reads each new process or image once from /proc,
-// and holds the event as long as a later message can show that the reading was of after
-// a change, or of another process. What it has handed on is final.
+// The tracker receives only messages, in the order of arrival, and states facts: which exit (one a
+// thread) ends the process, with which status, and which messages were lost. The enricher queues
+// the facts and reads each new process or image once from /proc. It holds the event while a later
+// message can still show that the reading was after a change, or of another process. Delivered
+// events are final.
 //
-// The kernel numbers its messages per CPU and the socket counts what it drops, so that
-// loss is known exactly. The connector serves the initial pid and user namespaces only
-// and needs CAP_NET_ADMIN before Linux 6.12.
+// The kernel numbers its messages per CPU and the socket counts the messages that it drops, so that
+// loss is known exactly. The connector serves the initial pid and user namespaces only and needs
+// CAP_NET_ADMIN before Linux 6.12.
 package cnproc

@@ -7,28 +7,28 @@ import (
 	"github.com/quark-linux/quark/internal/freelist"
 )
 
-// enricher queues events in the order of their facts. It reads the process of a fork and
-// of an exec once from /proc, and releases an event when it and all before it are certain.
+// enricher queues events in the order of their facts. It reads the process of a fork and of an exec
+// once from /proc, and releases an event when it and all earlier ones are certain.
 //
-// What /proc says is of the moment of reading, so it is cached, except for what never changes. It
-// is given to an event only as far as it can be of its process at another time:
+// A value in /proc is as of the reading, so it is marked cached unless it never changes. An event
+// gets it only if it can be a value of the event's process at another time. The rules are:
 //
-//   - all is read through one descriptor, so it is of one process, and that one started
-//     no later than the event;
-//   - a fork's executable, command line and comm are taken only while the process has not
-//     executed another image, which the kernel shows as a flag, and nobody's while an exec
-//     is half way, see [procfs.Reader.Read];
-//   - a fork's cgroup is not the root while the child may not have run yet;
-//   - a fork's session is not one that the process leads itself;
-//   - a message that was sent before the reading takes away what it says has changed, and the birth
-//     of another process with the number takes away all: /proc shows a change, or a birth, some
-//     instructions before its message is made, and a busy machine can let a process wait right
-//     there. The event waits for that as long as the doubt time;
-//   - a loss takes away all that was read of events before it;
-//   - so does a sink that takes an event before the doubt time is over, for lack of room or at
-//     the end.
+//   - All values are read through one descriptor, so they belong to one process, which started no
+//     later than the event.
+//   - A fork's executable, command line and comm are used only while the process has not executed
+//     another image, which the kernel shows as a flag. They are not used while an exec is half way,
+//     see [procfs.Reader.Read].
+//   - A fork's cgroup is not the root while the child may not have run yet.
+//   - A fork's session is not one that the process leads itself.
+//   - A message sent before the reading removes the fields that it changes, and the birth of
+//     another process with the pid removes all: /proc shows a change, or a birth, some instructions
+//     before its message is made, and a busy machine can suspend a process right there. The event
+//     waits for such messages during the doubt time.
+//   - A loss removes all readings of earlier events.
+//   - So does a sink that takes an event before the doubt time is over, for lack of room or at the
+//     end.
 type enricher struct {
-	proc  reader // nil: nothing is read
+	proc  reader // nil disables reading
 	clock *bootClock
 	doubt uint64 // ns that an event is held after the reading
 	delay uint64 // ns that a fork waits for its exec before it is read, 0 for not at all
@@ -42,14 +42,14 @@ type enricher struct {
 	loss  *loss
 	reads uint64 // processes read
 
-	// inits are the first processes of pid namespaces, but for the initial one: reboot(2) sets
-	// the status of such a process, and the message has another.
+	// inits are the first processes of pid namespaces, except the initial one: reboot(2) sets
+	// the status of such a process, and the message has a different status.
 	inits  map[uint32]bool
-	births bool // the kernel tells of each fork
+	births bool // the kernel reports each fork
 	passes func(status int32) bool
 }
 
-// reader is what the enricher reads processes with: a [procfs.Reader].
+// reader reads processes for the enricher: a [procfs.Reader].
 type reader interface {
 	Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error)
 	ExitStatus(pid uint32) (status int32, start uint64, ok bool)
@@ -65,7 +65,7 @@ type entry struct {
 	// 1 + position of the event of the process before it in byPID, 0 for none
 	older  uint64
 	wait   bool // until delay is over: an exec may make the reading needless
-	unsure bool // an end: how is unknown if another end of the pid follows
+	unsure bool // an end: its status is unknown if another end of the pid follows
 	shown  bool // an end that /proc showed: void if the process executes later
 	void   bool
 	// an end of an older process of the pid, or of the latest if another is born before this
@@ -132,15 +132,15 @@ const (
 	ofZombie = engine.FieldsIDs | engine.Fields(1<<engine.FieldStart|1<<engine.FieldPGID|1<<engine.FieldSID|
 		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit|1<<engine.FieldPIDNS|1<<engine.FieldUserNS)
 
-	// ofEnd are the fields of an end that are another's if its message is.
+	// ofEnd are the fields of an end that are wrong if its message belongs to another process.
 	ofEnd = engine.FieldsUsage | engine.Fields(1<<engine.FieldExit|1<<engine.FieldParentSignal|1<<engine.FieldPPID)
 
 	// fixed are the fields that never change.
 	fixed = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)
 )
 
-// note makes m take away what it changes from what was read, or is to be, of its process:
-// for its events since the latest fork or exec, and for those before that were read after it.
+// note drops the fields that m changes from the readings, done or due, of its process: for the
+// events since the latest fork or exec, and for earlier events that were read after it.
 func (e *enricher) note(m *message) {
 	if len(e.byPID.In) == 0 {
 		return
@@ -201,7 +201,7 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	}
 }
 
-// drop takes away fields that were read.
+// drop removes fields that were read.
 func (h *entry) drop(lost engine.Fields) {
 	t := &h.ev.Task
 	lost &= h.read
@@ -211,8 +211,8 @@ func (h *entry) drop(lost engine.Fields) {
 	t.Truncated &^= lost
 }
 
-// distrust gives up what was read, or is to be, for events up to the end of a gap: messages of
-// before are missing.
+// distrust discards the readings, done or due, of events up to the end of a gap: messages before it
+// are missing.
 func (e *enricher) distrust(g *engine.Gap) {
 	for pos := e.head; pos < e.end; pos++ {
 		h := e.at(pos)
@@ -221,7 +221,7 @@ func (e *enricher) distrust(g *engine.Gap) {
 		if h.unsure {
 			h.ev.Task.Known &^= ofEnd
 		}
-		if h.seen != 0 { // nothing shows any more which process has ended
+		if h.seen != 0 { // it is unknown now which process has ended
 			pid, gap := h.ev.PID, engine.Gap{Cause: engine.LossSocketFull, CPU: h.ev.CPU, From: h.ev.Time, To: h.seen, Count: 1}
 			h.ev.Reset()
 			h.ev.SetGap(gap)
@@ -364,7 +364,7 @@ func (e *enricher) readProcess(h *entry) {
 		t.Known, t.Truncated = known, truncated
 		return
 	}
-	// The ids that the message told are those of the event.
+	// The ids in the message are the event's.
 	if known.Has(engine.FieldUIDs) {
 		t.Cred.UID, t.Cred.EUID = told.UID, told.EUID
 	}
@@ -386,7 +386,7 @@ func (e *enricher) learnInit(ev *engine.RawEvent) {
 	}
 }
 
-// endInit leaves the status of such a process to what /proc shows of it.
+// endInit drops the message's status of such a process: only the status in /proc counts.
 func (e *enricher) endInit(h *entry) {
 	if ev := h.ev; ev.Kind == engine.KindExit && !ev.Thread && e.inits[ev.PID] {
 		delete(e.inits, ev.PID)
@@ -394,8 +394,8 @@ func (e *enricher) endInit(h *entry) {
 	}
 }
 
-// notOfBirth returns the fields of which a child that was read shows other values than it had at
-// its birth: it then has those that it inherits.
+// notOfBirth returns the fields that a child has changed between its birth and the reading. At its
+// birth it has the values that it inherits.
 func notOfBirth(ev *engine.RawEvent, st *procfs.Status) (later engine.Fields) {
 	if !st.ForkNoExec && !st.Kthread {
 		// It is executing, or has executed; the event of that follows.
@@ -414,8 +414,8 @@ func notOfBirth(ev *engine.RawEvent, st *procfs.Status) (later engine.Fields) {
 	return later
 }
 
-// mayBe reports whether a process that started at a time can be that of the event. When the message
-// of an end comes the number can be another process's, which a loss can hide.
+// mayBe reports whether a process that started at a time can be the event's. When the message of an
+// end comes, the pid may belong to another process already, and a loss can hide that.
 func (e *enricher) mayBe(h *entry, start uint64) bool {
 	if e.births && h.ev.Kind == engine.KindExit && h.want.Has(engine.FieldStart) {
 		return e.clock.StartedBefore(start, h.ev.Time)
@@ -423,16 +423,17 @@ func (e *enricher) mayBe(h *entry, start uint64) bool {
 	return e.clock.StartedBy(start, h.ev.Time)
 }
 
-// proven reports whether the process that was read is that of the event, where the kernel does not
-// tell of forks: it is older, or has executed as the event says. Another process that does the same
-// sends a message of its own.
+// proven reports whether the process that was read is the event's, if the kernel does not report
+// forks: the process is older than the event, or has executed as the event says. Another process
+// that does the same sends a message of its own.
 func (e *enricher) proven(h *entry, st *procfs.Status) bool {
 	return e.clock.StartedBefore(h.ev.Task.Start, h.ev.Time) || h.ev.Kind == engine.KindExec && !st.ForkNoExec
 }
 
-// release gives the events to the sink that are certain: all that was sent before a time
-// has been noted. With force set it gives all, those that are not certain without what was read. It
-// returns how many it gave, without gaps, and how many of which not all was read that was to be.
+// release inserts the certain events into the sink: every message sent before the time noted has
+// been handled. With force set it inserts all events, the uncertain ones without their readings. It
+// returns how many events it inserted, without gaps, and how many of them lack fields that were to
+// be read.
 func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread uint64) {
 	for ; e.head < e.end; e.head++ {
 		h := e.at(e.head)
@@ -479,7 +480,7 @@ func (e *enricher) due() uint64 {
 	return h.time + e.doubt
 }
 
-// hurry ends all waiting of forks.
+// hurry ends the waiting of all forks.
 func (e *enricher) hurry() {
 	for pos := e.head; pos < e.end; pos++ {
 		e.at(pos).wait = false

@@ -2,12 +2,12 @@ package cnproc
 
 import "github.com/quark-linux/quark/engine"
 
-// fact is what the tracker concludes from a message.
+// fact is a conclusion that the tracker draws from a message.
 type fact struct {
 	kind   engine.Kind
 	thread bool     // of one thread, not of its process
 	m      *message // valid until the call returns; nil for a gap
-	seq    uint64   // number of the message among those of its CPU
+	seq    uint64   // number of the message on its CPU
 
 	status   int32  // KindExit: the wait status
 	known    bool   // status is certain
@@ -15,12 +15,12 @@ type fact struct {
 	unsure   bool   // KindExit: the status is unknown if another end of the pid follows
 	seen     uint64 // KindExit: the end of the latest process if the next was born before
 	older    bool   // KindExit: the pid is another process's by now
-	unseen   bool   // KindExit: as /proc showed, the stamp is of the look
+	unseen   bool   // KindExit: /proc showed it, at the time of the stamp
 	gap      engine.Gap
 }
 
-// held reports whether f is the end of a process whose event waits in the queue: the next process
-// of its pid may be born before its stamp, as it was waited for.
+// held reports whether f is the end of a process and its event waits in the queue: the next process
+// of its pid may be born before its stamp, because the parent has waited for it.
 func (f *fact) held() bool {
 	return f.kind == engine.KindExit && !f.thread && (f.seen != 0 || f.unseen || !f.older && f.m.reaped())
 }
@@ -71,8 +71,8 @@ func (f *fact) fill(ev *engine.RawEvent) {
 	}
 }
 
-// ofOther returns the fields that are another thread's than before, if a thread with ids of its own
-// has taken the leader's number to execute: no message has them.
+// ofOther returns the fields that become another thread's, if a thread with ids of its own has
+// taken the leader's number to execute. No message reports them.
 func (f *fact) ofOther() engine.Fields {
 	if f.m.threads && !f.thread && f.m.what != SID {
 		return engine.FieldsIDs

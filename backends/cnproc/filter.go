@@ -5,13 +5,13 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// failuresOnly reports whether nothing but failing exits is wanted: /proc is then read for these,
-// as no event of before has what it shows.
+// failuresOnly reports whether only failing exits are wanted. /proc is then read at the exit,
+// because there is no earlier event to read it for.
 func (s *Source) failuresOnly() bool {
 	return s.shared.Kinds == engine.EventExit && s.shared.Exits == source.ExitsNonzero
 }
 
-// kernelFilter returns the set of messages that the source needs for what is wanted.
+// kernelFilter returns the set of messages that the source needs for the wanted events.
 func (s *Source) kernelFilter() (need What) {
 	o := &s.shared
 	for k, row := range kindRows {

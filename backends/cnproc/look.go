@@ -7,10 +7,10 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 )
 
-// rescanInterval, in ns, is how often a loss lets the tracker look through /proc at most.
+// rescanInterval is the shortest time, in ns, between two looks through /proc after losses.
 const rescanInterval = 100_000_000
 
-// view is what the tracker looks at in /proc: a [procfs.Reader].
+// view is the tracker's access to /proc: a [procfs.Reader].
 type view interface {
 	PIDs() ([]uint32, error)
 	Tasks(pid uint32) []uint32
@@ -18,9 +18,9 @@ type view interface {
 	ThreadStatus(pid, tid uint32) (procfs.Status, uint64, error)
 }
 
-// learn looks up in /proc which processes there are and their threads: at the start, and after a
-// loss. What is in the socket is older, which does no harm to the set of threads, see groups. A
-// process that was born since the loss is skipped: the messages show all of it.
+// learn reads the existing processes and their threads from /proc, at the start and after a loss.
+// The messages in the socket are older, which does no harm to the set of threads, see groups. learn
+// skips a process that was born since the loss: the messages show all of it.
 func (t *tracker) learn() {
 	var pids []uint32
 	if t.view != nil {
@@ -77,34 +77,33 @@ func (t *tracker) learnProcess(pid uint32) {
 	t.processes.Put(pid, process{born: began, late: true, zombie: st.Zombie(), epoch: t.epoch, doubt: began + maxStraggle})
 }
 
-// probe is a group of which threads have ended: was that their own will, or does the
-// whole group end? What was seen to run afterwards tells.
+// probe is a group with ended threads: did they end by themselves, or does the whole group end? A
+// thread that still runs afterwards decides.
 type probe struct {
 	pid   uint32
 	after uint64 // time of the next look
 	wait  uint64 // ns from this look to the next
 }
 
-// A look at a group costs a few microseconds. Groups that let threads end all the time are
-// looked at once in a while.
+// A look at a group costs a few microseconds. Groups that end threads all the time are looked at in
+// growing intervals.
 const (
 	probeFirst = 1_000_000
 	probeLast  = 1_000_000_000
 )
 
-// later puts off the next look, and returns when it is.
+// later postpones the next look, and returns its time.
 func (p *probe) later(now uint64) uint64 {
 	p.wait = min(max(2*p.wait, probeFirst), probeLast)
 	p.after = now + p.wait
 	return p.after
 }
 
-// look looks at the groups of which threads have ended and returns when to look again, 0
-// for not at all.
+// look looks at the groups with ended threads. It returns when to look again, 0 for never.
 func (t *tracker) look() (next uint64) {
 	for _, b := range t.born {
 		if st, _, err := t.view.ThreadStatus(b.pid, b.tid); err == nil && st.Worker && t.groups.threads.In[b.tid] == b.pid {
-			// How it ends says nothing of the group.
+			// Its end is unrelated to the end of the group.
 			t.groups.remove(b.pid, b.tid)
 		}
 	}
@@ -138,7 +137,7 @@ func (t *tracker) look() (next uint64) {
 	return next
 }
 
-// soonest returns the earlier of two times, of which 0 is never.
+// soonest returns the earlier of two times. 0 means never.
 func soonest(a, b uint64) uint64 {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -2,50 +2,51 @@ package cnproc
 
 import "github.com/quark-linux/quark/engine"
 
-// loss knows which messages may be missing. The source tells it what the socket says, the tracker
-// which messages come and when it looks at /proc; it tells them, and the enricher, of which times
-// something may be missing.
+// loss tracks which messages may be missing. Its inputs are the socket's reports, from the source,
+// and the messages and looks at /proc, from the tracker. The tracker and the enricher ask it for
+// the times at which messages may be missing.
 //
-// The socket counts what it drops, and reports an overrun once, before it gives what it held, which
-// is of before the loss. From then on it drops all until it is empty. So an overrun is told, as a
-// gap, behind what was held: where the socket was seen empty, or before a message with a later
-// stamp, whichever is first. The sink gets the gap earlier if what was held fills it. What is
-// dropped between the report and the empty socket is told in a second gap. Numbers that are missing
-// among the messages of a CPU also show what the kernel had no memory to send.
+// The socket counts the messages that it drops. It reports an overrun once, before it delivers its
+// queue, which is older than the loss. After an overrun it drops every message until the queue is
+// empty. So the gap of an overrun is reported after that queue: when the socket was seen empty, or
+// before a message with a stamp later than the report, whichever is first. If the queue fills the
+// sink, the sink gets the gap earlier. Messages dropped between the report and the empty socket are
+// reported in a second gap. Missing numbers among the messages of a CPU also reveal messages that
+// the kernel had no memory to send.
 type loss struct {
 	clock    *bootClock
 	filtered bool // the kernel leaves out kinds, so that numbers are missing anyway
 	seq      sequence
 
-	noted     uint64 // all messages of before were received, or counted as lost
-	overruns  uint64 // times the socket reported one
+	noted     uint64 // every earlier message was received or counted as lost
+	overruns  uint64 // overruns that the socket reported
 	overrun   overrun
 	congested bool   // the socket has not been empty since an overrun
-	losing    bool   // nor since that was told: what is not told yet may be missing at any time
+	losing    bool   // nor since its gap was reported: others may be missing at any time
 	dropped   uint64 // messages that the socket dropped
-	told      uint64 // messages that gaps have told of
-	void      uint64 // ends and core dumps that nothing confirms, as what would is lost
+	told      uint64 // messages that gaps have reported
+	void      uint64 // unconfirmed ends and core dumps: the confirming messages are lost
 
-	until uint64 // messages of before may be missing, 0 for none
+	until uint64 // earlier messages may be missing, 0 for none
 	gapTo uint64 // the latest end of a gap
 	// rescan is set if threads may have come and gone unseen since the latest look at /proc.
 	rescan  bool
-	looked  uint64 // end of the latest look: a message of before can be of before it
-	settled uint64 // ends of after are of processes that were seen in the look, or born since
+	looked  uint64 // end of the latest look: a message stamped earlier may predate it
+	settled uint64 // later ends are of processes that were seen in the look, or born since
 }
 
-// overrun is what the socket has dropped and no gap has told of.
+// overrun describes the dropped messages that no gap has reported.
 type overrun struct {
 	from, to uint64
-	reported uint64 // time of the report, 0 if all is told
-	drained  bool   // what the socket held at the overrun was read
-	early    bool   // its gap was told, as the sink was full, before what was held
-	dropped  uint64 // since the socket was opened
-	counted  uint64 // a time before dropped was read, as to is one after it
+	reported uint64 // time of the report, 0 if gaps have reported all
+	drained  bool   // the messages that the socket held at the overrun were read
+	early    bool   // the sink was full and got the gap before those messages
+	dropped  uint64 // messages dropped since the socket was opened
+	counted  uint64 // a time before dropped was read; to is a time after it
 }
 
-// saw accounts for a message, and returns its number among those of its CPU, and whether messages
-// are missing before it.
+// saw counts a message. It returns the number of the message on its CPU and, if messages are
+// missing before it, their gap.
 func (l *loss) saw(m *message) (seq uint64, missing bool, g engine.Gap) {
 	gaps, last := l.seq.gaps, l.seq.last(m.cpu)
 	seq = l.seq.saw(m.cpu, m.seq, m.time)
@@ -57,14 +58,14 @@ func (l *loss) saw(m *message) (seq uint64, missing bool, g engine.Gap) {
 	return seq, true, g
 }
 
-// count sets how many messages a gap tells of, where lost is the number of all.
+// count sets g.Count to the lost messages that no gap has reported. lost is the number of all.
 func (l *loss) count(g *engine.Gap, lost uint64) {
 	if lost > l.told {
 		g.Count, l.told = lost-l.told, lost
 	}
 }
 
-// overran notes the report of an overrun. drops asks the socket for its count.
+// overran records the report of an overrun. drops reads the socket's count.
 func (l *loss) overran(drops func() uint64) {
 	l.overruns++
 	l.congested = true
@@ -76,7 +77,7 @@ func (l *loss) overran(drops func() uint64) {
 	o.to, o.dropped = l.clock.now(), l.dropped
 }
 
-// emptied notes that the socket was empty at a time, and reports whether there is a gap to tell of.
+// emptied records that the socket was empty at a time, and reports whether a gap is due.
 func (l *loss) emptied(now uint64, drops func() uint64) bool {
 	l.noted = now
 	if !l.congested {
@@ -93,12 +94,12 @@ func (l *loss) emptied(now uint64, drops func() uint64) bool {
 	return true
 }
 
-// beforeOverrun reports whether a message is of before what the socket dropped and no gap tells of.
+// beforeOverrun reports whether a message predates the dropped messages that no gap has reported.
 func (l *loss) beforeOverrun(m *message) bool {
 	return l.overrun.reported == 0 || m.time <= l.overrun.reported
 }
 
-// tellEarly returns the gap of what the socket dropped and no gap has told of, for the sink alone.
+// tellEarly returns the gap of the dropped messages that no gap has reported, for the sink alone.
 func (l *loss) tellEarly() (g engine.Gap, ok bool) {
 	if l.overrun.reported == 0 || l.overrun.early {
 		return g, false
@@ -107,8 +108,8 @@ func (l *loss) tellEarly() (g engine.Gap, ok bool) {
 	return l.gap(), true
 }
 
-// tell returns the gap of what the socket dropped and the tracker does not know of. early is
-// whether the sink does.
+// tell returns the gap of the dropped messages that the tracker has not counted. early is set if
+// the sink has that gap already.
 func (l *loss) tell() (g engine.Gap, early, ok bool) {
 	o := &l.overrun
 	if o.reported == 0 {
@@ -127,27 +128,27 @@ func (l *loss) gap() engine.Gap {
 	return g
 }
 
-// lose notes that messages of until a time may be missing.
+// lose records that messages until a time may be missing.
 func (l *loss) lose(until uint64) { l.until, l.rescan = max(l.until, until), true }
 
-// look notes the end of a look at /proc.
+// look records the end of a look at /proc.
 func (l *loss) look(now uint64) { l.looked = now }
 
-// strays reports whether an end that was stamped at a time can be of a process that was neither
-// seen in the look nor born since.
+// strays reports whether an end stamped at a time may belong to a process that was neither seen in
+// the look nor born since.
 func (l *loss) strays(time uint64) bool {
 	return l.rescan || l.looked > 0 && time <= l.looked+maxStraggle
 }
 
-// unseen reports whether there may be, or have been, threads that nothing has told of at a time.
+// unseen reports whether threads that no message has shown may exist, or have existed, at a time.
 func (l *loss) unseen(time uint64) bool { return l.rescan || time <= l.looked }
 
-// lookDue reports whether it is time now to look at /proc.
+// lookDue reports whether to look at /proc now.
 func (l *loss) lookDue(now uint64) bool {
 	return l.rescan && !l.losing && now >= l.looked+rescanInterval
 }
 
-// sees reports whether nothing that follows a message is known to be missing.
+// sees reports whether no later message than m is known to be missing.
 func (l *loss) sees(m *message) bool { return !l.losing && m.time >= l.until }
 
 // total returns how many events are known to be lost.

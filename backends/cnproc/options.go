@@ -14,7 +14,7 @@ const (
 	EnrichNone = source.EnrichNone
 )
 
-// Options are those of this source alone.
+// Options are the options of this source.
 type Options = source.CNProcOptions
 
 const (

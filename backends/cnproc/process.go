@@ -8,33 +8,33 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// process is what the messages since the last loss, or a look at /proc after it, have shown of the
-// latest process of a pid.
+// process is the state of the latest process of a pid, as shown by the messages since the last loss
+// or by a look at /proc after it.
 type process struct {
-	born   uint64 // stamp of its FORK; of an exec or a look where late or unseen is set
+	born   uint64 // stamp of its FORK, or of an exec or a look if late or unseen is set
 	late   bool   // its birth was not seen
 	zombie bool   // late: its leader had ended by then
-	epoch  uint32 // losses before; since the next one the pid may be another process's
-	over   bool   // its end was stated
-	unseen bool   // over: as /proc showed, at a message that need not be the last
-	told   bool   // unseen: the message of its leader has come
-	mixed  uint64 // latest stamp of a message that was of it or of an older process of the pid
-	doubt  uint64 // messages stamped until then can be of an older process that is not owed
-	first  uint64 // of which is known that it ended before this, 0 if nothing is
-	ran    uint64 // when it was seen to run after such a message
+	epoch  uint32 // losses before; after another one the pid may be another process's
+	over   bool   // its end was reported
+	unseen bool   // over: /proc showed the end, at a message that may not be the last
+	told   bool   // unseen: its leader's message has come
+	mixed  uint64 // latest stamp of a message from it or from an older process of the pid
+	doubt  uint64 // messages stamped until then may be from an older process that is not owed
+	first  uint64 // time before which that older process ended, 0 if unknown
+	ran    uint64 // when it was seen running after such a message
 }
 
-// owed is a process whose pid was given again before the message of its end came.
+// owed is a process with an exit message still to come, although its pid was reused.
 type owed struct {
 	born, next uint64
 	alone      bool // it had no other threads: the status of its leader is its own
 }
 
-// maxStraggle is how long after a process ended the messages of its threads come, in ns.
+// maxStraggle is how long after the end of a process messages of its threads can come, in ns.
 const maxStraggle = 1_000_000_000
 
-// fresh returns what is known of the latest process of a pid at a time. ok is false if a loss can
-// have hidden its end, or another's birth.
+// fresh returns the state of the latest process of a pid at a time. ok is false if a loss may have
+// hidden its end, or the birth of another process.
 func (t *tracker) fresh(pid uint32, time uint64) (p process, ok bool) {
 	if p, ok = t.processes.In[pid]; ok {
 		return p, p.epoch == t.epoch
@@ -42,9 +42,9 @@ func (t *tracker) fresh(pid uint32, time uint64) (p process, ok bool) {
 	return process{epoch: t.epoch}, !t.loss.strays(time)
 }
 
-// fork records a birth. A process whose pid is given again has ended, and its message is owed:
-// a process that ends wakes its parent before it makes its message. With PREEMPT_RT that is the
-// rule where a parent takes the same pid again.
+// fork records a birth. If the pid is reused, the earlier process has ended and its exit message is
+// owed: a process that ends wakes its parent before it sends its message. With PREEMPT_RT that is
+// the rule if a parent reuses the pid.
 func (t *tracker) fork(m *message) {
 	if m.tid != m.pid {
 		t.groups.add(m.pid, m.tid)
@@ -70,7 +70,7 @@ func (t *tracker) fork(m *message) {
 	}
 }
 
-// overtake records that the FORK m gives the pid of a process to another.
+// overtake records that the FORK m reuses the pid of old.
 func (t *tracker) overtake(m *message, old *process) {
 	g, threaded := t.groups.byPID.In[m.pid]
 	if !g.leaderTold {
@@ -82,7 +82,7 @@ func (t *tracker) overtake(m *message, old *process) {
 	t.state(&fact{kind: engine.KindExit, m: &end, status: status, known: g.endings.Fatal != 0 && !g.unseen, older: true})
 }
 
-// executed records that a process runs of which nothing else is known.
+// executed records that an otherwise unknown process runs.
 func (t *tracker) executed(m *message) {
 	switch p, fresh := t.fresh(m.pid, m.time); {
 	case p.unseen && m.time < p.born:
@@ -94,16 +94,16 @@ func (t *tracker) executed(m *message) {
 	}
 }
 
-// forget drops what is known of the latest process of a pid.
+// forget drops the state of the latest process of a pid.
 func (t *tracker) forget(pid uint32) {
 	t.groups.forget(pid)
 	delete(t.processes.In, pid)
 }
 
-// ofOlder handles the exit message of a leader that is, or may be, of an older process of the pid
-// than p, and reports whether it did. A message with a parent is of the process that had the pid
-// when it was stamped. One without is of any process that had been born by then: the oldest one
-// that is owed has ended in any case.
+// ofOlder handles the exit message of a leader if it belongs, or may belong, to an older process of
+// the pid than p, and reports whether it did. A message with a parent belongs to the process that
+// had the pid when it was stamped. A message without a parent may belong to any process born by
+// then: the oldest owed one has ended in any case.
 func (t *tracker) ofOlder(f *fact, p *process) bool {
 	m, late := f.m, t.owed.In[f.m.pid]
 	switch {
@@ -139,7 +139,7 @@ func (t *tracker) ofOlder(f *fact, p *process) bool {
 	return true
 }
 
-// endFirst states the end of a process that had the pid before all of which something is known.
+// endFirst states the end of a process that had the pid before every known process.
 func (t *tracker) endFirst(f *fact, p *process) {
 	switch m := f.m; {
 	case m.time < p.born && !m.reaped() && !p.late:
@@ -151,7 +151,8 @@ func (t *tracker) endFirst(f *fact, p *process) {
 	}
 }
 
-// endOwed states the end of the process that a message is of, or else of the oldest that is owed.
+// endOwed states the end of the process that sent a message or, if that is unclear, of the oldest
+// owed one.
 func (t *tracker) endOwed(f *fact, p *process, late []owed) {
 	m := f.m
 	i := slices.IndexFunc(late, func(o owed) bool { return o.born <= m.time && m.time < o.next })
@@ -175,8 +176,8 @@ func (t *tracker) endOwed(f *fact, p *process, late []owed) {
 	t.endOlder(f, next, own)
 }
 
-// endOlder states the end of a process whose pid was given again at a time. own is set if the
-// message is its own.
+// endOlder states the end of a process that lost its pid to another one at the time next. own is
+// set if the message is its own.
 func (t *tracker) endOlder(f *fact, next uint64, own bool) {
 	m := f.m
 	if m.time = min(m.time, next-1); !own {
@@ -186,8 +187,8 @@ func (t *tracker) endOlder(f *fact, next uint64, own bool) {
 	t.state(f)
 }
 
-// exitUnseen handles the exit message of a thread of a process that a loss may have hidden threads
-// of: it has ended if /proc shows so.
+// exitUnseen handles the exit message of a thread if a loss may have hidden other threads of its
+// process. The process has ended if /proc shows so.
 func (t *tracker) exitUnseen(m *message, leader bool) (e end) {
 	st, start, err := t.status(m.pid)
 	switch {
@@ -207,8 +208,8 @@ func (t *tracker) exitUnseen(m *message, leader bool) (e end) {
 	return e
 }
 
-// loseEnd states that an end may be lost that is not before a time: nothing shows whether a message
-// is of one.
+// loseEnd states that an end at or after a time may be lost: it is unknown whether the message
+// belongs to one.
 func (t *tracker) loseEnd(m *message, from uint64) {
 	t.loss.void++
 	t.state(&fact{kind: engine.KindGap, m: m, gap: engine.Gap{

@@ -5,24 +5,24 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// silence finds out whether the kernel makes messages at all. Before Linux 6.6 it counts its
-// listeners by their requests alone, so that a program that ends a subscription twice ends that of
-// another one, and without a listener nothing is made, numbered or counted. A request that makes no
-// sense is answered like any other, and changes nothing.
+// silence detects whether the kernel sends messages at all. Before Linux 6.6 the kernel counts its
+// listeners by their requests alone: a program that ends a subscription twice also ends another
+// program's. Without a listener the kernel makes, numbers and counts no messages. It answers an
+// invalid request like any other, and ignores it.
 type silence struct {
 	counts bool   // this kernel counts requests
 	heard  uint64 // messages received, when last checked
-	sound  uint64 // the latest time of a message: of before none is missing unsaid
+	sound  uint64 // time of the latest message: all earlier losses are reported
 	next   uint64 // time of the next check
-	asked  bool   // the answer is to be in the socket
+	asked  bool   // an answer is expected in the socket
 	fell   bool   // it was silent at some time
-	mute   bool   // and is
+	mute   bool   // it is silent now
 }
 
-// countsRequests reports whether this kernel does.
+// countsRequests reports whether this kernel counts listeners by requests.
 func countsRequests() bool { return !kernelversion.AtLeast("6.6") }
 
-// silenceCheck is how long nothing may come until it is checked.
+// silenceCheck is the time without messages, in ns, after which a check is due.
 const silenceCheck = 5_000_000_000
 
 // due returns the time of the next check, 0 for none.
@@ -33,8 +33,8 @@ func (s *silence) due() uint64 {
 	return s.next
 }
 
-// check is for an empty socket from which so many messages came. It reports whether to ask now, and
-// whether the answer to the question before is missing.
+// check handles an empty socket after so many received messages. It reports whether to ask the
+// kernel now, and whether the answer to the last question is missing.
 func (s *silence) check(received, now uint64) (ask, silent bool) {
 	asked := s.asked
 	s.asked = false
@@ -51,10 +51,10 @@ func (s *silence) check(received, now uint64) (ask, silent bool) {
 	return false, false
 }
 
-// opQuestion is no request: the kernel answers EINVAL, or EPERM.
+// opQuestion is an invalid request: the kernel answers EINVAL, or EPERM.
 const opQuestion = 0
 
-// checkSilence is for an empty socket. It reports whether there is something to read now.
+// checkSilence handles an empty socket. It reports whether there is something to read now.
 func (s *Source) checkSilence() bool {
 	ask, silent := s.silence.check(s.received+s.acks+s.foreign+s.loss.overruns, s.clock.now())
 	if ask {
@@ -67,7 +67,7 @@ func (s *Source) checkSilence() bool {
 	g := engine.Gap{Cause: engine.LossUnseen, CPU: engine.AllCPUs, From: s.silence.sound, To: s.clock.now()}
 	s.silence.sound = g.To
 	s.track.lose(g, false)
-	// What is not allowed has no answer, and is found silent again.
+	// A request without permission gets no answer, so that the next check finds silence again.
 	send(s.fd, request(0, opListen, false, 0))
 	return true
 }

@@ -55,8 +55,8 @@ func send(fd int, payload []byte) error {
 	}
 }
 
-// ackWait is how long an acknowledgement is waited for once the socket was empty. The kernel sends
-// it within the request, so that it is behind what the socket held before.
+// ackWait is the longest wait for an acknowledgement once the socket was empty. The kernel sends it
+// within the request, so that it is behind the earlier messages in the socket.
 const ackWait = 2 * time.Second
 
 var (
@@ -115,11 +115,11 @@ func await(fd int, b *nlsocket.Batch, token uint32, wait time.Duration) error {
 	}
 }
 
-// maxAsked is how often a request is repeated whose acknowledgement was dropped.
+// maxAsked is how often a request is repeated if its acknowledgement was dropped.
 const maxAsked = 10
 
-// maxOwed is how often a request that has no answer is repeated, as others may have ended so many
-// more subscriptions than they began: see silence.
+// maxOwed is how often a request without an answer is repeated: other programs may have ended so
+// many more subscriptions than they began, see silence.
 const maxOwed = 64
 
 // listen subscribes to messages and reports whether the kernel filters them.

@@ -18,9 +18,9 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// Source is the proc connector as an [engine.Source]. It needs no privilege after Open,
-// except that Close needs CAP_NET_ADMIN before Linux 6.6: without it the kernel keeps its
-// count of listeners, and keeps making messages.
+// Source is the proc connector as an [engine.Source]. It needs no privilege after Open, except that
+// Close needs CAP_NET_ADMIN before Linux 6.6: without it the kernel keeps its count of listeners,
+// and keeps making messages.
 type Source struct {
 	shared source.Options
 	opts   Options
@@ -32,30 +32,30 @@ type Source struct {
 
 	track      *tracker
 	enrich     *enricher
-	to         engine.Sink // of the Populate in its course
-	size       int         // the most room that the sink had
+	to         engine.Sink // of the current call of Populate
+	size       int         // largest room of the sink so far
 	trimmer    freelist.Timer
 	young      []retired       // processes that are to be read when they are older
-	probe      engine.RawEvent // what is read of them
+	probe      engine.RawEvent // buffer to read them into
 	nextLook   uint64          // when the tracker wants to look at groups, 0 for not at all
 	showStatus bool            // /proc shows the status of a process that has ended
 	finishing  bool            // see Finish
 }
 
-// socket is what messages come from, and what is known of those that do not come.
+// socket is the connector's socket, with its messages and their losses.
 type socket struct {
 	fd        int
 	pace      *pace.Pacer
 	busy      bool // there were messages since Arm
 	filtered  bool // the kernel leaves out kinds
 	batch     *nlsocket.Batch
-	current   message // the one that is handled, which a variable would allocate
+	current   message // the message being handled; a local variable would be allocated
 	loss      loss
 	silence   silence
 	dropsBase uint32
 }
 
-// counters count messages, and events that were handed over.
+// counters count messages, and delivered events.
 type counters struct {
 	handed   uint64
 	unread   uint64
@@ -77,7 +77,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err := setDefaults(&o); err != nil {
 		return nil, err
 	}
-	if shared.HoldTime > 0 { // an event is to come in time to be put in order
+	if shared.HoldTime > 0 { // events must arrive in time to be put in order
 		o.DoubtTime = min(o.DoubtTime, max(shared.HoldTime/4, 1))
 	}
 	if err := shared.CheckTypes(); err != nil {
@@ -182,11 +182,11 @@ func (s *Source) learnInit(pid uint32) {
 	}
 }
 
-// initAge is how old, in ns, a process is when it is read to see whether it is the first of a pid
+// initAge is the age, in ns, at which a process is read to check whether it is the first of a pid
 // namespace, if no event of its birth is wanted.
 const initAge = 20_000_000
 
-// learnYoung reads the processes that are that old.
+// learnYoung reads the processes that have reached initAge.
 func (s *Source) learnYoung(now uint64) {
 	n := 0
 	for ; n < len(s.young) && s.young[n].time+initAge <= now; n++ {
@@ -197,7 +197,7 @@ func (s *Source) learnYoung(now uint64) {
 	s.young = append(s.young[:0], s.young[n:]...)
 }
 
-// youngDue returns when the next of them is, 0 for never.
+// youngDue returns when the next process reaches initAge, 0 for never.
 func (s *Source) youngDue() uint64 {
 	if len(s.young) == 0 {
 		return 0
@@ -220,10 +220,9 @@ func (s *Source) Name() string { return "cnproc" }
 // of them: see Arm.
 func (s *Source) FD() int { return s.pace.FD() }
 
-// Arm prepares FD. The socket stays readable as long as it holds something, so only
-// messages that have been taken out of it are in the way of waiting. While the engine is
-// not idle messages wake at intervals only, if there are many; what is in the queue of the
-// enricher, and groups to look at, wake in time.
+// Arm prepares FD. The socket stays readable as long as it holds messages, so only messages that
+// were already received prevent waiting. While the engine is not idle, frequent messages wake it at
+// intervals only. Events in the queue of the enricher, and groups to look at, wake it in time.
 func (s *Source) Arm(idle bool) bool {
 	if s.batch.Next < s.batch.N {
 		return false
@@ -248,7 +247,7 @@ func (s *Source) Detach() {
 	unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_DROP_MEMBERSHIP, cnIdxProc)
 }
 
-// Finish makes Populate hold nothing back.
+// Finish makes Populate deliver all events without waiting.
 func (s *Source) Finish() { s.finishing = true }
 
 // Close ends the subscription.
@@ -275,9 +274,9 @@ func (s *Source) Close() error {
 	return err
 }
 
-// Populate moves what the socket holds through the tracker into the queue of the enricher,
-// and what is certain in there to the sink. Events in the queue count as events in the
-// sink, so that a full sink leaves messages in the socket, where they are counted.
+// Populate moves the messages in the socket through the tracker into the queue of the enricher, and
+// the certain events of the queue to the sink. Events in the queue count as events in the sink, so
+// that a full sink leaves messages in the socket, where they are counted.
 func (s *Source) Populate(to engine.Sink) error {
 	if s.fd < 0 {
 		return os.ErrClosed
@@ -296,7 +295,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	for {
 		full, emptied, err := s.receive()
-		if hold { // else nothing could show that what is read is of another time
+		if hold { // otherwise no later message could correct the reading
 			s.enrich.readAll()
 		}
 		switch {
@@ -320,15 +319,15 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 }
 
-// trim lets go of memory that was not needed since the last call.
+// trim releases memory that was unused since the last call.
 func (s *Source) trim() {
 	s.enrich.trim()
 	s.track.trim()
 	s.young = freelist.Shrink(s.young)
 }
 
-// mayHold reports whether events may wait in the queue: not at the end, and not with the
-// sink half full, as its events get younger then, and one could come too late.
+// mayHold reports whether events may wait in the queue. They do not wait at the end, nor if the
+// sink is half full: its events get younger then, and an event that waits could come too late.
 func (s *Source) mayHold() bool {
 	return !s.finishing && 2*(s.to.Room()-s.enrich.len()) > s.size
 }
@@ -337,8 +336,8 @@ func (s *Source) mayHold() bool {
 // can make two; one too many does no harm.
 func (s *Source) room() bool { return s.to.Room()-s.enrich.len() > 0 }
 
-// release gives to the sink what is certain, or, with force set, all. Each message in the batch
-// was noted.
+// release inserts the certain events into the sink or, with force set, all. Every message in the
+// batch has been noted.
 func (s *Source) release(force bool) {
 	switch {
 	case !s.loss.congested && s.batch.Next == s.batch.N:
@@ -355,12 +354,13 @@ func (s *Source) release(force bool) {
 	}
 }
 
-// receive takes the rest of a batch of messages, or fetches one. It reports whether the sink has no
-// room for all of them, so that the rest is for the next call, and whether the socket was empty.
+// receive handles the rest of a batch of messages, or fetches a batch. full is set if the sink has
+// no room for all of them, so that the rest is for the next call. emptied is set if the socket was
+// empty.
 func (s *Source) receive() (full, emptied bool, err error) {
 	if s.batch.Next == s.batch.N {
 		if !s.room() {
-			return true, false, nil // what stays in the socket is counted there
+			return true, false, nil // messages left in the socket are counted there
 		}
 		if emptied, err = s.fetch(); err != nil {
 			return false, false, err
@@ -377,8 +377,8 @@ func (s *Source) receive() (full, emptied bool, err error) {
 	return false, emptied, nil
 }
 
-// fetch adds to the batch what the socket has, as far as there are places, and not what came after
-// an overrun to what was held at that. It reports whether the socket is empty then.
+// fetch adds messages from the socket to the batch, up to its size. It does not mix messages sent
+// after an overrun with messages held at the overrun. It reports whether the socket is empty.
 func (s *Source) fetch() (emptied bool, err error) {
 	for {
 		now := clock.Monotonic()
@@ -403,9 +403,9 @@ func (s *Source) fetch() (emptied bool, err error) {
 	}
 }
 
-// arrived notes that messages were received, fewer than there was room for unless full is set: then
-// the socket was empty, or is about to report an overrun, before which it was. It reports whether
-// they may be of before an overrun that is not told, and those that come next are not.
+// arrived records that messages were received. Unless full is set there was room for more of them:
+// then the socket was empty, or is about to report an overrun after it was empty. It reports
+// whether these messages may predate an overrun without a reported gap, while the next ones do not.
 func (s *Source) arrived(full bool) bool {
 	o := &s.loss.overrun
 	if o.drained {
@@ -415,21 +415,21 @@ func (s *Source) arrived(full bool) bool {
 	return o.drained
 }
 
-// overran notes the report of an overrun: the socket has been empty since the one before.
+// overran records the report of an overrun: the socket has been empty since the one before.
 func (s *Source) overran(drops func() uint64) {
 	s.tellOverrun()
 	s.loss.overran(drops)
 }
 
-// tellOverrun tells the tracker of what the socket dropped.
+// tellOverrun passes the gap of the dropped messages to the tracker.
 func (s *Source) tellOverrun() {
 	if g, early, ok := s.loss.tell(); ok {
 		s.track.lose(s.beforeRest(g), early)
 	}
 }
 
-// beforeRest returns a gap that comes before the messages in the batch: if the sink has no room for
-// them to be ordered in, it begins no later than they do.
+// beforeRest adapts a gap that comes before the messages in the batch: if the sink has no room to
+// put them in order, the gap begins no later than they do.
 func (s *Source) beforeRest(g engine.Gap) engine.Gap {
 	if s.to.Room()-s.enrich.len() < s.batch.N-s.batch.Next {
 		s.rest(func(m *message) { g.From = min(g.From, m.time) })
@@ -437,15 +437,15 @@ func (s *Source) beforeRest(g engine.Gap) engine.Gap {
 	return g
 }
 
-// noteRest shows the messages that have not been taken to the queued events.
+// noteRest applies the unhandled messages to the queued events.
 func (s *Source) noteRest() {
 	s.rest(func(m *message) {
-		m.threads = true // the messages before it may tell of them
+		m.threads = true // the messages before it may show them
 		s.enrich.note(m)
 	})
 }
 
-// rest visits the messages that have not been taken.
+// rest visits the unhandled messages.
 func (s *Source) rest(visit func(*message)) {
 	var m message
 	for i := s.batch.Next; i < s.batch.N; i++ {
@@ -486,7 +486,7 @@ func (s *Source) message(data []byte, genuine bool) {
 	s.track.take(m)
 }
 
-// take queues the event of a fact of the tracker, if it is wanted.
+// take queues the event of a tracker's fact, if it is wanted.
 func (s *Source) take(f *fact) {
 	switch {
 	case f.kind == engine.KindGap && f.m == nil:
@@ -520,9 +520,9 @@ func (s *Source) take(f *fact) {
 func (s *Source) wanted(f *fact) (want engine.Fields) {
 	switch {
 	case f.thread, f.older, f.held() && f.m.tid == f.m.pid:
-		return 0 // what /proc has is not of it
+		return 0 // the values in /proc are not its own
 	case f.kind == engine.KindFork:
-		return procfs.Readable &^ engine.FieldLogin.Set() // it has that of who forked it
+		return procfs.Readable &^ engine.FieldLogin.Set() // inherited from the creator
 	case f.kind == engine.KindExec:
 		return procfs.Readable
 	case f.kind == engine.KindExit && s.failuresOnly():

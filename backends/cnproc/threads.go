@@ -5,16 +5,16 @@ import (
 	"github.com/quark-linux/quark/internal/freelist"
 )
 
-// groups has the thread groups with more threads than their leader, now or before. A group that it
-// does not have has one thread, so that a process that never makes threads costs nothing here.
+// groups holds the thread groups that have, or had, more threads than their leader. A group that is
+// not in it has one thread, so that single-threaded processes cost no memory here.
 //
-// Threads are a set and not a count, as messages and /proc add them in any order. That is sound:
-// the number of a thread that is not the leader leaves /proc before its exit message is sent, so
-// the message of every thread in /proc is still to come.
+// Threads are a set and not a count, because messages and /proc add them in any order. That is
+// sound: the number of a thread that is not the leader leaves /proc before its exit message is
+// sent, so the message of every thread in /proc is still to come.
 type groups struct {
 	threads freelist.Map[uint32, uint32] // living threads that are no leaders -> group
 	byPID   freelist.Map[uint32, group]
-	last6   bool // the group's status is that of the last thread to end: Linux 6.0
+	last6   bool // the last thread to end sets the group's status: Linux 6.0
 }
 
 // group is a thread group that has, or had, threads besides its leader.
@@ -31,7 +31,7 @@ type group struct {
 	endings    groupstatus.Endings // of threads that ended after aliveAt
 }
 
-// trim lets go of memory that was not needed since the last call.
+// trim releases memory that was unused since the last call.
 func (g *groups) trim() {
 	g.threads.Trim()
 	g.byPID.Trim()
@@ -78,20 +78,20 @@ func (g *groups) forget(pid uint32) {
 	if e.live == 0 {
 		return
 	}
-	for tid, of := range g.threads.In { // slow, for what is rare
+	for tid, of := range g.threads.In { // slow, but rare
 		if of == pid {
 			delete(g.threads.In, tid)
 		}
 	}
 }
 
-// exec leaves a group with one thread. When a thread other than the leader executes, it takes the
-// leader's number. The exit messages of the other threads, that of the former leader among them,
-// can come later, even after the end of the process.
+// exec leaves a group with one thread. A thread other than the leader takes the leader's number
+// when it executes. The exit messages of the other threads and of the former leader can come later,
+// even after the end of the process.
 //
-// From Linux 5.8 on the former leader gives the number that the executing thread had, if it
-// reads its own after the exchange. If it gives the leader's number it read it before the exchange,
-// and stamped the message before that; older kernels leave it the number, but not the exit signal:
+// From Linux 5.8 on the former leader reports the number that the executing thread had, if it reads
+// its own after the exchange. If it reports the leader's number, it read that before the exchange,
+// and stamped the message before that. Older kernels leave it the number, but not the exit signal:
 // see message.former.
 func (g *groups) exec(pid uint32, time uint64) {
 	if _, ok := g.byPID.In[pid]; ok {
@@ -100,8 +100,8 @@ func (g *groups) exec(pid uint32, time uint64) {
 	}
 }
 
-// alive records that nothing made a thread of the group end until a time: those that had ended
-// did so by themselves.
+// alive records that the group still ran at a time: threads that had ended by then did so by
+// themselves.
 func (g *groups) alive(pid uint32, time uint64) {
 	if e, ok := g.byPID.In[pid]; ok {
 		e.aliveAt, e.endings, e.probed = time, groupstatus.Endings{}, false
@@ -110,15 +110,15 @@ func (g *groups) alive(pid uint32, time uint64) {
 	}
 }
 
-// end is what an exit message means for its group.
+// end is the meaning of an exit message for its group.
 type end struct {
 	group  bool   // the group has ended with it
-	time   uint64 // of that: a thread can be held between the stamp of its message and sending
+	time   uint64 // of the end: a thread can be delayed between stamping and sending a message
 	status int32  // of the group
 	known  bool   // status is certain
-	probe  bool   // whether the group still runs is worth knowing
-	dumper uint32 // the thread that dumped core, if one is known to have
-	unseen bool   // /proc has to show it
+	probe  bool   // check whether the group still runs
+	dumper uint32 // the thread that dumped core, 0 if unknown
+	unseen bool   // /proc has to confirm the end
 }
 
 // exit accounts for the exit of a thread.
@@ -134,7 +134,7 @@ func (g *groups) exit(m *message) end {
 		return end{} // a former leader
 	case leader && e.leaderTold:
 		// A thread took the leader's number, and was killed in the exec.
-		alone.unseen = e.unseen // or it is of a former leader, whose exec is lost
+		alone.unseen = e.unseen // or it is of a former leader, and the exec is lost
 		return alone
 	case leader:
 		e.leaderDone, e.leaderTold, e.leader = true, true, int32(m.status)

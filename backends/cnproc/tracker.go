@@ -8,9 +8,9 @@ import (
 	"github.com/quark-linux/quark/internal/freelist"
 )
 
-// tracker takes the messages in the order in which they come and states facts. It knows of
-// each process what decides when and how it ended; it looks at /proc only for the processes and
-// threads that there are: at the start, after a loss, and to learn whether a group still runs.
+// tracker receives the messages in the order of arrival and states facts. It keeps for each process
+// the state that decides when and how the process ended. It looks at /proc only for the existing
+// processes and threads: at the start, after a loss, and to learn whether a group still runs.
 type tracker struct {
 	state func(*fact)
 	view  view // nil without /proc
@@ -25,15 +25,15 @@ type tracker struct {
 	groups    groups
 	deaths    deaths
 	probes    []probe
-	born      []thread // to see whether they are the kernel's
+	born      []thread // to check whether they are the kernel's
 	retired   []retired
-	current   fact // of the message that is handled, which a variable would allocate
+	current   fact // of the current message; a local variable would be allocated
 }
 
-// behaviour is what differs between kernels.
+// behaviour holds the differences between kernels.
 type behaviour struct {
-	// spreads is set if a core dump sets the wait status of all that share the memory, also
-	// of one that ends with another: before Linux 5.16.
+	// spreads is set before Linux 5.16: a core dump sets the wait status of all processes that
+	// share the memory, also of one that ends with another status.
 	spreads bool
 	workers bool // the kernel makes threads of a process for itself: Linux 5.12
 }
@@ -41,19 +41,19 @@ type behaviour struct {
 // thread is a thread of a process.
 type thread struct{ pid, tid uint32 }
 
-// retired is a process that has ended, of which messages can come.
+// retired is a process that has ended, but may have messages on their way.
 type retired struct {
 	pid  uint32
 	time uint64
 }
 
-// deaths has what the kernel reports of core dumps before the end of their processes.
+// deaths holds the core dumps that the kernel announced before the end of their processes.
 type deaths struct {
-	dumping freelist.Map[uint32, dump] // processes whose core may be dumped
+	dumping freelist.Map[uint32, dump] // processes that may dump core
 	dumped  uint64                     // the latest end of one
 }
 
-// dump is the message that a core may be dumped: the thread, and when it was sent.
+// dump is the message that a core may be dumped: its thread and its time.
 type dump struct {
 	tid  uint32
 	time uint64
@@ -62,12 +62,12 @@ type dump struct {
 func newTracker(v view, c *bootClock, l *loss, last6 bool, state func(*fact)) *tracker {
 	t := &tracker{state: state, view: v, clock: c, loss: l, lives: true, groups: groups{last6: last6}}
 	if v == nil {
-		l.lose(1) // nothing is known of the processes that there are
+		l.lose(1) // the existing processes are unknown
 	}
 	return t
 }
 
-// trim lets go of memory that was not needed since the last call.
+// trim releases memory that was unused since the last call.
 func (t *tracker) trim() {
 	t.groups.trim()
 	t.processes.Trim()
@@ -105,8 +105,8 @@ func (t *tracker) take(m *message) {
 		t.exit(f)
 		return
 	case CoreDump:
-		// Sent when a signal of that action arrives, whether or not a core is dumped:
-		// the exit status tells.
+		// The kernel sends it when a signal of that action arrives, whether or not a core
+		// is dumped. The exit status decides.
 		t.deaths.dumping.Put(m.pid, dump{m.tid, m.time})
 		return
 	case Comm:
@@ -121,13 +121,13 @@ func (t *tracker) take(m *message) {
 	t.state(f)
 }
 
-// lose gives up what a message that is missing can have changed, and states the gap unless gaps
-// have told of all that is missing. early is set if the gap was stated already.
+// lose discards the state that a missing message may have changed. It states the gap, unless
+// earlier gaps have reported all missing messages. early is set if the gap was stated already.
 func (t *tracker) lose(g engine.Gap, early bool) {
 	t.epoch++
 	clear(t.owed.In)
 	t.loss.lose(g.To)
-	// Nothing shows any more whether there were cores.
+	// It is unknown now whether these processes dumped core.
 	cores := uint64(len(t.deaths.dumping.In))
 	for _, d := range t.deaths.dumping.In {
 		g.From, g.CPU = min(g.From, d.time), engine.AllCPUs
@@ -140,7 +140,7 @@ func (t *tracker) lose(g engine.Gap, early bool) {
 	}
 }
 
-// doubtful reports whether the pid can be another process's than before a loss.
+// doubtful reports whether the pid may belong to another process than before a loss.
 func (t *tracker) doubtful(m *message) bool {
 	_, fresh := t.fresh(m.pid, m.time)
 	return t.loss.until > 0 && !fresh
@@ -152,7 +152,7 @@ func (t *tracker) threads(m *message) bool {
 	return t.groups.threaded(m.pid) || t.loss.unseen(m.time) && (!fresh || p.late)
 }
 
-// exit states the end of a thread, and that of its process if it was the last.
+// exit states the end of a thread, and the end of its process if the thread was the last.
 func (t *tracker) exit(f *fact) {
 	m := f.m
 	p, fresh := t.fresh(m.pid, m.time)
@@ -172,7 +172,7 @@ func (t *tracker) exit(f *fact) {
 		t.probes = append(t.probes, probe{pid: m.pid})
 	}
 	if _, grouped := t.groups.byPID.In[m.pid]; m.tid != m.pid && fresh && !p.late && !p.over && !grouped && !e.group && p.born > 0 {
-		m.time = min(m.time, p.born-1) // it is of an older process
+		m.time = min(m.time, p.born-1) // it belongs to an older process
 	}
 	if m.tid != m.pid || !e.group {
 		f.thread, f.status, f.known = true, int32(m.status), true
@@ -236,8 +236,8 @@ func (t *tracker) dumpSets(m *message, status int32) bool {
 	return others > 0 || since != 0 && m.time <= since+maxStraggle
 }
 
-// settled says that the socket was empty at a time: nothing of processes that ended long before is
-// on its way.
+// settled records that the socket was empty at a time: all messages of processes that ended long
+// before have arrived.
 func (t *tracker) settled(now uint64) {
 	n := 0
 	for ; n < len(t.retired) && t.retired[n].time+2*maxStraggle < now; n++ {

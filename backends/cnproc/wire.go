@@ -24,7 +24,7 @@ const (
 	sizeMaxRecord = 256
 )
 
-// What is a kind of proc_event or, or-ed, a set of kinds.
+// What names a kind of proc_event or, or-ed, a set of kinds.
 type What uint32
 
 // The kinds of message.
@@ -61,7 +61,7 @@ type message struct {
 	args    [2]uint32
 	comm    [16]byte
 	status  uint32 // Exit: wait status
-	former  bool   // Exit: of a former leader, whose number a thread that executes has taken
+	former  bool   // Exit: of a former leader; the thread that executes has its number
 	threads bool   // the process may have, or have had, other threads: the tracker sets it
 }
 
