@@ -21,14 +21,14 @@ const (
 
 	Audit Set = 1 << 4 // records of the kernel's audit
 
-	// All are those that Open tries if none are named.
+	// All are the backends that Open tries if none are named.
 	All = EBPF | KProbe | CNProc
-	// Every is all that exist.
+	// Every has all backends.
 	Every = All | Audit
 )
 
-// Options say which backends may be tried and with which options. The zero value tries those of All
-// with their defaults.
+// Options select the backends that may be tried, and their options. The zero value tries the
+// backends of All with their defaults.
 type Options struct {
 	// Allowed are the backends that may be tried; 0 means All.
 	Allowed Set
@@ -53,7 +53,7 @@ type Attempt struct {
 
 func (a Attempt) String() string { return a.Backend + ": " + a.Err.Error() }
 
-// names are those of the backends, in the order in which Open tries them.
+// names lists the names of the backends, in the order in which Open tries them.
 var names = [...]struct {
 	backend Set
 	name    string
@@ -80,15 +80,15 @@ type backend struct {
 	open    func(*Options) (engine.Source, error)
 }
 
-// Proc is /proc, for what a queue needs beside its backend. It keeps its descriptor when
-// privileges are dropped and the root is changed.
+// Proc gives a queue the parts of /proc that it needs beside its backend. It keeps its descriptor
+// when privileges are dropped and the root is changed.
 type Proc interface {
 	// Scan reads the processes that exist and calls f with each, parents not necessarily
 	// before their children. The event is f's until it returns.
 	Scan(f func(*engine.RawEvent) error) error
 
-	// Look looks whether a process exists, as [engine.Options].Look wants it. A process of
-	// which only the zombie is left is gone.
+	// Look checks whether a process exists, for [engine.Options].Look. A process is gone if
+	// only its zombie is left.
 	Look(pid uint32) (start uint64, sight engine.Sight)
 
 	// Cgroups returns the paths of a process in all cgroup hierarchies.
@@ -123,11 +123,11 @@ func Parse(name string) (Set, error) {
 	return 0, fmt.Errorf("unknown backend %q: it is one of %s", name, Every)
 }
 
-// Open opens the first of the allowed backends that this kernel and these
-// privileges admit. The attempts are those before it. The error is an *Error, or a
-// *engine.OptionError if an option has a wrong value, be it one of a backend that would not
-// be tried; it is errors.ErrUnsupported on another system than Linux on amd64 and arm64, and
-// in a pid, user or time namespace that is not the host's.
+// Open opens the first of the allowed backends that this kernel and these privileges admit. The
+// attempts list the backends that failed before it. The error is an *Error, or a
+// *engine.OptionError if an option has a wrong value, even one of a backend that would not be
+// tried. It is errors.ErrUnsupported on systems other than Linux on amd64 and arm64, and in a pid,
+// user or time namespace that is not the host's.
 func Open(opts Options) (engine.Source, []Attempt, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, nil, err
@@ -159,8 +159,8 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 	return nil, failed, &Error{failed}
 }
 
-// Validate returns an *engine.OptionError if a value can't be used, be it of a backend that is not
-// allowed.
+// Validate returns an *engine.OptionError if a value can't be used, even one of a backend that is
+// not allowed.
 func (o *Options) Validate() error {
 	if extra := o.Allowed &^ Every; extra != 0 {
 		return &engine.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint16(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", Every)}

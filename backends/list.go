@@ -26,7 +26,7 @@ var backends = map[Set]backend{
 		func(o *Options) (engine.Source, error) { return opened(audit.Open(o.Shared, o.Audit)) }},
 }
 
-// sweep removes what backends of processes that were killed have left in the kernel.
+// sweep removes leftovers in the kernel from backends of killed processes.
 func sweep() { kprobe.Sweep() }
 
 // opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.

@@ -13,13 +13,13 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// proc adds Look to the reader's methods, and leaves to the source what it can do better.
+// proc adds Look to the reader's methods. Its Scan uses the source's Snapshot if there is one.
 type proc struct {
 	*procfs.Reader
 	source engine.Source
 }
 
-// OpenProc opens /proc, to be used beside a source, with what is asked for of the environment.
+// OpenProc opens /proc for use beside a source. environ selects the variables to read.
 func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 	variables, err := environ.Compile()
 	if err != nil {
@@ -35,8 +35,8 @@ func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 	return proc{r, src}, nil
 }
 
-// Scan calls f for each process, and at the end with the time and no pid. A process that lives then
-// is one of them, or descends from one and was born after the last list of processes was read,
+// Scan calls f for each process, and at the end with the time and no pid. A process that lives at
+// that time was one of them, or descends from one and was born after the last list of processes,
 // which had no new ones.
 func (p proc) Scan(f func(*engine.RawEvent) error) error {
 	type snapshotter interface {
@@ -81,7 +81,7 @@ func (p proc) Scan(f func(*engine.RawEvent) error) error {
 const maxLists = 20
 
 func (p proc) Look(pid uint32) (start uint64, sight engine.Sight) {
-	// kill(2) tells of every process, /proc may hide those of others.
+	// kill(2) finds every process. /proc may hide the processes of others.
 	if err := unix.Kill(int(pid), 0); errors.Is(err, unix.ESRCH) {
 		return 0, engine.SightGone
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// lateTick is more than how late a timer interrupt was seen to come, in ns: by some 300 ms in an
-// emulated guest on a machine that has much else to do.
+// lateTick is more than the largest measured delay of a timer interrupt, in ns: some 300 ms in an
+// emulated guest on a busy machine.
 const lateTick = 1_000_000_000
 
 // describe fills the capability table. always is set if audit was enabled at the boot. hidden is a

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/internal/auditrecord"
 )
 
-// conclude gives the events to the sink that have waited long enough, or with force all events, and
-// reports the holes before them as a gap.
+// conclude inserts the events that have waited long enough into the sink, or with force all events,
+// and reports the holes before them as a gap.
 func (s *Source) conclude(force bool) {
 	from, lost := s.last, uint64(0)
 	for len(s.queue.events) > 0 && s.to.Room() > 0 && (force || s.socket.empty >= s.queue.events[0].at+s.hold) {
@@ -46,8 +46,8 @@ func (s *Source) drop(e *event) {
 	e.ev, e.state = nil, concluded
 }
 
-// report makes a raw event of an event. It returns false if a record is missing without which it is
-// not known whether something happened.
+// report makes a raw event of an event. It returns false if a record is missing that shows whether
+// something happened.
 func (s *Source) report(e *event) bool {
 	switch {
 	case e.isBirth():
@@ -73,9 +73,9 @@ func (s *Source) report(e *event) bool {
 	return true
 }
 
-// insert gives an event to the sink. Its time is no earlier than the begin of the call and than the
-// event before. A birth can return long after its child has begun: its time is no earlier than that
-// of what the caller and earlier processes with the pid did.
+// insert inserts an event into the sink. Its time is no earlier than the begin of the call and the
+// event before. A birth can return long after its child has begun: its time is also no earlier than
+// the actions of the caller and of earlier processes with the pid.
 func (s *Source) insert(e *event) {
 	ev := e.ev
 	e.ev = nil
@@ -124,7 +124,7 @@ func (s *Source) reportBirth(e *event) {
 	}
 	s.verify(e)
 	t := &e.ev.Task
-	// Of clone3(2) the flags are not seen, which can have CLONE_PARENT.
+	// The flags of clone3(2) are not seen. They can have CLONE_PARENT.
 	known := e.nr != auditrecord.Clone3 || t.Known.Has(engine.FieldPPID) && t.PPID == e.pid
 	if e.nr == auditrecord.Clone && e.a0&unix.CLONE_PARENT != 0 {
 		parent = e.ppid
@@ -193,7 +193,7 @@ func (s *Source) reportEnd(e *event) {
 	t := &e.ev.Task
 	t.PPID = e.ppid
 	t.Known |= engine.FieldPPID.Set()
-	if certain { // but that a signal right before decides
+	if certain { // unless a signal right before decides
 		t.Exit.WaitStatus = int32(e.a0&0xff) << 8
 		t.Known |= engine.FieldExit.Set()
 		t.Cached |= engine.FieldExit.Set()

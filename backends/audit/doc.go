@@ -13,13 +13,13 @@
 //   - The stamp is the wall clock when the call began, in milliseconds, behind by up to a tick. The
 //     time of an event lies between the begin of the call and wallClock.slack after its end.
 //   - SYSCALL has pid, parent, ids and login of the calling thread after the call. An exec leaves
-//     one thread and a child begins with one, so they are those of the process. A change of user or
-//     group ids can be of any thread and is not reported.
+//     one thread and a child begins with one, so they are the values of the process. A change of
+//     user or group ids can be of any thread and is not reported.
 //   - A fork returns a number of the caller's pid namespace, and clone3(2) hides its flags. A FORK
 //     is reported only if /proc shows the child, or the caller in the initial namespace.
 //   - exit_group ends the process, unless another thread executes. Its status is cached: a signal
 //     right before it decides. exit(2) and signals prove no end, and are not reported.
-//   - /proc is read after the call. What can be of a later process with the pid is dropped.
+//   - /proc is read after the call. Values that may be of a later process with the pid are dropped.
 //   - The kernel counts records that it had no room for. They have no serial number.
 //   - Rules of others can hide anything. They make the counts of Stats a lower bound.
 package audit

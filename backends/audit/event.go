@@ -21,7 +21,7 @@ const (
 	partial                // some, but not SYSCALL
 	known                  // SYSCALL
 	complete               // all
-	concluded              // nothing more is needed
+	concluded              // no more records are needed
 )
 
 // event is what the records of one serial number report, with the raw event that it may become.
@@ -33,13 +33,13 @@ type event struct {
 	at       uint64 // when /proc was read for it, else received
 	state    state
 
-	path    []byte // that an exec was asked for
+	path    []byte // the path given to an exec
 	hasPath bool
 	args    auditrecord.Arguments
 
 	ev   *engine.RawEvent // nil if it becomes none
 	born bool             // of a birth: result is the pid of a process
-	got  engine.Fields    // what was read from /proc
+	got  engine.Fields    // the fields read from /proc
 }
 
 // call is what SYSCALL reports.
@@ -54,7 +54,7 @@ type call struct {
 	comm, exe []byte
 }
 
-// abend is in the place of the call where a signal with a core dump ends the process.
+// abend stands for the call if a signal with a core dump ends the process.
 const abend auditrecord.Call = 255
 
 func (e *event) reset() {
@@ -94,7 +94,8 @@ func (e *event) add(r *auditrecord.Record) {
 // numbers are the members that are numbers of 32 bits.
 var numbers = []string{"pid", "ppid", "auid", "ses", "uid", "euid", "suid", "gid", "egid", "sgid"}
 
-// parse parses SYSCALL, or of ANOM_ABEND the pid. It reports whether all is there and makes sense.
+// parse parses SYSCALL, or the pid of ANOM_ABEND. It reports whether all members are there and
+// valid.
 func (c *call) parse(r *auditrecord.Record) bool {
 	var n [10]uint32
 	var abi, nr uint64
@@ -140,8 +141,8 @@ func (c *call) parse(r *auditrecord.Record) bool {
 	return c.pid != 0 && found == len(numbers)
 }
 
-// addPath adds the path that an exec was asked for, which is the first. The kernel has it as
-// execveat(2) was given it; a path relative to a descriptor is named as for interpreters.
+// addPath adds the path given to an exec, which is the first. The kernel has it as execveat(2) was
+// given it; a path relative to a descriptor is named as for interpreters.
 func (e *event) addPath(r *auditrecord.Record) {
 	const atCwd = -100 // AT_FDCWD
 	for m := r.Members(); e.isExec() && !e.hasPath; {

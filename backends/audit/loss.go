@@ -23,7 +23,7 @@ type loss struct {
 	backlog backlog
 }
 
-// gap reports lost events of since a time.
+// gap reports events lost since a time.
 func (s *Source) gap(cause engine.Loss, from, count uint64) {
 	now := s.now()
 	s.loss.lost[cause] += count
@@ -46,8 +46,9 @@ func (s *Source) checkDrops() {
 func (s *Source) doubtful(e *event) bool { return s.loss.at >= e.stamp || s.queue.hasHoles() }
 
 // backlog follows the kernel's count of records that it had no room for: those take no number. The
-// count also has those that it did not keep for an auditd that is not there, if it was booted with
-// audit=1, or that a running one did not read. Then it is not used, and Stats are a lower bound.
+// count also includes records that the kernel did not keep for a missing auditd, if it was booted
+// with audit=1, and records that a running auditd did not read. Then the count is not used, and
+// Stats are a lower bound.
 type backlog struct {
 	control *auditrule.Control // asked without waiting, nil if the count is not used
 	count   uint32
@@ -55,7 +56,7 @@ type backlog struct {
 	due     uint64 // when to ask, 0 if no record has come since it was asked
 }
 
-// arm has the kernel asked soon, as a record has come.
+// arm schedules a question to the kernel, because a record has come.
 func (b *backlog) arm(now uint64) {
 	const interval = 250_000_000 // ns
 	if b.due == 0 && b.control != nil {
@@ -104,7 +105,7 @@ type changes struct {
 	rules    bool // other rules, which may hide something
 }
 
-// add adds a record of a change of audit. What was tried in vain changes nothing.
+// add adds a record of a change of audit. It skips failed attempts.
 func (c *changes) add(r *auditrecord.Record, key string) {
 	text := strings.ReplaceAll(string(r.Body), `"`, "") + " " // older kernels quote op
 	has := func(part string) bool { return strings.Contains(text, part) }

@@ -58,7 +58,7 @@ func newSource(shared source.Options, o Options) *Source {
 		shared: shared, opts: o, now: clock.Monotonic, hold: defaultHold, wall: newWallClock(), boot: procfs.NewBootClock(),
 		socket: socket{fd: -1, batch: nlsocket.NewBatch(batchSize, maxMessage)}, latest: make(map[uint32]latest),
 	}
-	if shared.HoldTime > 0 { // an event is to come in time to be put in order
+	if shared.HoldTime > 0 { // events must arrive in time to be put in order
 		s.hold = max(leastHold, min(s.hold, uint64(shared.HoldTime)/4))
 	}
 	s.last = s.now()
@@ -93,7 +93,8 @@ func (s *Source) openAll() (err error) {
 	if err := s.listen(); err != nil {
 		return err
 	}
-	// From now on it is seen if audit is disabled. A source that has ended meanwhile may have.
+	// From now on the records show if audit is disabled. A source that has ended meanwhile may
+	// have disabled it.
 	st, err := s.status()
 	if err == nil && st.Enabled == auditrule.Off {
 		err = s.rules.enable()

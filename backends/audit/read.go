@@ -40,8 +40,8 @@ func (s *Source) readProcesses() {
 	s.toRead = s.toRead[:0]
 }
 
-// read gives an event what /proc has of its process, cached unless it never changes. It reports
-// whether that can be the process.
+// read adds the values in /proc to an event, marked cached unless they never change. It reports
+// whether they can be of the event's process.
 func (s *Source) read(e *event, pid uint32, want engine.Fields) bool {
 	t := &e.ev.Task
 	st, err := s.proc.Read(pid, want, e.ev)
@@ -55,9 +55,9 @@ func (s *Source) read(e *event, pid uint32, want engine.Fields) bool {
 	return true
 }
 
-// readBirth decides whether a call has made a process whose pid in the initial namespace is the
-// number that it returned: the caller is in that namespace, which never changes, or its child is.
-// clone3(2) may have made a thread.
+// readBirth decides whether a call has made a process and returned its pid in the initial
+// namespace: the caller is in that namespace, which never changes, or its child is. clone3(2) may
+// have made a thread.
 func (s *Source) readBirth(e *event) {
 	t := &e.ev.Task
 	shown := s.read(e, e.child(), atBirth) && !s.boot.StartedBefore(t.Start, e.stamp)
@@ -76,8 +76,8 @@ func (s *Source) isInitial(pid uint32, at uint64) bool {
 	return err == nil && t.Known.Has(engine.FieldPIDNS) && t.NS.PID == proctext.InitialPIDNamespace && s.boot.StartedBefore(t.Start, at)
 }
 
-// verify drops what was read, unless it is certain to be of the process of the event: that process
-// was there before the call, or no birth of another one with its pid can precede the reading.
+// verify drops the reading, unless it is certain to be of the event's process: that process was
+// there before the call, or no birth of another one with its pid can precede the reading.
 func (s *Source) verify(e *event) {
 	settled := s.socket.empty >= e.at+inFlight
 	if e.got == 0 || s.boot.StartedBefore(e.ev.Task.Start, e.stamp) || settled && !s.doubtful(e) && !s.queue.reborn(e, e.ev.PID) {
@@ -89,7 +89,7 @@ func (s *Source) verify(e *event) {
 	e.forget(engine.AllFields)
 }
 
-// forget drops some of what was read.
+// forget drops fields that were read.
 func (e *event) forget(fields engine.Fields) {
 	fields &= e.got
 	t := &e.ev.Task

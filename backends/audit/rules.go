@@ -27,8 +27,9 @@ type rules struct {
 var queues atomic.Uint32
 
 // noteKey is the key of the note: a rule about no system call, which records that a source has
-// enabled audit. It stays from before that until audit is disabled again or left to others, whoever
-// is killed meanwhile. It belongs to no source: the last one to end removes it.
+// enabled audit. It is added before that, and stays until audit is disabled again or left to
+// others, even if a source is killed meanwhile. It belongs to no source: the last one to end
+// removes it.
 const noteKey = "quark_has_enabled_audit"
 
 func note() []byte {
@@ -42,14 +43,14 @@ func newRule(abi auditrecord.ABI, key string) auditrule.Rule {
 	}}
 }
 
-// isSource reports whether a key is that of a source, or the note.
+// isSource reports whether a key belongs to a source, or to the note.
 func isSource(key string) bool {
 	_, _, ok := owner.Parse(key)
 	return ok || key == noteKey
 }
 
-// open adds the rules behind those of others, which so keep their keys on the records that they
-// cause. It returns what rules of others hide, or an error if they hide all.
+// open adds the rules after the rules of others, which so keep their keys on the records that they
+// cause. It returns a note if rules of others may hide events, or an error if they hide all.
 func (r *rules) open(o *source.Options) (hidden string, err error) {
 	list, err := r.sweep()
 	if err != nil {
@@ -72,9 +73,9 @@ func (r *rules) open(o *source.Options) (hidden string, err error) {
 	return hidden, r.add()
 }
 
-// wanted returns a source's rules: for each ABI, one for calls that do not return, or whose failure
-// is an event too, and one for those that succeed. Births are always wanted, as they show whose a
-// pid is.
+// wanted returns a source's rules: for each ABI, one for calls that do not return or have an event
+// for their failure too, and one for calls that succeed. Births are always wanted, because they
+// show which process has a pid.
 func wanted(o *source.Options, key string) (list [][]byte) {
 	for _, abi := range auditrecord.Native(runtime.GOARCH) {
 		always, succeeded := newRule(abi, key), newRule(abi, key)
@@ -93,7 +94,7 @@ func wanted(o *source.Options, key string) (list [][]byte) {
 	return list
 }
 
-// sweep removes the rules of processes that have ended without that, and returns the others.
+// sweep removes the rules of processes that ended without removing them, and returns the others.
 func (r *rules) sweep() (others []auditrule.Rule, err error) {
 	list, err := r.control.Rules()
 	for _, b := range list {
@@ -136,8 +137,8 @@ func (r *rules) add() error {
 	return nil
 }
 
-// close removes the rules, and disables audit if a source has enabled it and nobody else uses it:
-// there is no auditd and no rule. If others do that are no sources, it is theirs from now on.
+// close removes the rules, and disables audit if a source has enabled it and no one else uses it:
+// there is no auditd and no rule. If programs other than sources use it, it is theirs from now on.
 func (r *rules) close() error {
 	var errs []error
 	for _, b := range r.added {

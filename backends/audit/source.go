@@ -34,15 +34,15 @@ type Source struct {
 	scratch engine.RawEvent
 
 	queue   queue
-	toRead  []*event          // of which /proc is to be read
+	toRead  []*event          // events with a process to read from /proc
 	latest  map[uint32]latest // by pid
 	hold    uint64            // ns that an event waits in the queue
 	last    uint64            // time of the latest event
 	loss    loss
 	changed changes
 
-	to        engine.Sink // of the Populate in its course
-	size      int         // the most room that the sink had
+	to        engine.Sink // of the current call of Populate
+	size      int         // largest room of the sink so far
 	finishing bool
 	handed    uint64
 	unread    uint64
@@ -66,12 +66,12 @@ type socket struct {
 	batch *nlsocket.Batch
 	pace  *pace.Pacer
 	busy  bool   // there were records since Arm
-	empty uint64 // when it was last empty: all that was sent before was read
+	empty uint64 // when it was last empty: all earlier records were read
 }
 
 const (
 	batchSize  = 64
-	maxMessage = 24 << 10 // a record of a path of 4 KiB, in digits, and what else it has
+	maxMessage = 24 << 10 // a record with a path of 4 KiB in digits, and its other members
 	// inFlight is how long a record may take from the end of its call to the socket, in ns.
 	inFlight = 5_000_000
 )
@@ -108,13 +108,13 @@ func (s *Source) Arm(idle bool) bool {
 // Held returns a lower bound of the times of the events in the queue.
 func (s *Source) Held() (oldest uint64, ok bool) { return s.last, len(s.queue.events) > 0 }
 
-// Finish makes Populate hold nothing back: events whose process is not certain yet lack what /proc
-// has.
+// Finish makes Populate deliver all events without waiting: events of uncertain processes lack the
+// fields from /proc.
 func (s *Source) Finish() { s.finishing = true }
 
-// Populate moves what the socket holds into the queue, and what has waited there long enough to the
-// sink. Events in the queue count as events in the sink, so that a full sink leaves records in the
-// socket, where they are counted.
+// Populate moves the records in the socket into the queue, and events that have waited long enough
+// to the sink. Events in the queue count as events in the sink, so that a full sink leaves records
+// in the socket, where they are counted.
 func (s *Source) Populate(to engine.Sink) error {
 	if s.closed {
 		return os.ErrClosed
@@ -133,7 +133,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	s.checkBacklog()
 	err := s.react()
-	if err != nil { // no more comes
+	if err != nil { // no more records come
 		s.conclude(true)
 	}
 	return err
@@ -152,7 +152,7 @@ func (s *Source) drain() (emptied, full bool, err error) {
 		case unix.EAGAIN:
 			k.empty = began
 			return true, false, nil
-		case unix.EINTR, unix.ENOBUFS: // the socket counts what it drops
+		case unix.EINTR, unix.ENOBUFS: // the socket counts dropped records
 		default:
 			return false, false, fmt.Errorf("receive from audit: %w", errno)
 		}
@@ -195,7 +195,7 @@ func (s *Source) add(kind auditrecord.Type, text []byte) {
 	}
 }
 
-// begin gives an event whose call is known the raw event that it may become.
+// begin attaches the raw event that an event with a known call may become.
 func (s *Source) begin(e *event) {
 	kind, pid := engine.KindFork, e.pid
 	switch {
@@ -225,11 +225,11 @@ type wallClock struct {
 	slack  uint64 // ns that a stamp can be behind the begin of its call
 }
 
-// wallError is by how much the wall clock may be off that stamps are converted with, in ns.
+// wallError is the largest error, in ns, of the offset that converts the stamps.
 const wallError = 500_000
 
-// newWallClock allows for two ticks, as the CPU that keeps the time can leave one out when it gives
-// that to another, and for the rest of a millisecond.
+// newWallClock allows for two ticks and the rest of a millisecond: the CPU that keeps the time can
+// leave out a tick when it passes that task to another CPU.
 func newWallClock() (w wallClock) {
 	w.offset, _ = clock.WallOffset()
 	w.slack = 2*clock.Tick() + 1_000_000 + wallError
@@ -249,8 +249,8 @@ func (w *wallClock) stamp(r *auditrecord.Record, now uint64) uint64 {
 	return uint64(min(max(int64(r.Time)*1_000_000-w.offset, 0), int64(now)))
 }
 
-// Close removes the rules, closes the socket, and disables audit if a source has enabled it and
-// nobody else uses it now.
+// Close removes the rules, closes the socket, and disables audit if a source has enabled it and no
+// one else uses it now.
 func (s *Source) Close() (err error) {
 	if s.closed {
 		return nil
@@ -273,9 +273,9 @@ func (s *Source) Close() (err error) {
 	return err
 }
 
-// Stats returns the counters. Lost are system calls, also those that would have become no event, as
-// the birth of a thread. Of what the kernel had no room for it is known how many records are
-// missing, each of which is counted as one.
+// Stats returns the counters. Lost events are system calls, including calls that become no event,
+// such as the birth of a thread. If the kernel had no room for records, only the number of records
+// is known, and each counts as one.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	st := engine.SourceStats{Lost: s.loss.lost, Unread: s.unread, Bound: s.loss.bound || s.loss.pending}
 	st.Produced = s.handed + st.LostTotal()

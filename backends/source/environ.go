@@ -8,9 +8,9 @@ import (
 	"github.com/quark-linux/quark/engine/glob"
 )
 
-// Environ says which variables of the environment that a program is started with are reported. The
-// zero value is for none. Names are patterns, in which * stands for any characters, ? for one,
-// [a-z] and [!a-z] for one of a set; \ takes its meaning from the character after it.
+// Environ selects the variables that are reported of the environment that a program is started
+// with. The zero value is for none. Names are patterns, in which * stands for any characters, ? for
+// one, [a-z] and [!a-z] for one of a set; \ takes its meaning from the character after it.
 type Environ struct {
 	// Names are the variables that are reported, such as "LD_*", "PATH"; "*" for all.
 	Names []string
@@ -48,12 +48,12 @@ func (e *Environ) Compile() (*Variables, error) {
 	return v, nil
 }
 
-// Set sets FieldEnviron of ev to the variables of all that are reported. all is what NULs end; cut
-// is set if its end is missing, with a part of the last variable perhaps.
+// Set sets FieldEnviron of ev to the variables in all that are reported. Each variable in all ends
+// with a NUL. cut is set if the end of all is missing, perhaps with a part of the last variable.
 func (v *Variables) Set(ev *engine.RawEvent, all []byte, cut bool) {
 	var room [2048]byte // that few are not allocated
 	kept := room[:0]
-	// A string without a copy: nothing changes all meanwhile, and nothing keeps it.
+	// A string without a copy: all does not change meanwhile, and the string is not kept.
 	for rest := unsafe.String(unsafe.SliceData(all), len(all)); rest != ""; {
 		variable, after, ended := strings.Cut(rest, "\x00")
 		rest = after

@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Exits says which ends of processes, and of threads, are reported.
+// Exits selects which ends of processes, and of threads, are reported.
 type Exits uint8
 
 const (
@@ -17,11 +17,11 @@ const (
 	ExitsNonzero              // those with another wait status: failures, and ends by a signal
 )
 
-// allKinds is what Options.Kinds can have.
+// allKinds are the valid kinds of Options.Kinds.
 const allKinds = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle |
 	engine.EventPtrace | engine.EventCoreDump | engine.EventExecFailed
 
-// DefaultKinds is what is reported unless Options.Kinds says otherwise.
+// DefaultKinds are the kinds that are reported if Options.Kinds is 0.
 const DefaultKinds = allKinds &^ engine.EventExecFailed
 
 // kindNames lists the names that ParseKinds takes.
@@ -53,8 +53,8 @@ func (o *Options) Passes(status int32) bool { return o.Exits == ExitsAll || stat
 // ReportsEnds reports whether the source needs the ends of processes.
 func (o *Options) ReportsEnds() bool { return o.Reports(engine.EventExit | engine.EventCoreDump) }
 
-// InsertExit gives the events of an EXIT to the sink: a CORE_DUMP before it if the status says that
-// the kernel wrote a core, and itself, each if it is to be reported. It returns how many.
+// InsertExit inserts the events of an EXIT into the sink, each if it is reported: first a CORE_DUMP
+// if the status says that the kernel wrote a core, then the EXIT itself. It returns how many.
 func (o *Options) InsertExit(to engine.Sink, exit *engine.RawEvent) (n int) {
 	known := exit.Task.Known.Has(engine.FieldExit)
 	if known && !exit.Thread && exit.Task.Exit.CoreDumped() && o.Reports(engine.EventCoreDump) {

@@ -26,17 +26,17 @@ type Options struct {
 	// others, as far as the source does not need them itself. Gaps are always reported.
 	Kinds engine.Events
 
-	// Exits says which ends are reported: all by default.
+	// Exits selects which ends are reported: all by default.
 	Exits Exits
 
-	// Environ says what is reported of the environment.
+	// Environ selects the variables of the environment that are reported.
 	Environ Environ
 
 	// HoldTime is how long the engine holds events to put them in order; 0 means for any time.
 	HoldTime time.Duration
 
-	// BTF says where to find the running kernel's types, which eBPF and kprobe need: by
-	// default what the kernel offers, else what quark carries. BTF.Path names a file.
+	// BTF selects where to find the running kernel's types, which eBPF and kprobe need: by
+	// default in the kernel, else in the archive built into quark. BTF.Path names a file.
 	BTF btfhub.Options
 
 	// KernelTypes replaces what BTF finds. They are trusted: types that are not the
@@ -44,8 +44,7 @@ type Options struct {
 	KernelTypes *btf.Spec
 }
 
-// CheckTypes is for backends that need no types: a file that is named and can't be used is a
-// mistake all the same.
+// CheckTypes is for backends that need no types: they too report a named file that can't be used.
 func (o *Options) CheckTypes() error {
 	if o.BTF.FilePath() == "" {
 		return nil
@@ -75,7 +74,7 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Kinds&^allKinds != 0:
 		value := o.Kinds.String()
-		if (o.Kinds &^ allKinds).String() == "" { // what is wrong has no name
+		if (o.Kinds &^ allKinds).String() == "" { // the wrong bits have no name
 			value = fmt.Sprintf("%#x", uint64(o.Kinds))
 		}
 		return wrong("Kinds", value, fmt.Errorf("it must be a set of %s", kindNames()))

@@ -2,30 +2,29 @@ package source
 
 import "time"
 
-// EBPFOptions are those of the eBPF source alone. The zero value is right for most.
+// EBPFOptions are the options of the eBPF source. The zero value is right for most.
 type EBPFOptions struct {
-	// RingSize is the size in bytes of the ring that all CPUs write to,
-	// rounded up to a power of two and at least one page. 0 means 512 KiB for
-	// each possible CPU, between 4 MiB and 64 MiB. Set it larger where the
-	// reader may stop for long, smaller only to provoke loss. Perf buffers
-	// share it among the CPUs that are online at Open, each a power of two.
+	// RingSize is the size in bytes of the ring that all CPUs write to, rounded up to a power
+	// of two and at least one page. 0 means 512 KiB for each possible CPU, between 4 MiB and 64
+	// MiB. Set it larger if the reader may pause for long, smaller only to provoke loss. Perf
+	// buffers share it among the CPUs that are online at Open, each a power of two.
 	RingSize int
 
-	// Buffer is how records come to user space: by default as the kernel can. It is for tests
-	// and comparison. Do not set it otherwise.
+	// Buffer selects how records come to user space: by default as the kernel can. It is for
+	// tests and comparison. Do not set it otherwise.
 	Buffer Buffer
 }
 
-// KProbeOptions are those of the kprobe source alone. The zero value is right for most.
+// KProbeOptions are the options of the kprobe source. The zero value is right for most.
 type KProbeOptions struct {
-	// RingSize is the size in bytes of the ring of each CPU, rounded up to a
-	// power of two and at least one page. 0 means 512 KiB. An exec takes about
-	// 7 KiB of it, a fork 1.5 KiB, other events less than 0.5 KiB. Set it
-	// larger where the reader may stop for long, smaller only to provoke loss.
+	// RingSize is the size in bytes of the ring of each CPU, rounded up to a power of two and
+	// at least one page. 0 means 512 KiB. An exec takes about 7 KiB of it, a fork 1.5 KiB,
+	// other events less than 0.5 KiB. Set it larger if the reader may pause for long, smaller
+	// only to provoke loss.
 	RingSize int
 }
 
-// CNProcOptions are those of the proc connector alone. The zero value is right for most.
+// CNProcOptions are the options of the proc connector. The zero value is right for most.
 type CNProcOptions struct {
 	// ReceiveBuffer is the size of the receive buffer of each socket in bytes as the
 	// kernel accounts it, several hundred for each message. 0 means 16 MiB,
@@ -34,40 +33,40 @@ type CNProcOptions struct {
 	// provoke loss.
 	ReceiveBuffer int
 
-	// Enrich says what is read from /proc: everything by default.
+	// Enrich selects the fields that are read from /proc: all by default.
 	Enrich Enrich
 
-	// DoubtTime is how long after the reading of a process an event waits for messages
-	// that show what was read to be of after a change: 0 means 50 ms, or a quarter of the
-	// engine's HoldTime if that is shorter. Do not set it.
+	// DoubtTime is how long an event waits, after its process was read, for messages about
+	// earlier changes. 0 means 50 ms, or a quarter of the engine's HoldTime if that is shorter.
+	// Do not set it.
 	DoubtTime time.Duration
 }
 
-// AuditOptions are those of the source of audit's records alone. The zero value is right where
-// audit is enabled.
+// AuditOptions are the options of the audit source. The zero value is right if audit is enabled.
 type AuditOptions struct {
-	// Enable enables audit where it is not. Do not set it lightly: until the next boot the
-	// kernel takes the slow way through each system call of every process that is made from
-	// then on, also when audit is disabled again, as Close does if nobody else uses it.
-	// Processes that exist before audit is first enabled are never audited. Without it Open
-	// fails where audit is not enabled. Better boot with audit=1.
+	// Enable enables audit if it is disabled. Without it Open fails if audit is disabled. Set
+	// it with care: until the next boot the kernel takes the slow way through each system call
+	// of every process that is made from then on. That is so even after audit is disabled
+	// again, as Close does if no one else uses it. Processes that exist before audit is first
+	// enabled are never audited. It is better to boot with audit=1.
 	Enable bool
 
 	// ReceiveBuffer is the size of the socket's receive buffer in bytes as the kernel accounts
-	// it, some 900 for each record, of which a fork, an exec and an exit have 14. 0 means 64
-	// MiB, some five thousand such lives. Up to 1 GiB. Do not set it, except to provoke loss.
+	// it, some 900 for each record. A fork, an exec and an exit have 14 records. 0 means 64
+	// MiB, some five thousand such processes. Up to 1 GiB. Do not set it, except to provoke
+	// loss.
 	ReceiveBuffer int
 }
 
-// Enrich says what is read from /proc.
+// Enrich selects the fields that are read from /proc.
 type Enrich uint8
 
 const (
-	// EnrichFull reads everything /proc has of a process after its fork and
-	// after each exec.
+	// EnrichFull reads all fields that /proc has of a process after its fork and after each
+	// exec.
 	EnrichFull Enrich = iota
-	// EnrichNone reads nothing with events: they carry what the kernel sends.
-	// It is for counting. Which threads there are is still looked up in /proc
-	// when the source is opened and after a loss, because exits are of threads.
+	// EnrichNone reads no fields: events carry only what the kernel sends. It is for counting.
+	// The existing threads are still looked up in /proc when the source is opened and after a
+	// loss, because exits are of threads.
 	EnrichNone
 )

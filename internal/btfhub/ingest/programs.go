@@ -17,7 +17,7 @@ import (
 )
 
 // ProgramMembers returns the sorted members that a compiled eBPF object relocates against and an
-// archive has: without those of its iterators (see [btfhub.IteratorMembers]) and the
+// archive has. It leaves out the members of its iterators (see [btfhub.IteratorMembers]) and the
 // [btfhub.OlderMembers].
 func ProgramMembers(object io.ReaderAt) ([]string, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(object)
@@ -76,7 +76,7 @@ func memberOf(types *btf.Spec, text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("relocation %s: %w", text, err)
 	}
-	inner, ok := membersAt(t, indices[1:]) // the first index is that of an array element
+	inner, ok := membersAt(t, indices[1:]) // the first index is for an array element
 	if strings.HasPrefix(m[1], "enumval_") {
 		inner, ok = enumeratorAt(t, indices[0])
 	}
