@@ -57,7 +57,7 @@ type perfCPU struct {
 	crowded        bool        // as in ring
 }
 
-// openPerf makes rings for the CPUs that are online. Their total size is an option.
+// openPerf makes rings for the CPUs that are online. The options have their total size.
 func openPerf(silent, waking *ebpf.Map, o Options, note func(string)) (*perfBuffers, error) {
 	b := &perfBuffers{silent: silent, waking: waking, note: note}
 	if err := b.open(o); err != nil {

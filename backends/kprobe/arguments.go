@@ -13,7 +13,7 @@ const (
 )
 
 // argvProbes fetches the start of the arguments. They are in user memory. The kernel reads arrays
-// from kernel memory, except that on amd64 and arm64 it tells the two apart by the address (since
+// from kernel memory. Only on amd64 and arm64 it distinguishes user memory by the address (since
 // 5.7; before, it reads either on amd64).
 func (b *builder) argvProbes() [][]fetch {
 	start := b.follow(firstArgument, "task_struct.mm", "mm_struct.arg_start")
@@ -54,16 +54,16 @@ func (b *builder) addArguments() {
 	b.addMember(slotArgEnd, typeX64, firstArgument, "task_struct.mm", "mm_struct.arg_end")
 }
 
-// A read that fails, as of a page that is not resident, leaves in the record what its memory held
-// before: words of an earlier record, perhaps of another process. So each probe that reads
+// A failed read, such as of a page that is not resident, leaves the old content of the record's
+// memory: words of an earlier record, perhaps of another process. So each probe that reads
 // arguments has a guard: a probe on the same function that runs right before it and fills the same
 // memory with guardWord, in a record that its filter then drops. The kernel runs the probes of a
 // function one after the other, without another task in between, and the last one defined first.
 
-// Kernels before 4.20 take neither arrays nor the guard's word. There such words are 0, and so are
+// Kernels before 4.20 accept neither arrays nor the guard's word. There such words are 0, like
 // eight empty arguments: see values.zeroKnown.
 
-// guardValue is what a guard fetches as each word.
+// guardValue is the value of each word that a guard fetches.
 var guardValue = expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}
 
 // guardWord marks words that could not be read. It is not valid UTF-8; arguments that contain it
@@ -73,7 +73,7 @@ const guardWord = 0xfffefdfcfbfafff8
 // guardFilter is false for all records of a guard.
 var guardFilter = slot(0).name() + "==0"
 
-// guard returns the definition of the guard of a probe that begins with so many words.
+// guard returns the definition of the guard of a probe that begins with words.
 func guard(of *definition, words int) definition {
 	d := definition{group: of.group, name: of.name + "_guard", symbol: of.symbol, place: of.place}
 	for n := range words {
@@ -82,7 +82,7 @@ func guard(of *definition, words int) definition {
 	return d
 }
 
-// guard installs the guard of the probe that was installed last. If it can't, that probe is not
+// guard installs the guard of the probe that was installed last. If this fails, that probe is not
 // used.
 func (in *installer) guard(s *set) error {
 	of := s.probes[len(s.probes)-1]

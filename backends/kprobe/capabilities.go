@@ -106,9 +106,8 @@ func (s *Source) describe(in *installer, failed []error) {
 	}
 }
 
-// describeKinds says which kinds of event are reported. Where a family of a kind with several is
-// missing, some events of the kind are not reported: then a field that they change may be of
-// before.
+// describeKinds fills in the reported kinds of event. If one of several families of a kind is
+// missing, some events of the kind are not reported: then a field that they change may be outdated.
 func (s *Source) describeKinds(failed []error) {
 	c := &s.capabilities
 	for k := range c.Kinds {
@@ -139,7 +138,7 @@ func (s *Source) describeKinds(failed []error) {
 }
 
 // brings returns the kinds of event that bring fields with the probes of a set. A CORE_DUMP has all
-// of an EXIT but the status.
+// fields of an EXIT except the status.
 func (s *Source) brings(set *set, fields engine.Fields) engine.Events {
 	at := set.kind.Events()
 	if set.family == familyExit && !fields.Has(engine.FieldExit) && fields&engine.FieldsUsage == 0 {
@@ -151,7 +150,7 @@ func (s *Source) brings(set *set, fields engine.Fields) engine.Events {
 	return at
 }
 
-// describeExecs says how failed execs are found.
+// describeExecs describes how failed execs are found.
 func (s *Source) describeExecs(failed []error) {
 	k := &s.capabilities.Kinds[engine.KindExecFailed]
 	if k.Origin == engine.OriginNone {
@@ -167,7 +166,7 @@ func (s *Source) describeExecs(failed []error) {
 	}
 }
 
-// describeIDs notes how changes of ids are distinguished from calls without a change.
+// describeIDs describes how changes of ids are distinguished from calls without a change.
 func (s *Source) describeIDs(failed []error) {
 	if s.setOf(familyIDs) == nil {
 		return

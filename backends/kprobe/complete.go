@@ -8,8 +8,8 @@ import (
 )
 
 // completer reads from /proc the texts that were longer than the probes' room. The process must be
-// the same, and what the kernel sent must be the end of the text in /proc, or for arguments its
-// start. Else the field stays cut.
+// the same, and the kernel's text must be the end of the text in /proc, or for arguments its start.
+// Otherwise the field stays cut.
 type completer struct {
 	reader *procfs.Reader
 	read   engine.RawEvent // reused

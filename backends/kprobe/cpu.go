@@ -106,7 +106,7 @@ func (c *cpu) openEvent(p *probe, leader *perf.Event, watermark int, filter stri
 	return e, nil
 }
 
-// hits returns for package pulse how often the beat was hit on this thread's CPU.
+// hits returns, for package pulse, the hits of the beat on this thread's CPU.
 func (s *Source) hits() (n uint64, number int) {
 	var current uint32
 	unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&current)), 0, 0)

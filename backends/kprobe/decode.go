@@ -30,16 +30,16 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	ev.Thread = ev.PID != ev.TID
 	ev.CPU, ev.Time = a.cpu, a.time
 	ev.Task.Known |= a.set.known
-	for _, set := range a.set.numbers { // may make it unknown again
+	for _, set := range a.set.numbers { // may make fields unknown again
 		set(ev, v)
 	}
-	if ev.Thread { // its process has another
+	if ev.Thread { // its process has another one
 		ev.Task.Known &^= engine.FieldBirthParentTID.Set()
 	}
 	if a.set.kind == engine.KindExit && !a.allReleased() {
 		ev.Task.Known &^= engine.FieldsUsage
 	}
-	// A thread that ends gives it up, and a leader can do so on another CPU meanwhile.
+	// A thread that ends releases it, and a leader can do so on another CPU meanwhile.
 	if before := v.number(slotNSProxy); before == 0 || v.number(slotNSProxyAfter) != before {
 		ev.Task.Known &^= ofNSProxy
 	}
@@ -48,8 +48,8 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	}
 }
 
-// allReleased reports whether no threads of the group are left but the one that ends, and a leader
-// that has written the group's peak if it was the last to live.
+// allReleased reports whether only the ending thread and perhaps its leader are left in the group,
+// and a leader that was the last to live has written the group's peak.
 func (a *assembly) allReleased() bool {
 	v := &a.values
 	n := v.u32(slotThreads)
@@ -60,10 +60,10 @@ func (a *assembly) allReleased() bool {
 const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldTTY |
 	1<<engine.FieldPIDNS)
 
-// ofNSProxy are the namespaces that a thread which has ended does not have any more.
+// ofNSProxy are the namespaces that an ended thread does not have any more.
 const ofNSProxy = engine.FieldsNS &^ (1 << engine.FieldUserNS)
 
-// fillThread replaces the leader's values in ev by those of the ending thread.
+// fillThread replaces the leader's values in ev by the ending thread's.
 func (a *assembly) fillThread(ev *engine.RawEvent) {
 	v, t := &a.values, &ev.Task
 	t.Known &= ofGroup

@@ -63,10 +63,10 @@ func (e expr) String() string {
 	return string(b)
 }
 
-// fetchType says how the kernel reads and stores a value.
+// fetchType is how the kernel reads and stores a value.
 type fetchType struct {
 	name string
-	size int // bytes in the record; of a string those that say where it is
+	size int // bytes in the record; for a string, of its position
 }
 
 var (
@@ -119,7 +119,8 @@ func (f fetch) body() string {
 	return s
 }
 
-// fits reports whether the argument has at most so many reads, the kernel's limit.
+// fits reports whether the argument is within the kernel's limits. reads is the limit of nested
+// reads.
 func (f fetch) fits(reads int) bool { return f.value.steps() <= reads && len(f.body()) <= maxBody }
 
 // size returns the largest room of the argument in a record.

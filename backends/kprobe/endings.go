@@ -10,8 +10,8 @@ import (
 )
 
 // endings finds the end of each thread group in the records of its threads' ends. The status of the
-// group may be its leader's, and when threads end together the leader's record may come after that
-// of the last thread.
+// group may be its leader's, and when threads end together the leader's record may come after the
+// last thread's record.
 type endings struct {
 	byPID  map[uint32]ending
 	parked []*engine.RawEvent // ends of groups that wait for the status in the leader's record
@@ -28,8 +28,8 @@ type ending struct {
 // maxEndings bounds the number of groups in byPID. Few leaders end before their group.
 const maxEndings = 8192
 
-// groupStatus returns the status that ends all threads, and whether it is certain. If reboot(2) was
-// called in the pid namespace of which the group is init, the kernel sets another status later.
+// groupStatus returns the status that ends all threads, and whether it is certain. If the group is
+// init of a pid namespace where reboot(2) was called, the kernel sets another status later.
 func (v *values) groupStatus() (status int32, certain bool) {
 	status = int32(v.u32(slotGroupCode))
 	level := slot(v.number(slotPIDLevel))
@@ -48,7 +48,7 @@ func (v *values) groupStatus() (status int32, certain bool) {
 // signalGroupExit is SIGNAL_GROUP_EXIT of linux/sched/signal.h.
 const signalGroupExit = 4
 
-// endKind is what the record of a thread's end means for its group.
+// endKind is the meaning of a thread's end for its group.
 type endKind uint8
 
 const (
@@ -57,8 +57,8 @@ const (
 	groupParked                // the group has ended; its leader's record is still to come
 )
 
-// classify returns what the end of a thread means, and the status of the group for groupEnded, and
-// whether it is certain.
+// classify returns the meaning of a thread's end, and for groupEnded the group's status and whether
+// that is certain.
 func (e *endings) classify(a *assembly) (what endKind, status int32, certain bool) {
 	v := &a.values
 	pid, start := v.u32(slotTGID), v.number(slotStart)
@@ -126,7 +126,7 @@ func (e *endings) executed(pid uint32, time uint64) {
 	}
 }
 
-// take removes and returns the parked end of the group with this leader, or nil.
+// take removes and returns the parked end of this leader's group, or nil.
 func (e *endings) take(pid uint32, start uint64) *engine.RawEvent {
 	for i, ev := range e.parked {
 		if ev.PID == pid && ev.Task.Start == start {

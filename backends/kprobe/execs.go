@@ -10,14 +10,14 @@ import (
 )
 
 // execs finds the execs that fail. No record of the call's end has the path, so each call is
-// followed through its stages: it begins, the kernel has copied the path, the memory of before is
-// given up, the call ends. A task can move to another CPU in between, so that the records are put
-// in order when the rings of all CPUs were read. The copy is what the kernel goes by: what user
-// memory holds at the begin may not be resident, and may change.
+// followed through its stages: it begins, the kernel has copied the path, the old memory is
+// released, the call ends. A task can move to another CPU in between, so the records are sorted
+// after the rings of all CPUs were read. The path is the kernel's copy: at the begin, the path in
+// user memory may not be resident, and may change.
 type execs struct {
 	read  []execStage
 	calls map[uint32]*execCall // in progress, by thread
-	since uint64               // not 0: stages of after this time may be missing
+	since uint64               // not 0: stages after this time may be missing
 	path  [chunks * chunkSize]byte
 }
 
@@ -32,18 +32,18 @@ type execStage struct {
 type execCall struct {
 	path       []byte // as engine.FailedExec has it
 	known, cut bool
-	noReturn   bool // a failure from now on ends the process
+	noReturn   bool // a failure from this stage on ends the process
 }
 
 const (
 	// maxExecs bounds the number of calls. Few end unseen, with their threads.
 	maxExecs = 4096
-	// maxErrno is the largest error that a program gets. With others the kernel makes the call
-	// again, or ends the process.
+	// maxErrno is the largest error that a program gets. With others the kernel restarts the
+	// call, or ends the process.
 	maxErrno = 511
 )
 
-// add notes a stage.
+// add adds a stage.
 func (e *execs) add(a *assembly) {
 	v := &a.values
 	st := execStage{family: a.set.family, pid: a.pid, tid: a.tid, cpu: a.cpu, time: a.time}
@@ -63,14 +63,14 @@ func (e *execs) add(a *assembly) {
 	e.read = append(e.read, st)
 }
 
-// doubt notes that stages of after a time may be missing.
+// doubt records that stages after a time may be missing.
 func (e *execs) doubt(since uint64) {
 	if e.since == 0 || since < e.since {
 		e.since = since
 	}
 }
 
-// next takes a stage, and returns the call if it ends by it and has failed.
+// next adds a stage to its call, and returns the call if this ends it with a failure.
 func (e *execs) next(st *execStage) *execCall {
 	call := e.calls[st.tid]
 	switch st.family {

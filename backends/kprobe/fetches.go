@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// offsets are where members lie in the kernel's types, see btfhub.Offsets.
+// offsets are the offsets of members in the kernel's types, see btfhub.Offsets.
 type offsets interface {
 	Bytes(name string) (off uint32, ok bool)
 	Value(name string) (value int64, ok bool)
@@ -18,18 +18,18 @@ var olderTargets = []btfhub.Target{{Name: magicOfFS, Alternatives: []string{magi
 
 const magicOfFS = "super_block.s_magic"
 
-// kernel is what fetch arguments are built for.
+// kernel describes the kernel for which fetch arguments are built.
 type kernel struct {
 	offsets offsets
-	reads   int  // how many one inside of another it takes
-	singles bool // it takes no arrays
-	warns   bool // it warns of reads at addresses that are none
+	reads   int  // how many nested reads it accepts
+	singles bool // it accepts no arrays
+	warns   bool // it warns of reads at invalid addresses
 	cgroups proctext.Hierarchy
 	threads bool // single threads are reported
 }
 
-// builder collects the fetch arguments of one probe. It leaves out what needs a member that the
-// kernel's types lack.
+// builder collects the fetch arguments of one probe. It skips arguments that need a member which
+// the kernel's types lack.
 type builder struct {
 	kernel
 	args  []fetch
@@ -69,7 +69,7 @@ func (b *builder) follow(e expr, chain ...string) expr {
 // add appends a fetch argument, unless there is no such value.
 func (b *builder) add(s slot, t fetchType, e expr) { b.addArray(s, t, e, 0) }
 
-// addArray appends one for an array of values, or one for each value where the kernel takes no
+// addArray appends one for an array of values, or one for each value if the kernel accepts no
 // arrays.
 func (b *builder) addArray(s slot, t fetchType, e expr, count int) {
 	switch {
@@ -83,7 +83,7 @@ func (b *builder) addArray(s slot, t fetchType, e expr, count int) {
 	}
 }
 
-// addChunk appends a chunk of text, as one array of words if the kernel takes arrays.
+// addChunk appends a chunk of text, as one array of words if the kernel accepts arrays.
 func (b *builder) addChunk(n int, text expr) {
 	s, at := slotArgv+slot(n), text.at(n*chunkSize+argvShift)
 	if !b.singles {
@@ -105,8 +105,8 @@ func (b *builder) addMember(s slot, t fetchType, e expr, chain ...string) {
 	b.add(s, t, b.follow(e, chain...))
 }
 
-// addRow fetches members of one struct into consecutive slots, as one array where they are
-// adjacent: that costs the kernel less.
+// addRow fetches members of one struct into consecutive slots, as one array if they are adjacent,
+// which costs the kernel less.
 func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 	first, inRow := b.off(members[0])
 	for i, m := range members {
@@ -123,8 +123,8 @@ func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 }
 
 // addTask fetches the fields of the task that is the function's first argument: ids, start and
-// parent of the group, which identify the process, and everything else of state, which is the task
-// or its group's leader.
+// parent of the group, which identify the process. It fetches the other fields from state, which is
+// the task or its group's leader.
 func (b *builder) addTask(state expr) {
 	b.addIdentity()
 	leader := b.follow(firstArgument, "task_struct.group_leader")
@@ -138,8 +138,8 @@ func (b *builder) addTask(state expr) {
 	b.addSignal()
 }
 
-// addExecutable fetches what stat(2) says of the file of the image. Who changes the inode meanwhile
-// sets the time of the change.
+// addExecutable fetches the stat(2) of the image's file. A change of the inode meanwhile sets its
+// time of change.
 func (b *builder) addExecutable() {
 	exe := b.follow(firstArgument, "task_struct.mm", "mm_struct.exe_file")
 	// The kernel opens it for the task that executes, before it changes the ids.
@@ -158,9 +158,10 @@ func (b *builder) addExecutable() {
 	b.addMember(slotExeCtimeNs, typeU32, inode, "inode.i_ctime.tv_nsec")
 }
 
-// addMagic fetches the magic number of an inode's file system where an inode of overlayfs may have
-// another number than stat(2) says of the file, and reports whether that is known. Linux 5.5
-// gives it the same one, if all layers are on one file system; nsproxy.time_ns is there since 5.6.
+// addMagic fetches the magic number of an inode's file system on kernels where the number of an
+// overlayfs inode may differ from the file's number in stat(2). It reports whether that is known.
+// Since Linux 5.5 the two are the same, if all layers are on one file system; nsproxy.time_ns
+// exists since 5.6.
 func (b *builder) addMagic(inode expr) bool {
 	if _, numbered := b.offsets.Bytes("nsproxy.time_ns"); numbered {
 		return true
@@ -207,7 +208,7 @@ func (b *builder) addNamespaces(task expr) {
 const upidSize = 16 // of struct upid: an int and a pointer
 
 // addPIDNamespace fetches the pids of a group below the initial pid namespace. An argument can't
-// choose one by the level, and those below the group's own are of other memory.
+// choose a pid by the level, and pids on levels below the group's own are other memory.
 func (b *builder) addPIDNamespace(leader expr) {
 	pid := b.follow(leader, "task_struct.thread_pid")
 	b.addMember(slotPIDLevel, typeU32, pid, "pid.level")
@@ -226,7 +227,8 @@ func (b *builder) addPIDNamespace(leader expr) {
 	}
 }
 
-// addReboots fetches what reboot(2) has set in the pid namespaces of a group below the initial one.
+// addReboots fetches the values set by reboot(2) in the pid namespaces of a group below the initial
+// one.
 func (b *builder) addReboots(leader expr) {
 	ns, ok := b.off("pid.numbers+upid.ns")
 	if !ok || b.warns {
@@ -238,7 +240,7 @@ func (b *builder) addReboots(leader expr) {
 	}
 }
 
-// addSignal fetches what the threads of a group share.
+// addSignal fetches the values that the threads of a group share.
 func (b *builder) addSignal() {
 	signal := b.follow(firstArgument, "task_struct.signal")
 	b.addMember(slotPGID, typeU32, b.element(signal, "signal_struct.pids", "pid_type.PIDTYPE_PGID"), "pid.numbers+upid.nr")
@@ -251,7 +253,7 @@ func (b *builder) addSignal() {
 	b.add(slotTTYAfter, typeX64, tty)
 }
 
-// addUse fetches what a thread has used, or with released the released threads of a group.
+// addUse fetches the usage of a thread, or with released the usage of a group's released threads.
 func (b *builder) addUse(s slot, e expr, released bool) {
 	of, run := "task_struct.", "task_struct.se.sum_exec_runtime"
 	if released {

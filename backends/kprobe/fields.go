@@ -11,12 +11,12 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// numberSource says where the values of fields are: in which slots, and where the kernel has them.
+// numberSource is the source of fields: the slots of their values, and the members in the kernel.
 type numberSource struct {
 	fields   engine.Fields
 	via      string
 	from, to slot
-	// set takes the values over; nil where more than one record decides.
+	// set sets the fields in ev; nil if they need more than one record.
 	set func(ev *engine.RawEvent, v *values)
 }
 
@@ -96,8 +96,8 @@ func setTTY(ev *engine.RawEvent, v *values) {
 	}
 }
 
-// setBefore sets the ids with which the file of an image was opened. An exec leaves the real ids
-// alone: with others somebody else has opened it, as binfmt_misc can.
+// setBefore sets the ids with which the file of an image was opened. An exec keeps the real ids: if
+// they differ, another task has opened the file, as binfmt_misc can.
 func setBefore(ev *engine.RawEvent, v *values) {
 	before, now := v.credentials(slotBeforeUID), v.credentials(slotUID)
 	ev.Before.EUID, ev.Before.EGID = before.EUID, before.EGID
@@ -122,11 +122,11 @@ func setExecutable(ev *engine.RawEvent, v *values) {
 
 var pageSize = uint64(os.Getpagesize())
 
-// used returns what all threads of a group have used, by the numbers of the slots.
+// used returns the usage of all threads of a group, by the number of the slot.
 func (v *values) used(n slot) uint64 { return v.number(slotReleasedUse+n) + v.living(n) }
 
-// living returns what the threads that are not released have used. The leader is another thread if
-// there are two.
+// living returns the usage of the threads that are not released. If there are two, the second is
+// the leader.
 func (v *values) living(n slot) uint64 {
 	sum := v.number(slotOwnUse + n)
 	if v.u32(slotThreads) > 1 {
@@ -142,9 +142,9 @@ func setTimes(ev *engine.RawEvent, v *values) {
 	}.Divide()
 }
 
-// setIO leaves out the children that were waited for. The kernel adds their I/O to that of the
-// released threads, and keeps the CPU time of the two apart. The memory of a small child can be 0
-// in the kernel's eyes, and so can its time where the clock is coarse.
+// setIO leaves out the children that were waited for. The kernel adds their I/O to the released
+// threads' I/O, but counts the CPU time of the two separately. The kernel may count 0 memory for a
+// small child, and 0 time if the clock is coarse.
 func setIO(ev *engine.RawEvent, v *values) {
 	used := v.used
 	if v.number(slotChildTimes)|v.number(slotChildTimes+1)|v.number(slotChildRSS) != 0 {
@@ -162,8 +162,8 @@ func setIO(ev *engine.RawEvent, v *values) {
 type text struct {
 	field engine.Field
 	name  string // of the probes
-	// via is where the kernel has it, for a cgroup see cgroupVia; rest is where what the probes
-	// have no room for is read.
+	// via is its place in the kernel, for a cgroup see cgroupVia; rest is the source of the
+	// part that the probes have no room for.
 	via, rest string
 	base      slot // the first of its slots
 	probes    func(b *builder) [][]fetch

@@ -14,14 +14,14 @@ type hook struct {
 	filter string
 	// threads is, if it is not "", the filter of a source without the option Threads.
 	threads string
-	// since is the first Linux, as 5.16, in which the records have the last word; "" means all.
+	// since is the first Linux, such as 5.16, in which the records are final; "" means all.
 	since string
 	// tracepoint is set if symbol is a tracepoint of system calls and not a function.
 	tracepoint bool
 }
 
-// family is the way to the events of one kind: the hooks in the order of preference, and the values
-// to fetch. The first hook that the kernel accepts is used.
+// family defines how to get the events of one kind: the hooks in the order of preference, and the
+// values to fetch. The first hook that the kernel accepts is used.
 type family struct {
 	kind  engine.Kind
 	name  string // of the probes
@@ -29,7 +29,7 @@ type family struct {
 	// state fetches the numbers, in the first probe; each of texts has further probes.
 	state func(b *builder, h *hook)
 	texts []*text
-	// before is set if the records are first calls and no events, see idChanges.
+	// before is set if the records are first calls and not events, see idChanges.
 	before bool
 }
 
@@ -77,11 +77,12 @@ var families = []family{
 		kind: engine.KindExit, name: "exit",
 		hooks: []hook{
 			// Its second argument is not 0 for exactly one thread of a group, the last
-			// one. The thread has not given up its memory: older kernels let the core
-			// dump of another process with the same memory set the status until it has.
+			// one. The thread still has its memory: in older kernels, until it is
+			// released, the core dump of another process with the same memory can set
+			// the status.
 			{symbol: "taskstats_exit", config: "CONFIG_TASKSTATS", args: groupDead, threads: filterEnds, since: "5.16"},
-			// On every kernel. Several threads can see that none is alive. A fork that
-			// fails calls it, too, for the task that it gives up.
+			// On every kernel. Several threads can see that none is alive. A failing
+			// fork calls it, too, for the task that it drops.
 			{symbol: "exit_files", args: liveAndExiting, filter: filterExiting, threads: filterExiting + "&&(" + filterMayEnd + ")"},
 		},
 		state: exitState,
@@ -124,7 +125,8 @@ var families = []family{
 	stageOf(hook{symbol: "sys_enter_execveat", tracepoint: true}),
 	// alloc_bprm(dir, filename), Linux 5.8
 	stageOf(hook{symbol: "alloc_bprm", args: func(b *builder) { b.add(slotDir, typeS32, firstArgument) }}),
-	// Linux 7.3 has the second one only. In between a call can fail for want of memory alone.
+	// Linux 7.3 has only the second one. Between the two a call can fail only for lack of
+	// memory.
 	stageOf(hook{symbol: "exec_mm_release"}, hook{symbol: "perf_event_exec"}),
 	stageOf(hook{symbol: "sys_exit_execve", tracepoint: true, args: result}),
 	stageOf(hook{symbol: "sys_exit_execveat", tracepoint: true, args: result}),
@@ -196,7 +198,8 @@ func exitState(b *builder, _ *hook) {
 	b.addMember(slotLeaderCode, typeS32, leader, "task_struct.exit_code")
 	b.addMember(slotLeaderState, typeU32, leader, "task_struct.exit_state")
 	b.addMember(slotOwnCode, typeS32, firstArgument, "task_struct.exit_code")
-	// Before the rest: no thread is released after this has shown that all but these two are.
+	// Before the rest: once this has shown that all threads but these two are released, no
+	// further thread is.
 	signal := b.follow(firstArgument, "task_struct.signal")
 	b.addMember(slotThreads, typeU32, signal, "signal_struct.nr_threads")
 	b.addUse(slotOwnUse, firstArgument, false)

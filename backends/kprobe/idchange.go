@@ -12,7 +12,7 @@ const (
 	whichGID = 0x40
 )
 
-// whichIDs returns the ids that the second call names as changed, 0 if it names none.
+// whichIDs returns the ids that the second call reports as changed, 0 for none.
 func (a *assembly) whichIDs() engine.IDChange {
 	if a.known(slotWhichID) {
 		switch a.values.u32(slotWhichID) {
@@ -25,14 +25,14 @@ func (a *assembly) whichIDs() engine.IDChange {
 	return 0
 }
 
-// idChanges pairs the two calls that the kernel makes for a change of ids: the first asks whether
-// new credentials may replace the old ones (security_task_fix_setuid or _setgid) and has both; the
-// second says that they have been replaced. Only a comparison of both shows a change: a process can
-// set the ids that it has, or ids of file system access, which quark does not report. An
-// execve makes other calls, and its EXEC has the new ids.
+// idChanges pairs the two calls that the kernel makes for a change of ids. The first asks whether
+// new credentials may replace the old ones (security_task_fix_setuid or _setgid) and has both. The
+// second reports the replacement. Only a comparison of both credentials shows a change: a process
+// can set the ids that it has, or ids of file system access, which quark does not report. An execve
+// makes other calls, and its EXEC has the new ids.
 //
 // A second call without a first one waits until the records of all CPUs were read: the task may
-// have moved to another CPU in between, and the address of replaced credentials is used again soon.
+// have moved to another CPU in between, and the address of replaced credentials is reused soon.
 type idChanges struct {
 	first  []firstCall // in the order of reading
 	second []secondCall
@@ -47,7 +47,7 @@ type firstCall struct {
 	old  engine.Credentials
 }
 
-// secondCall says that new credentials have replaced the old ones.
+// secondCall reports that new credentials have replaced the old ones.
 type secondCall struct {
 	ev    *engine.RawEvent
 	cred  uint64
@@ -73,7 +73,7 @@ func (c *idChanges) addFirst(a *assembly) {
 	c.first = append(c.first, firstCall{a.values.number(slotCred), a.tid, a.time, a.values.credentials(slotUID)})
 }
 
-// forget removes first calls that are too old for a second one.
+// forget removes first calls that are too old for a second call.
 func (c *idChanges) forget(now uint64) {
 	c.first = slices.DeleteFunc(c.first, func(a firstCall) bool { return a.time+maxChange < now })
 }

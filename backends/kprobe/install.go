@@ -54,8 +54,8 @@ func (in *installer) accepts(arg fetch) bool {
 	return true
 }
 
-// refused, if not nil, is of a test: it reports whether the trial of a fetch argument fails, as in
-// an older kernel.
+// refused is nil except in tests. It reports whether the trial of a fetch argument fails, as in an
+// older kernel.
 var refused func(fetch) bool
 
 // findForms finds by trial which forms of fetch arguments the kernel accepts.
@@ -143,7 +143,7 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	}
 	st := setText{text: t}
 	for i, args := range parts {
-		// The chunks come first: the guard writes its words there.
+		// The chunks come first, as the guard writes its words there.
 		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
 		if err == nil && (t == cmdline || t == execPath) && !in.zeroes {
 			err = in.guard(s)

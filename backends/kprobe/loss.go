@@ -7,8 +7,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// release gives the rings' room back, and inserts gaps for losses. The counts are read after
-// that: until then a full ring loses more.
+// release frees the rings' space, and inserts gaps for losses. It reads the counts after freeing
+// the space: until then a full ring loses more.
 func (s *Source) release(to engine.Sink) {
 	for _, c := range s.cpus {
 		if c.now.set != nil {
@@ -22,7 +22,7 @@ func (s *Source) release(to engine.Sink) {
 	}
 }
 
-// reportLoss inserts a gap for what c lost until now.
+// reportLoss inserts a gap for the losses of c until now.
 func (s *Source) reportLoss(c *cpu, to engine.Sink) {
 	if g, ok := c.tally.Gap(c.Number, c.Ring, s.counts); ok {
 		insertGap(to, g)
@@ -35,13 +35,13 @@ func insertGap(to engine.Sink, g engine.Gap) {
 	to.Insert(ev)
 }
 
-// insertUnseen inserts a gap for what a CPU, -1 for any, did while it had no ring.
+// insertUnseen inserts a gap for the time of a CPU, -1 for any, without a ring.
 func insertUnseen(to engine.Sink, cpu int, from, until uint64) {
 	insertGap(to, engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: from, To: until})
 }
 
-// Stats returns how many events were produced and lost. Queued and lost samples count as
-// produced, even if no event would have been made of them, such as of the new comm of a thread.
+// Stats returns how many events were produced and lost. Queued and lost samples count as produced,
+// even if they would not have become events, such as the new comm of a thread.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.probes == nil {
 		return engine.SourceStats{}, os.ErrClosed

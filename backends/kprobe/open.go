@@ -128,8 +128,8 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	}
 	s.describe(&in, failed)
 	if kernelversion.Realtime() && !kernelversion.AtLeast("6.12") {
-		// While the kernel's work that wakes a reader is preempted it drops that CPU's
-		// events: the mark against recursion is the task's only since 6.12.
+		// While the kernel's work that wakes a reader is preempted, it drops that CPU's
+		// events: the mark against recursion is per task only since 6.12.
 		s.blind = true
 		s.capabilities.Notes = append(s.capabilities.Notes, "with PREEMPT_RT before Linux 6.12 the kernel may lose events that it does not count")
 	}
@@ -142,7 +142,7 @@ func (s *Source) installs(family int) bool {
 	return s.shared.Reports(families[family].kind.Events()) || (family == familyExec || family == familyExit) && s.shared.ReportsEnds()
 }
 
-// dropIncomplete removes sets that are of no use without another set that failed.
+// dropIncomplete removes sets that are useless without another set that failed.
 func (s *Source) dropIncomplete(failed []error) {
 	if s.setOf(familyIDs) == nil {
 		s.sets = slices.DeleteFunc(s.sets, func(set *set) bool { return set.kind == engine.KindIDChange && families[set.family].before })

@@ -2,7 +2,7 @@ package kprobe
 
 import "github.com/quark-linux/quark/internal/proctext"
 
-// namesPerProbe is how many names of 255 bytes fit into a record together with their pointers.
+// namesPerProbe is how many names of 255 bytes, with their pointers, fit into a record.
 const namesPerProbe = 7
 
 // cwdProbes fetches the working directory.
@@ -110,7 +110,7 @@ func (b *builder) cgroupProbes() [][]fetch {
 	return [][]fetch{part.args}
 }
 
-// pathResult says how much of a path was assembled.
+// pathResult is how much of a path was assembled.
 type pathResult uint8
 
 const (

@@ -16,9 +16,9 @@ import (
 // than all other work. The map is nil on later kernels.
 type places map[string]uint64
 
-// findPlaces returns the addresses of the hooks' functions. The kernel searches those that are not
-// found, or not shown to this process. Debian's kernels have an index of symbol names since 6.1,
-// others since 6.2.
+// findPlaces returns the addresses of the hooks' functions. The kernel itself searches for
+// functions that are missing here, or hidden from this process. Debian's kernels have an index of
+// symbol names since 6.1, others since 6.2.
 func findPlaces() places {
 	if kernelversion.AtLeast("6.1") {
 		return nil

@@ -22,7 +22,7 @@ type set struct {
 	numbers []func(*engine.RawEvent, *values) // set the known fields of the first probe
 	known   engine.Fields
 	texts   []setText
-	zeroes  bool // words of the arguments that could not be read are 0, else guardWord
+	zeroes  bool // unreadable words of the arguments are 0, else guardWord
 }
 
 // setText is a text field of a set, and the bits of its probes.
@@ -40,7 +40,7 @@ type probe struct {
 	layout *layout
 }
 
-// text returns a text field of the set, nil if the set has none of it.
+// text returns a text field of the set, nil if the set does not have it.
 func (s *set) text(t *text) *setText {
 	for i := range s.texts {
 		if s.texts[i].text == t {

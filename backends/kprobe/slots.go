@@ -63,7 +63,7 @@ const (
 	slotGroupName = slotCgroup + cgroupLevels + 1
 	slotArgv      = slotGroupName + cgroupLevels // chunks of the arguments, not numbers
 
-	// The next are of the thread that ends, where others of its EXIT are of the leader.
+	// The next are of the ending thread; the others of its EXIT are of the leader.
 	slotOwnComm           = slotArgv + chunks
 	slotOwnUID            = slotOwnComm + (slotComm2 - slotComm + 1)
 	slotOwnCapInheritable = slotOwnUID + (slotEGID - slotUID + 1)
@@ -93,7 +93,7 @@ const (
 	slotPIDLevel = slotTimeNS + 1   // of the pid namespace: 0 is the initial one
 	slotPIDs     = slotPIDLevel + 1 // on each level from 1: the pid, and the namespace
 
-	// What the thread that ends, its leader, and the released threads of the group have used.
+	// The usage of the ending thread, its leader, and the released threads of the group.
 	slotThreads     = slotPIDs + 2*pidLevels // of the group, which are not released
 	slotOwnUse      = slotThreads + 1
 	slotLeaderUse   = slotOwnUse + useSlots
@@ -105,13 +105,13 @@ const (
 	slotDir         = slotChildRSS + 1   // the descriptor that an exec begins at
 	slotResult      = slotDir + 1        // of a system call
 
-	// The same pointers when all that lies behind them has been read. If they have changed by
-	// then, it has no meaning: a fetch that fails leaves what an earlier record had there.
+	// The same pointers after all values behind them were read. If they have changed by then,
+	// these values have no meaning: a failed fetch leaves the value of an earlier record.
 	slotTTYAfter     = slotResult + 1
 	slotNSProxyAfter = slotTTYAfter + 1
 
 	slotBeforeUID = slotNSProxyAfter + 1 // of before an exec, in the order of struct cred
-	// On each level of slotPIDs, what reboot(2) has set.
+	// On each level of slotPIDs, the value set by reboot(2).
 	slotReboots = slotBeforeUID + (slotEGID - slotUID + 1)
 	numSlots    = slotReboots + pidLevels
 )
@@ -121,7 +121,7 @@ const (
 // their names. There is one more dentry than names.
 const (
 	pathMounts = 4
-	pathLevels = 7 // of each; what a fetch argument has room for bounds them, too
+	pathLevels = 7 // of each; the room in a fetch argument bounds them, too
 
 	pathMnt      = 0
 	pathMntRoot  = pathMnt + pathMounts

@@ -44,9 +44,9 @@ type Source struct {
 	inserted  uint64
 	lost      uint64 // missing samples of first probes, by the counts of those around them
 	decode    uint64 // samples that could not be decoded
-	blind     bool   // something happened on a CPU that had no ring yet, or could not get one
+	blind     bool   // a CPU had no ring for some time, or could not get one
 	unseen    []int  // CPUs that came online since then, -1 for any
-	followed  uint64 // when CPUs were last looked for, with all rings read
+	followed  uint64 // when CPUs were last checked, with all rings read
 	opened    uint64 // when the probes of all CPUs were enabled
 	finishing bool   // see Finish
 	held      uint64 // see Held; 0 for none
@@ -55,7 +55,7 @@ type Source struct {
 // Name returns "kprobe".
 func (s *Source) Name() string { return "kprobe" }
 
-// Capabilities says which events and fields the installed probes bring.
+// Capabilities returns the events and fields of the installed probes.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
 
 // FD is a descriptor over the rings of all CPUs.
@@ -88,7 +88,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		s.blind = true
 	}
 	s.closeOffline(to)
-	if all { // after all that finds what may be missing
+	if all { // after all checks for missing records
 		s.reportExecs(to)
 	}
 	s.held = s.oldestHeld()
@@ -119,11 +119,11 @@ func (s *Source) oldestHeld() uint64 {
 	return oldest
 }
 
-// Interval is how often Populate is to be called at least, to check the probes; 0 for never.
+// Interval is the longest time between two calls of Populate, to check the probes; 0 for no limit.
 func (s *Source) Interval() time.Duration { return s.pulse.Interval() }
 
-// Held returns the time of the oldest event that waits for its other records: one that was lost may
-// make it wait for longer than the engine holds events.
+// Held returns the time of the oldest event that waits for its other records: a lost record may
+// make it wait for longer than the engine delays events.
 func (s *Source) Held() (oldest uint64, ok bool) { return s.held, s.held != 0 }
 
 // Detach implements [engine.Detacher]. Samples that found no room before are counted then.
@@ -140,8 +140,8 @@ func (s *Source) Detach() {
 // record has not come by the time the rings are empty.
 func (s *Source) Finish() { s.finishing = true }
 
-// followCPUs looks for CPUs that came or went, and inserts gaps for those that came: their events
-// since the last look are lost.
+// followCPUs detects CPUs that went online or offline. It inserts a gap for each new CPU, as its
+// events since the last check are lost.
 func (s *Source) followCPUs(to engine.Sink) {
 	began := clock.Monotonic()
 	perf.Follow(s.online, s.cpus, rings{s})
@@ -169,7 +169,7 @@ func (s *Source) closeOffline(to engine.Sink) {
 		if s.lost += lost; ok {
 			insertGap(to, g)
 		}
-		// The kernel takes the perf events away before the tasks.
+		// The kernel removes the perf events before the tasks.
 		s.execs.doubt(c.tally.Last)
 		insertUnseen(to, c.Number, c.tally.Last, now)
 		s.blind = true
@@ -199,8 +199,8 @@ func (s *Source) finishOverdue(to engine.Sink) {
 }
 
 // maxWait is how long an event waits for its other records, in ns. The kernel writes them one after
-// the other, but a virtual CPU may stand still in between. The next event on that CPU ends the
-// wait, so that it is long only if a record was lost and none follows.
+// the other, but a virtual CPU may pause in between. The next event on that CPU ends the wait, so
+// that it is long only if a record was lost and none follows.
 const maxWait = 1e9
 
 // step reads one record of a ring.
@@ -227,7 +227,7 @@ func (s *Source) step(c *cpu, to engine.Sink) {
 		if rec.Aside && c.now.set != nil {
 			c.now.values.keep()
 		}
-	case rec.Type == perf.RecordLost: // how many events they were of the counts say
+	case rec.Type == perf.RecordLost: // the counts show how many events they were of
 		c.tally.Suspect()
 	}
 }
@@ -301,7 +301,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		return
 	case familyFork, familyIDs, familyComm, familyPtrace:
 		if a.set.family == familyFork && a.time < s.opened {
-			return // what became of it on another CPU may not have been seen
+			return // its later state on another CPU may have been missed
 		}
 		if thread && !s.shared.Threads || v.u32(slotByExec) != 0 {
 			return
@@ -380,8 +380,8 @@ func (s *Source) insert(to engine.Sink, ev *engine.RawEvent) {
 	to.Insert(ev)
 }
 
-// Arm makes the next event wake the reader if the engine is idle. Else only a ring that fills up
-// does.
+// Arm makes the next event wake the reader if the engine is idle. Otherwise only a ring that fills
+// up wakes it.
 func (s *Source) Arm(idle bool) bool {
 	if s.probes == nil {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// values are the samples of one event, undecoded: most of what the probes of a path fetch lies
-// above its root and is not used.
+// values are the samples of one event, undecoded: most values that the probes of a path fetch lie
+// above its root and are not used.
 type values struct {
 	slots   *slotPlaces
 	records [maxParts][]byte // by the number of the probe; nil if it has not come
@@ -77,7 +77,7 @@ func (v *values) begin(s *set) {
 }
 
 // add adds a record, which is at least as long as its layout says. The caller keeps it valid until
-// the event is finished, or calls keep.
+// the event is finished or keep is called.
 func (v *values) add(part int, raw []byte) { v.records[part] = raw }
 
 // keep copies the records that have come so far.
@@ -188,15 +188,15 @@ func (v *values) readable(size int) (n int) {
 	return min(n, size)
 }
 
-// zeroKnown reports whether the word at an offset into the arguments was read, and is not 0 because
-// it could not be: other words of its pages are not 0, and a probe reads all of them while nothing
-// can take a page away.
+// zeroKnown reports whether a word of 0 at an offset into the arguments was really read, as a
+// failed read gives 0 too. It was if other words of its pages are not 0: a probe reads all of them,
+// and no page can be removed meanwhile.
 func (v *values) zeroKnown(at int) bool {
 	start := v.number(slotArgStart) + uint64(at)
 	return v.pageRead(start) && (page(start) == page(start+7) || v.pageRead(start+7))
 }
 
-// page returns the number of the page at an address, of the smallest pages that there are.
+// page returns the number of the page at an address, for the smallest page size.
 func page(address uint64) uint64 { return address / 4096 }
 
 // pageRead reports whether a word that is not 0 was read of the page at an address.

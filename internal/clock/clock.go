@@ -11,7 +11,7 @@ import (
 var base, mono = anchor()
 
 func anchor() (at time.Time, mono uint64) {
-	shortest := uint64(math.MaxUint64) // of two readings: their distance bounds the error
+	shortest := uint64(math.MaxUint64) // time between two readings, which bounds the error
 	for range 5 {
 		before, now, after := read(monotonic), time.Now(), read(monotonic)
 		if after-before < shortest {

@@ -34,7 +34,7 @@ func (a alarm) rang() bool {
 		return false
 	}
 	var b [8]byte
-	// It never blocks, so Go's scheduler need not know of it.
+	// It never blocks, so it bypasses Go's scheduler.
 	_, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(a.timer), uintptr(unsafe.Pointer(&b)), uintptr(len(b)))
 	if errno == unix.EAGAIN {
 		return false

@@ -69,8 +69,8 @@ func changed(old, o engine.Offset) bool {
 // Close closes the descriptor.
 func (f *Follower) Close() { f.alarm.close() }
 
-// measure compares the clocks. It reads the other clocks between two readings of CLOCK_MONOTONIC:
-// their distance bounds the error, so it uses the attempt with the shortest one.
+// measure compares the clocks. It reads the other clocks between two readings of CLOCK_MONOTONIC.
+// The time between these bounds the error, so it uses the shortest attempt.
 func measure() engine.Offset {
 	var o engine.Offset
 	best := time.Duration(1<<63 - 1)

@@ -18,7 +18,7 @@ const (
 	FlagSignaled   = 0x00000400 // a signal ends the thread
 	FlagKthread    = 0x00200000
 
-	FlagIOWorker = 0x00000010 // the kernel's thread of a process, from Linux 5.12 on
+	FlagIOWorker = 0x00000010 // a kernel thread of a process, from Linux 5.12 on
 )
 
 // sigkill is the bit of SIGKILL in the set of pending signals.

@@ -88,7 +88,7 @@ func lastError(log string) string {
 // RemoveProbe disables a probe, GROUP/NAME in one of the files of ProbeNames, and removes it. The
 // error is unix.EBUSY while a perf event has it open.
 func (fs *FS) RemoveProbe(file, name string) error {
-	fs.write("events/"+name+"/enable", "0") // the removal says whether that was enough
+	fs.write("events/"+name+"/enable", "0") // the removal reports whether that was enough
 	return fs.write(file, "-:"+name+"\n")
 }
 

@@ -32,7 +32,7 @@ static __always_inline int output(void *ctx, int wake, void *data, __u64 size)
 	return bpf_perf_event_output(ctx, &ring, BPF_F_CURRENT_CPU, data, size);
 }
 
-/* size is that of the record. */
+/* size is the record's size. */
 static __always_inline void send_sized(void *ctx, struct slot *s, enum event_kind kind, __u64 size)
 {
 	int wake = armed != 0, err;
@@ -92,8 +92,8 @@ static __always_inline void submit_event(void *ctx, struct event *e, __u64 size)
 }
 
 /*
- * How a function that has no context ends, of which a record is to be sent: by RETURN_SLOT, and its
- * caller by SEND_RETURNED.
+ * A function that has no context and makes a record ends by RETURN_SLOT, and its caller, which may
+ * send it, by SEND_RETURNED.
  */
 #define RETURN_SLOT(s, index, kind) return (index) + 1
 #define SEND_RETURNED(ctx, returned) send_returned(ctx, returned)

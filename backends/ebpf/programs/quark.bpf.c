@@ -26,7 +26,7 @@ char license_text[] SEC("license") = "Dual BSD/GPL";
 
 /* 1: report single threads too. */
 const volatile __u8 want_threads = 0;
-/* If not 0: leave out exits whose wait status has none of these bits. */
+/* If not 0: report only exits that have one of these bits in the wait status. */
 const volatile __u32 exit_bits = 0;
 /*
  * Offset in the record of a syscall's tracepoint: of the return value at its exit, of the first
@@ -120,8 +120,8 @@ int quark_fork_worker(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * What is known of a group of several threads that is ending: an entry for each fact, see
- * ends_group in task.h. The first program to enter REPORTED reports the end.
+ * Facts about an ending group of several threads: an entry for each, see ends_group in task.h. The
+ * first program to enter REPORTED reports the end.
  */
 struct group {
 	__u64 start;
@@ -138,9 +138,9 @@ struct {
 } groups SEC(".maps");
 
 /*
- * The terminals of groups whose leader is still to come, by HAD_TERMINAL. The last thread to live
- * takes the terminal away from a session leader right after it has passed the tracepoint, so that
- * the leader, which passes later, does not see it any more.
+ * The terminals of groups with a leader that still has to pass the tracepoint, by HAD_TERMINAL. The
+ * last thread to live removes the terminal of a session leader right after passing the tracepoint,
+ * so that the leader, which passes later, does not see it any more.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -191,8 +191,8 @@ static __always_inline void fill_opened(struct executable *x, const struct event
 /*
  * Report a fork of the current task, which has made the child at this address, or an exec of the
  * current task, at this address, by the thread that had old_tid. Most of the verifier's work is
- * here. It checks the function once for each program, not once for each kind. What it returns
- * is for SEND_RETURNED.
+ * here. It checks the function once for each program, not once for each kind. The result is for
+ * SEND_RETURNED.
  */
 __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_tid)
 {
@@ -281,8 +281,8 @@ int quark_exec_leader(struct bpf_raw_tracepoint_args *ctx)
 #define PID_MAX_LIMIT (1 << 22) /* linux/threads.h */
 
 /*
- * The handler of forks and execs. The arguments tell them apart: sched_wakeup_new has a child only,
- * the second one of sched_process_fork is a child's address, that of sched_process_exec a pid.
+ * The handler of forks and execs. The arguments show which it is: sched_wakeup_new has only a
+ * child, the second one of sched_process_fork is a child's address, of sched_process_exec a pid.
  */
 SEC("raw_tp/sched_process_fork")
 int quark_text_handler(struct bpf_raw_tracepoint_args *ctx)
@@ -590,7 +590,7 @@ static __always_inline void identify(struct tracee *t, struct task_struct *task)
 	t->tid = tid_of(task);
 }
 
-/* Report that the current task attached or detached. Nothing else is read of the tracee, which may
+/* Report that the current task attached or detached. No more is read of the tracee, which may
  * run. */
 static __always_inline void report_ptrace(void *ctx, const struct tracee *t)
 {

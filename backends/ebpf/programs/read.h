@@ -9,8 +9,8 @@
 
 /*
  * User space replaces this number, which is no helper's and nowhere else in the programs: in the
- * call by that of bpf_rdonly_cast, as a value by the id of a type that begins with an array of 65
- * bytes, or by 0 where there is no such cast. A variable would take more of the verifier's time.
+ * call by the id of bpf_rdonly_cast, as a value by the id of a type that begins with an array of 65
+ * bytes, or by 0 if there is no cast. A variable would take more of the verifier's time.
  */
 #define CAST 51799
 static void *(*const rdonly_cast)(const void *address, __u32 type) = (void *)CAST;

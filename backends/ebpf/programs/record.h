@@ -65,7 +65,7 @@ struct event {
 	__u32 ns_pid;		/* the process's pid in its own pid namespace */
 	__u32 login_uid, audit_session;
 	__u32 exit_signal;
-	__s32 wait_status;	/* failed exec: what it returned, -errno */
+	__s32 wait_status;	/* failed exec: its result, -errno */
 	__u32 pad;
 	char comm[16];
 };
@@ -74,7 +74,7 @@ struct event {
 struct usage {
 	__u64 run;		/* ns that its threads ran, as the scheduler has accounted it */
 	__u64 utime, stime;	/* ns in user mode and in the kernel, mostly in whole ticks */
-	__u64 shown_utime, shown_stime; /* what was last shown of the group, see package cputime */
+	__u64 shown_utime, shown_stime; /* times last shown for the group, see package cputime */
 	__u64 peak_rss;		/* pages */
 	__u64 rchar, wchar, read_bytes, write_bytes; /* as in /proc/PID/io */
 };
@@ -107,7 +107,7 @@ struct executable {
 	__u32 device;	/* as the kernel has it: 12 bits of major, 20 of minor */
 	__u32 uid, gid;
 	__u32 links;
-	__u16 mode;	/* 0: nothing of it is known, as at a fork */
+	__u16 mode;	/* 0: the file is unknown, as at a fork */
 	__u16 opened;	/* 1: the next two are known */
 	/* The effective ids of who opened the file: of the task, before its exec changed them. */
 	__u32 euid, egid;
@@ -121,14 +121,14 @@ struct executable {
 _Static_assert(ARGV_MAX + 3 * PATH_MAX == DATA_MASK + 1, "all texts fit below the mask");
 
 /*
- * A fork, or an exec, or one that failed, whose filename is the path asked for. data holds the
- * texts one after the other, in this order.
+ * A fork, an exec or a failed exec. The filename of a failed one is the requested path. data holds
+ * the texts one after the other, in this order.
  */
 struct text_event {
 	struct event event;
 	struct text argv, filename, cwd, cgroup, asked;
 	struct executable executable;
-	/* Where nobody asks for the environment the end is cut off at load. */
+	/* If the environment is not wanted the end is cut off at load. */
 	char data[DATA_MASK + 1 + ENVIRON_MAX];
 };
 

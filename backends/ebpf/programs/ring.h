@@ -68,8 +68,8 @@ static __always_inline void send_slot(void *ctx, struct slot *s, enum event_kind
 }
 
 /*
- * How a function that has no context ends, of which a record is to be sent: by RETURN_SLOT, and its
- * caller by SEND_RETURNED.
+ * A function that has no context and makes a record ends by RETURN_SLOT, and its caller, as with
+ * perf buffers, by SEND_RETURNED.
  */
 #define RETURN_SLOT(s, index, kind)         \
 	do {                                \

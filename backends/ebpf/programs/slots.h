@@ -53,8 +53,8 @@ struct slot {
 };
 
 /*
- * A value that goes through a slot's memory, of which the verifier knows nothing: it then does not
- * follow by itself what comes after each value of a function that it checks once for each call.
+ * A value that goes through a slot's memory, where the verifier does not track it. Otherwise it
+ * checks the code after a call separately for each value that the function can return.
  */
 #ifdef PERF_BUFFER
 #define FORGOTTEN(s, value) (*(volatile __s32 *)&(s)->form = (value), *(volatile __s32 *)&(s)->form)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A description of each process that exists, for whoever reads the task iterator (Linux 5.17). It
- * has no arguments: a program that reads another task's memory would wait for who provides it.
- * User space reads them from /proc between two runs that show the same image.
+ * A description of each existing process, for readers of the task iterator (Linux 5.17). It has no
+ * arguments: a program that reads another task's memory would wait for its provider. User space
+ * reads them from /proc between two runs that show the same image.
  *
  * The task runs meanwhile, and its memory, files and namespaces can be replaced and freed while
- * they are read, which gives garbage and no fault. So what the task has is looked at before and
- * after. What it had both times it had all the time, so that it was not freed. If anything differs
- * the record has nothing but the pid (known is 0), and the reader has to ask /proc.
+ * they are read, which gives garbage and no fault. So the task's belongings are read before and
+ * after. If they are the same, the task had them all the time, so that they were not freed. If any
+ * differs the record has only the pid (known is 0), and the reader has to use /proc.
  */
 #ifndef QUARK_SNAPSHOT_H
 #define QUARK_SNAPSHOT_H
@@ -17,8 +17,8 @@
 #define TASK_NEW 0x800 /* a fork is not at its end: the child is not in its cgroup yet */
 
 /*
- * Most of what is read is freed by RCU, which the program holds up. For the rest, it takes longer
- * than this to replace what a task has, use the memory for another task and give it back.
+ * Most of the memory read is freed by RCU, which the program delays. For the rest, it takes longer
+ * than this to replace a task's object, use the memory for another task and restore it.
  */
 #define MOST_NS 200000
 
@@ -43,7 +43,7 @@ struct image {
 	__u32 tgid, exec_id; /* as in struct event and struct belongings */
 };
 
-/* Addresses, if nothing else is said. */
+/* Addresses, except as noted. */
 struct belongings {
 	__u64 exec_id; /* each exec increments it */
 	__u64 mm, exe;
@@ -93,8 +93,8 @@ static __always_inline int differ(const struct belongings *x, const struct belon
 }
 
 /*
- * Walks by bpf_loop, of which the verifier follows one step only. Their state is in the slot, so
- * that each step is the same to it.
+ * Walks by bpf_loop. The verifier follows only one step of them. Their state is in the slot, so
+ * that all steps are the same to it.
  */
 struct walk {
 	__u32 index, begin;

@@ -161,7 +161,7 @@ static __always_inline void fill_namespaces(struct event *e, struct task_struct 
 #define PROC_PID_INIT_INO 0xEFFFFFFCU
 
 /*
- * The pid namespace is that of the pid itself: nsproxy has that of children to come. A pid has a
+ * The pid namespace comes from the pid itself: nsproxy has the one for future children. A pid has a
  * number in each namespace from the initial one, level 0, down to its own.
  */
 static __always_inline void fill_pid_namespace(struct event *e, struct pid *pid)
@@ -251,7 +251,7 @@ static __always_inline void begin_event(struct event *e, enum event_kind kind)
 	e->kind = kind;
 }
 
-/* Set the number of the image that task executes. A child has that of the task that made it. */
+/* Set the number of the image that task executes. A child has its creator's number. */
 static __always_inline void set_image(struct event *e, struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->self_exec_id) && !bpf_core_read(&e->image, 2, &task->self_exec_id))
@@ -259,9 +259,9 @@ static __always_inline void set_image(struct event *e, struct task_struct *task)
 }
 
 /*
- * Fill e with the state of task. The start time is that of the group's leader, even if task is
- * another thread: with the pid it identifies the process. All threads have the same parent. cred is
- * NULL for the task's own. It is a function because of its large frame on the stack.
+ * Fill e with the state of task. The start time is the group leader's, even if task is another
+ * thread: with the pid it identifies the process. All threads have the same parent. cred is NULL
+ * for the task's own. It is a function because of its large frame on the stack.
  */
 static __noinline void fill_event(struct event *e, enum event_kind kind, struct task_struct *task,
 				  const struct cred *cred)

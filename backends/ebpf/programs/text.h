@@ -73,9 +73,9 @@ static __always_inline int read_link(struct link *l, struct dentry *dentry)
 /*
  * Renames and moves of mounts during a walk could make a path that never existed, of names and
  * parents of different times. A rename increments the dentry's d_seq before and after, as the
- * kernel's seqcounts do. So a walk notes what it has seen: the d_seq of each dentry, and of each
- * mount where it is mounted. When all are read again and unchanged, then there was a moment between
- * the two at which the path was as the walk read it. The kernel frees dentries and mounts by RCU,
+ * kernel's seqcounts do. So a walk records the d_seq of each dentry, and of each mount the place
+ * where it is mounted. If all are unchanged when they are read again, then at some moment between
+ * the two readings the path was as the walk read it. The kernel frees dentries and mounts by RCU,
  * so their memory is not used again while the program runs.
  */
 static __always_inline void note(struct slot *s, const void *at, __u32 value)
@@ -299,8 +299,8 @@ __attribute__((noinline)) int walk_cgroup(__u32 index, __u64 node)
 }
 
 /*
- * A length that is at most max, for verifiers that learn of a comparison only what it says of the
- * register that is compared, and not of one with the same value: that is so before Linux 5.10.
+ * A length that is at most max, for verifiers before Linux 5.10. They apply a comparison only to
+ * the compared register, and not to another register with the same value.
  */
 #define BOUND_LEN(len, max)                  \
 	do {                                 \
@@ -340,7 +340,7 @@ __attribute__((noinline)) int copy_argv(__u32 index, __u64 start, __u64 end)
 }
 
 /*
- * An execve leaves the path that it was asked for at the end of the environment. That of execveat,
+ * An execve leaves the requested path at the end of the environment. The path of an execveat,
  * /dev/fd/NUMBER/PATH, can be longer than others. Append it to the slot's data, as enum text_form.
  */
 #define ASKED_MAX (PATH_MAX + 32)
@@ -488,8 +488,8 @@ static __always_inline int is_numbered(struct super_block *sb)
 }
 
 /*
- * Set the record's executable from the open file at an address. Who changes the inode meanwhile
- * sets the time of the change: if that is another one afterwards nothing is known.
+ * Set the record's executable from the open file at an address. A change of the inode meanwhile
+ * sets its time of change: if that differs afterwards the executable is unknown.
  */
 __attribute__((noinline)) int read_executable(__u32 index, __u64 file)
 {

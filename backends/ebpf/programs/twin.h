@@ -7,13 +7,13 @@
  *
  *   on one CPU       time ------------------------------------------------------------>
  *   task A           first program: marks A, handles A                ..A handled; twin: A is
- *                                             |                       |  marked, nothing to do
+ *                                             |                       |  marked, skips it
  *   task B                                    preempts A;             |
  *                                             first program: skipped; |
  *                                             twin: B is not marked, handles B
  *
- * Where it is preempted, too, the twin would be skipped as well. So from 7.0 on, second programs
- * run where the kernel does not preempt:
+ * If the twin is preempted, too, it would be skipped as well. So from 7.0 on, second programs run
+ * where the kernel does not preempt:
  *
  *   fork         raw tracepoint sched_wakeup_new, with interrupts disabled, right after
  *                sched_process_fork. It is never skipped.
@@ -36,8 +36,8 @@
  * Forks and comms: the second program always comes after the first. The first marks the event, and
  * the second handles one without a mark, or removes it. The key is the address of the event's task,
  * with the kind in the low bits that are 0 by alignment. An event between the two attachments
- * leaves its mark behind. Should the kernel skip the first program for a later task at that
- * address, the second takes the mark for that of the task: the event is counted as lost.
+ * leaves its mark behind. If the kernel skips the first program for a later task at that address,
+ * the second mistakes the mark for the later task's: the event is counted as lost.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a thread group has used when its last thread passes sched_process_exit, which is before what
- * the rest of its end takes. A thread that is released adds its figures to those of the group and
- * leaves the list of threads, in one critical section of signal->stats_lock.
+ * The usage of a thread group when its last thread passes sched_process_exit, without the rest of
+ * its end. A thread that is released adds its figures to the group's and leaves the list of
+ * threads, in one critical section of signal->stats_lock.
  */
 #ifndef QUARK_USAGE_H
 #define QUARK_USAGE_H
 
-#define MOST_THREADS 64 /* not released yet; of a group with more nothing is known */
+#define MOST_THREADS 64 /* not released yet; the usage of larger groups is unknown */
 LIMIT(most_tries, 4); /* while others are released */
 
 /* What the kernel's types lack is unknown. */
@@ -50,10 +50,10 @@ static __always_inline long add_thread(struct usage *u, struct task_struct *task
 	return err;
 }
 
-/* Set the I/O of u to that of the released threads. The kernel keeps it in one sum with the I/O of
- * the children that were waited for. Returns whether that could be told apart: there were no such
- * children, or no such threads, and of both the kernel keeps the CPU time on its own. The memory of
- * a small child can be 0 in the kernel's eyes, and so can its time where the clock is coarse. */
+/* Set the I/O of u to the released threads' I/O. The kernel adds it to the I/O of the children
+ * that were waited for. Returns whether the two are separable: there were no such children, or
+ * no such threads, as the separate CPU times show. The kernel may count 0 memory for a small
+ * child, and 0 time if the clock is coarse. */
 static __always_inline int set_group_io(struct usage *u, struct signal_struct *signal)
 {
 	struct two times = {};
@@ -70,8 +70,8 @@ static __always_inline int set_group_io(struct usage *u, struct signal_struct *s
 	return !err;
 }
 
-/* Set u, which is 0, to what the released threads have used, and what is of the group. Returns
- * what of it is known. */
+/* Set u, which is 0, to the usage of the released threads, and to the values of the group.
+ * Returns the known fields. */
 static __always_inline __u32 set_group(struct usage *u, struct task_struct *task, struct signal_struct *signal)
 {
 	long err = READ_TWO((struct two *)&u->utime, signal, struct signal_struct, utime, stime);
@@ -176,7 +176,7 @@ __attribute__((noinline)) __u32 sum_group(__u32 index, __u64 task_address, __u64
 	return sum->memories == (__u64)mm ? known : known & ~KNOWN_PEAK_RSS;
 }
 
-/* Apart from fill_event, whose frame on the stack is large. */
+/* Apart from fill_event, which has a large frame on the stack. */
 static __noinline void fill_usage(struct exit_event *x, struct task_struct *task, struct signal_struct *signal)
 {
 	struct usage *u = &x->usage;
