@@ -102,7 +102,7 @@ const (
 	ModeSetGID = engine.ModeSetGID
 )
 
-// The ways by which processes come in: what Process.EntryLeader is.
+// The ways by which processes come in: the types of Process.EntryLeader.
 const (
 	EntryUnknown   = engine.EntryUnknown
 	EntryInit      = engine.EntryInit

@@ -1,6 +1,5 @@
-// Package quark reports what processes do on a Linux system: forks, execs,
-// exits, changes of ids and names, in order, joined where they belong together,
-// with everything known about the process.
+// Package quark reports the activity of processes on a Linux system: forks, execs, exits, changes
+// of ids and names, in order, with related events joined, and with all known values of the process.
 //
 // The events come from one of several kernel interfaces: eBPF programs on raw tracepoints, kprobes,
 // or the proc connector. [Open] uses the best that the kernel and the caller's privileges allow,
@@ -22,5 +21,5 @@
 // [errors.As], not by their text.
 //
 // A program needs to import only this package. [New] makes a queue on any source: with a Machine of
-// package engine/enginetest, what a program does with events is tested without a kernel.
+// package engine/enginetest, a program's handling of events is tested without a kernel.
 package quark

@@ -40,7 +40,8 @@ type nameFile struct {
 	path  string
 	ids   int
 	names atomic.Pointer[map[uint32]string]
-	// seen is which file was read, nil for none. It is the reader's, who has set busy.
+	// seen is the file that was read, nil for none. Only the reader, which has set busy, uses
+	// it.
 	seen os.FileInfo
 	busy atomic.Bool
 	next atomic.Int64 // when to look at the file again, in Unix ns

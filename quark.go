@@ -17,15 +17,14 @@ import (
 	"github.com/quark-linux/quark/internal/poller"
 )
 
-// Options say what a queue is to be. The zero value is right for most: each
-// member's zero is its default. Wrong values make Open fail with an error that
-// names the option and its range.
+// Options configure a queue. The zero value is right for most: each member's zero is its default.
+// Invalid values make Open fail with an error that names the option and its range.
 type Options struct {
 	// MaxLength is how many raw events are buffered at most: 10000 by default, and fewer if
-	// they have more than 4 KiB of texts each. Events beyond that wait in the kernel, which
-	// may have to drop them. A full buffer gives up the order: an event or a GAP can follow
-	// younger ones, and Stats.Late counts these. Such a GAP begins no earlier than when the
-	// source was last read to its end.
+	// they have more than 4 KiB of texts each. Events beyond that wait in the kernel, which may
+	// have to drop them. When the buffer is full, events may be delivered out of order: an
+	// event or a GAP can follow younger ones, and Stats.Late counts these. Such a GAP begins no
+	// earlier than when the source was last read to its end.
 	MaxLength int
 
 	// HoldTime is how long an event is held to be put in order and joined with
@@ -54,7 +53,7 @@ type Options struct {
 	// Kinds, FailedExecs and Threads for the events without which a term is never true.
 	Where *Filter
 
-	// Filter, if not nil, decides the same, of what passes Where. It may use the
+	// Filter, if not nil, decides likewise about the events that pass Where. It may use the
 	// queue, but not call Get.
 	Filter func(*Event) bool
 
@@ -71,10 +70,10 @@ type Options struct {
 	Strict bool
 
 	// Kinds is the set of events that are reported, such as EventExec|EventExit; 0 for all but
-	// EXEC_FAILED.
-	// The kernel makes no others, as far as the backend does not need them itself, so that
-	// few kinds cost less. What the others would change is cached or unknown. A backend that
-	// has none of them is passed over. Gaps are always reported, GONE only with all EXITs.
+	// EXEC_FAILED. The kernel makes no others, as far as the backend does not need them itself,
+	// so that few kinds cost less. Values that the others would change are cached or unknown. A
+	// backend without any of the kinds is skipped. Gaps are always reported, GONE only with all
+	// EXITs.
 	Kinds Events
 
 	// FailedExecs adds EventExecFailed to the kinds that are reported: each exec that failed,
@@ -94,18 +93,17 @@ type Options struct {
 	// default, and hides values of some. The kprobe backend does not have them.
 	Environ Environ
 
-	// BTF says where the running kernel's types are looked for, which eBPF and
-	// kprobe need: by default what the kernel offers, else what quark carries.
-	// BTF.Path names a file; Open fails if it can't be used. Types of another
-	// release are tested first: Open then starts a tiny child process from memory
-	// and waits for its end.
+	// BTF chooses the source of the running kernel's types, which eBPF and kprobe need: by
+	// default the kernel's own, else the ones that quark includes. BTF.Path names a file; Open
+	// fails if it can't be used. Types of another release are tested first: Open then starts a
+	// tiny child process from memory and waits for its end.
 	BTF BTFOptions
 
-	// Threads also delivers what concerns single threads.
+	// Threads also delivers events of single threads.
 	Threads bool
 
-	// EBPF and those that follow are for what one backend alone has, such as the
-	// sizes of its buffers.
+	// EBPF and the following members are for single backends, such as the sizes of their
+	// buffers.
 	EBPF   EBPFOptions
 	KProbe KProbeOptions
 	CNProc CNProcOptions
@@ -260,7 +258,7 @@ func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, eng
 	})
 }
 
-// look looks at a process. The engine calls it where mu is held, or before others have the queue.
+// look checks a process. The engine calls it while mu is held, or before others have the queue.
 func (q *Queue) look(pid uint32) (start uint64, sight engine.Sight) {
 	if q.closed {
 		return 0, engine.SightUnknown
@@ -281,10 +279,10 @@ func (q *Queue) unlocked(filter func(*Event) bool) func(*Event) bool {
 }
 
 // Drain begins an orderly end: it detaches from the kernel, where the backend can. Get then returns
-// all events of before the call, also those that still wait in the kernel, 100 ms after they
-// happened; and then ErrNothing. By then their order is sure, unless a CPU stood still for longer:
-// what comes too late is in [Stats] as Late. [Queue.Drained] reports when that is for good, and
-// Events ends then. It may be called from any goroutine.
+// all events from before the call, also those that still wait in the kernel, 100 ms after they
+// happened; and then ErrNothing. By then their order is sure, unless a CPU was stopped for longer:
+// events that come too late are counted in [Stats] as Late. [Queue.Drained] reports when that is
+// for good, and Events ends then. It may be called from any goroutine.
 func (q *Queue) Drain() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -334,7 +332,7 @@ func (q *Queue) Backend() string { return q.source.Name() }
 // they could not be used.
 func (q *Queue) Attempts() []Attempt { return q.attempts }
 
-// Capabilities says what the active backend reports on this kernel, and how.
+// Capabilities describes which values the active backend reports on this kernel, and how.
 func (q *Queue) Capabilities() *CapabilityTable { return q.source.Capabilities() }
 
 // Matrix returns the rules by which events are joined.
@@ -382,17 +380,16 @@ func (q *Queue) pause() (wait time.Duration, ok bool) {
 	if !held && q.source.FD() >= 0 {
 		return q.interval, q.interval > 0
 	}
-	// While events are held more can be left in the kernel for a while, and
-	// fetched together: they would only be held too. Nor is each delivered at
-	// its very moment: waking up for every one would cost more than all else.
+	// While events are held, more can be left in the kernel for a while, and fetched together:
+	// they would only be held too. Nor is each delivered at its exact time: a wakeup for each
+	// would cost more than the rest of the work.
 	hold := q.engine.HoldTime()
 	return min(max(wait, hold/20), hold/10, 50*time.Millisecond), true
 }
 
-// Block waits until Get may have something to return, or Wake was called, but
-// not longer than timeout; a negative timeout waits without end. After Close it
-// returns os.ErrClosed. It reads what the kernel has queued, and goes on waiting while that
-// is too young to be delivered.
+// Block waits until Get may have an event to return, or Wake was called, but not longer than
+// timeout; a negative timeout waits without end. After Close it returns os.ErrClosed. It reads the
+// events that the kernel has queued, and goes on waiting while they are too young to be delivered.
 func (q *Queue) Block(timeout time.Duration) error {
 	var end time.Time
 	if timeout > 0 {
@@ -431,9 +428,9 @@ func (q *Queue) FD() int {
 }
 
 // Events yields all events until ctx ends. It then drains the queue as [Queue.Drain] does, yields
-// what happened before the end of ctx and stops; the end of ctx is no error. To stop at once, leave
-// the loop or call Close. Events also stops after Drain, and after an error, which it yields last.
-// Each event is valid until the next.
+// the events from before the end of ctx and stops; the end of ctx is no error. To stop at once,
+// leave the loop or call Close. Events also stops after Drain, and after an error, which it yields
+// last. Each event is valid until the next.
 func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		defer context.AfterFunc(ctx, q.Wake)()

@@ -6,8 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// Join says whether an event of one kind may be joined to an earlier event of
-// the same pid.
+// Join is the rule for an event of one kind after an earlier event of the same pid.
 type Join uint8
 
 // The rules of joining.
@@ -31,8 +30,8 @@ func nameOf[T ~uint8](v T, names ...string) string {
 	return fmt.Sprintf("unknown_%d", v)
 }
 
-// Matrix is the rule of aggregation: Matrix[head][next] says whether an event
-// of kind next joins one that began with kind head.
+// Matrix holds the rules of aggregation: Matrix[head][next] is the rule for an event of kind next
+// after one that began with kind head.
 type Matrix [NumKinds][NumKinds]Join
 
 // String prints the rules as a table: a row for each kind that an event begins with and

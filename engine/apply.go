@@ -261,7 +261,7 @@ func (r *RawEvent) ofFailedExec(number uint16) Fields {
 	return imageFields.With(FieldComm)
 }
 
-// setCached marks what r does not report and may have changed unseen as cached.
+// setCached marks values as cached if r does not report them and they may have changed unseen.
 func (p *process) setCached(unseen Fields, r *RawEvent) {
 	p.Cached = (p.Cached|unseen)&^r.Task.Known | r.Task.Cached
 	p.Cached &= p.Known &^ FieldStart.Set()
@@ -277,7 +277,7 @@ func (p *process) doubt(replaced Fields) {
 	}
 }
 
-// dispel says that fields are cached for another reason than doubt, or not at all.
+// dispel marks fields as cached for another reason than doubt, or as not cached.
 func (p *process) dispel(s Fields) {
 	p.doubted &^= s.ofImage()
 	p.environDoubted = p.environDoubted && !s.Has(FieldEnviron)
@@ -305,8 +305,8 @@ func (t *table) parentAt(pid uint32, child *process, time uint64) *process {
 	return c
 }
 
-// setBirth records who forked p, which only its FORK event shows. creator is the process of
-// fork.Creator, nil if it is not certain. It returns the parent, or nil.
+// setBirth records the parent that forked p, which only the FORK event shows. creator is the
+// process of fork.Creator, nil if it is not certain. It returns the parent, or nil.
 func (t *table) setBirth(p *process, fork *RawEvent, creator *process) *process {
 	p.birthKnown, p.birthStarted = false, false
 	if !fork.Task.Known.Has(FieldPPID) || fork.Task.Cached.Has(FieldPPID) {
@@ -452,7 +452,8 @@ func (p *process) set(s *Task, k Fields) {
 	copyIf(k.Has(FieldPIDNS), &p.NSPID, &s.NSPID)
 }
 
-// has reports whether c is known at a glance to have what r says.
+// has reports whether c already has the values of r. It is a quick check, and may report false for
+// equal values.
 func (c *context) has(r *RawEvent) bool {
 	s, k := &r.Task, r.Task.Known
 	if k.Has(FieldCgroup) && c.Cgroup != string(r.Bytes(FieldCgroup)) {

@@ -1,6 +1,6 @@
 package engine
 
-// FieldChange says how the value of a field can change during a process's life.
+// FieldChange describes how the value of a field can change during a process's life.
 type FieldChange struct {
 	// By is the set of kinds of event that can change it. A source that does not report all of
 	// them misses changes.

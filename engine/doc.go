@@ -1,7 +1,6 @@
-// Package engine turns the raw events of one kernel source into the events a
-// person wants to read: in order of time over all CPUs, with what belongs
-// together joined (fork, exec and exit of a short process are one event) and
-// with everything known about the process attached.
+// Package engine turns the raw events of one kernel source into events for users: ordered by time
+// over all CPUs, with related events joined (fork, exec and exit of a short process are one event)
+// and with all known values of the process.
 //
 // A [Source] fills a [Buffer] with [RawEvent] values; [Engine.Get] takes the
 // oldest one that is old enough, joins the events of the same process that

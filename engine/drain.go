@@ -10,9 +10,9 @@ type drain struct {
 	settle uint64 // how old an event has to be when the source is read; see settle
 }
 
-// settle is how long after an event all that happened before it can be read from a source: a CPU
-// takes the time, then writes the record, and a virtual one can stand still in between. What comes
-// later all the same is counted as late.
+// settle is the time after an event from which a source can report all that happened before it: a
+// CPU takes the time, then writes the record, and a virtual CPU can be stopped in between. Events
+// that come still later are counted as late.
 const settle = uint64(100 * time.Millisecond)
 
 // drainPause is the time to wait for a record that the kernel has begun to write.
@@ -31,9 +31,10 @@ type Finisher interface{ Finish() }
 // plus lost events.
 type Detacher interface{ Detach() }
 
-// Drain ends the holding of events, for an orderly end: Get from then on returns what the
-// source has queued, also what did not fit into the buffer yet, as soon as its order is sure,
-// 100 ms after it happened; then ErrNothing. [Engine.Drained] reports when that is for good.
+// Drain ends the holding of events, for an orderly end. From then on Get returns the events that
+// the source has queued, also those that did not fit into the buffer yet. It returns each as soon
+// as its order is sure, 100 ms after it happened, and then ErrNothing. [Engine.Drained] reports
+// when that is for good.
 func (e *Engine) Drain() error {
 	if e.drain.at != 0 {
 		return nil

@@ -16,7 +16,7 @@ func (e *Event) Dump(w io.Writer) error {
 	return err
 }
 
-// AppendDump appends what Dump writes to b.
+// AppendDump appends the text of Dump to b.
 func (e *Event) AppendDump(b []byte) []byte { return e.appendDump(b, ofDump) }
 
 // appendDump is AppendDump where CACH names the cached ones of some fields.
@@ -89,7 +89,7 @@ func (p *Process) appendDump(b []byte, of Fields) []byte {
 	return b
 }
 
-// dumper appends key=value pairs, "?" for what the process does not know.
+// dumper appends key=value pairs, with "?" for values that the process lacks.
 type dumper struct {
 	b   []byte
 	p   *Process

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/freelist"
 )
 
-// ErrNothing says that no event is old enough yet: wait, then call Get again.
+// ErrNothing means that no event is old enough yet: wait, then call Get again.
 var ErrNothing = errors.New("no event yet")
 
 // Engine orders, joins and enriches the events of one source. It is not safe
@@ -72,12 +72,12 @@ func New(source Source, clock *Clock, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// Learn takes a process into the table that /proc shows. It is meant for the time between opening
-// the source and the first Get. r.Time is when /proc was read. Events of before the latest of these
-// times are applied and not delivered, gaps left out. A process that has events after it either
-// lived while all processes were read, and was learned, or was born since the source was opened,
-// with a FORK. Pid 0 is no process, and only says when all were read. A zombie has r.Kind KindExit:
-// its EXIT may have been before the source was opened.
+// Learn adds a process that /proc shows to the table. Call it between opening the source and the
+// first Get. r.Time is when /proc was read. Events from before the latest of these times are
+// applied and not delivered, except gaps. A process that has events after it either lived while all
+// processes were read, and was learned, or was born since the source was opened, with a FORK. Pid 0
+// is no process, and only marks when all were read. A zombie has r.Kind KindExit: its EXIT may have
+// been before the source was opened.
 func (e *Engine) Learn(r *RawEvent) {
 	e.begin = max(e.begin, r.Time)
 	if e.opts.Record != nil {
@@ -93,7 +93,7 @@ func (e *Engine) Learn(r *RawEvent) {
 	}
 }
 
-// Begin applies what the source has of before the processes were learned, so that the table is as
+// Begin applies the source's events from before the processes were learned, so that the table is as
 // of the first event that Get returns. It waits until records are written, for 2 ms, and for events
 // that the source holds back, for 100 ms.
 func (e *Engine) Begin() error {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// EntryType says by which way the processes came in that have one entry leader.
+// EntryType is the way by which the processes of one entry leader came in.
 type EntryType uint8
 
 // The ways in.
@@ -224,7 +224,7 @@ func (t *table) settleEntry(p *process) {
 	}
 }
 
-// addDerived adds the rows of what the engine derives.
+// addDerived adds the rows of the fields that the engine derives.
 func (t *CapabilityTable) addDerived() {
 	t.addEntry()
 	row := &t.Fields[FieldPrivileges]

@@ -1,7 +1,7 @@
 package engine
 
-// Field names a group of process attributes that is known or unknown as a
-// whole. Zero and empty are values: only the flag says that a field is unknown.
+// Field names a group of process attributes that is known or unknown as a whole. Zero and empty are
+// values: only the flag marks a field as unknown.
 type Field uint8
 
 func (f Field) String() string {
@@ -34,7 +34,7 @@ func (s Fields) With(f Field) Fields { return s | 1<<f }
 // String joins the names with ",".
 func (s Fields) String() string { return string(s.append(nil)) }
 
-// append appends what String returns.
+// append appends the text of String.
 func (s Fields) append(b []byte) []byte {
 	start := len(b)
 	for f := range Field(NumFields) {

@@ -6,10 +6,9 @@ import (
 	"math/bits"
 )
 
-// held is a raw event in the buffer. The memory that is read and written for an event has left the
-// CPU's caches since it was used last, so that what counts is how much it is: what few events have
-// is left out, what most share is there once, and events lie next to those that came before and
-// after them.
+// held is a raw event in the buffer. The memory of an event has left the CPU's caches since its
+// last use, so its size determines the cost. Therefore rare members are left out, members shared by
+// most events are stored once, and events lie next to their neighbours in time.
 type held struct {
 	// What the buffer reads and writes of an event and its neighbours comes first: it is
 	// 64 bytes, one cache line, on 64-bit machines.
@@ -93,7 +92,7 @@ func (b *Buffer) hold(r *RawEvent) *held {
 	return h
 }
 
-// pack writes to h what r says, without Seq, which is for recordings.
+// pack writes the contents of r to h, without Seq, which is for recordings.
 func (b *Buffer) pack(h *held, r *RawEvent) {
 	t := &r.Task
 	s := standing{t.Cred, t.Login, t.Caps, t.TTY, t.NS}

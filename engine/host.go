@@ -36,7 +36,7 @@ func (p *Process) EntityID(h *Host) (id string, known bool) {
 	return string(b), len(b) > 0
 }
 
-// AppendEntityID appends what EntityID returns to b.
+// AppendEntityID appends the text of EntityID to b.
 func (p *Process) AppendEntityID(b []byte, h *Host) []byte {
 	who, known := p.Identity()
 	if !known || h.BootID == "" {

@@ -2,7 +2,7 @@ package engine
 
 import "strings"
 
-// Kind says what a raw event reports.
+// Kind is the kind of a raw event.
 type Kind uint8
 
 func (k Kind) String() string {

@@ -6,8 +6,8 @@ import (
 )
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
-// Who it is holds as of p.AsOf. Its state is of its own AsOf, which is later than an event of p if
-// later events of it were joined with an earlier one.
+// The leader's identity is as of p.AsOf. Its state is of its own AsOf, which is later than an event
+// of p if later events of the leader were joined with an earlier one.
 func (e *Engine) SessionLeader(p *Process) *Process {
 	return e.table.show(e.sessionLeader(p))
 }

@@ -3,7 +3,7 @@ package engine
 // This file handles doubts about a process after a gap: a lost event can have changed all its
 // fields, and the pid can belong to another process by now.
 
-// Sight is what a look at a pid shows.
+// Sight is the result of a check of a pid.
 type Sight uint8
 
 const (
@@ -15,7 +15,7 @@ const (
 // gap makes the state of all processes doubtful that is of before the end of g.
 func (t *table) gap(g *Gap) { t.gapTo = max(t.gapTo, g.To) }
 
-// refresh marks as cached what may have been changed by a lost event.
+// refresh marks values that a lost event may have changed as cached.
 func (t *table) refresh(p *process) {
 	if p.asOf <= t.gapTo && (!p.Exited || p.Inferred) {
 		p.Cached |= p.Known &^ constant
@@ -24,8 +24,8 @@ func (t *table) refresh(p *process) {
 	}
 }
 
-// doubtful reports whether the pid of p may be another's: its end may have been lost, or the source
-// reports neither this end nor the next birth.
+// doubtful reports whether the pid of p may belong to another process: its end may have been lost,
+// or the source reports neither this end nor the next birth.
 func (t *table) doubtful(p *process) bool {
 	if !t.births && (!t.ends || p.Exited) {
 		return true
@@ -42,7 +42,7 @@ func (t *table) sameLife(head, next *RawEvent, joined Events) bool {
 // check looks whether p still has its pid, and reports whether that is certain.
 func (t *table) check(p *process) bool { return t.sight(p) == SightAlive }
 
-// sight looks at p's pid. SightGone is also that another process has it.
+// sight checks p's pid. SightGone also means that another process has it.
 func (t *table) sight(p *process) Sight {
 	if t.look == nil {
 		return SightUnknown

@@ -1,6 +1,6 @@
 package engine
 
-// Verdict is what [Options.Judge] says of an event.
+// Verdict is the decision of [Options.Judge] about an event.
 type Verdict uint8
 
 const (

@@ -28,7 +28,7 @@ const (
 	minGroups = 16
 )
 
-// home returns the first group to look at. Fibonacci hashing spreads the numbers.
+// home returns the first group to search. Fibonacci hashing spreads the numbers.
 func (m *pidMap[T]) home(number uint32) int {
 	return int(uint64(number) * 0x9e3779b97f4a7c15 >> (m.shift & 63))
 }

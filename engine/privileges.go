@@ -1,6 +1,7 @@
 package engine
 
-// Privileges are the ways in which a file gives ids or capabilities to who executes it.
+// Privileges are the ways in which a file gives ids or capabilities to the process that executes
+// it.
 type Privileges uint8
 
 const (
@@ -41,8 +42,8 @@ func (v Privileges) appendNames(b []byte, sep string, quote byte) []byte {
 // InitialUserNamespace is the NS.User of processes in the first user namespace (linux/proc_ns.h).
 const InitialUserNamespace = 0xEFFFFFFD
 
-// derivePrivileges derives what the file of an EXEC that was just applied gave p, which had other
-// ids before. What the values leave open is unknown.
+// derivePrivileges derives the privileges that the file of an EXEC gave p, which had other ids
+// before. The EXEC was just applied. Privileges that its values do not decide are unknown.
 func (p *process) derivePrivileges(r *RawEvent) {
 	const needed = Fields(1<<FieldExeFile | 1<<FieldUIDs | 1<<FieldGIDs | 1<<FieldCaps | 1<<FieldUserNS)
 	before := &r.Before

@@ -34,7 +34,8 @@ type Process struct {
 	Args     []byte // each argument followed by a NUL, as it was started, or /proc shows it
 	Environ  []byte // likewise the variables that were asked for, as NAME=value
 
-	// Birth is who made the process. It never changes; Task.PPID is the parent now.
+	// Birth identifies the process's creator. It never changes; Task.PPID is the current
+	// parent.
 	Birth Birth
 
 	// Usage is nil except in the event of the EXIT, where it is set even if its fields are
@@ -46,11 +47,11 @@ type Process struct {
 	EntryLeader Identity
 	EntryType   EntryType
 
-	// Privileges are what the file gave the process at its last EXEC, if FieldPrivileges is
-	// known.
+	// Privileges are the privileges that the file gave the process at its last EXEC, if
+	// FieldPrivileges is known.
 	Privileges Privileges
 
-	// Marks are what a filter has noted of the process.
+	// Marks are the notes of a filter about the process.
 	Marks Marks
 
 	// Exited is set once the end of the process was reported, also where its
@@ -67,8 +68,8 @@ type Process struct {
 	execed bool
 }
 
-// Birth is the parent that a process had when it was forked, which for a child made
-// with CLONE_PARENT is not who called fork.
+// Birth is the parent that a process had when it was forked. For a child made with CLONE_PARENT it
+// is not the process that called fork.
 type Birth struct {
 	Parent Identity
 	Known  Fields // FieldPPID if Parent.PID holds a value, FieldStart if Parent.Start does
@@ -99,7 +100,7 @@ func (p *Process) Arguments() iter.Seq[[]byte] {
 // Variables yields the variables of the environment. The slices are parts of Environ.
 func (p *Process) Variables() iter.Seq[[]byte] { return parts(p.Environ) }
 
-// parts yields what NULs end.
+// parts yields the texts that end in NULs.
 func parts(all []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for rest := all; len(rest) > 0; {
@@ -157,11 +158,11 @@ type Event struct {
 	Time uint64    // CLOCK_MONOTONIC nanoseconds of the first raw event
 	Wall time.Time // the same as wall time, as the clock stood when the engine was opened
 
-	// Thread is set for an event of one thread, with Options.Threads; TID is
-	// the thread. Else TID is the thread that the first raw event came from.
-	// Of a Process in the event of a thread, what each thread has for itself is the
-	// thread's own, and unknown where the source does not report it: ids, capabilities,
-	// comm, namespaces, directory, cgroup and how it ended.
+	// Thread is set for an event of one thread, with Options.Threads; TID is the thread. Else
+	// TID is the thread that the first raw event came from. In the event of a thread, the
+	// per-thread members of Process have the thread's own values, and are unknown if the source
+	// does not report them: ids, capabilities, comm, namespaces, directory, cgroup and how it
+	// ended.
 	Thread bool
 	TID    uint32
 

@@ -11,9 +11,9 @@ type RawEvent struct {
 	// comm or new ids of a thread that is not the leader.
 	Thread bool
 
-	// Image numbers the image that the process executes, 0 where the source does not know it.
-	// A child begins with its parent's number, and an exec changes it, also one that fails when
-	// the old image is gone: such a process ends without an EXEC.
+	// Image numbers the image that the process executes. It is 0 if the source does not know
+	// it. A child begins with its parent's number. An exec changes it, also one that fails
+	// after the old image is gone: such a process ends without an EXEC.
 	Image uint16
 
 	PID  uint32 // what user space calls the pid: the kernel's tgid
@@ -28,7 +28,7 @@ type RawEvent struct {
 	// than wrong ones.
 	Creator uint32
 
-	// Tracer is who traces the process, for KindPtrace; 0:0 means detached.
+	// Tracer is the process that traces this one, for KindPtrace; 0:0 means detached.
 	Tracer struct{ PID, TID uint32 }
 
 	IDChange IDChange // for KindIDChange

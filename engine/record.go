@@ -1,6 +1,6 @@
 package engine
 
-// Recorder gets what an engine takes in, in that order. A Writer of package engine/trace is one.
+// Recorder gets the input of an engine, in the same order. A Writer of package engine/trace is one.
 type Recorder interface {
 	// Begin is called first.
 	Begin(source Source, clock *Clock)

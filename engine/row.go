@@ -123,7 +123,7 @@ func (r *Row) appendJSON(b []byte, p *Process, clock *Clock, in *Container) []by
 	return append(r.appendWord(append(b, '"'), p, clock), '"')
 }
 
-// appendWord appends what JSON has in quotation marks and text without.
+// appendWord appends a value that JSON has in quotation marks and text without.
 func (r *Row) appendWord(b []byte, p *Process, clock *Clock) []byte {
 	switch r.Shape {
 	case schema.Hex:

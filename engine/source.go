@@ -2,13 +2,13 @@ package engine
 
 import "time"
 
-// Source is a kernel interface that reports what processes do. All methods are
-// called by one goroutine at a time.
+// Source is a kernel interface that reports the activity of processes. All methods are called by
+// one goroutine at a time.
 type Source interface {
 	// Name is the short name: "ebpf", "kprobe", "cnproc" ...
 	Name() string
 
-	// Capabilities says what this source, on this kernel, reports and how.
+	// Capabilities describes which values this source reports on this kernel, and how.
 	Capabilities() *CapabilityTable
 
 	// Populate moves the kernel's queued events to the sink until all are moved or the sink has
@@ -31,7 +31,7 @@ type Source interface {
 	//     instead of waiting.
 	Arm(idle bool) bool
 
-	// Stats returns what the source counted since it was opened.
+	// Stats returns the counters since the source was opened.
 	Stats() (SourceStats, error)
 
 	// Close detaches from the kernel and removes all that it attached. A second call returns
@@ -100,7 +100,7 @@ var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skippe
 
 func (l Loss) String() string { return nameOf(l, lossNames[:]...) }
 
-// Origin says how a source obtains something.
+// Origin is the way in which a source obtains a value.
 type Origin uint8
 
 const (
@@ -120,7 +120,7 @@ type Capability struct {
 	// At is, for a field, the set of events that bring it.
 	At Events
 	// Partial is, for a field, the part of At that can leave it unknown, and for a kind not 0
-	// if some of its events are not reported: Via says which.
+	// if some of its events are not reported: Via names them.
 	Partial Events
 	// Omits is, for a kind, which events are not reported, beside the events of 32-bit programs
 	// where Partial is set.
@@ -173,7 +173,7 @@ type Extent struct {
 	Names int // of directories and the file, for a path
 }
 
-// CapabilityTable says what a source reports on the running kernel.
+// CapabilityTable describes which values a source reports on the running kernel.
 type CapabilityTable struct {
 	Kinds  [NumKinds]Capability
 	Fields [NumFields]Capability
@@ -182,7 +182,7 @@ type CapabilityTable struct {
 	Types string
 	// Stamps is the error of the events' stamps.
 	Stamps StampError
-	// SameIDs is set if ID_CHANGE also reports calls that set ids to what they were.
+	// SameIDs is set if ID_CHANGE also reports calls that set ids to their old values.
 	SameIDs bool
 	// IDsBefore is set if an EXEC has the ids of before it, see [RawEvent.Before].
 	IDsBefore bool

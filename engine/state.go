@@ -55,7 +55,7 @@ type origin struct {
 	// stragglers is set if an older process of the pid may not have ended.
 	stragglers bool
 	EntryType  EntryType
-	// unsettled is set until the entry leader is found from what /proc showed.
+	// unsettled is set until the entry leader is found from the processes that /proc showed.
 	unsettled bool
 }
 
@@ -78,8 +78,9 @@ type current struct {
 	// ahead of the fork inherits that one.
 	before      earlier
 	imageNumber uint16
-	// doubted and environDoubted are what of the image is cached only because the process may
-	// have ended by an exec that failed too late to go back. No child was forked after that.
+	// doubted and environDoubted are the fields of the image that are cached only because the
+	// process may have ended by an exec that failed after the point of no return. No child was
+	// forked after that.
 	doubted        imageFlags
 	environDoubted bool
 	Privileges     Privileges
@@ -109,20 +110,21 @@ func (t *table) ownDoubts(p *process) *doubts {
 	return p.doubts
 }
 
-// found says that p is not missing.
+// found marks p as not missing.
 func (p *process) found() {
 	if p.missing != 0 { // so they are its own
 		p.doubts.missing = 0
 	}
 }
 
-// context is what a child has of its parent and most processes never change. Equal ones are one.
+// context holds values that a child inherits from its parent and most processes never change. Equal
+// ones are shared.
 type context struct {
 	standing
 	Cgroup string
 }
 
-// standing is what a Task has of a context.
+// standing is the part of a Task that belongs to a context.
 type standing struct {
 	Cred  Credentials
 	Login Login
@@ -131,7 +133,8 @@ type standing struct {
 	NS    Namespaces
 }
 
-// file is what a process executes and how it was asked for, the same for all that execute it so.
+// file is the file that a process executes and the requested path, shared by all processes with the
+// same.
 type file struct {
 	Exe      string
 	ExecPath string
@@ -180,7 +183,7 @@ func (e *equals[T]) find(v *T) *T {
 	return one
 }
 
-// image is what an exec replaces.
+// image is the part of a process that an exec replaces.
 type image struct {
 	*file // not to be written to
 
@@ -220,7 +223,7 @@ func (t *table) newImage(since uint64) *image {
 	return i
 }
 
-// drop says that a process has i no more.
+// drop releases one reference to i.
 func (t *table) drop(i *image) {
 	if i == nil || i == &noImage {
 		return
@@ -317,7 +320,7 @@ func (t *table) change(p *process) *context {
 	return &t.changed
 }
 
-// setContext makes what c is like the context of p.
+// setContext makes the context of p equal to c.
 func (t *table) setContext(p *process, c *context) {
 	if *c != *p.context {
 		p.context = t.contexts.get(c)
@@ -336,7 +339,7 @@ func (t *table) copy(c, p *process) {
 	}
 }
 
-// release gives up what p shares.
+// release drops p's references to shared parts.
 func (t *table) release(p *process) {
 	t.drop(p.image)
 	t.drop(p.before.image)
@@ -367,7 +370,7 @@ func (t *table) show(p *process) *Process {
 // maxViews is how many are kept for their next use.
 const maxViews = 64
 
-// hide ends what show has returned.
+// hide invalidates the results of show.
 func (t *table) hide() {
 	for _, p := range t.shown {
 		p.shown = 0

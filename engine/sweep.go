@@ -58,7 +58,7 @@ func (e *Engine) doubled(now uint64) bool {
 	return !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(e.table.missing) == 0 && now >= s.again
 }
 
-// search looks at the next processes, if it is time to.
+// search checks the next processes, if it is time to.
 func (e *Engine) search(now uint64) {
 	s := &e.sweeping
 	gapTo := max(e.table.gapTo, e.buffer.gapTo)
@@ -101,7 +101,7 @@ func (e *Engine) lookDue(gapTo, now uint64) bool {
 	return false
 }
 
-// lookFor looks at the live process of a pid.
+// lookFor checks the live process of a pid.
 func (e *Engine) lookFor(pid uint32) {
 	s := &e.sweeping
 	p := e.table.byPID.get(pid)
@@ -115,7 +115,7 @@ func (e *Engine) lookFor(pid uint32) {
 	}
 }
 
-// miss says that p was not there at a time.
+// miss records that p was not there at a time.
 func (t *table) miss(p *process, time uint64) {
 	t.ownDoubts(p).missing = time
 	t.missing = append(t.missing, missing{p, time})

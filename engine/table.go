@@ -51,7 +51,7 @@ type table struct {
 	judge   func(*Event) Verdict // nil for none
 }
 
-// reports is what the source of a table reports.
+// reports describes the events of a table's source.
 type reports struct {
 	unseen  Fields // fields that can change without an event of the source
 	births  bool   // it reports every FORK

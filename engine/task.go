@@ -20,10 +20,9 @@ type Task struct {
 	// NSPID is the pid in the process's own pid namespace, NS.PID, as getpid(2) returns it.
 	NSPID uint32
 
-	// Start is when the process started, in nanoseconds of CLOCK_BOOTTIME as
-	// the kernel's start_boottime has it, rounded down to a multiple of
-	// StartUnit. StartUnit is 1 where the kernel said it and [ProcStartUnit]
-	// where it comes from /proc.
+	// Start is when the process started, in nanoseconds of CLOCK_BOOTTIME as the kernel's
+	// start_boottime has it, rounded down to a multiple of StartUnit. StartUnit is 1 if the
+	// value comes from the kernel and [ProcStartUnit] if it comes from /proc.
 	Start     uint64
 	StartUnit uint64
 
@@ -53,8 +52,8 @@ type Credentials struct {
 	GID, EGID, SGID uint32
 }
 
-// Login is by which login a process came in, as the kernel's audit has it. A child inherits it. A
-// process that logs somebody in sets it, without an event.
+// Login identifies the login through which a process came in, as the kernel's audit has it. A child
+// inherits it. A process that logs a user in sets it, without an event.
 type Login struct {
 	UID     uint32 // in the initial user namespace; LoginUnset before any login
 	Session uint32 // a number for each login since the boot, likewise
@@ -63,8 +62,8 @@ type Login struct {
 // LoginUnset is the uid and the session of a process that no login has led to.
 const LoginUnset = 1<<32 - 1
 
-// ExeFile is the file of the image that a process executes, as it was at the EXEC: what
-// stat(2) says of it. Whether that is still the file of the path shows in Inode and Ctime.
+// ExeFile is the file of the image that a process executes, with its stat(2) values at the EXEC.
+// Inode and Ctime show whether it is still the file of the path.
 type ExeFile struct {
 	Inode uint64
 	Ctime int64 // last change of the file or of its attributes, in nanoseconds since 1970

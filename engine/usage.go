@@ -1,15 +1,15 @@
 package engine
 
-// Usage is what a process has used in its life, all its threads together and without its children,
-// as of its EXIT: what the rest of its end takes is not in it.
+// Usage is the resources used by a process in its life, by all its threads together and without its
+// children, as of its EXIT. It lacks the cost of the rest of its end.
 type Usage struct {
-	// CPU time in nanoseconds, divided as getrusage(2) divides it. Their sum is what the
-	// scheduler has accounted, which lacks what the last thread ran since the last tick or
+	// CPU time in nanoseconds, divided as getrusage(2) divides it. Their sum is the time that
+	// the scheduler has accounted: it lacks the time of the last thread since the last tick or
 	// switch.
 	UserTime, SystemTime uint64
 
-	// PeakRSS is the most memory in bytes that was resident, ru_maxrss of wait4(2): of all
-	// images since the fork, which begins with what the parent had.
+	// PeakRSS is the largest resident memory in bytes, ru_maxrss of wait4(2), over all images
+	// since the fork. It begins with the parent's memory.
 	PeakRSS uint64
 
 	// RChar and WChar are the bytes that read(2), write(2) and the like have moved; ReadBytes

@@ -35,7 +35,7 @@ func flagOf(name string) C.int {
 	return 0
 }
 
-// options returns what the attributes ask for.
+// options returns the options for the attributes.
 func options(attr *C.struct_quark_queue_attr) (opts quark.Options, err error) {
 	wrong := func(member string, value any, reason string) (quark.Options, error) {
 		return opts, &quark.OptionError{Option: member, Value: value, Err: errors.New(reason)}
@@ -64,7 +64,7 @@ func options(attr *C.struct_quark_queue_attr) (opts quark.Options, err error) {
 			return wrong("reserved", n, "it must be 0: begin with quark_queue_default_attr")
 		}
 	}
-	// Open says which range a number is outside of, and what stands for the default.
+	// Open's error names the range of a number and the value for the default.
 	opts.MaxLength = int(attr.max_length)
 	opts.HoldTime = time.Duration(attr.hold_time) * time.Millisecond
 	opts.CacheGraceTime = time.Duration(attr.cache_grace_time) * time.Millisecond

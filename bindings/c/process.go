@@ -75,7 +75,8 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 	}
 }
 
-// layTask writes what layNumbers does not, texts aside. Members of unknown fields stay 0.
+// layTask writes the members that layNumbers leaves out, except texts. Members of unknown fields
+// stay 0.
 func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
 	layNumbers(c, p)
 	known := p.Known

@@ -21,7 +21,7 @@ import (
 
 func main() {}
 
-// queue is what a handle stands for.
+// queue is the queue behind a handle.
 type queue struct {
 	*quark.Queue
 	event *quark.Event // the latest, until the next Get

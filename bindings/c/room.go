@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// room is the memory of a block while it is filled. Where it is too small it is only measured: what
-// take returns is then nil, and done asks for more.
+// room is the memory of a block while it is filled. If it is too small, the block is only measured:
+// take then returns nil, and done asks for more.
 type room struct {
 	at         unsafe.Pointer
 	size, used uintptr

@@ -121,7 +121,7 @@ func (c *child) count(ev *quark.Event) {
 	}
 }
 
-// report prints what failed, and what all processes used together.
+// report prints the failure, and the resources that all processes used together.
 func (c *child) report(w io.Writer) {
 	var b bytes.Buffer
 	if c.failures > 0 {

@@ -125,7 +125,7 @@ func (l *live) tick() error {
 	return nil
 }
 
-// cost is what this process takes.
+// cost is the resource use of this process.
 type cost struct {
 	meter *selfcost.Meter
 	cpu   time.Duration // at the time of the last measurement
@@ -142,7 +142,7 @@ func (c *cost) measure() (percent float64, rss uint64) {
 	return percent, c.meter.Resident()
 }
 
-// run draws frames and does what keys are for until the screen is closed.
+// run draws frames and handles keys until the screen is closed.
 func (l *live) run() {
 	defer l.close() // after a panic
 	l.onScreen(func() { io.WriteString(l.out, enterScreen) })

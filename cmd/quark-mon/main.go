@@ -60,8 +60,8 @@ func run(signals chan os.Signal, args []string, out, errw io.Writer) error {
 	}), args, out)
 }
 
-// run opens the queue and prints its events until ctx ends, or stop is called. It sends to undo
-// what detaches from the kernel.
+// run opens the queue and prints its events until ctx ends, or stop is called. It sends functions
+// that detach from the kernel to undo.
 func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out, errw io.Writer) (err error) {
 	opening, cancel := ctx, func() {}
 	if m.duration > 0 {
@@ -169,9 +169,10 @@ func (m *monitor) chooseForm(out, errw io.Writer) {
 	}
 }
 
-// end calls stop at the first signal, and ends the program at the second, whatever stands still:
+// end calls stop at the first signal, and ends the program at the second, even if it is blocked:
 // the reader of the output or of standard error may have stalled, and run with it, or a FIFO that
-// is opened have no other end. It first does what undo has, which detaches from the kernel.
+// is opened may have no other end. It first runs the functions in undo, which detach from the
+// kernel.
 func end(signals <-chan os.Signal, stop func(os.Signal), undo <-chan func(), errw io.Writer) {
 	stop(<-signals)
 	// timeout(1) and others send a signal to the process and to its group: that is one.

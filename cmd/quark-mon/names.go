@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// names are what this host calls the ids of a process, "" for those without a name. A name that is
+// names are this host's names for the ids of a process, "" for ids without a name. A name that is
 // not UTF-8 has its true bytes, too.
 type names struct {
 	User      string `json:"user,omitempty"`

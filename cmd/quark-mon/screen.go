@@ -25,7 +25,7 @@ func terminal(out io.Writer) int {
 	return -1
 }
 
-// newScreen returns what prints the lines of m, ready for a change of the root directory.
+// newScreen returns a printer for the lines of m, ready for a change of the root directory.
 func newScreen(m *monitor, out io.Writer) *screen {
 	s := &screen{fd: terminal(out)}
 	o := line.Options{Columns: m.columns, Colour: s.fd >= 0 && colourful(), Clock: m.q.Clock(), Zone: time.Local}

@@ -19,9 +19,9 @@ type tree struct {
 	missing map[quark.Identity]int // parents that q does not know
 }
 
-// writeTree writes the processes that q knows in the DOT language. A process that has ended is
-// dashed. An edge comes from the parent at birth; it is dashed if the birth was not seen, and the
-// parent is a later one. A parent that q does not know is dotted.
+// writeTree writes the processes of q in the DOT language. A process that has ended is dashed. An
+// edge comes from the parent at birth; it is dashed if the birth was not seen, and the parent is a
+// later one. A parent that is not in q is dotted.
 func writeTree(out io.Writer, q *quark.Queue) error {
 	t := &tree{w: bufio.NewWriter(out), q: q, known: make(map[*quark.Process]int), missing: make(map[quark.Identity]int)}
 	fmt.Fprint(t.w, "digraph processes {\n\trankdir=LR\n\tnode [shape=box]\n")
@@ -87,7 +87,7 @@ func (t *tree) edge(p *quark.Process) {
 	fmt.Fprintf(t.w, "\tn%d -> n%d [style=%s]\n", from, t.known[p], style)
 }
 
-// quote returns s for a string in DOT: what does not print is escaped as in Go strings.
+// quote returns s as a string in DOT, with unprintable characters escaped as in Go strings.
 func quote(s string) string {
 	s = strconv.Quote(s)
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `&`, "&amp;").Replace(s[1 : len(s)-1])

@@ -7,18 +7,18 @@
 //
 // A name is only as trustworthy as its creator. The outermost component that names a container
 // decides: processes inside can make the names below it. Where a systemd unit manages the cgroups
-// below its own, as a user's manager does, its processes can give them any name: then
+// below its own, as a user's manager does, the unit's processes can give them any name: then
 // Container.Unit names the unit. The path does not show when root delegated a cgroup without a
 // unit.
 package container
 
 import "strings"
 
-// Container is what the path of a cgroup says of a container. It is the zero Container if the path
-// has no name of a container that quark knows.
+// Container is a container as the path of a cgroup describes it. It is the zero Container if the
+// path has no container name that quark recognises.
 type Container struct {
 	// ID is the runtime's name of the container: 64 hexadecimal digits, or for LXC,
-	// systemd-nspawn, runc and crun the name that somebody has chosen.
+	// systemd-nspawn, runc and crun a name chosen by the user.
 	ID string
 	// Runtime made the container: "docker", "containerd", "cri-o", "podman", "lxc",
 	// "systemd-nspawn", "runc" or "crun". It is empty if the name does not say.
@@ -26,10 +26,10 @@ type Container struct {
 	// Pod is the uid of the Kubernetes pod, or the id of podman's, empty for none.
 	Pod string
 	// Unit is the systemd unit that the cgroup is below, such as "user@1000.service", empty for
-	// none. Its word is all there is for what the other members say.
+	// none. The other members are only as trustworthy as this unit.
 	Unit string
-	// Inside is the rest of the path, "/" in the container's own cgroup. Those in the container
-	// may have made it: Of(Inside) is what they say of a container inside it.
+	// Inside is the rest of the path, "/" in the container's own cgroup. Processes in the
+	// container may have made it: Of(Inside) is the container inside it that they claim.
 	Inside string
 }
 
@@ -169,7 +169,7 @@ func isUID(s string) bool {
 	return (len(s) == 32 || len(s) == 36) && strings.Trim(s, "0123456789abcdef-") == ""
 }
 
-// unescape takes back what systemd does to characters that a unit's name can't have: "\x2d" is "-".
+// unescape undoes systemd's escapes of characters that a unit's name can't have: "\x2d" is "-".
 func unescape(s string) string {
 	var b strings.Builder
 	for {

@@ -10,11 +10,11 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Machine is a source of what made-up processes do: their methods make the events, each a
-// millisecond after the one before, with what a backend would know of the process.
+// Machine is a source with the events of made-up processes. The processes' methods make the events,
+// each a millisecond after the one before, with the values that a backend would have.
 //
-// A queue on a Machine has the machine's time, so that it joins what happens within its HoldTime,
-// however fast the test is. It ends when all is delivered: make the events first, then read.
+// A queue on a Machine has the machine's time, so that it joins events within its HoldTime, however
+// fast the test is. It ends when all is delivered: make the events first, then read.
 //
 // What no kernel does is a mistake of the test, and panics: events of a process that has ended, a
 // signal that there is not, time that goes back.
@@ -29,8 +29,8 @@ type Machine struct {
 
 // Process is a process of a Machine.
 type Process struct {
-	// State is what the process's next event reports. Change it for what happens without an
-	// event, such as chdir(2).
+	// State is the state that the process's next event reports. Change it to simulate changes
+	// without an event, such as chdir(2).
 	State   Raw
 	machine *Machine
 	ended   bool
@@ -93,7 +93,8 @@ func (p *Process) mustLive(kind engine.Kind) {
 	}
 }
 
-// push makes an event of a kind of what the process is now, changed by adjust unless that is nil.
+// push makes an event of a kind from the process's current state, changed by adjust unless that is
+// nil.
 func (p *Process) push(kind engine.Kind, adjust func(*Raw)) *Process {
 	p.mustLive(kind)
 	p.machine.made.Advance(step)

@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Raw describes one raw event. Comm, Exe, Args, Cwd, Cgroup and ExecPath are
-// unknown when nil; the members of Task are known as Task.Known says.
+// Raw describes one raw event. Comm, Exe, Args, Cwd, Cgroup and ExecPath are unknown when nil;
+// Task.Known lists the known members of Task.
 type Raw struct {
 	Kind     engine.Kind
 	Thread   bool

@@ -45,17 +45,17 @@
 // exe_flags, with set_uid, set_gid, other_writable and removed, of the file of the executable; and
 // privileges, with set_uid, set_gid and file_caps, which this file gave the process.
 //
-// tree == PID is of the process that has the pid at the start, or else of the first one that gets
-// it, and of all its descendants, also after its end. If the birth was not seen, the parent at the
-// start or at the first event decides; below process 1, which adopts orphans, it is unknown.
+// tree == PID is true for the process that has the pid at the start, or else for the first one that
+// gets it, and for all its descendants, also after its end. If the birth was not seen, the parent
+// at the start or at the first event decides; below process 1, which adopts orphans, it is unknown.
 //
 // A value is a word, or a text in quotes: in "..." \" \\ \n \r \t and \xHH are as in Go, in '...'
 // all characters are literal. Words have no blank, quote, parenthesis, comma, backslash nor any of
 // = ! < > ~.
 //
-// In a pattern * stands for any characters, ? for one, [a-z] and [!a-z] for one of a set; \ takes
-// its meaning from the character after it. In exe, exec_path, exec_failed_path, cwd and cgroup none
-// of these stands for a slash, and ** stands for any characters with slashes.
+// In a pattern * stands for any characters, ? for one, [a-z] and [!a-z] for one of a set; \ makes
+// the next character literal. In exe, exec_path, exec_failed_path, cwd and cgroup none of these
+// stands for a slash, and ** stands for any characters with slashes.
 //
 // # Unknown values
 //

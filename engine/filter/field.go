@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/engine/schema"
 )
 
-// field is what a term compares with values.
+// field is a left side of terms: terms compare it with values.
 type field interface {
 	// needs returns the fields that must be known.
 	needs() engine.Fields
@@ -28,8 +28,8 @@ type numberField struct {
 	get func(m *Matcher, ev *engine.Event) (least, most uint64, ok bool)
 	// least and most are the bounds of the numbers it can be compared with.
 	least, most uint64
-	// read, if not nil, returns the number that is written in another way than in digits alone,
-	// which must not be if want is set. want is what an error says.
+	// read, if not nil, parses a number that is not written in digits alone. want describes the
+	// notation for error messages; if it is set, a number must use the notation.
 	read func(text string) (n uint64, ok bool)
 	want string
 }
@@ -41,7 +41,7 @@ type textField struct {
 	path   bool // patterns know slashes
 	rooted bool // it begins with a slash, or with ( if it is out of reach
 	most   int  // the most bytes that it has, 0 without a limit
-	// ofImage is set for what a thread of the kernel does not have.
+	// ofImage is set for fields that a kernel thread lacks.
 	ofImage bool
 	// get returns the text; ok is false if it is not known whole.
 	get   func(m *Matcher, ev *engine.Event) (text string, ok bool)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Error says where an expression or a file of rules is wrong.
+// Error is an error in an expression or a file of rules, with its place.
 type Error struct {
 	Line, Column int // from 1; the column in characters
 	Msg          string

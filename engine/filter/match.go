@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/engine/glob"
 )
 
-// truth is what a term says of an event. The least of two is "and", the greatest "or".
+// truth is the result of a term for an event. The least of two is "and", the greatest "or".
 type truth uint8
 
 const (
@@ -219,12 +219,12 @@ func (t *listTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	default:
 		return unknown
 	}
-	// The list does not change while the event is looked at.
+	// The list does not change during the evaluation.
 	all := t.get(p)
 	return t.oneOf(unsafe.String(unsafe.SliceData(all), len(all)), p.Truncated&t.fields != 0).otherwise(t.none)
 }
 
-// oneOf looks at each text. Of a list that was cut the last one may be, and others follow.
+// oneOf tests each text. In a list that was cut, the last one may be cut, and more may follow.
 func (t *listTerm) oneOf(rest string, cut bool) truth {
 	for rest != "" {
 		text, after, _ := strings.Cut(rest, "\x00")
@@ -269,7 +269,7 @@ func (t *treeTerm) eval(m *Matcher, ev *engine.Event) truth {
 	return no.otherwise(t.none)
 }
 
-// Filter says which events are delivered. It may be used by several queues.
+// Filter decides which events are delivered. It may be used by several queues.
 type Filter struct {
 	conditions []node
 	rules      [][]rule

@@ -163,7 +163,7 @@ func (p *parser) term() node {
 	return nil
 }
 
-// need adds what a term needs to be true.
+// need adds the events that a term needs to be true.
 func (p *parser) need(n need) {
 	if !p.unheeded && (n.kinds != 0 || n.threads) {
 		p.filter.needs = append(p.filter.needs, n)

@@ -77,7 +77,7 @@ func (p *parser) rule() (r rule) {
 	return r
 }
 
-// matches parses what follows "on".
+// matches parses the part after "on".
 func (p *parser) matches() node {
 	var all allOf
 	for first := true; ; first = false {

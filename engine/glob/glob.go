@@ -1,6 +1,6 @@
-// Package glob matches texts with patterns, as of names and paths. In a pattern * stands for any
-// characters, ? for one, [a-z] and [!a-z] for one of a set; \ takes its meaning from the character
-// after it. In one of paths none of these stands for a slash, and ** for any characters.
+// Package glob matches texts, such as names and paths, with patterns. In a pattern * stands for any
+// characters, ? for one, [a-z] and [!a-z] for one of a set; \ makes the next character literal. In
+// a pattern for paths none of these stands for a slash, and ** stands for any characters.
 package glob
 
 import (
@@ -155,8 +155,8 @@ func (g *Glob) Least() (n int) {
 }
 
 // Match reports whether the whole text matches. After a * the rest of the pattern is tried from
-// each place on; of several only the last one, since the earliest match of what stands before it
-// leaves the most room, and of ** likewise.
+// each place on. Of several only the last is retried, since the earliest match of the part before
+// it leaves the most room; the same holds for **.
 func (g *Glob) Match(s string) bool {
 	type retry struct{ next, at int } // element after the star, where it is tried
 	name, all := retry{-1, 0}, retry{-1, 0}

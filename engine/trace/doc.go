@@ -1,6 +1,6 @@
-// Package trace records what an engine takes in, and gives it to an engine again: for a test,
-// for other options, on another machine. [Writer] is an [engine.Recorder], [Reader] an
-// [engine.Source] with the clock and the processes of the recording.
+// Package trace records the input of an engine, and gives it to an engine again: for a test, for
+// other options, on another machine. [Writer] is an [engine.Recorder], [Reader] an [engine.Source]
+// with the clock and the processes of the recording.
 //
 // A replay promises the same raw events, read in the same portions, at the times of the recording,
 // so that the same is reported of every process, except where the live engine looked at /proc after
@@ -15,10 +15,10 @@
 // ends the trace.
 //
 // A record is a bit mask, then the values of the columns in it: those that differ from the record
-// before. Bit 53 says that a second mask follows the first. A number is the difference, a text
-// its index among the block's texts; the next unused index brings a new one: its length and
-// bytes. All numbers are varints. The mask 0 is of no event but says that the source was read,
-// how much later than last time; the records before the first of these are the processes of the
-// start. The mask 1<<63 comes with the source's counters and ends a block. The last two, Unread
-// and Blocked, are left out if both are 0. The mask 1<<62 comes with a new offset of the clock.
+// before. Bit 53 means that a second mask follows the first. A number is the difference, a text its
+// index among the block's texts; the next unused index brings a new one: its length and bytes. All
+// numbers are varints. The mask 0 has no event: it marks a reading of the source, with the time
+// since the last one; the records before the first of these are the processes of the start. The
+// mask 1<<63 comes with the source's counters and ends a block. The last two, Unread and Blocked,
+// are left out if both are 0. The mask 1<<62 comes with a new offset of the clock.
 package trace

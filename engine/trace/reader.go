@@ -256,7 +256,7 @@ func (t *Reader) FD() int { return -1 }
 // that was read.
 func (t *Reader) Stats() (engine.SourceStats, error) { return t.stats, nil }
 
-// Close implements engine.Source. It does not close what the trace is read from.
+// Close implements engine.Source. It does not close the reader of the trace.
 func (t *Reader) Close() error {
 	t.ended = true
 	t.zstd.Close()

@@ -44,8 +44,8 @@ var noBlock [8]byte
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Writer writes a trace. It is an [engine.Recorder], for one engine. A block is written when it is
-// full, or at the first reading of the source a second after it began: what came since is missing
-// in the trace of a process that was killed.
+// full, or at the first reading of the source a second after it began. If the program is killed,
+// the trace lacks the events of the unwritten block.
 type Writer struct {
 	to     io.Writer
 	err    error // the first; it ends writing

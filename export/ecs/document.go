@@ -157,7 +157,7 @@ type operatingSystem struct {
 	Kernel string `json:"kernel,omitempty"`
 }
 
-// own is what the schema has no place for.
+// own has the values for which the schema has no field.
 type own struct {
 	Backend    string   `json:"backend,omitempty"`
 	Monotonic  uint64   `json:"time_monotonic,omitempty"`
@@ -201,7 +201,7 @@ type gap struct {
 	To    string  `json:"to"`
 }
 
-// failed fills in what an exec that failed had been asked for.
+// failed fills in the request of a failed exec.
 func (d *document) failed(f *quark.FailedExec) {
 	d.Error = &failure{Message: "exec failed"}
 	if f.Errno != 0 {

@@ -34,7 +34,7 @@ func NewEncoder(q *quark.Queue) *Encoder {
 	}}
 }
 
-// architecture returns what uname(2) calls an architecture of Go, as the schema wants it.
+// architecture returns uname(2)'s name for an architecture of Go, in the form of the schema.
 func architecture(arch string) string {
 	switch arch {
 	case "amd64":
@@ -259,7 +259,7 @@ func (e *Encoder) relatives(out *process, ev *quark.Event) {
 	}
 }
 
-// identity returns what of a process never changes.
+// identity returns the constant values of a process.
 func (e *Encoder) identity(p *quark.Process) *process {
 	out := &process{PID: p.PID}
 	if p.Known.Has(quark.FieldStart) {

@@ -112,8 +112,8 @@ func New(q *quark.Queue, o Options) (*Exporter, error) {
 	return e, nil
 }
 
-// parseURL returns the URL of a receiver, with its path. It rejects what can't be sent to, and what
-// the SDK would leave out without a word.
+// parseURL returns the URL of a receiver, with its path. It rejects URLs that can't be used, and
+// parts that the SDK would silently ignore.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -160,7 +160,7 @@ func (e *Exporter) Export(ev *quark.Event) {
 	e.emit(e.records.record(ev), waiting{size: size})
 }
 
-// emitDropped emits a record that says how many events were dropped before it, if some were.
+// emitDropped emits a record with the number of events that were dropped before it, if any.
 func (e *Exporter) emitDropped() {
 	if e.missing > 0 {
 		e.emit(dropped(e.missing, e.from, time.Now()), waiting{recordSize, true})
@@ -208,7 +208,7 @@ func (e *Exporter) account(n int, lost int, cause string) {
 // Name returns "otlp".
 func (e *Exporter) Name() string { return "otlp" }
 
-// Counts returns what became of the events so far.
+// Counts returns the outcomes of the events so far.
 func (e *Exporter) Counts() export.Counts {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -222,7 +222,7 @@ func (e *Exporter) Counts() export.Counts {
 	return c
 }
 
-// String says where events go.
+// String returns the destination of events.
 func (e *Exporter) String() string { return "OpenTelemetry log records to " + e.target }
 
 // Close sends the waiting records, for as long as Grace lasts. Records that are left then are

@@ -94,7 +94,7 @@ func (r *recorder) lost(g *quark.Gap) {
 	}
 }
 
-// dropped returns the record that says that count events found no room.
+// dropped returns the record for count events that found no room.
 func dropped(count uint64, from, to time.Time) log.Record {
 	return newRecord(nameDropped, log.SeverityWarn, from, to, fmt.Sprintf("%d events were dropped: too many waited for the target", count),
 		[]attribute.KeyValue{attribute.String("quark.dropped.cause", causeQueueFull), attribute.Int64("quark.dropped.count", int64(count))})

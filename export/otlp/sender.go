@@ -67,7 +67,7 @@ func newSender(url string, o *Options, account func(n, lost int, cause string)) 
 	return s, err
 }
 
-// tlsOfEnvironment returns what the variables of OpenTelemetry name.
+// tlsOfEnvironment returns the configuration for the files that OpenTelemetry's variables name.
 func tlsOfEnvironment() (*tls.Config, error) {
 	config := new(tls.Config)
 	if file := variable("CERTIFICATE"); file != "" {

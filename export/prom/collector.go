@@ -11,13 +11,13 @@ import (
 	"github.com/quark-linux/quark/export"
 )
 
-// Options say what a collector shows. The zero value is right for a queue with the defaults of
+// Options configure a collector. The zero value is right for a queue with the defaults of
 // [quark.Options] and without exporters.
 type Options struct {
 	// HoldTime and MaxLength are the queue's; 0 is the queue's default for each.
 	HoldTime  time.Duration
 	MaxLength int
-	// Exporters are shown with what they took, delivered and dropped.
+	// Exporters are shown with their counts of taken, delivered and dropped events.
 	Exporters []export.Counter
 }
 

@@ -19,7 +19,7 @@ type crowd struct {
 	answering map[net.Conn]bool
 }
 
-// state is what http.Server calls when a connection has another state.
+// state is called by http.Server when a connection changes its state.
 func (c *crowd) state(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package prom shows a queue's counters to Prometheus: events by kind and status, loss by cause,
-// what the buffer and the table hold, how late events are delivered, and what exporters have done.
+// Package prom exports a queue's counters to Prometheus: events by kind and status, loss by cause,
+// the sizes of the buffer and the table, the delay of delivery, and the counts of exporters.
 //
 // A Collector is for any registry. Server serves one by HTTP. grafana.json in this folder is a
 // dashboard of these metrics.

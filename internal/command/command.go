@@ -1,5 +1,5 @@
-// Package command has what quark's commands share: help with titled groups of options, the version,
-// completion of values, and types of values. Each command is a [cobra.Command].
+// Package command has the shared parts of quark's commands: help with titled groups of options, the
+// version, completion of values, and types of values. Each command is a [cobra.Command].
 //
 //	root := command.New(&cobra.Command{Use: "quark-x [options]", Long: "...", RunE: run},
 //		command.Group{"Where events come from", o.Backend})

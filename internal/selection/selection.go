@@ -48,7 +48,7 @@ func (o *Options) Backend(c *cobra.Command) {
 	f.VarP((*command.File)(&o.Queue.BTF.Path), "btf", "B", "read the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those cached)")
 }
 
-// Events adds the options that choose what the backend reports.
+// Events adds the options that choose the events of the backend.
 func (o *Options) Events(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(kindNames(), ", ")+", or all (default all but exec_failed)")

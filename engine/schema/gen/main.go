@@ -173,7 +173,7 @@ func values(w *writer) {
 	}
 }
 
-// changes lists what changes each field, fields with the same changes together.
+// changes lists the events that change each field, fields with the same changes together.
 func changes(w *writer) {
 	kinds := make(map[string]string)
 	for _, k := range schema.Kinds {

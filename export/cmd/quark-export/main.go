@@ -1,4 +1,4 @@
-// Command quark-export exports what processes do: counters to Prometheus, log records to an
+// Command quark-export exports the activity of processes: counters to Prometheus, log records to an
 // OpenTelemetry collector, documents of the Elastic Common Schema to a file. See
 // docs/quark-export.8.
 package main
@@ -93,8 +93,8 @@ func (o *options) open() (*quark.Queue, error) {
 	return quark.New(r, o.Queue)
 }
 
-// export hands the processes of the start and all events to the targets, until ctx ends and what
-// happened before is exported.
+// export hands the processes of the start and all events to the targets, until ctx ends and earlier
+// events are exported.
 func export(ctx context.Context, q *quark.Queue, targets []target, snapshot bool) error {
 	if snapshot {
 		for p := range q.Processes() {

@@ -149,7 +149,7 @@ func (e *droppedError) Error() string {
 	return fmt.Sprintf("%d of %d events were not delivered to their targets: the lines above say why", e.events, e.taken)
 }
 
-// add adds and prints what a target did, if it counts.
+// add adds and prints the counts of a target, if it counts.
 func (e *droppedError) add(c counting.Counter, errw io.Writer) {
 	if c == nil {
 		return

@@ -1,4 +1,4 @@
-// Command containers counts for Prometheus what each container executes and how its processes end.
+// Command containers counts for Prometheus the execs in each container and how its processes end.
 //
 //	curl http://localhost:9716/metrics
 package main

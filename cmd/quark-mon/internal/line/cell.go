@@ -65,8 +65,8 @@ const (
 	escaped         // $'a\nb'
 )
 
-// quote appends a text of any bytes, as a shell takes it: plain, in quotation marks, or with the
-// escapes of Go and bash for what does not print.
+// quote appends a text of any bytes in shell syntax: plain, in quotation marks, or with the escapes
+// of Go and bash for unprintable characters.
 func (c *cell) quote(s string) {
 	// No more of a long text can be shown: a column has a character of 4 bytes, and marks.
 	if room := c.max - c.w; room < len(s)/(4+4*maxMarks) {
@@ -122,7 +122,7 @@ type character struct {
 // other lines.
 const maxMarks = 2
 
-// next looks at the first character of s. marks is how many more may follow, and 0 before the text.
+// next decodes the first character of s. marks is how many more may follow, and 0 before the text.
 func next(s string, marks *int) character {
 	r, size := utf8.DecodeRuneInString(s)
 	ch := character{size: size, width: 1}

@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// A Column is what the lines have in one place.
+// A Column is one column of the lines.
 type Column struct {
 	Name     string
 	right    bool
@@ -226,7 +226,7 @@ func showContainer(c *cell, _ *Printer, ev *quark.Event) {
 }
 
 func showCPU(c *cell, _ *Printer, ev *quark.Event) {
-	// An event of what /proc shows happened nowhere.
+	// An event made from /proc has no CPU.
 	if ev.CPU == quark.AllCPUs || ev.Events == 0 {
 		c.put("-", 1)
 		return
@@ -306,7 +306,7 @@ func terminal(t quark.TTY) string {
 	return fmt.Sprintf("%d:%d", t.Major, t.Minor)
 }
 
-// what returns what happened, in its order: the names of the events, and of an ID_CHANGE which ids.
+// what returns the names of an event's parts in order, and for an ID_CHANGE the changed ids.
 func what(ev *quark.Event) string {
 	names := strings.Split(ev.Events.String(), "+")
 	if len(ev.Parts) > 1 {

@@ -1,4 +1,4 @@
 // Package line prints events as a table for a terminal: one line an event, aligned in columns and
-// cut to a width. What processes choose themselves, such as their arguments, is quoted: no byte of
-// it that a terminal could take as a command gets through.
+// cut to a width. Texts that processes choose, such as arguments, are quoted: no byte that a
+// terminal could interpret as a command gets through.
 package line

@@ -61,8 +61,8 @@ func Life(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Durati
 	return time.Duration(end - begin), unit
 }
 
-// duration returns how long the process lived, "-" while it does. What began at a time that is
-// known to a tick of /proc only lived less than the text says.
+// duration returns how long the process lived, "-" while it lives. If its start is known only to a
+// tick of /proc, it lived less than the printed time.
 func (p *Printer) duration(ev *quark.Event) string {
 	if !ended(ev.Process) {
 		return "-"

@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// command is what failed, and how.
+// command is a failed command and the way it failed.
 type command struct {
 	known      quark.Fields // whether the name is
 	comm       string
@@ -38,7 +38,7 @@ type failures struct {
 // maxFailures is the maximum number of distinct failures.
 const maxFailures = 512
 
-// event returns what a line shows of a failure.
+// event returns an event with the values that a line shows of a failure.
 func (x *Failure) event() *quark.Event {
 	return &quark.Event{Process: x.Process, Events: x.events, Failed: x.failed}
 }

@@ -86,7 +86,7 @@ func (m *Model) Count(ev *quark.Event, ancestors Ancestors) {
 	}
 }
 
-// parts yields what happened in an event, and when.
+// parts yields the counted changes of an event, with their times.
 func parts(ev *quark.Event) func(func(What, uint64) bool) {
 	return func(yield func(What, uint64) bool) {
 		for i := range ev.Parts {
@@ -111,12 +111,12 @@ func parts(ev *quark.Event) func(func(What, uint64) bool) {
 	}
 }
 
-// Frame is what a screen shows: what happened up to a second that is complete.
+// Frame is the content of a screen: the activity up to a complete second.
 type Frame struct {
 	Now   uint64 // in CLOCK_MONOTONIC ns
 	Rates [numWhats]Rate
-	// Trees are what the descendants of living processes did in so many seconds, the busiest
-	// first. One is left out if nearly all is of one child's.
+	// Trees are the counts for descendants of living processes over so many seconds, the
+	// busiest first. A tree is left out if nearly all its events belong to one child's tree.
 	Trees   []Tree
 	Seconds int
 	Full    bool // some found no room
@@ -132,7 +132,7 @@ type Rate struct {
 	Total uint64
 }
 
-// Tree is what the descendants of a process did.
+// Tree counts the events of a process's descendants.
 type Tree struct {
 	Counts
 	Leader    *quark.Process

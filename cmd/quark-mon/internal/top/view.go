@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 )
 
-// State is what a screen shows besides a frame.
+// State is the part of a screen that does not come from a frame.
 type State struct {
 	Backend             string
 	Wall                time.Time
@@ -24,7 +24,7 @@ type State struct {
 	RSS                 uint64 // bytes, 0 if not known
 }
 
-// View lays frames out. Its members are what its keys change.
+// View lays frames out. Its keys change its members.
 type View struct {
 	Paused bool
 	Sort   What // of trees
@@ -35,7 +35,7 @@ type View struct {
 	cells  struct{ user, pid, args, status line.Column }
 }
 
-// Table is what the rows below the rates are.
+// Table is the kind of rows below the rates.
 type Table int
 
 const (
@@ -56,7 +56,7 @@ func NewView(o line.Options) *View {
 	return v
 }
 
-// Key does what a key is for, and reports whether it is for something.
+// Key performs the action of a key, and reports whether it has one.
 func (v *View) Key(key rune) bool {
 	switch key {
 	case 'p', ' ':
@@ -139,7 +139,7 @@ func (v *View) title(r *row, s *State) {
 	r.put(dim, fmt.Sprintf("  %d processes", s.Processes), fmt.Sprintf(", %d events held", s.Buffered))
 }
 
-// loss writes what the source has lost, by cause.
+// loss writes the losses of the source, by cause.
 func (v *View) loss(r *row, s *State) {
 	total, causes := uint64(0), []string(nil)
 	for l, n := range s.Lost {
@@ -196,7 +196,7 @@ func (v *View) trees(f *Frame, newRow func() *row, rows int) {
 	}
 }
 
-// process writes who a process is, and its arguments.
+// process writes a process's identity and arguments.
 func (v *View) process(r *row, ev *quark.Event) {
 	r.put(plain, " ")
 	v.cell(r, &v.cells.pid, ev, 7, -1)
