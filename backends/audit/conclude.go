@@ -103,7 +103,7 @@ func (s *Source) setLatest(pid uint32, l latest) {
 	s.latest[pid] = l
 }
 
-// setCaller sets what SYSCALL reports of the caller, and its parent.
+// setCaller sets the caller's fields that SYSCALL reports, and its parent.
 func (e *event) setCaller(parent uint32) {
 	t := &e.ev.Task
 	t.Cred, t.Login, t.PPID = e.cred, e.login, parent
@@ -111,8 +111,8 @@ func (e *event) setCaller(parent uint32) {
 	t.Cached &^= engine.FieldPPID.Set()
 }
 
-// reportBirth reports a FORK, unless the child has done something that was reported before, as a
-// child of vfork(2) does if its creator waits long: that began a process without it.
+// reportBirth reports a FORK, unless an event of the child was reported before. A child of vfork(2)
+// can have one if its creator waits long: that event began a process without the FORK.
 func (s *Source) reportBirth(e *event) {
 	child, parent := e.child(), e.pid
 	if s.latest[child].stamp >= e.stamp {
@@ -173,8 +173,8 @@ func (s *Source) reportFailed(e *event) {
 	s.insert(e)
 }
 
-// reportEnd reports the EXIT of a process in which a thread has called exit_group, unless another
-// one executes, or is still there.
+// reportEnd reports the EXIT of a process after a thread has called exit_group, unless another
+// thread executes, or is still there.
 func (s *Source) reportEnd(e *event) {
 	certain := !s.doubtful(e)
 	exec := s.queue.later(e, func(o *event) bool {

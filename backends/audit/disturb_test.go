@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// What others try in vain, as where the rules are locked, changes nothing.
+// Failed attempts of others have no effect, for example while the rules are locked.
 func TestConfigChange(t *testing.T) {
 	for _, c := range []struct {
 		body string
@@ -44,7 +44,7 @@ func TestConfigChange(t *testing.T) {
 	}
 }
 
-// populateUntil calls Populate until it returns an error or what it brought is enough.
+// populateUntil calls Populate until it returns an error or has brought enough.
 func populateUntil(t *testing.T, s *Source, evs *conform.Events, enough func() bool) error {
 	t.Helper()
 	for range retry.For(20 * time.Second) {
@@ -59,8 +59,8 @@ func populateUntil(t *testing.T, s *Source, evs *conform.Events, enough func() b
 	return nil
 }
 
-// Rules of others may hide events: the count of what is lost is a lower bound from then on, and the
-// table says so of those that were there before. One that hides all is an error.
+// Rules of others may hide events: the count of lost events is a lower bound from then on, and the
+// table notes rules that were there before. A rule that hides all events is an error.
 func TestRulesOfOthers(t *testing.T) {
 	c := control(t)
 	s := open(t, Options{}, source.Options{})

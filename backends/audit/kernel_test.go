@@ -15,8 +15,8 @@ import (
 // auditedVariable is set for a test binary that was started after audit was enabled.
 const auditedVariable = "QUARK_AUDITED"
 
-// TestMain enables audit in a guest, and runs the tests in a process that is made after that: one
-// of before, and what it does, is not audited.
+// TestMain enables audit in a guest, and runs the tests in a process that is made after that:
+// earlier processes are not audited.
 func TestMain(m *testing.M) {
 	if inGuest() && os.Getenv(auditedVariable) == "" {
 		os.Setenv(auditedVariable, "1")

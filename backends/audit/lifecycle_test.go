@@ -86,8 +86,8 @@ func foreign(t *testing.T, c *auditrule.Control) {
 	})
 }
 
-// The rules are the same after Close as before Open, also where others have some, and those of two
-// sources do not touch each other.
+// The rules are the same after Close as before Open, also if others have rules, and the rules of
+// two sources do not touch each other.
 func TestRulesAreRemoved(t *testing.T) {
 	c := control(t)
 	foreign(t, c)
@@ -112,7 +112,7 @@ func TestRulesAreRemoved(t *testing.T) {
 	}
 }
 
-// What a process that is killed leaves is removed by the next Open, and nothing else is.
+// The next Open removes the rules that a killed process left, and no others.
 func TestLeftovers(t *testing.T) {
 	c := control(t)
 	foreign(t, c)
@@ -137,7 +137,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// Audit is enabled only if that is asked for, and disabled again if nobody uses it.
+// Audit is enabled only on request, and disabled again if no one uses it.
 func TestEnable(t *testing.T) {
 	c := control(t)
 	enabled := func() uint32 {
@@ -256,7 +256,8 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// While nobody reads, what the socket has no room for is counted, and gaps tell of all.
+// While no one reads, the records that the socket has no room for are counted, and gaps report all
+// of them.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{ReceiveBuffer: 1}, source.Options{})
 	var evs conform.Events
@@ -271,7 +272,7 @@ func TestLoss(t *testing.T) {
 	}
 	var told uint64
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		conform.Child("exit").Run() // its numbers show what is missing
+		conform.Child("exit").Run() // its numbers show the missing ones
 		if err := s.Populate(&evs); err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +307,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// Who may not is told why. The thread that tries ends with the test.
+// An error names the missing privilege. The thread that tries ends with the test.
 func TestOpenRefuses(t *testing.T) {
 	guest(t)
 	for _, c := range []struct {
@@ -365,7 +366,7 @@ func refused() {
 	fmt.Println(err)
 }
 
-// Births are told of a process that waits, with what /proc has of it.
+// Births are reported of a process that waits, with its fields from /proc.
 func TestBirths(t *testing.T) {
 	s := open(t, Options{}, source.Options{})
 	conform.Drain(t, s)

@@ -16,10 +16,10 @@ import (
 type loss struct {
 	lost    [engine.NumLosses]uint64
 	bound   bool   // something may be lost that is not counted
-	at      uint64 // when one was last seen to be lost
+	at      uint64 // when a loss was last seen
 	drops   uint32 // of the socket
-	dropped uint64 // when they were last seen to grow
-	pending bool   // since then no event has come that shows which they were
+	dropped uint64 // when drops was last seen to grow
+	pending bool   // no event since then has shown the dropped ones
 	backlog backlog
 }
 
@@ -42,7 +42,7 @@ func (s *Source) checkDrops() {
 	}
 }
 
-// doubtful reports whether something may be lost that has happened since the begin of a call.
+// doubtful reports whether an event after the begin of a call may be lost.
 func (s *Source) doubtful(e *event) bool { return s.loss.at >= e.stamp || s.queue.hasHoles() }
 
 // backlog follows the kernel's count of records that it had no room for: those take no number. The
@@ -52,8 +52,8 @@ func (s *Source) doubtful(e *event) bool { return s.loss.at >= e.stamp || s.queu
 type backlog struct {
 	control *auditrule.Control // asked without waiting, nil if the count is not used
 	count   uint32
-	since   uint64 // when it was that
-	due     uint64 // when to ask, 0 if no record has come since it was asked
+	since   uint64 // when the count was read
+	due     uint64 // when to ask, 0 if no record has come since the last question
 }
 
 // arm schedules a question to the kernel, because a record has come.
@@ -98,7 +98,7 @@ func (s *Source) countBacklog(count uint32, now uint64) {
 	b.count, b.since = count, now
 }
 
-// changes are what others have done to the source since the last Populate.
+// changes are the changes by others since the last Populate.
 type changes struct {
 	disabled bool // audit itself
 	removed  bool // rules of this source

@@ -139,7 +139,8 @@ func TestBirthFirst(t *testing.T) {
 	}
 }
 
-// What threads do is in order, and their process ends after it, unless one of them executes.
+// The events of threads are in order, and their process ends after them, unless one of them
+// executes.
 func TestOrder(t *testing.T) {
 	const pid, other, birth = 1<<22 + 5, 1<<22 + 6, 1<<22 + 7
 	type call struct {
@@ -198,7 +199,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// A number that a fork has returned is that of a process only if /proc shows it.
+// A number that a fork has returned is the pid of a process only if /proc shows it.
 func TestWhoseNumber(t *testing.T) {
 	me := os.Getpid()
 	for _, c := range []struct {
@@ -261,7 +262,7 @@ func TestExecPath(t *testing.T) {
 	}
 }
 
-// Who asks whether a file may be executed executes nothing.
+// A check whether a file may be executed is no exec.
 func TestExecCheck(t *testing.T) {
 	s, _ := offline(t)
 	d := feed{s: s}
@@ -271,7 +272,7 @@ func TestExecCheck(t *testing.T) {
 	}
 }
 
-// It is not known what was executed, and whether, if the record of the arguments may be lost.
+// The executed file, and the exec itself, are unknown if the record of the arguments may be lost.
 func TestExecOfLostArguments(t *testing.T) {
 	for name, c := range map[string]struct {
 		break_ func(s *Source)
@@ -294,7 +295,7 @@ func TestExecOfLostArguments(t *testing.T) {
 }
 
 // The call of a creator that lost its CPU returns late. The birth is reported, with the time of its
-// begin, if nothing of the child was reported.
+// begin, unless an event of the child was reported before.
 func TestBirthOfLongCall(t *testing.T) {
 	for _, did := range []bool{false, true} {
 		s, _ := offline(t)
@@ -314,7 +315,7 @@ func TestBirthOfLongCall(t *testing.T) {
 	}
 }
 
-// What was read may be of another process, or image, if something is lost since.
+// The fields from /proc may be of another process, or image, if a record was lost since.
 func TestReadAfterLoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		break_ func(s *Source)
@@ -366,7 +367,7 @@ func TestInterruptedExec(t *testing.T) {
 	}
 }
 
-// The records of programs and of logins have numbers too: where these have come nothing is missing.
+// The records of programs and of logins have numbers too: these numbers are not missing.
 func TestOtherRecords(t *testing.T) {
 	s, _ := offline(t)
 	d := feed{s: s}
@@ -378,7 +379,7 @@ func TestOtherRecords(t *testing.T) {
 	}
 }
 
-// What came before the end of audit is delivered before its error.
+// Events from before the end of audit are delivered before its error.
 func TestDeliverBeforeError(t *testing.T) {
 	s, evs := offline(t)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
@@ -435,7 +436,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// What is stamped before the wall clock is set has a time between the event before and its receipt.
+// An event stamped before the wall clock is set has a time between the event before and its
+// receipt.
 func TestWallClockSet(t *testing.T) {
 	for _, by := range []int64{3_600_000_000_000, -3_600_000_000_000} {
 		s, _ := offline(t)
@@ -509,7 +511,7 @@ func TestHoleBeforeBirth(t *testing.T) {
 	}
 }
 
-// What has come is held until what comes before it can have come.
+// An event is held until all earlier events can have come.
 func TestHold(t *testing.T) {
 	s, evs := offline(t)
 	at := s.now()
@@ -533,7 +535,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// An event of which a record is lost is counted, unless that of the call has come.
+// An event with a lost record is counted, unless the record of the call has come.
 func TestPartOfEvent(t *testing.T) {
 	s, evs := offline(t)
 	d := feed{s: s}
@@ -544,7 +546,7 @@ func TestPartOfEvent(t *testing.T) {
 	}
 }
 
-// What the kernel had no room for is counted once.
+// Records that the kernel had no room for are counted once.
 func TestBacklog(t *testing.T) {
 	s, evs := offline(t)
 	s.loss.backlog.count = 1<<32 - 5

@@ -115,7 +115,7 @@ func (s *Source) openAll() (err error) {
 	return s.shared.LeaveOut(&s.caps)
 }
 
-// status returns the status of audit, if it can be used as it is, or may be enabled.
+// status returns the status of audit. It fails unless audit is usable, or may be enabled.
 func (s *Source) status() (auditrule.Status, error) {
 	st, err := s.rules.control.Status()
 	switch {
@@ -131,7 +131,7 @@ func (s *Source) status() (auditrule.Status, error) {
 	return st, err
 }
 
-// listen joins the group of those who read records.
+// listen joins the multicast group of records.
 func (s *Source) listen() error {
 	const readLog = 1 // AUDIT_NLGRP_READLOG, as a bit of the groups
 	conn, err := netlink.Dial(unix.NETLINK_AUDIT, &netlink.Config{Groups: readLog})

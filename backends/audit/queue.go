@@ -50,7 +50,7 @@ func (q *queue) hasHoles() bool {
 	return n > 0 && int(q.events[n-1].serial-q.events[0].serial) != n-1
 }
 
-// trim lets the concluded events at the front leave, up to a hole.
+// trim removes the concluded events at the front, up to a hole.
 func (q *queue) trim() {
 	for len(q.events) > 0 && q.events[0].state == concluded && q.events[0].serial == q.next {
 		q.next++
@@ -73,7 +73,7 @@ func (q *queue) first(latest map[uint32]latest) *event {
 	return e
 }
 
-// goesOn reports whether a process has done something after its end began, but for an exec.
+// goesOn reports whether a process has done something other than an exec after its end began.
 func (q *queue) goesOn(end *event) bool {
 	if !end.pending() || !end.isEnd() {
 		return false
@@ -82,8 +82,9 @@ func (q *queue) goesOn(end *event) bool {
 	return o != nil && !o.executes()
 }
 
-// birth returns the pending birth of the process that made a call, which began no later, or nil. If
-// the latest event of the pid was no end and not long ago, the birth is of the next process.
+// birth returns the pending birth of the process that made a call, or nil. The birth began no later
+// than the call. If the latest event of the pid was no end and not long ago, the birth is of the
+// next process.
 func (q *queue) birth(call *event, l latest) *event {
 	const long = 1_000_000_000 // ns
 	for _, o := range q.events {
@@ -95,7 +96,7 @@ func (q *queue) birth(call *event, l latest) *event {
 	return nil
 }
 
-// reborn reports whether another birth of a pid than e is pending.
+// reborn reports whether another event than e is a pending birth of the pid.
 func (q *queue) reborn(e *event, pid uint32) bool {
 	return slices.ContainsFunc(q.events, func(o *event) bool { return o != e && o.pending() && o.bears(pid) })
 }

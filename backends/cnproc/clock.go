@@ -11,7 +11,7 @@ type bootClock struct {
 	test func() uint64
 }
 
-// now returns CLOCK_MONOTONIC, or what a test sets.
+// now returns CLOCK_MONOTONIC, or the time that a test sets.
 func (c *bootClock) now() uint64 {
 	if c.test != nil {
 		return c.test()

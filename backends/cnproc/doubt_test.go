@@ -59,7 +59,7 @@ func queue(e *enricher, kind engine.Kind, time uint64) *engine.RawEvent {
 	return ev
 }
 
-// What is read is cached, but for what never changes and the ids that the message told.
+// Fields from /proc are cached, except those that never change and the ids in the message.
 func TestReadingIsCached(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindIDChange} {
 		e := newEnricher(&fakeProc{known: procfs.Readable, noExec: true}, newClock(), new(loss), ms)
@@ -91,7 +91,7 @@ func TestGroupIDsOfUID(t *testing.T) {
 	}
 }
 
-// A message of before the reading takes away what it says has changed.
+// A message from before the reading removes the fields that it changes.
 func TestMessageBeforeReading(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -120,7 +120,7 @@ func TestMessageBeforeReading(t *testing.T) {
 			if got := procfs.Readable &^ ev.Task.Known; got != want&procfs.Readable {
 				t.Errorf("%s, after the reading %v: lost %v, want %v", c.name, after, got, want)
 			}
-			// What a thread does to itself says nothing of the process.
+			// A thread's changes to itself do not concern the process.
 			known := ev.Task.Known
 			if m.tid = 2; m.what != SID && m.what != Exec {
 				if e.note(&m); ev.Task.Known != known {
@@ -131,7 +131,7 @@ func TestMessageBeforeReading(t *testing.T) {
 	}
 }
 
-// A change after two execs takes away what was read of the first after the second.
+// A change after two execs removes the fields of the first that were read after the second.
 func TestChangeAfterSecondExec(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		e := newEnricher(&fakeProc{known: procfs.Readable}, newClock(), new(loss), ms)
@@ -173,7 +173,7 @@ func TestCgroupOfNewChild(t *testing.T) {
 	}
 }
 
-// The next process of a number takes nothing from one that was read and is certainly older.
+// The next process of a pid removes no fields from one that was read and is certainly older.
 func TestNextProcessOfTheNumber(t *testing.T) {
 	const tick = engine.ProcStartUnit
 	for _, c := range []struct {
@@ -195,7 +195,7 @@ func TestNextProcessOfTheNumber(t *testing.T) {
 	}
 }
 
-// After a loss nothing is known from /proc of events before it.
+// After a loss, fields from /proc of earlier events are unknown.
 func TestLossTakesReadings(t *testing.T) {
 	e := newEnricher(&fakeProc{known: procfs.Readable}, newClock(), new(loss), ms)
 	read := queue(e, engine.KindExec, clock.Monotonic())
@@ -215,7 +215,7 @@ func TestLossTakesReadings(t *testing.T) {
 	}
 }
 
-// A second end of the pid can be lost: nothing shows whose status the first one has.
+// A second end of the pid can be lost: the first status may belong to either process.
 func TestLossAfterUnsureEnd(t *testing.T) {
 	for _, follows := range []string{"a gap", "another end", "an exec", "nothing"} {
 		e := newEnricher(&fakeProc{}, newClock(), new(loss), ms)
@@ -227,7 +227,7 @@ func TestLossAfterUnsureEnd(t *testing.T) {
 			e.distrust(&engine.Gap{From: end.Time + 1, To: end.Time + 2, Count: 7})
 		case "another end":
 			e.note(&message{what: Exit, pid: 1, tid: 1, time: end.Time + 1})
-		case "an exec": // nothing has ended
+		case "an exec": // no process has ended
 			e.note(&message{what: Exec, pid: 1, tid: 1, time: end.Time + 1})
 		}
 		to := &sink{room: 9}
@@ -242,8 +242,8 @@ func TestLossAfterUnsureEnd(t *testing.T) {
 	}
 }
 
-// What is handed over before the doubt time is over, as the sink has no room or as it is the end,
-// is handed over without what was read.
+// Events that are delivered before the doubt time is over, because the sink is full or the source
+// ends, lack the fields that were read.
 func TestReadingInFullSink(t *testing.T) {
 	for _, room := range []int{1, 100} {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)

@@ -37,8 +37,6 @@ func TestForkOfSessionLeader(t *testing.T) {
 	}
 }
 
-// The offset between the clocks is never too large, however late the second of them
-// is read, and not too small for longer than it takes to read them quickly once.
 // After a loss, what /proc shows when a process has ended is of it only if it shows an older one.
 func TestNextOfTheTick(t *testing.T) {
 	const tick = engine.ProcStartUnit
@@ -63,7 +61,7 @@ func TestNextOfTheTick(t *testing.T) {
 }
 
 // TestQueueOfBurst: the queue is as large as a burst needs, and small again when only few events
-// come. Those that are in it stay.
+// come. Queued events stay.
 func TestQueueOfBurst(t *testing.T) {
 	e := newEnricher(nil, newClock(), new(loss), ms)
 	to := new(sink)
@@ -98,7 +96,7 @@ func TestQueueOfBurst(t *testing.T) {
 	}
 }
 
-// TestBurstIsGivenBack: what a burst of processes with threads took is let go.
+// TestBurstIsGivenBack: the memory for a burst of processes with threads is released.
 func TestBurstIsGivenBack(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	seq, time := uint32(0), uint64(ms)

@@ -145,10 +145,10 @@ func (w *town) Status(pid uint32) (st procfs.Status, start uint64, err error) {
 	return st, start / engine.ProcStartUnit * engine.ProcStartUnit, nil
 }
 
-// The end of a process with threads is told once, when it has ended, or is in a gap.
+// The end of a process with threads is reported once, after it has ended, or is in a gap.
 func TestEndOfGroupAfterLoss(t *testing.T) {
 	ends, lost, outside := 0, 0, 0
-	seeds := []uint64{841, 2475, 10994} // ends told twice, and one that was missing
+	seeds := []uint64{841, 2475, 10994} // ends reported twice, and one that was missing
 	for seed := uint64(1400); seed < 1700; seed++ {
 		seeds = append(seeds, seed)
 	}
@@ -162,10 +162,10 @@ func TestEndOfGroupAfterLoss(t *testing.T) {
 	}
 }
 
-// The same of a source that begins to watch in the middle of lives, and loses nothing.
+// The same for a source that begins to watch running processes, without any loss.
 func TestEndOfGroupAfterOpening(t *testing.T) {
 	ends, lost, outside := 0, 0, 0
-	// With those in which ends were told too early, and again.
+	// Including seeds with ends that were reported too early, and again.
 	seeds := []uint64{821, 1797, 1870, 2110, 2265, 2329, 2439, 2466, 2546, 2615, 2841}
 	for seed := range uint64(300) {
 		seeds = append(seeds, seed)
@@ -176,7 +176,7 @@ func TestEndOfGroupAfterOpening(t *testing.T) {
 		w.pass(w.rnd.Uint64N(3000 * ms))
 		w.queue = nil             // there was no socket
 		w.pass(w.rnd.Uint64N(ms)) // and this was before the look
-		// What has left /proc by now may not be told.
+		// Processes that have left /proc by now may be missing.
 		e, l, o := w.ends(t, seed, w.time+2*ms)
 		ends, lost, outside = ends+e, lost+l, outside+o
 	}
@@ -185,8 +185,8 @@ func TestEndOfGroupAfterOpening(t *testing.T) {
 	}
 }
 
-// ends lets the lives go on. It counts the ends since a time that are told, that are lost, and
-// those of the lost that are in no gap.
+// ends lets the processes go on. It counts the ends since a time that are reported, that are lost,
+// and that are lost without a gap.
 func (w *town) ends(t *testing.T, seed, since uint64) (ends, lost, outside int) {
 	s, got := watching(w, &w.time)
 	var gaps []engine.Gap

@@ -39,7 +39,7 @@ func run(t *testing.T, o Options, cmd *exec.Cmd, shared ...source.Options) (*sin
 		return slices.ContainsFunc(to.events.Of(pid, engine.KindExit), func(ev *engine.RawEvent) bool { return !ev.Thread })
 	})
 	cmd.Wait()
-	// Nothing more may be reported of it.
+	// It must have no later events.
 	time.Sleep(5 * time.Millisecond)
 	if err := s.Populate(to); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, 
 	return to.events.One(t, p.PID, engine.KindExit), status
 }
 
-// How a thread that the kernel runs for a process ends says nothing of the process.
+// The end of a thread that the kernel runs for a process does not concern the process.
 func TestStatusWithIOUring(t *testing.T) {
 	if !kernelversion.AtLeast("5.12") {
 		t.Skip("before Linux 5.12 no thread of a process is the kernel's")
@@ -232,8 +232,8 @@ func TestExecChainAtFixedAddresses(t *testing.T) {
 	}
 }
 
-// A change of ids is read when a tracer holds its process in the next exec, which is still to be
-// told: the name is not reported. So it is while an exec waits for the file that it loads.
+// A change of ids is read while a tracer holds its process in the next exec, which is not reported
+// yet: the name is not reported. The same holds while an exec waits for the file that it loads.
 func TestCommOfExecUnderWay(t *testing.T) {
 	s, to := kernel(t, Options{DoubtTime: 5 * time.Millisecond}), &sink{room: 1 << 20}
 	next := filepath.Join(t.TempDir(), "next")

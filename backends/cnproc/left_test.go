@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// left is a view in which nothing of a process is left.
+// left is a view without any trace of a process.
 type left struct{ oneThread }
 
 func (left) Tasks(uint32) []uint32 { return nil }
@@ -16,9 +16,9 @@ func (left) Status(uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{}, 0, procfs.ErrVanished
 }
 
-// A process with threads that ends while the source looks at /proc: its threads' messages come when
-// nothing is left of it. One of them can be the last, which has told of the end. If it is not, the
-// last one tells it, and nothing is lost.
+// A process with threads ends while the source looks at /proc. Its threads' messages come after it
+// has left /proc. One of them can be the last, which ends the process; if not, the last one does.
+// No end is lost.
 func TestEndBehindThoseOfThreads(t *testing.T) {
 	const at = 5 * maxStraggle
 	for _, c := range []struct {

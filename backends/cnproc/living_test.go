@@ -70,7 +70,7 @@ func TestExitAfterTheNextFork(t *testing.T) {
 	}
 }
 
-// So can those of its threads: a process has ended when its number is given again.
+// So can its threads' messages: a process has ended when its number is reused.
 func TestThreadExitAfterTheNextFork(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -110,7 +110,7 @@ func TestThreadExitAfterTheNextFork(t *testing.T) {
 }
 
 // The next process can end before the messages of the former one come, which was reaped: its end is
-// not taken for that of the former leader.
+// not taken for the former leader's.
 func TestEndBeforeThatOfTheFormerLeader(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
 	got := sink{room: 100}

@@ -127,7 +127,7 @@ func between(o *Source, got *sink) (n uint64) {
 	seen := map[number]bool{}
 	for _, ev := range got.events {
 		if seen[number{ev.CPU, ev.Seq}] {
-			continue // the exit of a last thread is that of its group as well
+			continue // the exit of a last thread ends its group as well
 		}
 		seen[number{ev.CPU, ev.Seq}] = true
 		c := o.loss.seq.cpus[ev.CPU]
@@ -168,7 +168,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 		if err := s.Populate(to); err != nil {
 			t.Fatal(err)
 		}
-		// With a loss in between it may have had threads that nobody told of.
+		// With a loss in between it may have had unknown threads.
 		if exits := to.events.Of(cmd.Process.Pid, engine.KindExit); len(exits) > 0 && exits[0].Task.Known.Has(engine.FieldExit) {
 			wantStatus(t, to, cmd)
 			break
@@ -177,7 +177,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 			t.Fatal("no more events")
 		}
 	}
-	// What is gone is forgotten at the next look, when the socket is empty; the messages of
+	// Ended processes are forgotten at the next look, when the socket is empty; the messages of
 	// others on this machine can still be in it.
 	var kept []uint32
 	for range 50 {
@@ -198,8 +198,8 @@ func TestOverrunIsSurvived(t *testing.T) {
 	t.Errorf("processes %v are kept, but gone", kept)
 }
 
-// A pid that is given again during a loss: the end of its new process, for which nobody waits, is
-// delivered, with what is certain.
+// A pid is reused during a loss: the end of its new process, which is never waited for, is
+// delivered, with its certain fields.
 func TestExitOfPIDGivenAgainDuringLoss(t *testing.T) {
 	s := kernel(t, Options{})
 	to := &sink{room: 1 << 20}
@@ -263,7 +263,7 @@ func TestSpoofIsIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	const pid = 4_000_000 // above pid_max of most, and nobody's
+	const pid = 4_000_000 // above pid_max of most, and unused
 	fake := record(Exec, 0, 1, now(), pid, pid)
 	if err := unix.Sendto(fd, fake, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: port.(*unix.SockaddrNetlink).Pid}); err != nil {
 		t.Skip(err)
@@ -429,15 +429,15 @@ func TestOpenInAnotherNetwork(t *testing.T) {
 	}
 }
 
-// Populate allocates nothing while processes start and end. What others in this process allocate at
-// the same time is counted, too, so one of several calls decides.
+// Populate does not allocate while processes start and end. Allocations of others in this process
+// are counted too, so one of several calls decides.
 func TestPopulateAllocatesNothing(t *testing.T) {
 	for _, enrich := range []source.Enrich{EnrichFull, EnrichNone} {
 		s := kernel(t, Options{Enrich: enrich})
 		pool := new(conform.Recycler)
 		storm(t, 200)
 		s.Populate(pool)
-		time.Sleep(2 * defaultDoubtTime) // the pool gets what is held
+		time.Sleep(2 * defaultDoubtTime) // the pool gets the events that are held
 		s.Populate(pool)
 		pool.N = 0
 		const tries, each = 100, 20

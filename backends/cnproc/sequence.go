@@ -14,7 +14,7 @@ type cpuSequence struct {
 	time  uint64 // time stamp of the latest message
 }
 
-// saw accounts for a message and returns its number extended to 64 bits.
+// saw counts a message and returns its number extended to 64 bits.
 func (s *sequence) saw(cpu, seq uint32, time uint64) uint64 {
 	for int(cpu) >= len(s.cpus) {
 		s.cpus = append(s.cpus, cpuSequence{})

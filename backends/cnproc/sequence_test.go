@@ -30,7 +30,7 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestSequenceIsExact compares with a plain count of what was left out.
+// TestSequenceIsExact compares with a plain count of the numbers left out.
 func TestSequenceIsExact(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -33,10 +33,11 @@ func TestSilence(t *testing.T) {
 }
 
 // TestStrangerEndsSubscriptions: before Linux 6.6 a program that ends subscriptions that it never
-// began silences all. That is told, as a gap, and mended, also for who opens afterwards.
+// began silences all sources. The source reports that as a gap, and subscribes again, which also
+// helps sources that open later.
 func TestStrangerEndsSubscriptions(t *testing.T) {
 	first, stranger := kernel(t, Options{Enrich: EnrichNone}), kernel(t, Options{Enrich: EnrichNone})
-	first.Finish() // it holds nothing back
+	first.Finish() // it delivers without waiting
 	got := &sink{room: 1 << 20}
 	live := func() (exits int) {
 		t.Helper()

@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 )
 
-// sink is a buffer that keeps what it gets in the order of arrival.
+// sink is a buffer that keeps events in the order of arrival.
 type sink struct {
 	events conform.Events
 	room   int
@@ -39,7 +39,7 @@ func offline(o Options, shared ...source.Options) *Source {
 	return s
 }
 
-// watching returns a source that has begun to watch a model of a kernel, whose clock is now.
+// watching returns a source that has begun to watch a model of a kernel, with now as its clock.
 func watching(model view, now *uint64) (s *Source, got *sink) {
 	s, got = offline(Options{Enrich: EnrichNone}), &sink{room: 1 << 20}
 	s.clock.BootClock, s.clock.test = procfs.BootClock{}, func() uint64 { return *now }

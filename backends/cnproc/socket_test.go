@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
 )
 
-// TestNoAnswer: a kernel that never answers, as one with the connector and without the events of
-// processes, is an error. Route netlink reads such a message and says nothing.
+// TestNoAnswer: a kernel that never answers, such as one with the connector but without process
+// events, is an error. Route netlink reads such a message and stays silent.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel() // it waits for ackWait
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// TestVerdictIsTrue ends thread groups in random ways, with messages in any order, and
-// compares each status that is taken for certain with the one that the kernel would give.
+// TestVerdictIsTrue ends thread groups in random ways, with messages in any order, and compares
+// each certain status with the one that the kernel would give.
 func TestVerdictIsTrue(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	known := 0
@@ -99,7 +99,7 @@ func TestCoreBitOfTheGroup(t *testing.T) {
 	}
 }
 
-// oneThread is a view of a group whose leader has ended and whose other thread is in a state.
+// oneThread is a view of a group with an ended leader and one other thread in the given state.
 type oneThread struct{ state byte }
 
 func (oneThread) PIDs() ([]uint32, error)   { return nil, nil }
@@ -162,7 +162,7 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 	}
 }
 
-// The look can show the threads of a process whose birth is told of later: it is no other.
+// The look can show the threads of a process before its birth is reported: it is the same process.
 func TestBirthBeforeLook(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	s.track.view = threaded{}
@@ -184,7 +184,7 @@ func (threaded) Status(uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: 'S', Threads: 2}, 0, nil
 }
 
-// alone is a view of a process whose leader another thread has replaced.
+// alone is a view of a process after another thread has replaced the leader.
 type alone struct{ oneThread }
 
 func (alone) PIDs() ([]uint32, error) { return []uint32{10}, nil }
@@ -214,8 +214,8 @@ func TestFormerLeaderBeforeLook(t *testing.T) {
 	}
 }
 
-// A leader whose exit message has come has not ended once more: after a loss, the next one is of a
-// thread that has executed. It can have made threads, which /proc shows then.
+// The end of a leader is reported once: after a loss, a second exit message belongs to a thread
+// that has executed. It can have made threads, which /proc shows then.
 func TestSecondEndOfLeaderAfterLoss(t *testing.T) {
 	for _, gone := range []bool{true, false} {
 		s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
@@ -244,8 +244,8 @@ func (young) Status(uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: 'R', Threads: 1}, engine.ProcStartUnit, nil
 }
 
-// After a loss, a process that started in the tick of an exit message of its number can be the one
-// whose former leader that was, or the next one.
+// After a loss, a process that started in the tick of an exit message of its pid can be the one
+// that lost that former leader, or the next one.
 func TestEndBeforeTheNextOfTheTick(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
 	s.track.view, s.clock.BootClock = young{}, procfs.BootClock{}
@@ -258,15 +258,15 @@ func TestEndBeforeTheNextOfTheTick(t *testing.T) {
 	}
 }
 
-// zombie is a view of a process of which only the leader is left, which has ended.
+// zombie is a view of a process with only its ended leader left.
 type zombie struct{ alone }
 
 func (zombie) Status(uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: 'Z', Threads: 1}, 0, nil
 }
 
-// The message of a leader is that of its process if /proc shows that it has ended. A loss may have
-// hidden threads: the status can be another's. What follows reports no second end.
+// The message of a leader ends its process if /proc shows that it has ended. A loss may have hidden
+// threads: the status can be another's. Later messages report no second end.
 func TestLeaderOfUnseenThreads(t *testing.T) {
 	for _, lost := range []bool{true, false} { // else the source has only begun to watch
 		for _, status := range []string{"0", "9", "15"} {
@@ -288,7 +288,7 @@ func TestLeaderOfUnseenThreads(t *testing.T) {
 	}
 }
 
-// Without /proc, and where it shows another process of the tick by then, an end is told or lost.
+// Without /proc, or if it shows another process of the tick by then, an end is reported or lost.
 func TestLeaderOfUnseenThreadsIsNotForgotten(t *testing.T) {
 	for name, v := range map[string]view{"no /proc": nil, "the number is given again": &again{}} {
 		s := offline(Options{Enrich: EnrichNone})
@@ -316,7 +316,8 @@ func (v *again) Status(pid uint32) (procfs.Status, uint64, error) {
 	return young{}.Status(pid)
 }
 
-// Where a core dump sets the status of others, that of who ends meanwhile is unknown.
+// If a core dump sets the status of other processes, the status of a process that ends meanwhile is
+// unknown.
 func TestStatusWhileAnotherDumps(t *testing.T) {
 	for _, spreads := range []bool{true, false} {
 		s := offline(Options{Enrich: EnrichNone})
@@ -336,8 +337,8 @@ func TestStatusWhileAnotherDumps(t *testing.T) {
 	}
 }
 
-// Before Linux 5.16 seccomp has core dumped without a message: after KILL_PROCESS the status tells,
-// after KILL_THREAD nothing does.
+// Before Linux 5.16 seccomp has core dumped without a message. After KILL_PROCESS the status shows
+// it, after KILL_THREAD it stays unknown.
 func TestStatusAfterSeccompDumps(t *testing.T) {
 	for _, spreads := range []bool{true, false} {
 		s := offline(Options{Enrich: EnrichNone})
@@ -368,7 +369,8 @@ func TestStatusAfterSeccompDumps(t *testing.T) {
 	}
 }
 
-// A full sink gets the gap of an overrun ahead of what the socket held, of which nothing is lost.
+// A full sink gets the gap of an overrun ahead of the messages that the socket held. These are all
+// delivered.
 func TestFullSinkBeforeWhatWasHeld(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	s.track.view = oneThread{} // it has no process
@@ -386,8 +388,8 @@ func TestFullSinkBeforeWhatWasHeld(t *testing.T) {
 	}
 }
 
-// Whether a core was dumped is told with the end. If that may be lost the gap begins where the core
-// may have been dumped, which is counted too.
+// A core dump is reported with the end. If the end may be lost the gap begins where the core may
+// have been dumped, which is counted too.
 func TestLossAfterCoreMessage(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	got := sink{room: 100}
@@ -401,7 +403,7 @@ func TestLossAfterCoreMessage(t *testing.T) {
 	}
 }
 
-// The parent sends the message of the FORK, which can come after those of what the child has done.
+// The parent sends the message of the FORK, which can come after the messages of the child.
 func TestCoreBeforeFork(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	got := sink{room: 100}
@@ -439,8 +441,8 @@ func TestFormerLeaderAmidLook(t *testing.T) {
 	}
 }
 
-// What the socket held when it reported that it had dropped something is of before that: a look
-// at /proc that was made since says nothing of it.
+// Messages that the socket held when it reported an overrun are older than the loss: a later look
+// at /proc does not describe them.
 func TestHeldBeforeLoss(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		s := offline(Options{Enrich: EnrichNone})
@@ -460,7 +462,7 @@ func TestHeldBeforeLoss(t *testing.T) {
 	}
 }
 
-// leaves is a view of a process whose leader has ended and whose last thread leaves amid the look.
+// leaves is a view of a process with an ended leader and a last thread that leaves amid the look.
 type leaves struct {
 	oneThread
 	left bool
@@ -488,7 +490,7 @@ func TestExitAfterLook(t *testing.T) {
 		{false, []string{"+11", "+12", "-10=0"}, []string{"-12=0", "-11=0"}},
 		{false, []string{"+11"}, []string{"-10=0"}},
 		{true, []string{"+11", "-10=0"}, []string{"-11=0"}},
-		{true, []string{"+11"}, []string{"-11=0"}}, // that of the leader was lost
+		{true, []string{"+11"}, []string{"-11=0"}}, // the leader's message was lost
 	} {
 		s := offline(Options{Enrich: EnrichNone})
 		s.track.view = &leaves{left: !c.leaves}
@@ -508,8 +510,8 @@ func TestExitAfterLook(t *testing.T) {
 	}
 }
 
-// A leader that runs, though the end of one was told before, is a thread that has replaced it: the
-// end of another thread is not that of the process.
+// A leader that runs after a leader's end was reported is a thread that has replaced it: the end of
+// another thread does not end the process.
 func TestLeaderReplacedBeforeLook(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	s.track.view = threaded{}

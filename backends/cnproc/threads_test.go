@@ -132,7 +132,7 @@ func TestExecEndsThreads(t *testing.T) {
 		{"+11", "+12", "-12=9", "-10=9", "x", "-10=512"},   // another thread had to end
 		{"+11", "+12", "-11=9", "-12=9", "x", "-10=512"},   // the leader executes
 		{"+11", "-10=9", "x", "+13", "-13=512", "-10=512"}, // the new image makes a thread
-		// the former leader is late, with its number or that of thread 11
+		// the former leader is late, with its own or thread 11's number
 		{"+11", "x", "~10=0", "-10=512"},
 		{"+11", "x", "-11=0", "-10=512"},
 		{"+11", "x", "^10=0", "-10=512"},
@@ -174,8 +174,8 @@ func TestThreadEvents(t *testing.T) {
 	}
 }
 
-// A group whose last exit was lost must not stay for ever, nor threads whose
-// number a new process has.
+// A group must not stay for ever after its last exit was lost, nor its threads after a new process
+// has their number.
 func TestGroupsDoNotLeak(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	got := sink{room: 1 << 20}
@@ -189,15 +189,15 @@ func TestGroupsDoNotLeak(t *testing.T) {
 		t.Errorf("after a thread of the same number: %+v", s.track.groups)
 	}
 	s.track.epoch++ // as after a loss
-	s.track.learn() // without /proc nothing is there
+	s.track.learn() // without /proc no process exists
 	s.track.settled(now() + maxStraggle)
 	if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
 		t.Errorf("after a look: %+v", s.track.groups)
 	}
 }
 
-// A thread with ids of its own that executes a program becomes the process, and no message has its
-// ids: those of before are cached where another thread may have been, unless they were read.
+// A thread with ids of its own that executes a program becomes the process. No message has its ids:
+// earlier ids are cached if another thread may have executed, unless they were read.
 func TestIDsOfThreads(t *testing.T) {
 	ids := func(s *Source, what What) {
 		s.message(record(what, 1, 1, 90*ms, 10, 10, 4182, 0), true)
@@ -225,7 +225,7 @@ func TestIDsOfThreads(t *testing.T) {
 			engine.FieldsIDs, engine.FieldsIDs &^ engine.FieldUIDs.Set(), engine.FieldsIDs &^ engine.FieldGIDs.Set(),
 		}
 		if !c.cached {
-			want = [3]engine.Fields{1: ofGroup} // of which a second message may follow
+			want = [3]engine.Fields{1: ofGroup} // a second message with them may follow
 		}
 		for i := range want[1:] { // it can be in an exec that fails, with the new name
 			want[1+i] |= engine.FieldComm.Set()
@@ -235,7 +235,7 @@ func TestIDsOfThreads(t *testing.T) {
 		}
 	}
 
-	// After a loss, and of a process of before the start, nobody knows whether there is one.
+	// After a loss, and for a process from before the start, other threads may be unknown.
 	s := offline(Options{Enrich: EnrichNone})
 	m := message{what: Exec, pid: 10, tid: 10, time: 2}
 	for _, c := range []struct {

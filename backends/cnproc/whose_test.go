@@ -40,7 +40,7 @@ type sending struct {
 
 const theNumber = 10
 
-// newMachine makes lives. What is between an end and its message takes less than the doubt time.
+// newMachine makes processes. A message follows an end in less than the doubt time.
 func newMachine(t testing.TB, seed uint64) *machine {
 	w := &machine{t: t, rnd: rand.New(rand.NewPCG(seed, 7))}
 	w.room = 1 << w.rnd.IntN(7)
@@ -175,8 +175,8 @@ func (w *machine) populate(s *Source) {
 	s.release(false)
 }
 
-// Each end that is told is one that happened, once, and its status is its own or unknown, and each
-// that is not told is in a gap: whatever is lost, and however late messages come.
+// Each reported end is one that happened, once, and its status is its own or unknown. Every other
+// end is in a gap: whatever is lost, and however late messages come.
 func TestWhoseEndAfterLoss(t *testing.T) {
 	ends, known, lost, outside := 0, 0, 0, 0
 	for seed := range uint64(300) {
@@ -208,7 +208,7 @@ func TestWhoseEndAfterLoss(t *testing.T) {
 					l = w.at(l.born - 1)
 				}
 				for l != nil && l.told > 0 && !ev.Task.Known.Has(engine.FieldExit) {
-					l = w.at(l.born - 1) // nothing shows whose it is
+					l = w.at(l.born - 1) // it may belong to either
 				}
 				switch {
 				case l == nil || ev.Time < l.ended:

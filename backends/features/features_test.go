@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestLibrarysErrors: what package ebpf says of a missing feature is not errors.ErrUnsupported,
+// TestLibrarysErrors: package ebpf's error for a missing feature is not errors.ErrUnsupported,
 // which check asks for; each probe that calls it makes it one.
 func TestLibrarysErrors(t *testing.T) {
 	missing := fmt.Errorf("map: %w", ebpf.ErrNotSupported)
@@ -173,9 +173,9 @@ func running(t *testing.T) string {
 // plainRelease matches the releases of Debian and of kernel.org.
 var plainRelease = regexp.MustCompile(`^[0-9.]+(-rc[0-9]+)?$|-(amd64|arm64)$`)
 
-// check compares the claim with the running kernel, of the given release. It returns what was
-// found, in words, and an error if that contradicts the claim. Vendors take parts of later kernels
-// into theirs: only Debian's kernels and plain ones contradict it by having a feature early.
+// check compares the claim with the running kernel, of the given release. It returns the finding,
+// in words, and an error if that contradicts the claim. Vendors take parts of later kernels into
+// theirs: only Debian's kernels and plain ones contradict it by having a feature early.
 func (f feature) check(release string) (found string, err error) {
 	old, err := kernelversion.Older(release, f.Since)
 	if err != nil {

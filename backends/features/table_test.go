@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package features lists what each backend needs of a kernel: the feature, the first Linux that has
-// it, and what is lost without it. Nothing is decided by the list, as the backends probe for what
-// they use. It is documentation that a test compares with every kernel on which quark is tested.
+// Package features lists the needs of each backend: the feature of the kernel, the first Linux that
+// has it, and the loss without it. The backends do not use the list, as they probe for the
+// features. It is documentation that a test compares with every kernel on which quark is tested.
 package features
 
 import (
@@ -28,7 +28,7 @@ type feature struct {
 	// Since is the first Linux that has it, as a version x.y.
 	Since string
 
-	// Without is what is lost without it; "" means the backend.
+	// Without names the loss without it; "" means the backend.
 	Without string
 
 	// Probe looks for the feature in the running kernel, as root. It returns nil if it is
@@ -41,7 +41,7 @@ type feature struct {
 	Built func() string
 }
 
-// What is there in place of the ring, and where that is needed.
+// The substitutes for the ring, and where they are needed.
 const (
 	viaPerf     = "one ring of all CPUs: records come through perf buffers"
 	withoutRing = "the backend where there is no ring buffer"

@@ -79,7 +79,7 @@ func (o *Options) InsertExit(to engine.Sink, exit *engine.RawEvent) (n int) {
 // CoreDumps is the row of CORE_DUMP of a source that sees the status of each end.
 var CoreDumps = engine.Capability{Origin: engine.OriginDerived, Via: "the status of an EXIT that has a core"}
 
-// OverlayInodes says in the table why the file of an executable is unknown on overlayfs.
+// OverlayInodes explains in the table why the file of an executable is unknown on overlayfs.
 const OverlayInodes = " (unknown on overlayfs: the inode can have another number than stat(2) says before Linux 5.5)"
 
 // OneLine returns the text of an error, which may be several joined, in one line for the table.
@@ -88,8 +88,8 @@ func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 // LeftOut is the row of a kind that is not to be reported.
 var LeftOut = engine.Capability{Origin: engine.OriginNone, Via: "left out by Options.Kinds"}
 
-// LeaveOut completes the capability table of a source: the rows of kinds that are not to be
-// reported, and of fields that no other kind brings. It returns an error if no kind is left.
+// LeaveOut completes the capability table of a source: the rows of kinds that are not reported, and
+// of fields that no reported kind has. It returns an error if no kind is left.
 func (o *Options) LeaveOut(t *engine.CapabilityTable) error {
 	some := false
 	for k := range t.Kinds {

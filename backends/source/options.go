@@ -16,14 +16,14 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// Options are what all sources have in common. The zero value is right for most.
+// Options are the options of all sources. The zero value is right for most.
 type Options struct {
 	// Threads reports single threads too, not only thread groups. It costs an event for
 	// the start and end of each thread.
 	Threads bool
 
 	// Kinds is the set of events that are reported, 0 for DefaultKinds. The kernel makes no
-	// others, as far as the source does not need them itself. Gaps are always reported.
+	// others, unless the source itself needs them. Gaps are always reported.
 	Kinds engine.Events
 
 	// Exits selects which ends are reported: all by default.

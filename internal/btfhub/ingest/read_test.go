@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// elfWith returns an ELF file with sections like those of vmlinux.
+// elfWith returns an ELF file with sections like a vmlinux has.
 func elfWith(t *testing.T, machine elf.Machine, sections map[string][]byte) []byte {
 	t.Helper()
 	names, headers, body := []byte{0}, []elf.Section64{{}}, []byte(nil)
