@@ -16,8 +16,8 @@ func TestMain(m *testing.M) {
 		"wait-detached": func() { detached(tinyelf.WriteWaiter) }})
 }
 
-// dropped opens a source, says which programs it loaded, and uses it without
-// privileges until it is killed.
+// dropped opens a source, prints the programs it loaded, and uses it without privileges until it is
+// killed.
 func dropped() {
 	s, err := Open(source.Options{}, Options{})
 	conform.Try("open", err)

@@ -76,7 +76,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// What follows the texts is the environment, of which only what is asked for is taken.
+// The environment follows the texts, and only the requested variables are decoded.
 func TestDecodeEnviron(t *testing.T) {
 	e := programsEvent{Kind: programsEventKindEVENT_EXEC, Known: programsEventKnownKNOWN_ENVIRON}
 	none := text{0, programsTextFormTEXT_UNKNOWN}
@@ -243,7 +243,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// slowJoin is joinPath as one would say it.
+// slowJoin is a naive joinPath.
 func slowJoin(b []byte, cut bool) string {
 	if len(b) == 0 {
 		return "/"
@@ -332,7 +332,7 @@ func madeRing(size int) (*ring, []byte) {
 	return newRing(make([]byte, page), make([]byte, page), &window{part: data}, uint32(size)), data
 }
 
-// seenInParts returns a ring in a file of which a page is mapped at a time, and its data.
+// seenInParts returns a ring in a file, and its data. One page of the file is mapped at a time.
 func seenInParts(t *testing.T) (*ring, []byte) {
 	page := os.Getpagesize()
 	fd, err := unix.MemfdCreate("ring", unix.MFD_CLOEXEC)
@@ -398,7 +398,7 @@ func testRing(t *testing.T, r *ring, data []byte, longest int) {
 		}
 		r.release()
 	}
-	// More than what was produced.
+	// More than the produced bytes.
 	for _, length := range []uint32{100, uint32(size), 1<<30 - 1} {
 		binary.LittleEndian.PutUint32(data[r.at&r.mask:], length)
 		*r.producer = r.at + 16

@@ -119,7 +119,7 @@ func TestGapInItsPlace(t *testing.T) {
 	}
 }
 
-// Of one cause, gaps that go on from each other are one; each comes before what is younger.
+// Adjacent gaps of one cause are merged. Each gap comes before younger events.
 func TestWaitingGaps(t *testing.T) {
 	r, data := madeRing(4096)
 	for i, time := range []uint64{10, 20, 30} {
@@ -179,7 +179,7 @@ func (l *losing) Release(r *engine.RawEvent) {
 
 func (l *losing) Insert(r *engine.RawEvent) { l.gaps = append(l.gaps, *r.Gap) }
 
-// The ring says since when it may have been full, against a ring made by hand.
+// fullSince of a ring made by hand returns since when it may have been full.
 func TestFullSince(t *testing.T) {
 	const size = 1 << 17
 	r, data := madeRing(size)

@@ -72,7 +72,8 @@ func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
-// A process whose FORK is told while the programs are attached has an EXEC and an EXIT too.
+// If a FORK is reported while the programs are attached, the process's EXEC and EXIT are reported
+// too.
 func TestOpenAmid(t *testing.T) {
 	run, hooks := shortLives(t), 0
 	attached = func(string) { hooks++; run(1) }
@@ -184,7 +185,8 @@ func TestUnpreemptedProgramsAlone(t *testing.T) {
 }
 
 // closeFirst detaches the first programs, and removes the marks of forks that they saw before the
-// second ones were attached: one of another task would be taken for that of a task at its address.
+// second ones were attached: a mark of an earlier task would be mistaken for the mark of a new task
+// at its address.
 func closeFirst(t *testing.T, s *Source) {
 	t.Helper()
 	for _, first := range s.first {
@@ -213,7 +215,7 @@ func closeFirst(t *testing.T, s *Source) {
 	}
 }
 
-// Without kprobes the notes say which changes of ids are not seen.
+// Without kprobes the notes list the missing changes of ids.
 func TestNoteOfCompatSyscalls(t *testing.T) {
 	table := open(t, Options{}).Capabilities()
 	bound := slices.ContainsFunc(table.Notes, func(n string) bool { return strings.Contains(n, "32-bit syscalls are not seen") })

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An error for want of descriptors says so, and nothing of what was about to be loaded.
+// An error for lack of descriptors names only that cause, and not the object that was being loaded.
 func TestExplainDescriptors(t *testing.T) {
 	err := explain(fmt.Errorf("load BTF: %w", &ebpf.VerifierError{Cause: unix.EMFILE, Log: []string{"FUNC_PROTO"}}))
 	const want = "load programs: the limit on open descriptors is too low (ulimit -n): too many open files"

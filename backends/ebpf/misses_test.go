@@ -8,10 +8,10 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// A reading of the source allocates nothing, also when it looks for skipped programs.
+// Populate does not allocate, also when it reads the counters of skipped programs.
 func TestPopulateAllocatesNothing(t *testing.T) {
 	s := open(t, Options{})
-	none := engine.NewBuffer(0) // which takes nothing
+	none := engine.NewBuffer(0) // which has no room
 	if n := testing.AllocsPerRun(100, func() {
 		s.gaps.looks = [2]uint64{}
 		if err := s.Populate(none); err != nil {
@@ -45,8 +45,8 @@ func TestRingIsMappedWhenRead(t *testing.T) {
 	}
 }
 
-// A window moves without an allocation and stays where it is in memory. One that can't move is at
-// an end, and gives back nothing that is not its own.
+// A window moves without an allocation and stays where it is in memory. A window that can't move
+// ends, and unmaps only its own memory.
 func TestWindow(t *testing.T) {
 	page := os.Getpagesize()
 	r, data := seenInParts(t)

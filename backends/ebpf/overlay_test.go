@@ -34,8 +34,8 @@ func onOverlay() {
 	}
 }
 
-// With the types of a kernel that may give an inode of overlayfs another number than stat(2) says,
-// the file of an executable is unknown there, and known elsewhere.
+// With the types of a kernel that may give an inode of overlayfs another number than stat(2)
+// returns, the file of an executable is unknown there, and known elsewhere.
 func TestExecutableOnOverlay(t *testing.T) {
 	if known, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(known), "\toverlay\n") {
 		t.Skip("the kernel has no overlayfs, or not loaded")

@@ -40,7 +40,7 @@ func TestDetachedMount(t *testing.T) {
 	s := open(t, Options{})
 	c := conform.Child("detached", t.TempDir())
 	evs := conform.Run(t, s, c)
-	// The first EXEC is that of the child itself.
+	// The first EXEC is the child's own.
 	execs := evs.Of(c.Process.Pid, engine.KindExec)
 	if len(execs) != 2 {
 		t.Fatal(evs.Kinds(c.Process.Pid))
@@ -151,8 +151,8 @@ func TestFailedExec(t *testing.T) {
 	}
 }
 
-// failsExecs makes two calls whose beginning some kernels show to no program: one with a path that
-// has to be read from a file, and one that is denied.
+// failsExecs makes two calls that fail, and that some kernels hide from the programs at the
+// beginning: one with a path that has to be read from a file, and one that is denied.
 func failsExecs() {
 	runtime.LockOSThread()
 	f, err := os.Open(os.Args[1])
@@ -175,7 +175,7 @@ func failsExecs() {
 	unix.RawSyscall6(unix.SYS_EXECVEAT, 77, path+1, argv, argv, 0, 0)
 }
 
-// A failed exec is told by its end alone where the kernel shows the task's registers.
+// A failed exec is reported from its end alone if the kernel shows the task's registers.
 func TestFailedExecWithoutBeginning(t *testing.T) {
 	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
 	if via := s.Capabilities().Kinds[engine.KindExecFailed].Via; !strings.Contains(via, "/sys_exit_") {

@@ -107,7 +107,7 @@ func TestPerfOrder(t *testing.T) {
 	}
 }
 
-// What has no room in the ring of one CPU is told of that CPU.
+// A gap for a full ring names the ring's CPU.
 func TestPerfGapNamesTheCPU(t *testing.T) {
 	usePerf(t, false)
 	s := open(t, Options{RingSize: 1})
@@ -144,14 +144,14 @@ func TestPerfAllocatesNothing(t *testing.T) {
 	}
 	pool.N = 0
 	want := 0
-	// A look at the kernel's counters of skipped programs, five times a second, reads a file.
+	// Reading the kernel's counters of skipped programs, five times a second, reads a file.
 	if least := conform.LeastAllocs(100, func() { run(5); want += 15 }, populate); least > 0 || pool.N < want {
 		t.Errorf("%d allocations in a reading, %d events in all, want %d", least, pool.N, want)
 	}
 }
 
-// A CPU that goes and comes: what was written before is read, what finds no ring is counted and has
-// its gap.
+// A CPU goes offline and online again: earlier records are read, and records without a ring are
+// counted and have a gap.
 func TestPerfHotplug(t *testing.T) {
 	const control = "/sys/devices/system/cpu/cpu1/online"
 	if !scenario.InGuest() {
@@ -242,8 +242,8 @@ func TestPerfCPUs(t *testing.T) {
 	}
 }
 
-// Where the kernel has no ring the source takes perf buffers by itself, and says so; an error that
-// does not say that there is none leaves it at the ring.
+// If the kernel has no ring, the source uses perf buffers by itself, and reports it. After any
+// other error of the probe it stays with the ring.
 func TestWithoutRing(t *testing.T) {
 	old := haveRing
 	t.Cleanup(func() { haveRing = old })

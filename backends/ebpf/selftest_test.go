@@ -22,7 +22,7 @@ func TestSelfTestPasses(t *testing.T) {
 	}
 }
 
-// A source whose types were tested has not counted what the test took.
+// A source with tested types does not count the events of the self-test.
 func TestTestedSource(t *testing.T) {
 	open(t, Options{}) // skips where there is no eBPF
 	types, err := (&source.Options{}).Types()

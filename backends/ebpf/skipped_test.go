@@ -42,8 +42,8 @@ func readsMap() {
 	}
 }
 
-// While a task that uses a map is preempted the kernel skips programs on its CPU. Failed execs that
-// are missing are in a gap, and none is told with the path of another.
+// While a task that uses a map is preempted the kernel skips programs on its CPU. Missing failed
+// execs are in a gap, and none is reported with the path of another.
 func TestSkippedFailedExecs(t *testing.T) {
 	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
 	if k := s.Capabilities().Kinds[engine.KindExecFailed]; k.Origin == engine.OriginNone {

@@ -95,7 +95,7 @@ func started(t *testing.T, c *exec.Cmd) int {
 	return c.Process.Pid
 }
 
-// running starts a script whose last call waits.
+// running starts a script that waits in its last call.
 func running(t *testing.T, s *barefork.Script) int {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -299,8 +299,8 @@ func inCgroup(t *testing.T) int {
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// restless does one thing over and over, until it is killed. The leader does it: what is checked is
-// of the leader.
+// restless repeats one action until it is killed. The leader does it, as the leader's values are
+// checked.
 func restless() {
 	dir, kind := os.Args[1], os.Args[2]
 	call := func(number uintptr, args ...uintptr) {
@@ -405,7 +405,7 @@ func forks() {
 
 const otherMount = "/proc/sys/kernel"
 
-// What is shown of processes that change all the time is never put together from before and after,
+// The values of a process that changes all the time are never mixed from before and after a change,
 // and never another process's.
 func TestSnapshotOfRestlessProcesses(t *testing.T) {
 	s, r := openSnapshot(t)
@@ -460,7 +460,7 @@ type attacker struct {
 	first     engine.RawEvent
 }
 
-// check checks what is shown of an attacker or its child, which are forked by the process self.
+// check checks the values of an attacker or its child, which are forked by the process self.
 func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 	changing := engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldComm | 1<<engine.FieldExe |
 		1<<engine.FieldArgs | 1<<engine.FieldCwd | 1<<engine.FieldParentSignal | 1<<engine.FieldPIDNS)

@@ -25,8 +25,8 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// Of a pointer that is NULL, or in memory that was freed meanwhile, a direct read gives zeroes
-// without an error. They are not told as values: programs whose reads are calls know as much.
+// A direct read by a pointer that is NULL, or in memory that was freed meanwhile, gives zeroes
+// without an error. They are not reported as values, as with programs that read by calls.
 func TestUnreadable(t *testing.T) {
 	if !kernelversion.AtLeast("5.10") {
 		t.Skip("needs test runs of raw tracepoints' programs")
@@ -83,8 +83,8 @@ func difference(want, got string) (s string) {
 	return s
 }
 
-// What a task has given up while a program reads it, and what its memory is used for then, is not
-// told: a leader can be on its way out on another CPU.
+// Values that a task releases while a program reads them, and the new content of their memory, are
+// not reported: a leader can be ending on another CPU.
 func TestGivenUp(t *testing.T) {
 	if !kernelversion.AtLeast("5.10") {
 		t.Skip("needs test runs of raw tracepoints' programs")
@@ -237,8 +237,8 @@ type copies struct {
 	otherDriver uint64 // another terminal's driver, with otherMajor
 }
 
-// pointer is a member of a copy. If it is held RCU frees what it points to, which a program holds
-// up.
+// pointer is a member of a copy. If it is held, RCU frees the object that it points to, and a
+// program delays that.
 type pointer struct {
 	name    string
 	in      uint32
@@ -381,7 +381,7 @@ func (c *copies) leave(index uint32, members ...string) {
 	}
 }
 
-// task copies the current task and what it has, and returns its address. It is the only thread of a
+// task copies the current task and its objects, and returns its address. It is the only thread of a
 // process that has ended.
 func (c *copies) task() uint64 {
 	task, at := c.add("task_struct", 0)

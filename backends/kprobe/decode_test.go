@@ -17,8 +17,8 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// parseDefinition makes fetches of a definition as the kernel was told it, as
-// far as a layout needs them.
+// parseDefinition parses a definition in the kernel's syntax into fetches, as far as a layout needs
+// them.
 func parseDefinition(t testing.TB, def string) (args []fetch) {
 	t.Helper()
 	types := map[string]fetchType{}
@@ -225,7 +225,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestGivenUp has a task give up its namespaces or its terminal, or take others, while the probe
+// TestGivenUp has a task release its namespaces or its terminal, or replace them, while the probe
 // reads them.
 func TestGivenUp(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
@@ -253,7 +253,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestEndings has the last thread's record overtake that of its leader.
+// TestEndings has the last thread's record overtake its leader's record.
 func TestEndings(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
 	var l conform.Events
@@ -351,8 +351,8 @@ func TestHeld(t *testing.T) {
 	want("the next event of that CPU", 0)
 }
 
-// TestEndingsByNumber has hooks that see only how many threads live, so that more
-// than one takes itself for the last, and an execve whose record comes late.
+// TestEndingsByNumber has hooks that see only how many threads live, so that several appear to be
+// the last, and an execve with a late record.
 func TestEndingsByNumber(t *testing.T) {
 	e := endings{byPID: map[uint32]ending{}}
 	end := func(tid, time uint64) endKind {
@@ -455,15 +455,15 @@ func TestIDsAddressReused(t *testing.T) {
 	tell(9, 5, 6)
 	ask(7, 6, 0) // is refused
 	ask(7, 7, 5)
-	tell(7, 8, 5) // changes nothing
+	tell(7, 8, 5) // no change
 	s.reportUnpaired(&l)
 	if len(l) != 2 || l[0].PID != 7 || l[1].PID != 9 || l[0].IDChange != engine.ChangedUID || l[1].IDChange != engine.ChangedUID {
 		t.Errorf("%d events: %v", len(l), l)
 	}
 }
 
-// TestGuard has arguments of which the kernel could read the first page only,
-// and finds no bytes of the record before.
+// TestGuard has arguments with only the first page readable, and finds no bytes of the previous
+// record.
 func TestGuard(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
 	for _, readable := range []int{4096, 1000, 513, 512, 8, 0} {
@@ -573,7 +573,7 @@ func BenchmarkExec(b *testing.B) {
 	}
 }
 
-// The EXIT of a thread has its own comm and ids, not those of the leader.
+// The EXIT of a thread has its own comm and ids, not the leader's.
 func TestThreadEnd(t *testing.T) {
 	r := newTestRecord()
 	for s := range slotArgv {
@@ -627,7 +627,7 @@ func filled(build func(*builder), values map[slot]uint64) (ev engine.RawEvent) {
 	return ev
 }
 
-// The pid is that of the level of the process's own pid namespace.
+// The pid is the one on the level of the process's own pid namespace.
 func TestPIDNamespace(t *testing.T) {
 	for level, want := range [][2]uint32{{0xeffffffc, 4711}, {31, 30}, {33, 32}, {}} {
 		ev := filled(func(b *builder) { b.addPIDNamespace(firstArgument) },
@@ -639,8 +639,8 @@ func TestPIDNamespace(t *testing.T) {
 	}
 }
 
-// An executable that could not be read, that was changed meanwhile, or whose inode may have another
-// number than stat(2) says is unknown.
+// An executable is unknown if it could not be read, was changed meanwhile, or may have another
+// inode number in stat(2).
 func TestExecutable(t *testing.T) {
 	for _, c := range []struct {
 		mode, before, after uint64

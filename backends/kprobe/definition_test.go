@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// onAMD64 skips what is written with the registers of one architecture.
+// onAMD64 skips tests that are written with the registers of one architecture.
 func onAMD64(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the texts are those of amd64")
@@ -30,7 +30,7 @@ func TestExpr(t *testing.T) {
 			t.Errorf("%q, not %q", got, tc.want)
 		}
 	}
-	// Values: what is built on one does not change another.
+	// Expressions are values: building on one does not change another.
 	a := task.at(1)
 	b, c := a.at(2), a.at(3)
 	if b.String() != "+2(+1(%di))" || c.String() != "+3(+1(%di))" || a.steps() != 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// wide is offsets as long as those of the largest structs.
+// wide returns offsets as long as in the largest structs.
 type wide struct{}
 
 func (wide) Bytes(string) (uint32, bool) { return 3456, true }
@@ -73,8 +73,8 @@ func TestChunkOfWords(t *testing.T) {
 	}
 }
 
-// Words that could not be read are 0 in old kernels. They are told from empty arguments where
-// others of their pages are not 0; else the arguments end there.
+// Words that could not be read are 0 in old kernels. They are distinguished from empty arguments if
+// other words of their pages are not 0. Otherwise the arguments end there.
 func TestZeroWords(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
 	s.sets[familyExec].zeroes = true
@@ -123,8 +123,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// A kernel that warns of reads at addresses that are none is not made to read the pids of levels
-// that a process does not have: what is behind them is no address.
+// On a kernel that warns of reads at invalid addresses, no probe reads the pids of levels that a
+// process does not have: the memory behind them has no addresses.
 func TestNoWildReads(t *testing.T) {
 	for _, warns := range []bool{false, true} {
 		b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, warns: warns}}

@@ -70,7 +70,7 @@ func TestConform(t *testing.T) {
 // (Linux 5.9, CONFIG_SECURITY).
 func tellsGIDs(t *testing.T) bool { return hasSymbol(t, families[familyGID].hooks[0].symbol) }
 
-// Arguments whose page is not in memory are unknown. Those read before, which the kernel's
+// Arguments on a page that is not in memory are unknown. Earlier arguments, which the kernel's
 // buffer still has, must not be reported in their place.
 func TestNotResident(t *testing.T) {
 	argvShift = -1 << 30 // an address between the stack and everything else

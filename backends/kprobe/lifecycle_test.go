@@ -153,7 +153,7 @@ func TestArm(t *testing.T) {
 		c.Wait()
 	}
 	conform.Drain(t, s)
-	s.Arm(false) // disarms the CPUs whose wakeup events have woken the reader
+	s.Arm(false) // disarms the CPUs with wakeup events that woke the reader
 	for range 5 {
 		conform.Drain(t, s)
 		s.Arm(false)
@@ -175,7 +175,7 @@ func TestArm(t *testing.T) {
 	t.Error("a ring that fills up does not wake a busy reader")
 }
 
-// While nobody reads, every event that a ring has no room for is counted.
+// Without a reader, every event that a ring has no room for is counted.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	conform.Drain(t, s)
@@ -199,8 +199,8 @@ func TestLoss(t *testing.T) {
 		}
 		t.Logf("round %d: produced %d, lost %v, delivered %d, bound %v", round, st.Produced-before.Produced, st.Lost, inserted, st.Bound)
 	}
-	// The end of a group whose leader's record was lost is held for a while, and so is an event
-	// whose next record was: both are delivered in time.
+	// If a leader's record was lost, the end of its group is delayed, and so is an event if its
+	// next record was lost: both are delivered in time.
 	var st engine.SourceStats
 	var produced, lost uint64
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -216,7 +216,7 @@ func TestLoss(t *testing.T) {
 	if lost == 0 || produced != inserted+lost || st.Bound != before.Bound {
 		t.Errorf("produced %d, delivered %d, lost %v, bound %v", produced, inserted, st.Lost, st.Bound)
 	}
-	// FORK, EXEC and EXIT of each child, and nothing else on an idle machine.
+	// FORK, EXEC and EXIT of each child, and no other events on an idle machine.
 	if produced < 3*60 {
 		t.Errorf("produced %d of 60 processes", produced)
 	}
@@ -274,9 +274,9 @@ func TestHotplug(t *testing.T) {
 			}
 		}
 	}
-	// Nobody sees what tasks do on a CPU that goes, once it has no perf events, on one that
-	// comes, before the kernel announces it, and on one that has gone again when the source
-	// looks. The gap comes with the events that follow.
+	// Events are missing on a CPU that goes offline, once it has no perf events; on a CPU that
+	// comes online, before the kernel announces it; and on a CPU that is offline again when the
+	// source checks. The gap comes with the events that follow.
 	for _, states := range []string{"0", "1", "0", "10"} {
 		from := clock.Monotonic()
 		for _, state := range strings.Split(states, "") {
@@ -364,7 +364,7 @@ type few struct{ conform.Events }
 
 func (f *few) Room() int { return 3 - len(f.Events) }
 
-// What a sink has no room for is younger than what it gets, whichever CPU it is of.
+// Events that a sink has no room for are younger than the events it gets, on all CPUs.
 func TestOldestFirst(t *testing.T) {
 	cpus, err := scenario.CPUs()
 	if err != nil || len(cpus) < 2 {

@@ -7,15 +7,14 @@ import (
 	"testing"
 )
 
-// tree is a path as the kernel has it: mounts, from that of the path upwards,
-// each with names from the bottom up.
+// tree is a path as the kernel has it: mounts, from the path's own upwards, each with names from
+// the bottom up.
 type tree [][]string
 
 const testToMount = 32
 
-// fill makes the slots that probes would fetch of a tree, up to levels names of
-// each mount. Root tells how many names above the last mount's root the
-// process's root is: 0 for that mount's root itself.
+// fill makes the slots that probes would fetch of a tree, up to levels names of each mount. Root is
+// how many names the process's root is above the last mount's root: 0 for that mount's root itself.
 func (tr tree) fill(r *testRecord, levels int) {
 	mount := func(m int) uint64 { return uint64(0x10000 * (m + 1)) }
 	dentry := func(m, level int) uint64 { return uint64(0x1000000*(m+1) + 0x100*(level+1)) }

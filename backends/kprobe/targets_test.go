@@ -29,7 +29,7 @@ func (r *recorder) Value(name string) (int64, bool) {
 }
 
 // TestTargetsAreRead shows that each target of btfhub is read, by a probe or by an eBPF program,
-// and that the probes ask for nothing else.
+// and that the probes use no other targets.
 func TestTargetsAreRead(t *testing.T) {
 	asked := map[string]bool{"mount.mnt": true} // by Source.open
 	for _, cgroups := range []proctext.Hierarchy{proctext.UnifiedCgroup, proctext.PIDsCgroup} {

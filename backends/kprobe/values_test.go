@@ -51,7 +51,7 @@ func TestTextOutside(t *testing.T) {
 	}
 }
 
-// TestKeep has a ring take the memory of records back between those of one event.
+// TestKeep has a ring reuse the memory of records between the records of one event.
 func TestKeep(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		s, c, probes := offline(t, testFormats)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Before Linux 5.2 the error says what to do.
+// Before Linux 5.2 the error names the remedy.
 func TestNoDetachedMount(t *testing.T) {
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), seccompfail.Env+"=fsopen")

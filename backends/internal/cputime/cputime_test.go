@@ -15,7 +15,7 @@ func TestDivide(t *testing.T) {
 		{Times{Run: 1e9, User: 3e8, System: 1e8}, 75e7, 25e7},
 		// The product has more than 64 bits.
 		{Times{Run: 1e18, User: 3e18, System: 1e18}, 75e16, 25e16},
-		// Neither becomes less than what was shown.
+		// Neither becomes less than the time shown before.
 		{Times{Run: 1000, User: 1, System: 1, ShownUser: 600, ShownSystem: 100}, 600, 400},
 		{Times{Run: 1000, User: 1, System: 1, ShownUser: 100, ShownSystem: 600}, 400, 600},
 		{Times{Run: 1000, ShownUser: 900, ShownSystem: 200}, 900, 200},

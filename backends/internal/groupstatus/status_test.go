@@ -58,8 +58,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A status that is told as certain is that of the group, whoever ends in which order: some threads
-// by themselves, then perhaps all others by exit_group(2) or by a signal.
+// A status reported as certain is the group's status, in any order of ends: some threads by
+// themselves, then perhaps all others by exit_group(2) or by a signal.
 func TestVerdictIsTrue(t *testing.T) {
 	certain := 0
 	for seed := range uint64(20000) {

@@ -12,7 +12,7 @@ import (
 // room is for an answer of the kernel: an error with the request that it is about.
 const room = 256
 
-// open opens a socket whose requests the kernel answers with errors.
+// open opens a socket; the kernel answers its requests with errors.
 func open(t *testing.T) (fd int, request func()) {
 	t.Helper()
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
@@ -77,7 +77,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// What is cut, or of another process, is not genuine.
+// A message that is cut, or from another process, is not genuine.
 func TestGenuine(t *testing.T) {
 	fd, request := open(t)
 	request()

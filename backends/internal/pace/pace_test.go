@@ -22,7 +22,7 @@ func readable(t *testing.T, fd, ms int) bool {
 	return n == 1
 }
 
-// TestPacer: an event wakes while there are tokens, then the interval does, and what is due.
+// TestPacer: an event wakes while there are tokens, then the interval does, and due work.
 func TestPacer(t *testing.T) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -54,7 +54,7 @@ func TestPacer(t *testing.T) {
 	if p.Arm(false, 0, clock.Monotonic()); p.Timed() || !readable(t, p.FD(), 0) {
 		t.Error("an event does not wake who is not busy")
 	}
-	// Without events what is due wakes.
+	// Without events due work wakes.
 	unix.Read(pipe[0], make([]byte, 1))
 	began = clock.Monotonic()
 	p.Arm(false, began+50_000_000, began)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// oneEvent returns a tally of one event, which writes to a ring without a kernel and whose next
-// counts the caller says.
+// oneEvent returns a tally of one event, which writes to a ring without a kernel. The caller sets
+// the next counts.
 func oneEvent(t *testing.T) (tally *Tally, r *Ring, count func(counts ...uint64)) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -31,8 +31,8 @@ func oneEvent(t *testing.T) (tally *Tally, r *Ring, count func(counts ...uint64)
 
 func all(Record) bool { return true }
 
-// TestTallyUnderWay: a hit that was counted and whose sample is being written while the counts are
-// read is not told as lost, and one that nothing follows is told once it can't be under way.
+// TestTallyUnderWay: a counted hit is not reported as lost if its sample is being written while the
+// counts are read. The last hit is reported once it can't be under way any more.
 func TestTallyUnderWay(t *testing.T) {
 	tally, r, count := oneEvent(t)
 	if tally.Saw(0, 1) != 0 {
@@ -73,7 +73,7 @@ func TestTallyUnderWay(t *testing.T) {
 	}
 }
 
-// TestTallyStaysLost: what was lost for certain is told, though others are under way by then.
+// TestTallyStaysLost: certain losses are reported, though other hits are under way by then.
 func TestTallyStaysLost(t *testing.T) {
 	tally, r, count := oneEvent(t)
 	tally.Suspect()
@@ -92,7 +92,7 @@ func TestTallyStaysLost(t *testing.T) {
 }
 
 // TestTallyMeanwhile: samples that come while the counts are read do not make the loss less than
-// gaps have told of.
+// the gaps have reported.
 func TestTallyMeanwhile(t *testing.T) {
 	tally, r, count := oneEvent(t)
 	tally.Suspect()
@@ -109,8 +109,8 @@ func TestTallyMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTallyFinal: of a CPU that has gone all hits are told at once that have no sample, since none
-// is being written.
+// TestTallyFinal: for an offline CPU all hits without a sample are reported at once, since none is
+// being written.
 func TestTallyFinal(t *testing.T) {
 	for _, told := range []uint64{0, 1} {
 		tally, r, count := oneEvent(t)

@@ -47,7 +47,7 @@ func blockingReader(t *testing.T) (r *Reader, release func() bool) {
 	return r, func() bool {
 		fd, err := unix.Open(fifo, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return false // nobody waits
+			return false // no read waits
 		}
 		unix.Write(fd, []byte("one\x00"))
 		unix.Close(fd)
@@ -55,8 +55,8 @@ func blockingReader(t *testing.T) (r *Reader, release func() bool) {
 	}
 }
 
-// A process whose memory cannot be read has unknown arguments. It costs one deadline, others are
-// read meanwhile, and it is read again once its address space is free.
+// A process with unreadable memory has unknown arguments. It costs one deadline, others are read
+// meanwhile, and it is read again once its address space is free.
 func TestBlockedMemory(t *testing.T) {
 	r, release := blockingReader(t)
 	r.limit = r.patience // the thread waits for a FIFO, not for a process
@@ -79,7 +79,7 @@ func TestBlockedMemory(t *testing.T) {
 	if n := r.Blocked(); n != 1 {
 		t.Errorf("%d processes counted, want 1", n)
 	}
-	other := r.fork() // readers share what is blocked
+	other := r.fork() // readers share the blocked processes
 	defer other.release()
 	if other.extent(1) != withoutMemory {
 		t.Error("another reader would wait, too")
@@ -119,7 +119,7 @@ func TestBlockedProcess(t *testing.T) {
 	}
 }
 
-// Many processes that block do not take all threads, and leave nothing behind.
+// Many blocking processes do not take all threads, and no thread remains.
 func TestManyBlocked(t *testing.T) {
 	r, release := blockingReader(t)
 	r.patience, r.limit = 50*time.Millisecond, 50*time.Millisecond
@@ -155,7 +155,7 @@ func eventually(holds func() bool) bool {
 	return holds()
 }
 
-// The image of a process whose main thread has ended is that of its other threads.
+// If the main thread has ended, the other threads have the process's image.
 func TestEndedLeader(t *testing.T) {
 	r := open(t)
 	cmd := start(t, os.Args[0], endedLeaderArgument)

@@ -230,7 +230,7 @@ func TestDeletedExecutable(t *testing.T) {
 	}
 }
 
-// The kernel's words for a file that was removed can be those of another name of it.
+// The kernel's words for a removed file can be part of another name of the file.
 func TestRemovedWithMisleadingName(t *testing.T) {
 	r := open(t)
 	cat, err := exec.LookPath("cat")
@@ -320,7 +320,7 @@ func TestMemfd(t *testing.T) {
 	}
 }
 
-// Paths begin at the root of the process, as in the kernel's events; what is outside is unknown.
+// Paths begin at the root of the process, as in the kernel's events; paths outside are unknown.
 func TestPathsInAnotherRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")
@@ -361,8 +361,8 @@ func TestPathsInAnotherRoot(t *testing.T) {
 	}
 }
 
-// A path is told as from the root that the process had when it was read, or is unknown: each root
-// is a directory of the one before, and the process is in it or one below.
+// A path is relative to the root that the process had when it was read, or is unknown: each root is
+// a directory of the one before, and the process is in it or one below.
 func TestPathsWhileTheRootChanges(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")
@@ -399,7 +399,7 @@ func TestPathsWhileTheRootChanges(t *testing.T) {
 }
 
 // To a reader in another root, the paths of a process outside of it are unknown: some begin there
-// and others at the root of all. Those of a process in another mount namespace are its own.
+// and others at the root of all. A process in another mount namespace has paths of its own.
 func TestPathsFromAnotherRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")
@@ -421,8 +421,8 @@ func TestPathsFromAnotherRoot(t *testing.T) {
 	}
 }
 
-// readFromInside prints what a reader in a root says of a process outside of it, of one in another
-// mount namespace, and of one in that root.
+// readFromInside prints the values that a reader in a root returns for a process outside of it, for
+// one in another mount namespace, and for one in that root.
 func readFromInside(root string) error {
 	err := unix.Mount("/proc", root+"/proc", "", unix.MS_BIND|unix.MS_REC, "")
 	var pids []int
@@ -507,8 +507,8 @@ func TestZombieAndVanished(t *testing.T) {
 	}
 }
 
-// Who executes another image and ends while it is read is not told with the comm of one image and
-// the arguments of the other.
+// A process that executes another image and ends while it is read is not reported with the comm of
+// one image and the arguments of the other.
 func TestEndedWhileRead(t *testing.T) {
 	r := open(t)
 	text, err := os.ReadFile("/proc/self/stat")
@@ -622,8 +622,8 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// User, cgroup and time namespace are always read, or only where another namespace is not that of
-// the first process.
+// User, cgroup and time namespace are always read, or only if another namespace differs from the
+// first process's.
 func TestNamespacesSparingly(t *testing.T) {
 	r := open(t)
 	onThread(func() {
@@ -780,7 +780,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A scan yields each process once, in order, with what Read says of it, however many read.
+// A scan yields each process once, in order, with the values of Read, for any number of goroutines.
 func TestScanOfMany(t *testing.T) {
 	const many = 3 * maxReaders * scanBatch
 	quiet := map[uint32]bool{}

@@ -23,7 +23,7 @@ func descriptors(t *testing.T) string {
 	var open []string
 	for _, d := range dir {
 		link, err := os.Readlink("/proc/self/fd/" + d.Name())
-		if err == nil { // else it is that of the directory
+		if err == nil { // else it is the directory's own descriptor
 			open = append(open, d.Name()+" "+link)
 		}
 	}
@@ -65,7 +65,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestWitnessIsEnded gives up in the midst.
+// TestWitnessIsEnded ends the witness half way.
 func TestWitnessIsEnded(t *testing.T) {
 	before := descriptors(t)
 	w := begun(t)
@@ -109,7 +109,7 @@ func TestTruths(t *testing.T) {
 	if err := truth.readWitness(proc, pid); err != nil {
 		t.Fatal(err)
 	}
-	// What the parent says of itself and the child is what /proc says.
+	// The parent's values for itself and the child are the same as in /proc.
 	var again engine.RawEvent
 	if _, err := proc.Read(pid, proc.Readable(), &again); err != nil {
 		t.Fatal(err)
