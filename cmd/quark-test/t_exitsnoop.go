@@ -71,7 +71,7 @@ func exitsnoopCommand(t *test) {
 	}
 	c.run(0, `"tracing":0,.*"recorded":2,"lost":0,`, "status", "-j")
 	c.run(0, `^$`, "clean")
-	c.run(1, `exitsnoop does not run here`, "list")
+	c.run(1, `exitsnoop is not running here`, "list")
 
 	// A command that quark-exitsnoop starts.
 	tiny := filepath.Join(t.TempDir(), "tiny")
