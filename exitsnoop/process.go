@@ -54,12 +54,33 @@ func (p *process) endsWithin(d time.Duration) bool {
 
 // start returns the range [from, to) in which the process started, ns of CLOCK_BOOTTIME.
 func (p *process) start(offset bootOffset) (from, to uint64, err error) {
-	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", p.pid))
+	st, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
 		return 0, 0, err
 	}
 	from, to = offset.span(st.Start)
 	return from, to, nil
+}
+
+// readPatience limits a read of /proc. From Linux 6.18 on a process can block it for any time, for
+// example with a file system that hangs.
+const readPatience = 3 * time.Second
+
+// readStat reads a stat file. It fails if the process blocks that.
+func readStat(path string) (proctext.Stat, error) {
+	var st proctext.Stat
+	var err error
+	done := make(chan struct{})
+	go func() {
+		st, err = proctext.ReadStat(path)
+		close(done)
+	}()
+	select {
+	case <-done:
+		return st, err
+	case <-time.After(readPatience):
+		return proctext.Stat{}, fmt.Errorf("read %s: the process has blocked this for %v: try again later", path, readPatience)
+	}
 }
 
 // namespace returns the pid namespace of the process.
@@ -101,7 +122,7 @@ func userDev(dev uint64) uint64 {
 // not be between the tracepoint and its end: the program has already run for it then, which is not
 // visible.
 func (p *process) endWillBeSeen() (bool, error) {
-	leader, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", p.pid))
+	leader, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	switch {
 	case err != nil:
 		return false, unlessGone(err)
@@ -113,7 +134,7 @@ func (p *process) endWillBeSeen() (bool, error) {
 	dir := fmt.Sprintf("/proc/%d/task", p.pid)
 	list, err := os.ReadDir(dir)
 	for _, e := range list {
-		st, e := proctext.ReadStat(dir + "/" + e.Name() + "/stat")
+		st, e := readStat(dir + "/" + e.Name() + "/stat")
 		if e == nil && !st.Exiting() {
 			return true, nil
 		}

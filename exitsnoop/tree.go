@@ -63,8 +63,11 @@ func (s *Store) traceExisting(tree uint64) error {
 			return err
 		}
 		for _, path := range paths {
-			p, err := proctext.ReadStat(path)
+			p, err := readStat(path)
 			if err != nil {
+				if err = unlessGone(err); err != nil {
+					return err
+				}
 				continue // it has ended
 			}
 			pid, _ := proctext.Uint32([]byte(filepath.Base(filepath.Dir(path))))

@@ -128,9 +128,9 @@ func cloneNamespaces(d *director) {
 	d.holdTwice(p, "in namespaces", func() {})
 }
 
-// chain returns a scenario in which a process executes n times.
 const noRandomAddresses = 0x0040000 // ADDR_NO_RANDOMIZE, linux/personality.h
 
+// chain returns a scenario in which a process executes n times.
 func chain(n int, personality ...int) func(*director) {
 	return func(d *director) {
 		for range scale(3, 1) {

@@ -162,7 +162,9 @@ func (o *Options) hostID(what, database, name string, look func() (string, error
 	text, err := look()
 	switch {
 	case errors.As(err, new(user.UnknownUserError)), errors.As(err, new(user.UnknownGroupError)):
-		if text = o.getent(database, name); text == "" {
+		if text, err = o.getent(database, name); err != nil {
+			return "", err
+		} else if text == "" {
 			return "", fmt.Errorf("/etc/%s has no %s %q: give the id, which getent %[1]s prints if a directory service has it", database, what, name)
 		}
 	case err != nil:
@@ -175,25 +177,31 @@ func (o *Options) hostID(what, database, name string, look func() (string, error
 	return strconv.FormatUint(id, 10), nil
 }
 
-// lineOf returns FILE:LINE of the first line that begins with a name, FILE if there is none.
-func (o *Options) getent(database, name string) string {
+// getent asks getent(1) for an id, and returns "" if it does not know the name.
+func (o *Options) getent(database, name string) (id string, err error) {
 	if !o.Names || strings.HasPrefix(name, "-") {
-		return ""
+		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	line, _ := exec.CommandContext(ctx, "getent", database, name).Output()
-	if fields := strings.Split(string(line), ":"); len(fields) > 3 {
-		return fields[2]
+	cmd := exec.CommandContext(ctx, "getent", database, name)
+	cmd.WaitDelay = time.Second // a child of it may keep the pipe open
+	line, _ := cmd.Output()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("getent %s %s does not answer: give the id", database, name)
 	}
-	return ""
+	if fields := strings.Split(string(line), ":"); len(fields) > 3 {
+		return fields[2], nil
+	}
+	return "", nil
 }
 
-// readRules reads a file, FIFO or standard input, which can block.
+// checkExecutable returns an error if a path or pattern begins with a symbolic link of this host. An
+// executable has the path that links lead to.
 func checkExecutable(value string) error {
 	host, err := os.Stat("/proc/1/root")
 	if own, e := os.Stat("/"); err == nil && e == nil && !os.SameFile(host, own) {
-		return nil // limit of ParseRules, which reports it; some files have no end
+		return nil // a container, with other links
 	}
 	path := value
 	if n := strings.IndexAny(value, `*?[\`); n >= 0 {
@@ -223,7 +231,7 @@ func readRules(ctx context.Context, name string) (string, error) {
 			}
 			defer file.Close()
 		}
-		const most = 1 << 20 // of ParseRules, which says so; some files have no end
+		const most = 1 << 20 // limit of ParseRules, which reports it; some files have no end
 		return io.ReadAll(io.LimitReader(file, most+1))
 	})
 	if ctx.Err() != nil {

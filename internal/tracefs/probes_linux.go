@@ -92,7 +92,7 @@ func (fs *FS) RemoveProbe(file, name string) error {
 	return fs.write(file, "-:"+name+"\n")
 }
 
-// the removal reports whether that sufficed
+// write appends text to a file.
 func (fs *FS) write(name, text string) error {
 	fd, err := unix.Openat(fs.dir, name, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -105,7 +105,8 @@ func (fs *FS) write(name, text string) error {
 	return nil
 }
 
-// write appends text to a file.
+// ProbeNames returns the GROUP/NAME of all probes in a file: kprobe_events, uprobe_events or
+// dynamic_events.
 func (fs *FS) ProbeNames(file string) ([]string, error) {
 	b, err := fs.ReadFile(file)
 	if err != nil {

@@ -26,6 +26,10 @@ const (
 	readPatience = 100 * time.Millisecond
 	readLimit    = 3 * time.Second
 
+	// impatience divides readPatience while that many reads wait: processes without end must not
+	// delay the others.
+	impatience = 8
+
 	// maxBlocked bounds the threads that wait for processes. Beyond it no memory is read.
 	maxBlocked = 64
 )
@@ -204,12 +208,16 @@ func (r *Reader) askOnce(q question, ev *engine.RawEvent) *answer {
 		w.ev = *ev
 	}
 	w.questions <- struct{}{}
-	if r.timer == nil {
-		r.timer = time.NewTimer(r.patience)
-	} else {
-		r.timer.Reset(r.patience)
+	patience := r.patience
+	if r.waiting.Load() >= impatience {
+		patience /= impatience
 	}
-	for waited := r.patience; ; waited += r.patience {
+	if r.timer == nil {
+		r.timer = time.NewTimer(patience)
+	} else {
+		r.timer.Reset(patience)
+	}
+	for waited := patience; ; waited += patience {
 		select {
 		case <-w.answers:
 			r.timer.Stop()
@@ -222,7 +230,7 @@ func (r *Reader) askOnce(q question, ev *engine.RawEvent) *answer {
 		if waited >= r.limit || r.sleeps(w) {
 			break
 		}
-		r.timer.Reset(r.patience)
+		r.timer.Reset(patience)
 	}
 	r.add(q.pid, q.extent)
 	close(w.late)
