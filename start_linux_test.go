@@ -37,6 +37,14 @@ func storm(t *testing.T) {
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
 
+// inStorm returns a number for this host, or for an emulated guest, where opening takes seconds.
+func inStorm(host, guest int) int {
+	if os.Getenv("QUARK_INITRAMFS") == "1" {
+		return guest
+	}
+	return host
+}
+
 // TestStormProcess is the process that storm starts.
 func TestStormProcess(t *testing.T) {
 	path := os.Getenv("QUARK_STORM")
@@ -44,7 +52,7 @@ func TestStormProcess(t *testing.T) {
 		t.Skip("it belongs to another test")
 	}
 	var all sync.WaitGroup
-	for n := range 4 {
+	for n := range inStorm(4, 2) {
 		all.Go(func() {
 			for i := n; ; i++ {
 				sleep := func(s *bare.Script) *bare.Script {
@@ -74,7 +82,7 @@ func TestStartInStorm(t *testing.T) {
 		alone, _ := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
 		defer unix.Kill(alone, unix.SIGKILL)
 		events, wrong := 0, [3]int{}
-		for range 5 {
+		for range inStorm(5, 3) {
 			q := open(t, opts)
 			// Of a storm, not a kernel thread, with an image that the kernel reports.
 			ours := func(p *quark.Process) bool {
@@ -127,7 +135,7 @@ func TestStartInStorm(t *testing.T) {
 func TestEndInStorm(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		storm(t)
-		for n := range 10 {
+		for n := range inStorm(10, 6) {
 			o := opts
 			if n%2 != 0 {
 				o = tiny(opts)

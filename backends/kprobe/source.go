@@ -49,6 +49,7 @@ type Source struct {
 	followed  uint64 // when CPUs were last checked, with all rings read
 	opened    uint64 // when the probes of all CPUs were enabled
 	finishing bool   // see Finish
+	detached  bool   // see Detach
 	held      uint64 // see Held; 0 for none
 }
 
@@ -128,6 +129,7 @@ func (s *Source) Held() (oldest uint64, ok bool) { return s.held, s.held != 0 }
 
 // Detach implements [engine.Detacher]. Samples that found no room before are counted then.
 func (s *Source) Detach() {
+	s.detached = true
 	s.pulse.Stop()
 	for _, c := range s.cpus {
 		c.disarm()
@@ -388,6 +390,7 @@ func (s *Source) Arm(idle bool) bool {
 	}
 	for _, c := range s.cpus {
 		switch {
+		case s.detached: // a wakeup would announce samples that do not come
 		case idle:
 			c.arm()
 		case c.woke:
