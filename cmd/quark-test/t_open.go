@@ -65,7 +65,7 @@ func stats(t *test) {
 	me := t.truth(os.Getpid())
 	t.each(func(v *view) {
 		s := v.atOpen
-		// Events from before the reading of the existing processes are applied, not delivered.
+		// Events from before the first reading of /proc are applied, not delivered.
 		if n := s.Aggregations + s.NonAggregations + s.GarbageCollections + s.Late + s.Lost(); n != 0 || s.Insertions != s.Removals+uint64(s.Buffered) {
 			v.Errorf("events are delivered or missing at open: %+v", s)
 		}

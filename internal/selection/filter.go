@@ -196,8 +196,8 @@ func (o *Options) getent(database, name string) (id string, err error) {
 	return "", nil
 }
 
-// checkExecutable returns an error if a path or pattern begins with a symbolic link of this host. An
-// executable has the path that links lead to.
+// checkExecutable returns an error if a path or pattern begins with a symbolic link of this host.
+// An executable has the path that links lead to.
 func checkExecutable(value string) error {
 	host, err := os.Stat("/proc/1/root")
 	if own, e := os.Stat("/"); err == nil && e == nil && !os.SameFile(host, own) {
@@ -231,7 +231,7 @@ func readRules(ctx context.Context, name string) (string, error) {
 			}
 			defer file.Close()
 		}
-		const most = 1 << 20 // limit of ParseRules, which reports it; some files have no end
+		const most = 1 << 20 // limit of ParseRules; some files have no end
 		return io.ReadAll(io.LimitReader(file, most+1))
 	})
 	if ctx.Err() != nil {

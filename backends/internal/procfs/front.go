@@ -26,7 +26,7 @@ const (
 	readPatience = 100 * time.Millisecond
 	readLimit    = 3 * time.Second
 
-	// impatience divides readPatience while that many reads wait: processes without end must not
+	// impatience divides readPatience while that many reads wait: many such processes must not
 	// delay the others.
 	impatience = 8
 
