@@ -67,7 +67,6 @@ type counters struct {
 
 var _ interface {
 	engine.Source
-	engine.Detacher
 	engine.Finisher
 	engine.Holder
 } = (*Source)(nil)
@@ -239,12 +238,6 @@ func (s *Source) Held() (oldest uint64, ok bool) {
 		return 0, false
 	}
 	return s.enrich.at(s.enrich.head).ev.Time, true
-}
-
-// Detach implements [engine.Detacher]: it leaves the group to which messages are sent.
-func (s *Source) Detach() {
-	s.silence.counts = false // no answer would come
-	unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_DROP_MEMBERSHIP, cnIdxProc)
 }
 
 // Finish makes Populate deliver all events without waiting.
