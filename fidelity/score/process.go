@@ -530,11 +530,7 @@ func ended(processes []*truth.Process, t uint64) (last *truth.Process) {
 // with the message of the exit.
 func (w *Delivered) latest(e *truth.Event) uint64 {
 	if e.Kind == engine.KindExit || e.Kind == engine.KindCoreDump {
-		late := w.AfterEnd
-		if w.Foreign != nil {
-			late = max(late, w.Foreign.Late)
-		}
-		return e.Latest + late
+		return e.Latest + w.AfterEnd
 	}
 	return e.Latest
 }
