@@ -209,9 +209,9 @@ func (l *line) number(name string) (uint64, bool) {
 	if err != nil {
 		// A wait status and an unset id may be negative, and an error may have its name.
 		signed, err := strconv.ParseInt(text, 10, 32)
-		for n := int64(1); err != nil && name == "errno" && n < 256; n++ {
-			if unix.ErrnoName(unix.Errno(n)) == text {
-				signed, err = n, nil
+		if err != nil && name == "errno" {
+			if n := errnoOf(text); n != 0 {
+				signed, err = int64(n), nil
 			}
 		}
 		if err != nil {

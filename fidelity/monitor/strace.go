@@ -178,7 +178,7 @@ func (d *straceDecoder) exec(tid uint32, at uint64, name, args, errno string, re
 	texts, cut := straceTexts(args)
 	if result != 0 {
 		ev, _ := to.add(engine.KindExecFailed, d.process(tid), at)
-		ev.Failed.Errno = uint16(straceErrno(errno))
+		ev.Failed.Errno = uint16(errnoOf(errno))
 		if len(texts) > 0 && name == "execve" {
 			ev.Failed.Path, ev.Failed.PathKnown = texts[0], true
 		}
@@ -201,7 +201,8 @@ func (d *straceDecoder) exec(tid uint32, at uint64, name, args, errno string, re
 	return nil
 }
 
-func straceErrno(name string) (n uint16) {
+// errnoOf returns the number of the name of an error, 0 if there is none.
+func errnoOf(name string) (n uint16) {
 	for e := unix.Errno(1); e < 134; e++ {
 		if unix.ErrnoName(e) == name {
 			return uint16(e)
