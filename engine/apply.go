@@ -103,9 +103,9 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		return t.stray(r)
 	}
 	if isNew {
-		born := max(t.bornBy(r), t.freedBefore(r))
-		if r.Kind == KindFork && !r.Thread {
-			born = r.Time
+		born := r.Time
+		if r.Kind != KindFork || r.Thread {
+			born = max(t.bornBy(r), t.freedBefore(r))
 		}
 		if p = t.guessAgain(r); p == nil {
 			p = t.add(r.PID, born)
