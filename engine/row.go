@@ -40,8 +40,11 @@ type Row struct {
 func Rows() []Row { return rows[:] }
 
 // Has reports whether p has a known value.
-func (r *Row) Has(p *Process, c *Clock) bool {
-	return r.Fields&^p.Known == 0 && (r.known == nil || r.known(p)) && (r.has == nil || r.has(p, c))
+func (r *Row) Has(p *Process, c *Clock) bool { return r.knownOf(p) && (r.has == nil || r.has(p, c)) }
+
+// knownOf reports whether the value is known, or known to be absent.
+func (r *Row) knownOf(p *Process) bool {
+	return r.Fields&^p.Known == 0 && (r.known == nil || r.known(p))
 }
 
 // AppendWord appends a value that [Row.Has] without quotation marks, as text and JSON have it: a
@@ -69,7 +72,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	b = strconv.AppendUint(append(b, `{"pid":`...), uint64(p.PID), 10)
 	in, _ := p.Container()
 	for i := range rows[1:] { // each further key begins with a comma
-		if r := &rows[i+1]; r.Fields&^p.Known != 0 || r.has != nil && !r.has(p, clock) || r.known != nil && !r.known(p) {
+		if r := &rows[i+1]; !r.knownOf(p) || r.has != nil && !r.has(p, clock) { // Has, inlined
 			continue
 		} else if r.Shape == schema.Uint {
 			b = strconv.AppendUint(append(b, r.json...), r.Number(p), 10)
@@ -242,7 +245,7 @@ func (p *Process) appendText(b []byte) []byte {
 
 // row appends a value: "?" if it is unknown. It skips an absent value.
 func (d *dumper) row(r *Row, in *Container) {
-	known := r.Fields&^d.p.Known == 0 && (r.known == nil || r.known(d.p))
+	known := r.knownOf(d.p)
 	if known && (r.has != nil && !r.has(d.p, nil) || r.Shape == schema.Container && r.container(*in) == "") || !known && r.Shape == schema.True {
 		return
 	}
