@@ -14,6 +14,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/retry"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,11 +48,10 @@ func TestLoss(t *testing.T) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 100 {
+	for range retry.For(time.Second) {
 		if ok() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("never: %s", what)
 }
@@ -157,18 +157,17 @@ func TestPrivilegesDropped(t *testing.T) {
 	c.Wait()
 	for _, id := range ids {
 		n, _ := strconv.Atoi(id)
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			p, err := ebpf.NewProgramFromID(ebpf.ProgramID(n))
-			if errors.Is(err, os.ErrNotExist) {
+		var err error
+		for range retry.For(10 * time.Second) {
+			var p *ebpf.Program
+			if p, err = ebpf.NewProgramFromID(ebpf.ProgramID(n)); errors.Is(err, os.ErrNotExist) {
 				break
-			}
-			if err == nil {
+			} else if err == nil {
 				p.Close()
 			}
-			if time.Now().After(deadline) {
-				t.Errorf("program %d outlived its owner: %v", n, err)
-				break
-			}
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("program %d outlived its owner: %v", n, err)
 		}
 	}
 	want := 2 // handlers

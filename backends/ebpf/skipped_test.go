@@ -17,6 +17,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/kernelversion"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // pin lets the calling thread run on one CPU only, which it may run on already.
@@ -111,7 +112,7 @@ func TestSkippedFailedExecs(t *testing.T) {
 		unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&argv[0])), 0)
 	}
 	missing := uint64(len(paths)) // at most
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for range retry.For(10 * time.Second) {
 		look()
 		if missing = uint64(len(paths) - told); gaps >= missing {
 			break

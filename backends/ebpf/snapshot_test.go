@@ -21,6 +21,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/retry"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -262,15 +263,12 @@ func zombie(t *testing.T) int {
 }
 
 func awaitZombie(t *testing.T, pid int) {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || time.Now().After(end) {
-			t.Fatal("no zombie")
-		}
-		if strings.Contains(string(b), ") Z ") {
+	for range retry.For(10 * time.Second) {
+		if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); strings.Contains(string(b), ") Z ") {
 			return
 		}
 	}
+	t.Fatal("no zombie")
 }
 
 // inCgroup returns a process in a cgroup of its own, 0 where there is none to be had.
@@ -280,8 +278,10 @@ func inCgroup(t *testing.T) int {
 		return 0
 	}
 	t.Cleanup(func() {
-		for end := time.Now().Add(10 * time.Second); os.Remove(dir) != nil && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
+		for range retry.For(10 * time.Second) {
+			if os.Remove(dir) == nil {
+				break
+			}
 		}
 	})
 	pid := running(t, new(barefork.Script))
