@@ -123,3 +123,52 @@ func goComments(data []byte) map[int]bool {
 	}
 	return found
 }
+
+// hardPhrases make a sentence hard to read. Well-kept Go libraries use 5 to 7 in 10,000 words.
+var (
+	hardPhrases = regexp.MustCompile(`(?i)\b(that of|those of|whose|of which|tells?|told|telling|what (is|was|has|had|it)|nobody|nothing)\b`)
+	plainWord   = regexp.MustCompile(`[A-Za-z']+`)
+	notProse    = regexp.MustCompile("(?ms)^```.*?^```|^[|<][^\n]*|^\\.\\w+")
+	// commentOrString matches strings too, so that no comment is found in them.
+	commentOrString = regexp.MustCompile("(?s)/\\*.*?\\*/|\"(?:\\\\.|[^\"\\\\\n])*\"|`[^`]*`|'(?:\\\\.|[^'\\\\\n])+'|//[^\n]*")
+)
+
+// TestPlainWords limits hard phrases to 15 in 10,000 words, for comments and for documents.
+func TestPlainWords(t *testing.T) {
+	const most = 15
+	words, hard := map[string]int{}, map[string]int{}
+	for _, path := range files(t) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, text := prose(path, data)
+		words[kind] += len(plainWord.FindAll(text, -1))
+		hard[kind] += len(hardPhrases.FindAll(text, -1))
+	}
+	for _, kind := range []string{"comments", "documents"} {
+		rate := float64(hard[kind]) * 1e4 / float64(words[kind])
+		if t.Logf("%s: %.1f hard phrases in 10,000 of %d words", kind, rate, words[kind]); rate > most || words[kind] < 10_000 {
+			t.Errorf("%d is the limit: rewrite such sentences", most)
+		}
+	}
+}
+
+// prose returns the sentences of a document, or the comments of code that is not generated.
+func prose(path string, data []byte) (kind string, text []byte) {
+	switch filepath.Ext(path) {
+	case ".md", ".1", ".3", ".7", ".8":
+		return "documents", notProse.ReplaceAll(data, nil)
+	case ".go", ".c", ".h":
+		if strings.HasSuffix(path, "_test.go") || bytes.Contains(data, []byte("DO NOT EDIT")) {
+			break
+		}
+		for _, match := range commentOrString.FindAll(data, -1) {
+			if match[0] == '/' {
+				text = append(append(text, match...), '\n')
+			}
+		}
+		return "comments", text
+	}
+	return "", nil
+}
