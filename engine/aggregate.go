@@ -135,23 +135,7 @@ func (p *process) otherIDs(r *RawEvent) bool {
 	case KindExec:
 		return known.Has(FieldUIDs) && o.UID != n.UID || known.Has(FieldGIDs) && o.GID != n.GID
 	}
-	return known.Has(FieldUIDs) && (o.UID != n.UID || o.EUID != n.EUID) || known.Has(FieldSUID) && o.SUID != n.SUID ||
-		known.Has(FieldGIDs) && (o.GID != n.GID || o.EGID != n.EGID) || known.Has(FieldSGID) && o.SGID != n.SGID ||
-		known.Has(FieldCaps) && p.Caps != r.Task.Caps || known.Has(FieldPGID) && p.PGID != r.Task.PGID ||
-		known.Has(FieldSID) && p.SID != r.Task.SID || known.Has(FieldTTY) && p.TTY != r.Task.TTY ||
-		known.Has(FieldLogin) && p.Login != r.Task.Login || p.otherNamespaces(&r.Task)
-}
-
-// otherNamespaces reports whether t shows p in another namespace.
-func (p *process) otherNamespaces(t *Task) bool {
-	if p.NS == t.NS {
-		return false
-	}
-	known, o, n := p.Known&t.Known, &p.NS, &t.NS
-	return known.Has(FieldUTSNS) && o.UTS != n.UTS || known.Has(FieldIPCNS) && o.IPC != n.IPC ||
-		known.Has(FieldMntNS) && o.Mnt != n.Mnt || known.Has(FieldNetNS) && o.Net != n.Net ||
-		known.Has(FieldUserNS) && o.User != n.User || known.Has(FieldCgroupNS) && o.Cgroup != n.Cgroup ||
-		known.Has(FieldTimeNS) && o.Time != n.Time
+	return p.differs(&r.Task.Inherited, known) || known.Has(FieldPGID) && p.PGID != r.Task.PGID || known.Has(FieldSID) && p.SID != r.Task.SID
 }
 
 // allows reports whether the rule of two kinds allows next to join head, and those in joined.

@@ -417,7 +417,7 @@ func (t *table) update(p *process, r *RawEvent) {
 	p.set(s, k)
 	if k&(ofContext|FieldCgroup.Set()) != 0 && !p.context.has(r) {
 		c := t.change(p)
-		c.copy(s, k)
+		c.copy(&s.Inherited, k)
 		if k.Has(FieldCgroup) {
 			t.updateName(&c.Cgroup, r.Bytes(FieldCgroup))
 		}
@@ -455,37 +455,16 @@ func (p *process) set(s *Task, k Fields) {
 // has reports whether c already has the values of r. It is a quick check, and may report false for
 // equal values.
 func (c *context) has(r *RawEvent) bool {
-	s, k := &r.Task, r.Task.Known
-	if k.Has(FieldCgroup) && c.Cgroup != string(r.Bytes(FieldCgroup)) {
-		return false
-	}
-	return k&ofContext == ofContext && c.Cred == s.Cred && c.NS == s.NS && c.Caps == s.Caps && c.TTY == s.TTY && c.Login == s.Login ||
-		k&ofContext == 0
+	k := r.Task.Known
+	return (!k.Has(FieldCgroup) || c.Cgroup == string(r.Bytes(FieldCgroup))) &&
+		(k&ofContext == 0 || k&ofContext == ofContext && c.Inherited == r.Task.Inherited)
 }
 
-// copy copies the fields in k from s, which has no cgroup.
-func (c *context) copy(s *Task, k Fields) {
-	if k&ofContext == ofContext { // the common case: all together
-		c.Cred, c.Caps, c.TTY, c.NS, c.Login = s.Cred, s.Caps, s.TTY, s.NS, s.Login
-		return
-	}
-	copyIf(k.Has(FieldLogin), &c.Login, &s.Login)
-	copyIf(k.Has(FieldUIDs), &c.Cred.UID, &s.Cred.UID)
-	copyIf(k.Has(FieldUIDs), &c.Cred.EUID, &s.Cred.EUID)
-	copyIf(k.Has(FieldSUID), &c.Cred.SUID, &s.Cred.SUID)
-	copyIf(k.Has(FieldGIDs), &c.Cred.GID, &s.Cred.GID)
-	copyIf(k.Has(FieldGIDs), &c.Cred.EGID, &s.Cred.EGID)
-	copyIf(k.Has(FieldSGID), &c.Cred.SGID, &s.Cred.SGID)
-	copyIf(k.Has(FieldCaps), &c.Caps, &s.Caps)
-	copyIf(k.Has(FieldTTY), &c.TTY, &s.TTY)
-	copyIf(k.Has(FieldUTSNS), &c.NS.UTS, &s.NS.UTS)
-	copyIf(k.Has(FieldIPCNS), &c.NS.IPC, &s.NS.IPC)
-	copyIf(k.Has(FieldMntNS), &c.NS.Mnt, &s.NS.Mnt)
-	copyIf(k.Has(FieldNetNS), &c.NS.Net, &s.NS.Net)
-	copyIf(k.Has(FieldUserNS), &c.NS.User, &s.NS.User)
-	copyIf(k.Has(FieldCgroupNS), &c.NS.Cgroup, &s.NS.Cgroup)
-	copyIf(k.Has(FieldTimeNS), &c.NS.Time, &s.NS.Time)
-	copyIf(k.Has(FieldPIDNS), &c.NS.PID, &s.NS.PID)
+// differs reports whether i and o have other values of fields in k.
+func (i *Inherited) differs(o *Inherited, k Fields) bool {
+	changed := *i
+	changed.copy(o, k)
+	return changed != *i
 }
 
 func copyIf[T any](known bool, to, from *T) {

@@ -20,7 +20,7 @@ type Buffer struct {
 
 	blocks    freelist.List[block] // empty ones
 	filling   *block               // where the next event goes
-	standings equals[standing]
+	inherited equals[Inherited]
 
 	gaps       int    // number of KindGap events held
 	gapTo      uint64 // the latest end of the gaps inserted so far

@@ -797,7 +797,7 @@ func TestPartsOfAJoinedEvent(t *testing.T) {
 // ID_CHANGE, which the source did not report, would have: an image is seen with those that it
 // began with.
 func TestOtherIDsDoNotJoin(t *testing.T) {
-	root := engine.Task{Caps: engine.Capabilities{Permitted: 1}, Known: engine.FieldsIDs | engine.FieldsNS | engine.SetOf(
+	root := engine.Task{Inherited: engine.Inherited{Caps: engine.Capabilities{Permitted: 1}}, Known: engine.FieldsIDs | engine.FieldsNS | engine.SetOf(
 		engine.FieldCaps, engine.FieldPGID, engine.FieldSID, engine.FieldTTY, engine.FieldLogin)}
 	uid, euid, sgid, caps := root, root, root, root
 	uid.Cred.UID, euid.Cred.EUID, sgid.Cred.SGID, caps.Caps.Permitted = 7, 7, 7, 0

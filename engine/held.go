@@ -27,7 +27,7 @@ type held struct {
 
 	block         *block    // that it is in
 	whole         *RawEvent // the event itself, if pack had no place for all of it; else
-	standing      *standing
+	inherited     *Inherited
 	known, cached Fields
 	start, read   uint64
 	startUnit     uint32
@@ -95,8 +95,7 @@ func (b *Buffer) hold(r *RawEvent) *held {
 // pack writes the contents of r to h, without Seq, which is for recordings.
 func (b *Buffer) pack(h *held, r *RawEvent) {
 	t := &r.Task
-	s := standing{t.Cred, t.Login, t.Caps, t.TTY, t.NS}
-	h.standing = b.standings.get(&s)
+	h.inherited = b.inherited.get(&t.Inherited)
 	h.known, h.cached, h.start, h.startUnit, h.read = t.Known, t.Cached, t.Start, uint32(t.StartUnit), r.Read
 	h.tid, h.cpu, h.creator, h.idChange = r.TID, r.CPU, r.Creator, r.IDChange
 	h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal = t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ParentSignal
@@ -141,12 +140,12 @@ func (b *Buffer) open(h *held) *RawEvent {
 		return h.whole
 	}
 	r := b.Reserve()
-	t, s := &r.Task, h.standing
+	t := &r.Task
 	r.Kind, r.Thread, r.Image, r.PID, r.Time = h.Kind, h.Thread, h.Image, h.PID, h.Time
 	r.TID, r.CPU, r.Creator, r.IDChange, r.Read = h.tid, h.cpu, h.creator, h.idChange, h.read
 	t.Known, t.Cached, t.Start, t.StartUnit = h.known, h.cached, h.start, uint64(h.startUnit)
 	t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ParentSignal = h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal
-	t.Cred, t.Login, t.Caps, t.TTY, t.NS = s.Cred, s.Login, s.Caps, s.TTY, s.NS
+	t.Inherited = *h.inherited
 
 	from, order := h.block.rest[h.from:h.to], binary.NativeEndian
 	if t.Known.Has(FieldExit) {
@@ -184,7 +183,7 @@ func (b *Buffer) close(h *held, r *RawEvent) {
 // leave gives the place of h back.
 func (b *Buffer) leave(h *held) {
 	at := h.block
-	h.whole, h.standing = nil, nil
+	h.whole, h.inherited = nil, nil
 	at.live--
 	if at.live > 0 {
 		return

@@ -120,17 +120,8 @@ func (p *process) found() {
 // context holds values that a child inherits from its parent and most processes never change. Equal
 // ones are shared.
 type context struct {
-	standing
+	Inherited
 	Cgroup string
-}
-
-// standing is the part of a Task that belongs to a context.
-type standing struct {
-	Cred  Credentials
-	Login Login
-	Caps  Capabilities
-	TTY   TTY
-	NS    Namespaces
 }
 
 // file is the file that a process executes and the requested path, shared by all processes with the
@@ -389,8 +380,7 @@ func (t *table) fill(v *Process, p *process) {
 	k.Known, k.Truncated, k.Cached, k.ParentSignal, k.NSPID = p.Known, p.Truncated, p.Cached, p.ParentSignal, p.NSPID
 	k.Start, k.StartUnit = p.Start, uint64(p.StartUnit)
 	k.PPID, k.PGID, k.SID, k.ParentTID = p.PPID, p.PGID, p.SID, p.ParentTID
-	k.Cred, k.Login, k.Caps, k.TTY, k.NS = p.Cred, p.Login, p.Caps, p.TTY, p.NS
-	k.ExeFile, k.Exit = p.ExeFile, Exit{}
+	k.Inherited, k.ExeFile, k.Exit = p.Inherited, p.ExeFile, Exit{}
 	if p.Known.Has(FieldExit) {
 		k.Exit = Exit{p.waitStatus, p.exitTime}
 	}

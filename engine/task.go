@@ -27,19 +27,24 @@ type Task struct {
 	StartUnit uint64
 
 	PPID, PGID, SID uint32 // in the initial pid namespace
-	Cred            Credentials
-	Login           Login
 
 	// ParentTID is the thread of the parent at birth: the one that called fork, unless it
 	// asked for another parent (CLONE_PARENT). It never changes.
 	ParentTID uint32
 
 	ExeFile ExeFile
+	Exit    Exit
 
-	Caps Capabilities
-	TTY  TTY
-	NS   Namespaces
-	Exit Exit
+	Inherited
+}
+
+// Inherited is what a child has from its parent, and most processes never change.
+type Inherited struct {
+	Cred  Credentials
+	Login Login
+	Caps  Capabilities
+	TTY   TTY
+	NS    Namespaces
 }
 
 // ProcStartUnit is the precision in nanoseconds of a start time from

@@ -193,3 +193,30 @@ const (
 	// textFields has the fields of variable length.
 	textFields = Fields(1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExecPath | 1<<FieldEnviron)
 )
+
+// copy copies the fields of k from o.
+func (i *Inherited) copy(o *Inherited, k Fields) {
+	copyIf(k.Has(FieldUIDs), &i.Cred.UID, &o.Cred.UID)
+	copyIf(k.Has(FieldUIDs), &i.Cred.EUID, &o.Cred.EUID)
+	copyIf(k.Has(FieldSUID), &i.Cred.SUID, &o.Cred.SUID)
+	copyIf(k.Has(FieldGIDs), &i.Cred.GID, &o.Cred.GID)
+	copyIf(k.Has(FieldGIDs), &i.Cred.EGID, &o.Cred.EGID)
+	copyIf(k.Has(FieldSGID), &i.Cred.SGID, &o.Cred.SGID)
+	copyIf(k.Has(FieldCaps), &i.Caps.Inheritable, &o.Caps.Inheritable)
+	copyIf(k.Has(FieldCaps), &i.Caps.Permitted, &o.Caps.Permitted)
+	copyIf(k.Has(FieldCaps), &i.Caps.Effective, &o.Caps.Effective)
+	copyIf(k.Has(FieldCaps), &i.Caps.Bounding, &o.Caps.Bounding)
+	copyIf(k.Has(FieldCaps), &i.Caps.Ambient, &o.Caps.Ambient)
+	copyIf(k.Has(FieldTTY), &i.TTY.Major, &o.TTY.Major)
+	copyIf(k.Has(FieldTTY), &i.TTY.Minor, &o.TTY.Minor)
+	copyIf(k.Has(FieldUTSNS), &i.NS.UTS, &o.NS.UTS)
+	copyIf(k.Has(FieldIPCNS), &i.NS.IPC, &o.NS.IPC)
+	copyIf(k.Has(FieldMntNS), &i.NS.Mnt, &o.NS.Mnt)
+	copyIf(k.Has(FieldNetNS), &i.NS.Net, &o.NS.Net)
+	copyIf(k.Has(FieldLogin), &i.Login.UID, &o.Login.UID)
+	copyIf(k.Has(FieldLogin), &i.Login.Session, &o.Login.Session)
+	copyIf(k.Has(FieldPIDNS), &i.NS.PID, &o.NS.PID)
+	copyIf(k.Has(FieldUserNS), &i.NS.User, &o.NS.User)
+	copyIf(k.Has(FieldCgroupNS), &i.NS.Cgroup, &o.NS.Cgroup)
+	copyIf(k.Has(FieldTimeNS), &i.NS.Time, &o.NS.Time)
+}

@@ -401,8 +401,9 @@ func life(pid uint32, now uint64) []*engine.RawEvent {
 	var l []*engine.RawEvent
 	for i, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
 		r := &engine.RawEvent{Kind: k, PID: pid, TID: pid, CPU: pid % 4, Seq: now + uint64(i), Creator: 1, Time: now + uint64(i)*300_000}
-		r.Task = engine.Task{Start: now, StartUnit: 1, PPID: 1, PGID: pid, SID: 1, Caps: engine.Capabilities{Bounding: 1<<41 - 1},
-			NS: engine.Namespaces{UTS: 4026531838, IPC: 4026531839, Mnt: 4026531841, Net: 4026531840}}
+		r.Task = engine.Task{Start: now, StartUnit: 1, PPID: 1, PGID: pid, SID: 1}
+		r.Task.Caps.Bounding = 1<<41 - 1
+		r.Task.NS = engine.Namespaces{UTS: 4026531838, IPC: 4026531839, Mnt: 4026531841, Net: 4026531840}
 		r.Task.Known = engine.AllFields
 		if k == engine.KindExit {
 			r.Task.Exit.Time = r.Time

@@ -144,7 +144,7 @@ func (j *scorer) wrongPart(l *truth.Process, s *Seen) string {
 	var all engine.Events
 	for _, p := range s.Parts {
 		all |= p.Kind.Events()
-		process := &engine.Process{Task: engine.Task{Cred: p.Cred, Known: p.Known}}
+		process := &engine.Process{Task: engine.Task{Inherited: engine.Inherited{Cred: p.Cred}, Known: p.Known}}
 		told := p.Known &^ p.Cached
 		if !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
 			if e.Kind != p.Kind || !j.w.times().during(p.Time, e.Earliest, j.w.latest(e)) {

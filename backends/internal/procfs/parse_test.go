@@ -16,16 +16,14 @@ func TestParseStatus(t *testing.T) {
 	uids := engine.FieldUIDs.Set() | engine.FieldSUID.Set()
 	var got engine.Task
 	parseStatus([]byte(statusText), 4711, engine.AllFields, &got)
-	want := engine.Task{
-		Known: all,
-		Cred:  engine.Credentials{UID: 1, EUID: 2, SUID: 3, GID: 5, EGID: 6, SGID: 7},
-		Caps:  engine.Capabilities{Inheritable: 1, Permitted: 0x1ffffffffff, Effective: 2, Bounding: 3, Ambient: 4},
-	}
+	want := engine.Task{Known: all}
+	want.Cred = engine.Credentials{UID: 1, EUID: 2, SUID: 3, GID: 5, EGID: 6, SGID: 7}
+	want.Caps = engine.Capabilities{Inheritable: 1, Permitted: 0x1ffffffffff, Effective: 2, Bounding: 3, Ambient: 4}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	var some engine.Task
-	if parseStatus([]byte(statusText), 4711, uids, &some); some != (engine.Task{Known: uids, Cred: engine.Credentials{UID: 1, EUID: 2, SUID: 3}}) {
+	if parseStatus([]byte(statusText), 4711, uids, &some); some != (engine.Task{Known: uids, Inherited: engine.Inherited{Cred: engine.Credentials{UID: 1, EUID: 2, SUID: 3}}}) {
 		t.Errorf("only %v is wanted: %+v", uids, some)
 	}
 	for _, c := range []struct {
@@ -49,7 +47,7 @@ func TestParseStatus(t *testing.T) {
 		want  engine.Task
 		below bool
 	}{
-		{"NSpid:\t4711\n", engine.Task{Known: engine.FieldPIDNS.Set(), NSPID: 4711, NS: engine.Namespaces{PID: 0xeffffffc}}, false},
+		{"NSpid:\t4711\n", engine.Task{Known: engine.FieldPIDNS.Set(), NSPID: 4711, Inherited: engine.Inherited{NS: engine.Namespaces{PID: 0xeffffffc}}}, false},
 		{"NSpid:\t4711\t12\t1\n", engine.Task{NSPID: 1}, true},
 		{"NSpid:\t0\n", engine.Task{}, false}, // it is being reaped
 		{"NSpid:\t0\t0\n", engine.Task{}, false},

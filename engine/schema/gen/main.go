@@ -278,6 +278,20 @@ func fields(w *writer) {
 	set("imageFields", "has what an exec replaces.", with(schema.Image))
 	set("textFields", "has the fields of variable length.", with(schema.Text))
 	w.line(")")
+	inherited(w)
+}
+
+// inherited writes how fields of Inherited are copied.
+func inherited(w *writer) {
+	w.line("\n// copy copies the fields of k from o.\nfunc (i *Inherited) copy(o *Inherited, k Fields) {")
+	for _, f := range schema.Flags {
+		for _, m := range strings.Fields(f.Members) {
+			if f.Traits&schema.Context != 0 && !strings.HasPrefix(m, "Task.") {
+				w.line("copyIf(k.Has(Field%s), &i.%[2]s, &o.%[2]s)", f.Go, m)
+			}
+		}
+	}
+	w.line("}")
 }
 
 // ofFile is the executable's file in the expression of a row.
