@@ -9,8 +9,8 @@ import (
 // maxCPU bounds the numbers of CPUs (CONFIG_NR_CPUS is at most 8192).
 const maxCPU = 1 << 16
 
-// ParseCPUs appends to dst the numbers in a list of CPUs as in sysfs, such as "0-3,8", with or
-// without a newline.
+// ParseCPUs parses a list of CPUs in the form of sysfs, such as "0-3,8", with or without a newline,
+// and appends the numbers to dst.
 func ParseCPUs(dst []int, list string) ([]int, error) {
 	list = strings.TrimSpace(list)
 	if list == "" {

@@ -1,7 +1,7 @@
 // Package perf reads tracepoints and probes through perf events: one ring per CPU, shared by all
 // events of that CPU (perf_event_open(2)).
 //
-// Each sample has the count of its event, so that the number of lost samples is known for each
-// event, even on kernels that report only a total of lost records. After opening, the package uses
-// only descriptors and shared memory.
+// Each sample contains the hit count of its event. The package so knows the number of lost samples
+// of each event, even on kernels that report only a total of lost records. An open event needs only
+// descriptors and shared memory.
 package perf

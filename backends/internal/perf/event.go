@@ -20,16 +20,16 @@ type Options struct {
 	// CPU is the number of the CPU to observe.
 	CPU int
 
-	// Group is the leader with which this event is enabled and disabled. nil makes the event a
-	// leader, which is opened disabled.
+	// Group is the leader that enables and disables this event with itself. nil makes the event
+	// a leader, which is opened disabled.
 	Group *Event
 
-	// Watermark is how many bytes in the ring wake a reader. 0 makes a wakeup event: it writes
-	// an empty record, and wakes the reader each time.
+	// Watermark is the number of bytes in the ring that wakes a reader. 0 makes a wakeup event:
+	// each hit writes an empty record and wakes the reader.
 	Watermark int
 
-	// Filter is an expression over the fields of the tracepoint: a hit for which it is false is
-	// neither recorded nor counted. "" means no filter.
+	// Filter is an expression over the fields of the tracepoint. A hit that does not match is
+	// neither recorded nor counted. "" matches all hits.
 	Filter string
 }
 
@@ -41,13 +41,13 @@ const sampleType = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMP
 	unix.PERF_SAMPLE_READ | unix.PERF_SAMPLE_RAW
 
 // Open opens a tracepoint by the ID in its format file. It needs CAP_PERFMON or
-// CAP_SYS_ADMIN, or a low kernel.perf_event_paranoid, see needs.
+// CAP_SYS_ADMIN, or a low kernel.perf_event_paranoid.
 func Open(tracepoint uint64, o Options) (*Event, error) {
 	attr := unix.PerfEventAttr{
 		Type:    unix.PERF_TYPE_TRACEPOINT,
 		Size:    unix.PERF_ATTR_SIZE_VER5,
 		Config:  tracepoint,
-		Sample:  1, // every one
+		Sample:  1, // each hit
 		Bits:    unix.PerfBitUseClockID,
 		Clockid: unix.CLOCK_MONOTONIC, // Linux 4.1
 	}
@@ -89,15 +89,15 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 }
 
 // OpenOutput opens an event that happens when a BPF program calls perf_event_output on a CPU.
-// [ParseOutput] parses its samples. Watermark is as in [Options], but with 0 the program's own
-// record wakes.
+// [ParseOutput] parses its samples. watermark is as in [Options]; with 0 each record wakes the
+// reader.
 func OpenOutput(cpu, watermark int) (*Event, error) {
 	attr := unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,
 		Size:        unix.PERF_ATTR_SIZE_VER5,
 		Config:      unix.PERF_COUNT_SW_BPF_OUTPUT,
 		Sample_type: unix.PERF_SAMPLE_RAW,
-		Sample:      1, // every one
+		Sample:      1, // each hit
 		Wakeup:      1,
 	}
 	if watermark > 0 {
@@ -107,11 +107,11 @@ func OpenOutput(cpu, watermark int) (*Event, error) {
 	return open(&attr, cpu, -1)
 }
 
-// FD returns the descriptor, which a BPF program's map of perf events takes.
+// FD returns the descriptor for a BPF map of perf events.
 func (e *Event) FD() int { return e.fd }
 
-// OpenLeader opens an event that never happens as the leader of others on a CPU, which are enabled
-// and disabled together.
+// OpenLeader opens the leader of a group of events on a CPU, to enable and disable them together.
+// The leader itself has no hits.
 func OpenLeader(cpu int) (*Event, error) {
 	return open(&unix.PerfEventAttr{
 		Type:    unix.PERF_TYPE_SOFTWARE,
@@ -122,8 +122,8 @@ func OpenLeader(cpu int) (*Event, error) {
 	}, cpu, -1)
 }
 
-// needs returns the privileges for opening a tracepoint. If kernel.perf_event_paranoid is above 2,
-// a setting that distributions have added and Debian's default, CAP_PERFMON is not enough.
+// needs returns the privileges that opening a tracepoint needs. CAP_PERFMON is not enough if
+// kernel.perf_event_paranoid is above 2, which distributions have added. 3 is Debian's default.
 func needs() string {
 	b, err := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
 	if err != nil {
@@ -175,7 +175,7 @@ func (e *Event) Count() (uint64, error) {
 	return binary.NativeEndian.Uint64(b[:]), nil
 }
 
-// Close ends the event.
+// Close closes the event.
 func (e *Event) Close() error {
 	if e.fd < 0 {
 		return os.ErrClosed

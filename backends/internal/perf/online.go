@@ -14,16 +14,17 @@ import (
 	"github.com/quark-linux/quark/internal/wait"
 )
 
-// Online keeps the list of online CPUs. The kernel announces a change on a netlink socket, after
-// which the list in sysfs is read again. It announces a CPU after tasks have begun to run there, so
-// the list is also read each time while a CPU has no ring. The zero value has no CPUs.
+// Online keeps the list of online CPUs. It reads the list in sysfs again when the kernel announces
+// a change on a netlink socket. The announcement of a CPU comes after the first tasks run there, so
+// the list is also read at each call of [Follow] while a CPU has no ring. The zero value has no
+// CPUs.
 type Online struct {
 	list   *os.File // in sysfs, held open: the root may change
 	socket int      // -1 if there is none
 	poll   int      // epoll
-	text   []byte   // the list
-	cpus   []int    // the same
-	all    int      // how many CPUs there are, offline ones too
+	text   []byte   // the list as read
+	cpus   []int    // the list, parsed
+	all    int      // number of CPUs, with those offline
 	buf    [4096]byte
 }
 
@@ -32,7 +33,7 @@ const (
 	presentCPUs = "/sys/devices/system/cpu/present"
 )
 
-// OpenOnline opens the list, which needs sysfs on /sys.
+// OpenOnline opens the list of online CPUs. sysfs must be mounted on /sys.
 func OpenOnline() (*Online, error) {
 	f, err := os.Open(onlineCPUs)
 	if err != nil {
@@ -75,8 +76,8 @@ func (o *Online) read() error {
 	return err
 }
 
-// changes reads the kernel's announcements. It returns whether there are any, and calls report for
-// each, with -1 if announcements of any CPUs were lost.
+// changes reads the kernel's announcements, and calls report for each. cpu is -1 if announcements
+// were lost. changes reports whether there were any.
 func (o *Online) changes(report func(cpu int, gone bool)) (changed bool) {
 	if o.list == nil || o.socket < 0 {
 		return false
@@ -118,11 +119,11 @@ func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
 	return 0, false, false
 }
 
-// CPU is the ring of a CPU. Sources embed it in a type of their own.
+// CPU has the ring of a CPU. Each source embeds it in a type of its own.
 type CPU struct {
 	Number  int
 	Ring    *Ring
-	Offline bool // the CPU went offline; its ring is still to be read
+	Offline bool // the CPU is offline, but its ring has unread records
 }
 
 func (c *CPU) cpu() *CPU { return c }
@@ -135,10 +136,11 @@ type Rings interface {
 	// Add makes the ring of a CPU. The error is [ErrNoCPU] if it is offline again.
 	Add(cpu int) error
 
-	// Miss notes that an unknown number of events on a CPU, -1 for any, is lost until now.
+	// Miss notes that an unknown number of events was lost until now on a CPU, or on any CPU if
+	// cpu is -1.
 	Miss(cpu int)
 
-	// Failed notes that events of a CPU are missing from now on.
+	// Failed notes that all further events of a CPU will be missing.
 	Failed(cpu int, err error)
 }
 
@@ -146,14 +148,14 @@ type Rings interface {
 // the next call of Follow.
 func (o *Online) CPUs() []int { return o.cpus }
 
-// FD polls readable when a CPU has come or gone, or a descriptor that Watch was called with does.
+// FD polls readable if the list of CPUs has changed or a descriptor of Watch polls readable.
 func (o *Online) FD() int { return o.poll }
 
 // Watch adds a descriptor to FD, until it is closed.
 func (o *Online) Watch(fd int) error { return wait.Add(o.poll, fd) }
 
-// Follow makes rings for new CPUs, and marks the rings of offline CPUs in all. The perf events of a
-// CPU end when it goes offline and do not come back with it.
+// Follow makes rings for new CPUs, and marks the offline CPUs in all. The perf events of a CPU end
+// when the CPU goes offline; they do not return when it is online again.
 func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 	sees := func(cpu int) bool {
 		return slices.ContainsFunc(all, func(c C) bool { return c.cpu().Number == cpu && !c.cpu().Offline })
@@ -164,7 +166,7 @@ func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 				of.Offline = true
 			}
 		}
-		if cpu < 0 || !gone && !sees(cpu) { // it may have gone again since
+		if cpu < 0 || !gone && !sees(cpu) { // it may be offline again
 			rings.Miss(cpu)
 		}
 	})
@@ -181,7 +183,7 @@ func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 		if sees(n) {
 			continue
 		}
-		// Without a ring it is gone again, as the next announcement says.
+		// ErrNoCPU: the CPU is offline again, and the kernel announces it next.
 		if err := rings.Add(n); err != nil && !errors.Is(err, ErrNoCPU) {
 			rings.Failed(n, err)
 		}
@@ -189,7 +191,7 @@ func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 	}
 }
 
-// Skip passes over the changes that the kernel has announced. It is for tests.
+// Skip drops the changes that the kernel has announced. It is for tests.
 func (o *Online) Skip() { o.changes(func(int, bool) {}) }
 
 // Close closes the list and the descriptor of FD.

@@ -16,7 +16,7 @@ import (
 // headerSize is the size of struct perf_event_header: type, misc, size.
 const headerSize = 8
 
-// maxRecord bounds the size of a record, which has 16 bits.
+// maxRecord bounds the size of a record: the kernel stores it in 16 bits.
 const maxRecord = 1 << 16
 
 // Ring is the reader's end of a perf ring.
@@ -24,22 +24,22 @@ type Ring struct {
 	fd     int
 	memory []byte // the control page and the data
 
-	head *uint64 // where the kernel writes next, bytes since the start
-	tail *uint64 // end of the records that were released
+	head *uint64 // bytes that the kernel has written since the start
+	tail *uint64 // bytes that were released
 	data []byte
-	at   uint64 // end of the records read by Next; Release publishes it
+	at   uint64 // bytes that Next has read; Release publishes the number
 
 	// scratch holds a copy of a record that wraps around the end of the data. It grows to the
 	// largest such record.
 	scratch []byte
 
-	// At the last Look: whether there was a record, and the time of the next one.
+	// Set by Look: whether there is a record, and the time of the next one.
 	pending bool
 	next    uint64
 }
 
-// Map maps a ring of an event. Its size in bytes is a power of two and at least one page. The
-// caller closes the event after the ring.
+// Map maps a ring of an event. The size in bytes is a power of two and at least one page. The
+// caller closes first the ring, then the event.
 func Map(e *Event, size int) (*Ring, error) {
 	page := os.Getpagesize()
 	if size < page || size&(size-1) != 0 {
@@ -60,15 +60,15 @@ func newRing(fd int, memory []byte, head, tail *uint64, data []byte) *Ring {
 	return &Ring{fd: fd, memory: memory, head: head, tail: tail, data: data, at: atomic.LoadUint64(tail)}
 }
 
-// FD polls readable after the ring's watermark was reached or a wakeup event happened.
+// FD polls readable if the ring has reached its watermark or a wakeup event has happened.
 func (r *Ring) FD() int { return r.fd }
 
 // Record is a record of a ring. Its body is valid until Release.
 type Record struct {
 	Type uint32 // PERF_RECORD_*
-	Body []byte // what follows the header
-	// the record wraps around the end of the ring; the body is overwritten by the next that
-	// does
+	Body []byte // the bytes after the header
+	// Aside is set for a record that wraps around the end of the ring. The next such record
+	// overwrites the body.
 	Aside bool
 }
 
@@ -109,15 +109,16 @@ func (r *Ring) Next() (rec Record, ok, bad bool) {
 	return rec, true, false
 }
 
-// Ahead returns a second reader of the queued records, which leaves them in the ring. Release must
-// not be called on it.
+// Ahead returns a second reader, which leaves the queued records in the ring. Release must not be
+// called on the second reader.
 func (r *Ring) Ahead() Ring {
 	ahead := *r
 	ahead.scratch = nil
 	return ahead
 }
 
-// Time returns the time of the next record, 0 if it has none; ok is false if there is no record.
+// Time returns the time of the next record, or 0 if that record has no time; ok is false if there
+// is no record.
 func (r *Ring) Time() (ns uint64, ok bool) {
 	const at, end = headerSize + 8, headerSize + 16 // after the ids of the task
 	b := r.data[r.at&uint64(len(r.data)-1)&^7:][:headerSize]
@@ -130,20 +131,21 @@ func (r *Ring) Time() (ns uint64, ok bool) {
 	return binary.NativeEndian.Uint64(r.data[(r.at+at)&uint64(len(r.data)-1)&^7:]), true
 }
 
-// Look reads the times of the first records of rings, for [Oldest], and returns when it ended.
+// Look reads the times of the first records of all rings, for [Oldest]. It returns the time at its
+// end.
 func Look[C OfCPU](all []C) (ended uint64) {
 	for _, c := range all {
 		c.cpu().Ring.Look()
 	}
-	// An empty ring may get a record that is older than one that another ring gets meanwhile.
+	// A ring that was empty may get a record that is older than a later record of another ring.
 	return clock.Monotonic()
 }
 
 // Look reads the time of the ring's next record, for [Oldest].
 func (r *Ring) Look() { r.next, r.pending = r.Time() }
 
-// Oldest returns the element with the ring that had the oldest record at the last Look, and that
-// record's time; ok is false if there is none.
+// Oldest returns the element whose ring had the oldest record at the last Look, and the time of
+// that record; ok is false if all rings were empty.
 func Oldest[C OfCPU](all []C) (of C, ns uint64, ok bool) {
 	for _, c := range all {
 		if r := c.cpu().Ring; r.pending && (!ok || r.next < ns) {
@@ -153,9 +155,9 @@ func Oldest[C OfCPU](all []C) (of C, ns uint64, ok bool) {
 	return of, ns, ok
 }
 
-// ReadQueued calls step, which reads one record, for each record that is queued in some rings,
-// oldest first, while more returns true. The remaining records are younger. It returns false if no
-// record is queued.
+// ReadQueued reads the queued records of the rings, oldest first, while more returns true. step
+// reads one record of a ring. The remaining records are younger. ReadQueued returns false if no
+// record was queued.
 func ReadQueued[C OfCPU](all []C, more func() bool, step func(C)) (some bool) {
 	until := Look(all)
 	for more() {
@@ -170,17 +172,17 @@ func ReadQueued[C OfCPU](all []C, more func() bool, step func(C)) (some bool) {
 	return some
 }
 
-// Release returns the space of the records read so far to the kernel. It returns how many bytes the
-// ring held at most since the last call.
+// Release gives the space of the records that were read back to the kernel. It returns the largest
+// number of bytes in the ring since the last call.
 func (r *Ring) Release() (most int) {
 	tail := atomic.SwapUint64(r.tail, r.at)
 	return int(atomic.LoadUint64(r.head) - tail)
 }
 
-// Pending returns how many bytes are queued.
+// Pending returns the number of queued bytes.
 func (r *Ring) Pending() int { return int(atomic.LoadUint64(r.head) - r.at) }
 
-// written returns how many bytes the kernel has written since the ring was made.
+// written returns the number of bytes that the kernel has written since the start.
 func (r *Ring) written() uint64 { return atomic.LoadUint64(r.head) }
 
 // Size returns the capacity in bytes.

@@ -15,18 +15,18 @@ const (
 
 // Sample is one event.
 type Sample struct {
-	// of the current task, in the pid namespace of the process that opened the event
+	// The current task, as numbered in the pid namespace of the process that opened the event.
 	PID, TID uint32
 	Time     uint64 // CLOCK_MONOTONIC nanoseconds
 	CPU      uint32
-	Count    uint64 // how often the event has happened on this CPU, this time included
-	Raw      []byte // the tracepoint's fields, laid out as its format file says
+	Count    uint64 // hits of the event on this CPU, including this one
+	Raw      []byte // the tracepoint's fields, in the layout of its format file
 }
 
 // ErrSample is the error of a sample with inconsistent lengths.
 var ErrSample = errors.New("perf sample is shorter than its lengths say")
 
-// ParseSample decodes the body of a [RecordSample] that is not a wakeup record, see [IsWakeup]. Raw
+// ParseSample decodes the body of a [RecordSample] that is not a wakeup record ([IsWakeup]). Raw
 // aliases the body.
 func (s *Sample) ParseSample(body []byte) error {
 	const fixed = 8 + 8 + 8 + 8 + 4
@@ -47,10 +47,10 @@ func (s *Sample) ParseSample(body []byte) error {
 }
 
 // ParseOutput returns the data that a BPF program wrote, from the body of a [RecordSample] of an
-// event of [OpenOutput]. The kernel pads the record to a multiple of eight bytes, without the
-// length of the padding: so the programs write the length of the data first, in 4 bytes.
+// event of [OpenOutput]. The kernel pads the record to a multiple of eight bytes and does not store
+// the length of the padding: so the programs write the length of the data before it, in 4 bytes.
 func ParseOutput(body []byte) ([]byte, error) {
-	const lengths = 4 + 4 // the kernel's, padding included, and the program's
+	const lengths = 4 + 4 // the kernel's length, with the padding, and the program's length
 	if len(body) < lengths {
 		return nil, ErrSample
 	}

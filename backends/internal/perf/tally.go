@@ -7,25 +7,25 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// Tally counts the samples that the ring of a CPU had no room for. The kernel writes a lost-record
-// before the next record that finds room; the events' counts show how many samples of each event
-// are missing.
+// Tally counts the samples that were lost because the ring of a CPU was full. The hit counts of the
+// events show how many samples of each event are missing. The kernel also writes a lost-record, but
+// only before the next record that finds room.
 type Tally struct {
 	events []tallied
 
 	Last     uint64  // time of the last sample that was read
-	since    uint64  // if not 0, samples after this time may be missing and not in a gap
-	between  uint64  // samples missing between those that were read
+	since    uint64  // if not 0, samples after this time may be missing from the ring and from the gaps
+	between  uint64  // samples missing before the last one that was read
 	reported uint64  // lost samples in gaps
-	sure     uint64  // samples missing at the last exact count
+	sure     uint64  // missing samples at the last exact count
 	idle     reading // the first of equal readings
 }
 
-// reading is a reading of the counts.
+// reading has the hits of all events and the bytes in the ring at a time.
 type reading struct{ time, hits, written uint64 }
 
-// writing is the time in ns after which a counted hit is assumed to be in the ring or lost. The
-// kernel writes it with preemption disabled, within microseconds of CPU time.
+// writing is the longest time in ns between the count of a hit and the write of its sample. The
+// kernel does both with preemption disabled, within microseconds of CPU time.
 const writing = 5_000_000
 
 type tallied struct {
@@ -33,7 +33,7 @@ type tallied struct {
 	seen  uint64 // its count in the last sample
 }
 
-// Add makes e the event of number i. All write to the ring.
+// Add gives event e the number i. All events of a tally write to one ring.
 func (t *Tally) Add(i int, e *Event) { t.at(i).event = e }
 
 func (t *Tally) at(i int) *tallied {
@@ -58,22 +58,22 @@ func (t *Tally) Saw(i int, count uint64) (missing uint64) {
 	return missing
 }
 
-// Suspect records that samples may be missing after the last one.
+// Suspect notes that samples may be missing after the last one.
 func (t *Tally) Suspect() { t.since = cmp.Or(t.since, t.Last) }
 
-// NoteFull records how many bytes the ring held at most. If a record of the longest size may have
-// found no room, samples may be lost without a later record. Then the events' counters have to be
-// read, for which the kernel interrupts the CPU.
+// NoteFull calls Suspect if a record of the longest size did not fit beside the held bytes. A
+// sample may then be lost without a later record, and only the events' counters show it. Reading
+// them interrupts the CPU.
 func (t *Tally) NoteFull(r *Ring, held, longest int) {
 	if r.Size()-held <= longest {
 		t.Suspect()
 	}
 }
 
-// Suspected returns since when samples may be missing that are in no gap, 0 for never.
+// Suspected returns the time after which samples may be missing that are in no gap, or 0.
 func (t *Tally) Suspected() (since uint64) { return t.since }
 
-// outstanding returns how many hits happened after the last samples that were read.
+// outstanding returns the number of hits since the last sample that was read.
 func (t *Tally) outstanding() (n uint64) {
 	for _, e := range t.events {
 		if e.event == nil {
@@ -86,10 +86,10 @@ func (t *Tally) outstanding() (n uint64) {
 	return n
 }
 
-// missing returns how many samples are neither read nor queued. If exact is false, it is a lower
-// bound, as hits happened meanwhile or one is being written. The kernel counts a hit before it
-// writes the sample, and the interrupt that reads the counts may come between these two. So one hit
-// of the CPU may still be on its way, unless an earlier reading was the same.
+// missing returns the number of samples that are neither read nor queued. If exact is false, n is a
+// lower bound: hits happened meanwhile, or a sample is being written. The kernel counts a hit
+// before it writes the sample, and may be interrupted between the two to read the counts. So one
+// counted hit may have no sample yet, unless an earlier reading was the same.
 func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
 	now := reading{time: clock.Monotonic(), written: r.written()}
 	outstanding := t.outstanding()
@@ -114,8 +114,8 @@ func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool
 	return n, exact
 }
 
-// Gap returns the gap of losses until now that are in no gap yet; ok is false if there are none.
-// counts reports whether a record is a sample of a counted event.
+// Gap returns the gap of the losses since the last gap; ok is false if there are none. counts
+// reports whether a record is a sample of a counted event.
 func (t *Tally) Gap(cpu int, r *Ring, counts func(Record) bool) (g engine.Gap, ok bool) {
 	missing, exact := t.missing(r, counts)
 	g, ok = t.gap(cpu, missing)
@@ -125,15 +125,15 @@ func (t *Tally) Gap(cpu int, r *Ring, counts func(Record) bool) (g engine.Gap, o
 	return g, ok
 }
 
-// Final returns the last gap of an offline CPU, after its ring was read to the end: no hit is under
-// way there any more. lost is how many happened after the last samples that were read.
+// Final returns the last gap of an offline CPU, after its ring was read to the end: the kernel
+// writes no more samples there. lost is the number of hits since the last sample that was read.
 func (t *Tally) Final(cpu int) (g engine.Gap, lost uint64, ok bool) {
 	lost = max(t.between+t.outstanding(), t.reported) - t.between
 	g, ok = t.gap(cpu, t.between+lost)
 	return g, lost, ok
 }
 
-// gap returns a gap with which so many missing samples are reported.
+// gap returns a gap that raises the reported samples to missing.
 func (t *Tally) gap(cpu int, missing uint64) (g engine.Gap, ok bool) {
 	if missing <= t.reported {
 		return g, false
@@ -143,7 +143,8 @@ func (t *Tally) gap(cpu int, missing uint64) (g engine.Gap, ok bool) {
 	return g, true
 }
 
-// Unreported returns how many samples are missing after those that were read, for statistics.
+// Unreported returns the number of samples missing after the last one that was read, for
+// statistics.
 func (t *Tally) Unreported(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
 	exact = true
 	if t.since != 0 {
@@ -152,7 +153,7 @@ func (t *Tally) Unreported(r *Ring, counts func(Record) bool) (n uint64, exact b
 	return max(n, t.reported, t.between) - t.between, exact
 }
 
-// Queued returns how many of the records in the ring counts is true for.
+// Queued returns the number of records in the ring for which counts is true.
 func (r *Ring) Queued(counts func(Record) bool) (n uint64) {
 	for ahead := r.Ahead(); ; {
 		rec, ok, _ := ahead.Next()

@@ -7,11 +7,11 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// compare returns the differences between an event and its truth. Fields that the table promises
-// for this kind of event must be known, and not truncated.
+// compare returns the differences between an event and its true values. Fields that the table
+// promises for this kind of event must be known and not truncated.
 func compare(read, truth *engine.RawEvent, table *engine.CapabilityTable) (wrong []string) {
 	differ := func(what, read, right string) {
-		wrong = append(wrong, fmt.Sprintf("at %v %s is %s and reads as %s", truth.Kind, what, clip(right), clip(read)))
+		wrong = append(wrong, fmt.Sprintf("%s at %v: got %s, want %s", what, truth.Kind, clip(read), clip(right)))
 	}
 	number := func(what string, read, right uint32) {
 		if read != right {
@@ -42,7 +42,7 @@ func compare(read, truth *engine.RawEvent, table *engine.CapabilityTable) (wrong
 	return wrong
 }
 
-// text returns the value of a field as a text, for comparison.
+// text returns the value of a field as text.
 func text(ev *engine.RawEvent, f engine.Field) string {
 	if number, ok := ev.Task.NumberText(f); ok {
 		return number
@@ -50,7 +50,7 @@ func text(ev *engine.RawEvent, f engine.Field) string {
 	return strconv.QuoteToASCII(string(ev.Bytes(f)))
 }
 
-// clip shortens a value, which can be very long if it was read from a wrong place.
+// clip shortens a value: one that was read at a wrong address can be very long.
 func clip(text string) string {
 	const most = 120
 	if len(text) > most {

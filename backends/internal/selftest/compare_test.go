@@ -80,7 +80,7 @@ func TestCompare(t *testing.T) {
 		read := sample(engine.KindExec)
 		change(read)
 		wrong := compare(read, truth, table)
-		if len(wrong) != 1 || !strings.HasPrefix(wrong[0], "at EXEC "+name+" is ") || !strings.Contains(wrong[0], " and reads as ") {
+		if len(wrong) != 1 || !strings.HasPrefix(wrong[0], name+" at EXEC: got ") || !strings.Contains(wrong[0], ", want ") {
 			t.Errorf("%s: %q", name, wrong)
 		}
 	}
@@ -148,7 +148,7 @@ func TestCheck(t *testing.T) {
 	if err := run(time.Minute, other, thread, truth, bad); err != nil {
 		t.Error(err)
 	}
-	if err := run(time.Minute, bad); err == nil || !strings.Contains(err.Error(), "ppid is 1 and reads as 77") {
+	if err := run(time.Minute, bad); err == nil || !strings.Contains(err.Error(), "ppid at EXIT: got 77, want 1") {
 		t.Errorf("error %v", err)
 	}
 	if err := run(20*time.Millisecond, other, thread); err == nil || !strings.Contains(err.Error(), "no EXIT of process 100") {

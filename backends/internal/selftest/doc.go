@@ -1,7 +1,7 @@
 // Package selftest checks a source with types that may not be the running kernel's.
 //
-// [Run] starts a tiny program, the witness program, and compares its FORK, EXEC and EXIT as the
-// source reports them with what /proc and its parent, this process, know. The program is executed
-// from memory and needs no file. It has a session, a terminal, a working directory on a mount and
-// arguments of its own, so that a value read from a wrong place differs.
+// [Run] starts a tiny program, the witness. It compares the witness's FORK, EXEC and EXIT from the
+// source with the values in /proc and those that this process has set as its parent. The witness
+// runs from memory and needs no file. It has its own session, terminal, arguments and working
+// directory on a mount: a value that was read at a wrong address differs.
 package selftest

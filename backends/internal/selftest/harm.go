@@ -12,17 +12,17 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// safeReads is the first Linux that checks on x86-64 that an address is canonical before a probe or
-// a program reads it. Before, a read at a non-canonical address, which wrong types can cause, makes
-// the kernel print a warning (from 4.20 on; a distributor may have backported that).
+// safeReads is the first Linux release that checks on x86-64 whether an address is canonical before
+// a probe or BPF program reads it. Wrong types can cause a read at a non-canonical address.
+// Releases from 4.20 to 5.7, and older ones with a backport, then print a warning.
 const safeReads = "5.8"
 
 // ReadsWarn reports whether this kernel may print a warning, which can be fatal, when a probe or a
-// program reads at a non-canonical address. A trial would do that harm.
+// program reads at a non-canonical address. A test of types would risk this.
 func ReadsWarn() bool { return runtime.GOARCH == "amd64" && !kernelversion.AtLeast(safeReads) }
 
-// warnSettings are files with a number that is not 0 if warnings are fatal: at once, or after so
-// many (since Linux 6.2).
+// warnSettings are files whose number is not 0 if warnings are fatal: the first warning, or the
+// given number of them (since Linux 6.2).
 var warnSettings = []struct {
 	path     string
 	optional bool
@@ -43,7 +43,7 @@ var thisMachine = func() (machine, error) {
 	return machine{runtime.GOARCH, release, os.DirFS("/proc")}, err
 }
 
-// errHarm is wrapped by errors for types that are not tried.
+// errHarm is the cause of errors for types that are not tried.
 var errHarm = fmt.Errorf("types of another release can do harm on this kernel and are not tried: name a BTF file with %s (%w)",
 	btfhub.PathVariable, errors.ErrUnsupported)
 
@@ -55,7 +55,7 @@ func (m machine) admits() error {
 			return err
 		}
 		if old {
-			return fmt.Errorf("%w: before Linux %s a read at a wrong address makes it print a warning", errHarm, safeReads)
+			return fmt.Errorf("%w: before Linux %s the kernel warns of a read at a wrong address", errHarm, safeReads)
 		}
 	}
 	for _, s := range warnSettings {
@@ -64,10 +64,10 @@ func (m machine) admits() error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%w: whether a warning ends it is not known: %w", errHarm, err)
+			return fmt.Errorf("%w: it is unknown whether a warning is fatal: %w", errHarm, err)
 		}
 		if value := strings.TrimSpace(string(b)); value != "0" {
-			return fmt.Errorf("%w: %s is %s, so that a warning can end it", errHarm, s.path, value)
+			return fmt.Errorf("%w: %s is %s, so a warning can be fatal", errHarm, s.path, value)
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ func TestHarm(t *testing.T) {
 		{"panics", "amd64", "6.1.0-56-cloud-amd64", map[string]string{panics: "1\n", limit: "0\n"}, "panic_on_warn is 1"},
 		{"panics, arm64", "arm64", "6.1.0-56-cloud-arm64", map[string]string{panics: "1\n"}, "panic_on_warn is 1"},
 		{"panics later", "amd64", "6.2.0", map[string]string{panics: "0\n", limit: "3\n"}, "warn_limit is 3"},
-		{"not known", "amd64", "6.1.0", nil, "not known"},
+		{"unknown", "amd64", "6.1.0", nil, "is unknown"},
 		{"warns", "amd64", "5.4.286", map[string]string{panics: "0\n"}, "before Linux 5.8"},
 		{"may warn", "amd64", "4.18.0-553.el8_10.x86_64", map[string]string{panics: "0\n"}, "before Linux 5.8"},
 		{"old, arm64", "arm64", "5.4.17-2136.el8uek.aarch64", map[string]string{panics: "0\n"}, ""},

@@ -9,10 +9,9 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// Open returns the source that open makes with the options. Types that may not be the running
-// kernel's are tested first, with a source that reports all forks, execs and exits and is closed
-// again; they are refused where a read at a wrong address can harm the kernel. If a source can't
-// even open with the types, the error reports that, and not a self-test.
+// Open returns the source that open makes with the options. It first tests types that may not be
+// the running kernel's, on a source that reports all forks, execs and exits and is closed again. It
+// refuses such types where a read at a wrong address can harm the kernel.
 func Open[S engine.Source](o source.Options, types *btfhub.Kernel, open func(source.Options) (S, error)) (S, error) {
 	if types.Exact {
 		return open(o)

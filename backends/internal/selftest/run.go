@@ -16,12 +16,12 @@ type populator interface {
 	Populate(engine.Sink) error
 }
 
-// limit is the time after which a step has failed; each should take almost no time.
+// limit bounds the time of each step. A step takes almost no time if all is well.
 const limit = time.Second
 
-// Run tests the types of a source with the capabilities in table, which reports thread groups at
-// least. It reads and drops the events of all processes meanwhile. The error states what to do: an
-// event of the witness is missing or wrong, or the witness could not start.
+// Run tests the types of a source with the capabilities in table. The source must report thread
+// groups; Run reads and drops its events. The error is that an event of the witness is missing or
+// wrong, or that the witness could not start. It says what to do.
 func Run(table *engine.CapabilityTable, s populator) error {
 	test := test{table: table, source: s, limit: limit}
 	if err := test.run(); err != nil {
@@ -63,7 +63,7 @@ func (t *test) run() error {
 	}
 	status, err := w.status()
 	if err == nil && status != exitCode<<8 {
-		err = fmt.Errorf("process %d ended with status %#x, not %#x", t.pid, status, exitCode<<8)
+		err = fmt.Errorf("wait status of process %d: got %#x, want %#x", t.pid, status, exitCode<<8)
 	}
 	return err
 }
@@ -74,7 +74,7 @@ type test struct {
 	table  *engine.CapabilityTable
 	source populator
 	limit  time.Duration
-	room   int // until the time is read again
+	room   int // events until the time is read again
 	seen   [engine.NumKinds]*engine.RawEvent
 }
 
@@ -92,7 +92,7 @@ func (t *test) Insert(ev *engine.RawEvent) {
 	}
 }
 
-// check waits for the events of truths, and compares.
+// check waits for the events of the kinds in truths, and compares.
 func (t *test) check(truths ...*engine.RawEvent) error {
 	var wrong []string
 	for _, truth := range truths {
@@ -109,7 +109,7 @@ func (t *test) check(truths ...*engine.RawEvent) error {
 
 func (t *test) await(k engine.Kind) error {
 	for end := time.Now().Add(t.limit); t.seen[k] == nil; time.Sleep(time.Millisecond) {
-		late := time.Now().After(end) // before the last reading
+		late := time.Now().After(end) // taken before the events are read
 		t.room = maxRead
 		if err := t.source.Populate(t); err != nil {
 			return err

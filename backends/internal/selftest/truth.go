@@ -16,7 +16,7 @@ import (
 const inherited = engine.FieldsIDs | engine.FieldsNS |
 	1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldCaps | 1<<engine.FieldTTY | 1<<engine.FieldLogin
 
-// optional are the fields that a kernel may have without showing them in /proc.
+// optional are the fields that some kernels do not show in /proc.
 const optional = engine.FieldsNS | 1<<engine.FieldCgroup | 1<<engine.FieldPIDNS
 
 // truths are the right values of each event of a witness program.
@@ -24,10 +24,10 @@ type truths struct {
 	fork, exec, exit engine.RawEvent
 }
 
-// readCreator reads the values that the calling thread passes on to its child.
+// readCreator reads the values that a child inherits from the calling thread.
 func (t *truths) readCreator(r *procfs.Reader) error {
 	if _, err := r.Read(uint32(unix.Gettid()), inherited, &t.fork); err != nil {
-		return fmt.Errorf("the truth about this thread: %w", err)
+		return fmt.Errorf("read this thread's values: %w", err)
 	}
 	return nil
 }
@@ -37,12 +37,12 @@ func (t *truths) readWitness(r *procfs.Reader, pid uint32) error {
 	fields := r.Readable()
 	e := &t.exec
 	if _, err := r.Read(pid, fields, e); err != nil {
-		return fmt.Errorf("the truth about process %d: %w", pid, err)
+		return fmt.Errorf("read the values of process %d: %w", pid, err)
 	}
 	if missing := fields &^ optional &^ e.Task.Known; missing != 0 {
-		return fmt.Errorf("the truth about process %d: /proc does not tell %v", pid, missing)
+		return fmt.Errorf("read the values of process %d: /proc has no %v", pid, missing)
 	}
-	// The parent knows these values from having set them.
+	// This process has set these values.
 	e.Task.PPID, e.Task.PGID, e.Task.SID = uint32(os.Getpid()), pid, pid
 	e.Set(engine.FieldArgs, []byte(strings.Join(argv, "\x00")+"\x00"))
 	e.Set(engine.FieldExe, []byte("memfd:"+programName))

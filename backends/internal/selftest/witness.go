@@ -18,7 +18,7 @@ const (
 	exitCode    = 7
 )
 
-// argv has several arguments, so that a wrong end shows.
+// argv has several arguments, to detect a wrong end of the first.
 var argv = []string{programName, "of", "the kernel's types"}
 
 // witness is a child that waits until letGo.
@@ -42,7 +42,7 @@ func startWitness() (w *witness, err error) {
 		Path: fmt.Sprintf("/proc/self/fd/%d", program),
 		Args: argv,
 		Dir:  workDir(),
-		// arguments and environment are adjacent: a wrong end of the arguments shows
+		// The environment follows the arguments in memory, to detect a wrong end of these.
 		Env:         []string{"QUARK_SELF_TEST=1"},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}}
@@ -64,7 +64,7 @@ func startWitness() (w *witness, err error) {
 	defer out.Close()
 	w.ready = ready
 	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = in, out, out
-	// The first terminal may have the number 0, which a value that was not read has too.
+	// The first terminal may have the number 0, as has a value that was not read.
 	other, terminal := w.openTerminal(), w.openTerminal()
 	if other != nil {
 		other.Close()
@@ -75,7 +75,7 @@ func startWitness() (w *witness, err error) {
 		w.cmd.SysProcAttr.Setctty, w.cmd.SysProcAttr.Ctty = true, 3
 	}
 	if err := w.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("execute a program in memory, which may need /proc, sysctl vm.memfd_noexec=0 and the leave of seccomp: %w", err)
+		return nil, fmt.Errorf("execute a program in memory, which may need /proc, sysctl vm.memfd_noexec=0 and a seccomp profile that allows it: %w", err)
 	}
 	return w, nil
 }
@@ -90,7 +90,7 @@ func workDir() string {
 	return "/"
 }
 
-// programFile returns a descriptor of the executable in memory. It is none of the standard
+// programFile returns a descriptor of the executable in memory. The number is above those of the
 // descriptors that a child gets before its execve.
 func programFile() (int, error) {
 	b, err := tinyelf.Waiter(exitCode)
@@ -135,7 +135,7 @@ func (w *witness) openTerminal() *os.File {
 	return os.NewFile(fd, "terminal")
 }
 
-// begin waits until the program runs.
+// begin waits until the witness runs.
 func (w *witness) begin(limit time.Duration) error {
 	w.ready.SetReadDeadline(time.Now().Add(limit))
 	_, err := w.ready.Read(make([]byte, 1))
@@ -143,12 +143,12 @@ func (w *witness) begin(limit time.Duration) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("process %d did not begin within %v", w.cmd.Process.Pid, limit)
 	case err != nil:
-		return fmt.Errorf("process %d ended before it began: is it forbidden to execute what is in memory (sysctl vm.memfd_noexec, seccomp)?", w.cmd.Process.Pid)
+		return fmt.Errorf("process %d ended before its exec: do sysctl vm.memfd_noexec or seccomp forbid executables in memory?", w.cmd.Process.Pid)
 	}
 	return nil
 }
 
-// letGo makes the program end.
+// letGo makes the witness exit.
 func (w *witness) letGo() { w.stdin.Close() }
 
 // status returns the wait status of the ended witness program.
