@@ -226,16 +226,15 @@ func New(src Source, opts Options) (*Queue, error) {
 // start makes the engine, and lets it learn the processes that scan shows.
 func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, engine.Sight),
 	scan func(func(*engine.RawEvent) error) error) (err error) {
-	var judge func(*Event) engine.Verdict
+	o := opts.engine()
+	o.Filter, o.Look, o.Record = q.unlocked(opts.Filter), look, opts.Record
 	if opts.Where != nil {
 		m, err := opts.Where.Matcher(clock)
 		if err != nil {
 			return &OptionError{Option: "Where", Value: "not usable", Err: err}
 		}
-		judge = m.Judge
+		o.Judge, o.Tags = m.Judge, m.Tags()
 	}
-	o := opts.engine()
-	o.Judge, o.Filter, o.Look, o.Record = judge, q.unlocked(opts.Filter), look, opts.Record
 	changed := -1
 	if q.clocks != nil {
 		o.FollowClock, changed = q.clocks.Follow, q.clocks.FD()

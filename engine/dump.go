@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // Dump writes the event as text in the shape of quark's manual: a line
@@ -48,6 +49,7 @@ func (e *Event) appendDump(b []byte, of Fields) []byte {
 	if e.Events.Has(EventExecFailed) {
 		b = e.Failed.appendDump(b)
 	}
+	b = appendWords(b, "  RULE\trules=", e.Rules)
 	if len(e.Parts) > 1 {
 		b = append(b, "  PART\t"...)
 		for i, p := range e.Parts {
@@ -63,8 +65,17 @@ func (e *Event) appendDump(b []byte, of Fields) []byte {
 	}
 	if e.Process != nil {
 		b = e.Process.appendDump(b, of)
+		b = appendWords(b, "  TAGS\ttags=", e.Process.Tags())
 	}
 	return b
+}
+
+// appendWords appends a line of words with commas, unless there is none.
+func appendWords(b []byte, tag string, words []string) []byte {
+	if len(words) == 0 {
+		return b
+	}
+	return append(append(append(b, tag...), strings.Join(words, ",")...), '\n')
 }
 
 func appendGap(b []byte, g *Gap) []byte {

@@ -31,6 +31,7 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	}
 	o.uintIf(e.Events.Has(EventPtrace), "tracer_pid", e.Tracer.PID)
 	o.trueIf(e.Unsure, "unsure")
+	o.words("rules", e.Rules)
 	o.trueIf(e.Thread, "thread")
 	o.uintIf(e.Thread, "tid", e.TID)
 	if e.Events.Has(EventExecFailed) {
@@ -80,6 +81,18 @@ func (o *object) key(name string) {
 func (o *object) begin(name string, bracket byte) {
 	o.key(name)
 	o.open(bracket)
+}
+
+// words appends an array of plain words, unless it is empty.
+func (o *object) words(name string, words []string) {
+	if len(words) == 0 {
+		return
+	}
+	o.begin(name, '[')
+	for _, w := range words {
+		o.item(w)
+	}
+	o.end(']')
 }
 
 func (o *object) trueIf(v bool, name string) {

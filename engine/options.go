@@ -38,6 +38,10 @@ type Options struct {
 	// those inherit that the process then makes; of an event of a thread they are not kept.
 	Judge func(*Event) Verdict
 
+	// Tags are the names of the bits of Marks, for [Process.Tags]. A bit with the name "" is no
+	// tag.
+	Tags []string
+
 	// Record, if not nil, gets all that the engine takes in.
 	Record Recorder
 

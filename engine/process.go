@@ -66,6 +66,18 @@ type Process struct {
 	born uint64
 	// execed is set if an EXEC of it has been seen.
 	execed bool
+	tags   []string // the names of the bits of Marks
+}
+
+// Tags returns the names that the rules of a filter gave the process, or an ancestor of it before
+// the fork. It leaves out a name that may or may not apply.
+func (p *Process) Tags() (names []string) {
+	for i, name := range p.tags {
+		if name != "" && p.Marks.Set&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Birth is the parent that a process had when it was forked. For a child made with CLONE_PARENT it
@@ -153,6 +165,7 @@ func (p *Process) Clone() *Process {
 type Event struct {
 	Events   Events   // what happened
 	Unsure   bool     // it passed the filter although it is unknown whether it matches
+	Rules    []string // the names of the rules of the filter that let it pass, or may have
 	IDChange IDChange // which ids, if ID_CHANGE is among them
 
 	Time uint64    // CLOCK_MONOTONIC nanoseconds of the first raw event
@@ -200,6 +213,6 @@ type Part struct {
 func (e *Event) Clone() *Event {
 	c := *e
 	c.Process = e.Process.Clone()
-	c.Parts = slices.Clone(e.Parts)
+	c.Parts, c.Rules = slices.Clone(e.Parts), slices.Clone(e.Rules)
 	return &c
 }

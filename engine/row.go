@@ -80,6 +80,11 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 			b = r.appendJSON(b, p, clock, &in)
 		}
 	}
+	if len(p.tags) > 0 {
+		o := object{b: b, some: true}
+		o.words("tags", p.Tags())
+		b = o.b
+	}
 	b = p.Cached.appendJSON(b, `,"cached":[`)
 	b = p.Truncated.appendJSON(b, `,"truncated":[`)
 	return append(b, '}')

@@ -397,7 +397,7 @@ func (t *table) fill(v *Process, p *process) {
 	}
 	v.EntryLeader, v.EntryType, v.Privileges = Identity{p.entryPID, p.entryStart}, p.EntryType, p.Privileges
 	v.Marks, v.Exited, v.Inferred = p.Marks, p.Exited, p.Inferred
-	v.asOf, v.born, v.execed = p.asOf, p.born, p.execed
+	v.asOf, v.born, v.execed, v.tags = p.asOf, p.born, p.execed, t.tags
 }
 
 // inner returns the members of p that identify its relatives. p may be a clone of a removed

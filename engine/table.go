@@ -49,6 +49,7 @@ type table struct {
 	look    func(pid uint32) (start uint64, sight Sight)
 	now     func() uint64
 	judge   func(*Event) Verdict // nil for none
+	tags    []string             // of Options
 }
 
 // reports describes the events of a table's source.

@@ -49,6 +49,8 @@
 // gets it, and for all its descendants, also after its end. If the birth was not seen, the parent
 // at the start or at the first event decides; below process 1, which adopts orphans, it is unknown.
 //
+// tag == NAME is true for a process that a rule gave this tag, and for its descendants; see Rules.
+//
 // A value is a word, or a text in quotes: in "..." \" \\ \n \r \t and \xHH are as in Go, in '...'
 // all characters are literal. Words have no blank, quote, parenthesis, comma, backslash nor any of
 // = ! < > ~.
@@ -72,10 +74,19 @@
 // a comment.
 //
 //	pass on process.exe /usr/sbin/sshd process.uid 0
-//	drop if exit and not failed
+//	tag web if exe == (nginx, apache2)
+//	web-shell: pass if exec and tag == web and exe == (sh, bash, dash)
 //	drop on any
 //
 // The first pass or drop whose conditions are true decides; if there is none, the event passes.
+// NAME: before a pass names the rule. An event lists the names of the rules that let it pass, or
+// may have.
+//
+// "tag NAME" gives the process of an event a tag if its conditions are true, and "untag NAME" takes
+// it away. The processes that it forks later inherit its tags. Each event has all these rules, in
+// their order, before pass and drop; they also apply to the processes that exist at the start. A
+// filter has at most 32 tags and trees.
+//
 // After "on" stand "any" or conditions which must all be true: process.pid, process.ppid,
 // process.uid, process.gid and process.sid with a number, process.exe with a path, in which one *
 // stands for any characters with slashes. After "if" stands an expression. If conditions are

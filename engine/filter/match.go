@@ -72,10 +72,11 @@ type (
 		cached bool
 	}
 
-	// treeTerm is true if the process is in the tree of one of these pids, or with none if it
-	// is in none.
-	treeTerm struct {
+	// markTerm is true if the process is in the tree of one of these pids or has one of these
+	// tags, or with none if not.
+	markTerm struct {
 		pids []uint32
+		tags []string
 		none bool
 	}
 )
@@ -255,10 +256,13 @@ func (s stateTerm) eval(_ *Matcher, ev *engine.Event) truth {
 const ofPrograms = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldExeFile | 1<<engine.FieldExecPath |
 	1<<engine.FieldEnviron | 1<<engine.FieldPrivileges)
 
-func (t *treeTerm) eval(m *Matcher, ev *engine.Event) truth {
+func (t *markTerm) eval(m *Matcher, ev *engine.Event) truth {
 	var bits uint32
 	for _, pid := range t.pids {
 		bits |= 1 << slices.Index(m.trees, pid)
+	}
+	for _, tag := range t.tags {
+		bits |= m.markOf(tag)
 	}
 	switch marks := &ev.Process.Marks; {
 	case marks.Set&bits != 0:
@@ -274,6 +278,8 @@ type Filter struct {
 	conditions []node
 	rules      [][]rule
 	trees      []uint32 // pids; a process in a tree has the mark of its index
+	tags       []string // that rules give; their marks follow those of the trees
+	tagTerms   []string // the tags in terms
 	variables  []string
 	needs      []need
 	// executables are the values of exe in expressions.
@@ -305,8 +311,8 @@ func (f *Filter) Check(kinds engine.Events, threads bool) error {
 		}
 		switch {
 		case n.threads && threads, kinds.Has(n.kinds):
-		case n.word == "tree":
-			return fmt.Errorf("tree is never decided: %s not reported", what)
+		case n.word == "tree", n.word == "tag":
+			return fmt.Errorf("%s is never decided: %s not reported", n.word, what)
 		default:
 			return fmt.Errorf("%s is never true: %s not reported", n.word, what)
 		}
@@ -344,7 +350,9 @@ func And(filters ...*Filter) *Filter {
 		}
 		all.conditions = append(all.conditions, f.conditions...)
 		all.rules = append(all.rules, f.rules...)
-		all.addTrees(f.trees...)
+		addNew(&all.trees, f.trees...)
+		addNew(&all.tags, f.tags...)
+		addNew(&all.tagTerms, f.tagTerms...)
 		all.variables = append(all.variables, f.variables...)
 		all.needs = append(all.needs, f.needs...)
 		all.executables = append(all.executables, f.executables...)
@@ -352,23 +360,24 @@ func And(filters ...*Filter) *Filter {
 	return all
 }
 
-// addTrees adds the trees of pids that the filter does not have yet.
-func (f *Filter) addTrees(pids ...uint32) {
-	for _, pid := range pids {
-		if !slices.Contains(f.trees, pid) {
-			f.trees = append(f.trees, pid)
+// addNew adds the values that a list does not have yet.
+func addNew[T comparable](list *[]T, values ...T) {
+	for _, v := range values {
+		if !slices.Contains(*list, v) {
+			*list = append(*list, v)
 		}
 	}
 }
 
-// maxTrees is how many marks a process can have.
-const maxTrees = 32
+// maxMarks is how many marks a process can have.
+const maxMarks = 32
 
 // Matcher applies a filter to the events of one queue, and remembers the root process of each tree.
 type Matcher struct {
 	*Filter
 	clock  *engine.Clock
 	rooted uint32 // the marks of trees that had a root
+	passed []string
 
 	cached bool
 	cgroup string
@@ -378,16 +387,32 @@ type Matcher struct {
 }
 
 // Matcher returns a matcher for a queue with that clock. It is an error if the filter has more than
-// 32 trees.
+// 32 trees and tags, or a term with a tag that no rule gives.
 func (f *Filter) Matcher(clock *engine.Clock) (*Matcher, error) {
 	m := &Matcher{Filter: f, clock: clock}
-	if len(f.trees) > maxTrees {
-		return nil, errors.New("the filter names more than 32 trees")
+	if len(f.trees)+len(f.tags) > maxMarks {
+		return nil, errors.New("the filter names more than 32 trees and tags")
+	}
+	for _, tag := range f.tagTerms {
+		if !slices.Contains(f.tags, tag) {
+			return nil, fmt.Errorf("no rule gives the tag %s: add \"tag %[1]s if ...\"", tag)
+		}
 	}
 	return m, nil
 }
 
-// Judge decides on an event, for [engine.Options.Judge].
+// Tags returns the names of the marks, for [engine.Options.Tags]; nil if there are none.
+func (m *Matcher) Tags() []string {
+	if len(m.tags) == 0 {
+		return nil
+	}
+	return append(make([]string, len(m.trees)), m.tags...)
+}
+
+// markOf returns the mark of a tag.
+func (m *Matcher) markOf(tag string) uint32 { return 1 << (len(m.trees) + slices.Index(m.tags, tag)) }
+
+// Judge decides on an event, for [engine.Options.Judge], and sets its Rules until the next call.
 func (m *Matcher) Judge(ev *engine.Event) engine.Verdict {
 	p := ev.Process
 	if !ev.Thread {
@@ -400,17 +425,20 @@ func (m *Matcher) Judge(ev *engine.Event) engine.Verdict {
 		}
 	}
 	verdict := engine.VerdictPass
+	m.passed = m.passed[:0]
 	for _, rules := range m.rules {
 		verdict = max(verdict, m.decide(rules, ev))
 	}
-	if verdict == engine.VerdictDrop {
-		return verdict
+	if verdict != engine.VerdictDrop {
+		switch allOf(m.conditions).eval(m, ev) {
+		case no:
+			verdict = engine.VerdictDrop
+		case unknown:
+			verdict = engine.VerdictUnsure
+		}
 	}
-	switch allOf(m.conditions).eval(m, ev) {
-	case no:
-		return engine.VerdictDrop
-	case unknown:
-		return engine.VerdictUnsure
+	if ev.Rules = nil; verdict != engine.VerdictDrop && len(m.passed) > 0 {
+		ev.Rules = m.passed
 	}
 	return verdict
 }

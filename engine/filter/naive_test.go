@@ -639,7 +639,7 @@ func TestCompiledAsNaive(t *testing.T) {
 // TestTreeIsNeverWrong is about.
 func TestNaiveCoversWords(t *testing.T) {
 	first := regexp.MustCompile(`^[a-z_]+`)
-	has := []string{"tree"}
+	has := []string{"tree", "tag"}
 	for seed := range uint64(20_000) {
 		word := first.FindString(events{rand.New(rand.NewPCG(seed, 3))}.term().text)
 		has = append(has, strings.Replace(word, "environ", "environ.NAME", 1))

@@ -155,6 +155,8 @@ func (p *parser) term() node {
 		return p.state(t.text == "cached")
 	case "tree":
 		return p.tree()
+	case "tag":
+		return p.tag()
 	}
 	if f := p.field(t.text); f != nil {
 		return f.term(p, t.text)
@@ -172,7 +174,7 @@ func (p *parser) need(n need) {
 
 var (
 	keywords = []string{"and", "or", "not"}
-	flags    = []string{"failed", "thread", "known", "cached", "tree"}
+	flags    = []string{"failed", "thread", "known", "cached", "tree", "tag"}
 )
 
 func isKeyword(word string) bool { return slices.Contains(keywords, word) }
@@ -236,10 +238,18 @@ func (p *parser) values(f func(*token)) {
 }
 
 func (p *parser) tree() node {
-	t := &treeTerm{none: p.operator("tree", "==", "!=") == "!="}
+	t := &markTerm{none: p.operator("tree", "==", "!=") == "!="}
 	p.values(func(v *token) { t.pids = append(t.pids, uint32(p.number(v, 1, math.MaxUint32))) })
-	p.filter.addTrees(t.pids...)
+	addNew(&p.filter.trees, t.pids...)
 	p.filter.needs = append(p.filter.needs, need{word: "tree", kinds: engine.EventFork})
+	return t
+}
+
+func (p *parser) tag() node {
+	t := &markTerm{none: p.operator("tag", "==", "!=") == "!="}
+	p.values(func(v *token) { t.tags = append(t.tags, v.text) })
+	addNew(&p.filter.tagTerms, t.tags...)
+	p.filter.needs = append(p.filter.needs, need{word: "tag", kinds: engine.EventFork})
 	return t
 }
 

@@ -37,7 +37,7 @@ func run(t *testing.T, m *enginetest.Machine, source string, opts engine.Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Judge = matcher.Judge
+	opts.Judge, opts.Tags = matcher.Judge, matcher.Tags()
 	if e, err = engine.New(m, clock, opts); err != nil {
 		t.Fatal(err)
 	}
@@ -290,5 +290,33 @@ func TestTreeIsNeverWrong(t *testing.T) {
 	}
 	if min(passed, dropped, unsure) < 500 {
 		t.Errorf("%d in the tree, %d not, %d unsure: some were hardly tried", passed, dropped, unsure)
+	}
+}
+
+// A tag goes to the descendants forked while it is there, and the event names the rules that let it
+// pass.
+func TestTags(t *testing.T) {
+	m := enginetest.NewMachine()
+	server := m.Running("/usr/sbin/nginx")
+	server.Fork().Fork().Exec("/bin/sh", "-c", "id").Exit(0)
+	server.Fork().Exec("/usr/sbin/cron").Fork().Exec("/bin/sh", "-c", "job").Exit(0)
+	m.Running("/sbin/init").Fork().Exec("/bin/sh").Exit(0)
+	shell := "\"rules\":[\"web-shell\"]"
+	lines, _ := run(t, m, "tag web if exe == nginx\nuntag web if exe == cron\n"+
+		"web-shell: pass if exec and tag == web and exe == sh\nlost: pass if exit and not known comm\ndrop on any",
+		engine.Options{Filter: func(ev *engine.Event) bool {
+			ev = ev.Clone()
+			text, json := string(ev.AppendDump(nil)), string(ev.AppendJSON(nil, m.Clock(), ""))
+			if !slices.Equal(ev.Rules, []string{"web-shell"}) || !slices.Equal(ev.Process.Tags(), []string{"web"}) ||
+				!strings.Contains(json, shell) || !strings.Contains(json, `"tags":["web"]`) ||
+				!strings.Contains(text, "RULE\trules=web-shell\n") || !strings.Contains(text, "TAGS\ttags=web\n") {
+				t.Errorf("%s%s", text, json)
+			}
+			return true
+		}})
+	check(t, lines, "4 FORK+EXEC+EXIT")
+	_, err := compile(t, "tag == web").Matcher(m.Clock())
+	if err == nil || !strings.Contains(err.Error(), "no rule gives the tag web") {
+		t.Error(err)
 	}
 }

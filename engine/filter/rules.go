@@ -10,20 +10,43 @@ import (
 
 // rule is a line of a file of rules.
 type rule struct {
-	drop      bool // else the event passes
+	name      string // "" for none
+	action    action
+	tag       string // of actionTag and actionUntag
 	condition node
 }
 
-// decide applies rules to an event.
+// action is what a rule does where its condition is true.
+type action uint8
+
+const (
+	actionPass action = iota
+	actionDrop
+	actionTag
+	actionUntag
+)
+
+// decide applies rules to an event, first those of tags.
 func (m *Matcher) decide(rules []rule, ev *engine.Event) engine.Verdict {
 	mayPass, mayDrop, decided := false, false, false
 	for i := range rules {
+		if r := &rules[i]; r.action >= actionTag && !ev.Thread {
+			m.setTag(r, ev.Process, r.condition.eval(m, ev))
+		}
+	}
+	for i := range rules {
 		r := &rules[i]
+		if r.action >= actionTag {
+			continue
+		}
 		t := r.condition.eval(m, ev)
 		if t == no {
 			continue
 		}
-		mayPass, mayDrop = mayPass || !r.drop, mayDrop || r.drop
+		if r.action == actionPass && r.name != "" {
+			m.passed = append(m.passed, r.name)
+		}
+		mayPass, mayDrop = mayPass || r.action == actionPass, mayDrop || r.action == actionDrop
 		if decided = t == yes; decided {
 			break
 		}
@@ -35,6 +58,20 @@ func (m *Matcher) decide(rules []rule, ev *engine.Event) engine.Verdict {
 		return engine.VerdictDrop
 	}
 	return engine.VerdictPass
+}
+
+// setTag gives p the tag of a rule or takes it away, by whether the condition is true.
+func (m *Matcher) setTag(r *rule, p *engine.Process, is truth) {
+	bit, marks := m.markOf(r.tag), &p.Marks
+	switch {
+	case is == yes:
+		marks.Set, marks.Maybe = marks.Set&^bit, marks.Maybe&^bit
+		if r.action == actionTag {
+			marks.Set |= bit
+		}
+	case is == unknown && (r.action == actionTag) == (marks.Set&bit == 0):
+		marks.Set, marks.Maybe = marks.Set&^bit, marks.Maybe|bit
+	}
 }
 
 // ParseRules compiles a file of rules. The error is an *[Error].
@@ -57,17 +94,29 @@ func ParseRules(source string) (f *Filter, err error) {
 
 // rule parses a rule up to the end of its line.
 func (p *parser) rule() (r rule) {
-	switch t := p.word(); {
+	t := p.word()
+	if name, ok := strings.CutSuffix(t.text, ":"); ok && t.kind == tokenWord {
+		r.name = p.name(&t, name)
+		t = p.word()
+	}
+	switch {
 	case t.is("pass"):
 	case t.is("drop"):
-		r.drop = true
+		r.action = actionDrop
+	case t.is("tag"), t.is("untag"):
+		if r.action = actionTag; t.text == "untag" {
+			r.action = actionUntag
+		}
+		t = p.word()
+		r.tag = p.name(&t, t.text)
+		addNew(&p.filter.tags, r.tag)
 	default:
-		p.fail(t.at, "%s is no action: a rule begins with pass or drop", &t)
+		p.fail(t.at, "%s is no action: a rule begins with pass, drop, tag or untag, or with NAME:", &t)
 	}
 	switch t := p.word(); {
 	case t.is("if"):
 		p.advance()
-		p.unheeded = r.drop
+		p.unheeded = r.action == actionDrop
 		r.condition = p.whole()
 	case !t.is("on"):
 		p.fail(t.at, "on or if is expected, not %s", &t)
@@ -76,6 +125,24 @@ func (p *parser) rule() (r rule) {
 	}
 	return r
 }
+
+// name returns the name of a rule or a tag, which a token is or begins with.
+func (p *parser) name(t *token, name string) string {
+	for _, c := range name {
+		if !strings.ContainsRune(nameRunes, c) {
+			name = ""
+		}
+	}
+	if t.kind != tokenWord || name == "" || len(name) > maxName {
+		p.fail(t.at, "a name is expected, of up to %d ASCII letters, digits and - _ . /, not %s", maxName, t)
+	}
+	return name
+}
+
+const (
+	nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./"
+	maxName   = 64
+)
 
 // matches parses the part after "on".
 func (p *parser) matches() node {

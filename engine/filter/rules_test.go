@@ -14,12 +14,15 @@ var goodRules = []string{
 	"drop on process.exe /bin/true", "drop on process.exe \"/with blank/*\"", "drop on process.exe *", "drop on process.exe /a*b",
 	"drop on process.exe /with\\ blank/*", "drop on process.pid 1 \\\n  process.uid 2", "pass \\\r\n on \\\n any\r\n drop on any",
 	"pass if exec and exe ~ '/tmp/*.sh'\ndrop if not exec", "pass on any\ndrop on any", `drop on process.exe "*any"`, "drop on process.exe /a=b(c)~!",
-	"drop on process.exe /a#b",
+	"drop on process.exe /a#b", "all: pass on any", "a-b/1: drop if exit", "tag web if exec", "web: untag web on process.uid 0",
 }
 
 var badRules = []struct{ source, want string }{
 	{"foo on any", `line 1, column 1: "foo" is no action`},
 	{`"drop" on any`, "line 1, column 1: a text in quotes is no action"},
+	{": pass on any", "line 1, column 1: a name is expected"}, {"a*: pass on any", "line 1, column 1: a name is expected"},
+	{"tag if exec", "line 1, column 8: on or if is expected"}, {`tag "a" if exec`, "line 1, column 5: a name is expected"},
+	{"all:", "line 1, column 5: the end is no action"},
 	{"drop", "line 1, column 5: on or if is expected, not the end"},
 	{"drop any", `line 1, column 6: on or if is expected, not "any"`},
 	{"drop on", "line 1, column 8: any or a condition is expected"},

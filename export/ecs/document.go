@@ -20,8 +20,14 @@ type document struct {
 	Container    *containerOf  `json:"container,omitempty"`
 	Orchestrator *orchestrator `json:"orchestrator,omitempty"`
 	Error        *failure      `json:"error,omitempty"`
+	Rule         *rule         `json:"rule,omitempty"`
+	Tags         []string      `json:"tags,omitempty"`
 	Host         *host         `json:"host,omitempty"`
 	Quark        *own          `json:"quark,omitempty"`
+}
+
+type rule struct {
+	Name []string `json:"name"`
 }
 
 type version struct {
@@ -161,6 +167,7 @@ type operatingSystem struct {
 type own struct {
 	Backend    string   `json:"backend,omitempty"`
 	Monotonic  uint64   `json:"time_monotonic,omitempty"`
+	Unsure     bool     `json:"unsure,omitempty"`
 	Cgroup     string   `json:"cgroup,omitempty"`
 	Login      *login   `json:"login,omitempty"`
 	PPID       *uint32  `json:"ppid,omitempty"` // of now, if not process.parent

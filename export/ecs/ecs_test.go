@@ -104,6 +104,22 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
+// The rules that let an event pass and the tags of its process have fields of the schema.
+func TestRules(t *testing.T) {
+	m := enginetest.NewMachine()
+	m.Running("/bin/bash").Fork().Exec("/usr/bin/id").Exit(0)
+	where, err := quark.ParseRules("tag shell if exe == bash\nbelow-shell: pass if exec and tag == shell\ndrop on any")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := string(documents(t, m, quark.Options{Where: where}))
+	for _, want := range []string{`"rule":{"name":["below-shell"]}`, `"tags":["shell"]`} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %s in\n%s", want, all)
+		}
+	}
+}
+
 // The bytes of a text that is not UTF-8 are there.
 func TestBytes(t *testing.T) {
 	m := enginetest.NewMachine()

@@ -52,7 +52,10 @@ func architecture(arch string) string {
 func (e *Encoder) Append(b []byte, ev *quark.Event) ([]byte, error) {
 	d := document{
 		Timestamp: date(ev.Wall), ECS: version{Version}, Event: e.event(ev), Host: e.host,
-		Quark: &own{Backend: e.q.Backend(), Monotonic: ev.Time},
+		Quark: &own{Backend: e.q.Backend(), Monotonic: ev.Time, Unsure: ev.Unsure},
+	}
+	if len(ev.Rules) > 0 {
+		d.Rule = &rule{ev.Rules}
 	}
 	switch {
 	case ev.Events.Has(quark.EventGap):
@@ -141,7 +144,7 @@ func (e *Encoder) gap(g *quark.Gap) *gap {
 // process adds the fields of the event's process.
 func (e *Encoder) process(d *document, ev *quark.Event) {
 	p, c := ev.Process, e.q.Clock()
-	d.Process = e.describe(p)
+	d.Process, d.Tags = e.describe(p), p.Tags()
 	out := d.Process
 	env := strings.Join(out.EnvVars, "\x00")
 	for name, text := range map[string]*string{"name": out.Name, "executable": out.Executable, "working_directory": out.WorkingDirectory,

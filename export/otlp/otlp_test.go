@@ -78,7 +78,11 @@ func TestRecords(t *testing.T) {
 	m.Sleep(2 * time.Second)
 	m.Miss(quark.LossRingFull, 7)
 	child.SetComm("wrong \xff").Kill(9)
-	r := sent(t, m, quark.Options{FailedExecs: true})
+	where, err := quark.ParseRules("tag killed if exit_signal == SIGKILL\nwrong-id: pass if exec and exe == id\npass on any")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := sent(t, m, quark.Options{FailedExecs: true, Where: where})
 	golden.Compare(t, "testdata/records.golden", dump(r.got()))
 	if r.resource["service.name"] != "quark" || r.resource["os.type"] != "linux" {
 		t.Errorf("resource %v", r.resource)

@@ -23,6 +23,9 @@ func (r *recorder) process(ev *quark.Event) {
 			r.row(row, p)
 		}
 	}
+	if tags := p.Tags(); tags != nil {
+		r.list("quark.tags", tags)
+	}
 	r.userNames(p)
 	r.image(p)
 	// The pods of podman are not of Kubernetes.

@@ -103,6 +103,12 @@ func dropped(count uint64, from, to time.Time) log.Record {
 // event adds the fields of the event itself, without the process.
 func (r *recorder) event(ev *quark.Event) {
 	r.list("quark.events", ev.Events.Names(nil))
+	if len(ev.Rules) > 0 {
+		r.list("quark.rules", ev.Rules)
+	}
+	if ev.Unsure {
+		r.flag("quark.unsure", true)
+	}
 	if len(ev.Parts) > 1 {
 		names, times := make([]string, len(ev.Parts)), make([]int64, len(ev.Parts))
 		for i := range ev.Parts {

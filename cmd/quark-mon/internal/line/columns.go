@@ -51,6 +51,8 @@ var all = append([]Column{
 	used("read_bytes", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.ReadBytes) }),
 	used("write_bytes", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.WriteBytes) }),
 	{"cached", false, 7, 40, 0, showCached},
+	{"rules", false, 5, 40, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(cmp.Or(strings.Join(ev.Rules, ","), "-")) }},
+	{"tags", false, 4, 40, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(cmp.Or(strings.Join(ev.Process.Tags(), ","), "-")) }},
 	{"args", false, 4, 60, 0, showArgs},
 }, ofRows()...)
 
