@@ -72,7 +72,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	b = strconv.AppendUint(append(b, `{"pid":`...), uint64(p.PID), 10)
 	in, _ := p.Container()
 	for i := range rows[1:] { // each further key begins with a comma
-		if r := &rows[i+1]; !r.knownOf(p) || r.has != nil && !r.has(p, clock) { // Has, inlined
+		if r := &rows[i+1]; !r.knownOf(p) || r.has != nil && !r.has(p, clock) { // Has
 			continue
 		} else if r.Shape == schema.Uint {
 			b = strconv.AppendUint(append(b, r.json...), r.Number(p), 10)

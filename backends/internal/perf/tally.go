@@ -14,7 +14,7 @@ type Tally struct {
 	events []tallied
 
 	Last     uint64  // time of the last sample that was read
-	since    uint64  // if not 0, samples after this time may be missing from the ring and from the gaps
+	since    uint64  // if not 0, samples after this time may be missing and in no gap
 	between  uint64  // samples missing before the last one that was read
 	reported uint64  // lost samples in gaps
 	sure     uint64  // missing samples at the last exact count
