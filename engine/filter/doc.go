@@ -20,7 +20,8 @@
 //
 // Fields with a number:
 //
-//   - pid, ppid, pgid, sid, uid, euid, suid, gid, egid, sgid; login_uid and login_session, which
+//   - pid, ppid, pgid, sid; uid, euid, suid, gid, egid and sgid, also by the names that this host
+//     has for users and groups; login_uid and login_session, which
 //     may be unset; uts_ns, ipc_ns, mnt_ns, net_ns, pid_ns, user_ns, cgroup_ns, time_ns and
 //     ns_pid, the pid in pid_ns; parent_signal, birth_parent_tid and entry_leader, a pid; tty, a
 //     device such as 136:0, or 0:0 for none.

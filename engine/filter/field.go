@@ -2,6 +2,7 @@ package filter
 
 import (
 	"math"
+	"os/user"
 	"strconv"
 	"strings"
 	"time"
@@ -170,7 +171,16 @@ func numberOf(r *engine.Row) *numberField {
 	case r.Shape == schema.Decimal:
 		f.most = math.MaxUint64
 	case r.Fields == engine.FieldLogin.Set():
-		f.read = func(name string) (uint64, bool) { return engine.LoginUnset, name == "unset" }
+		f.read = func(name string) (uint64, bool) {
+			if n, ok := userID(name); ok && r.Name == "login_uid" {
+				return n, ok
+			}
+			return engine.LoginUnset, name == "unset"
+		}
+	case strings.HasSuffix(r.Name, "uid"):
+		f.read = userID
+	case strings.HasSuffix(r.Name, "gid") && r.Name != "pgid":
+		f.read = groupID
 	}
 	if r.Fields&engine.FieldsUsage != 0 {
 		f.want, f.read = aSize, size
@@ -182,6 +192,30 @@ func numberOf(r *engine.Row) *numberField {
 		f.of = ends
 	}
 	return f
+}
+
+// userID returns the id of a user of this host.
+func userID(name string) (uint64, bool) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, false
+	}
+	return hostID(name, u.Uid)
+}
+
+func groupID(name string) (uint64, bool) {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, false
+	}
+	return hostID(name, g.Gid)
+}
+
+// hostID parses the id of a name, which is not a number itself.
+func hostID(name, id string) (uint64, bool) {
+	_, isNumber := strconv.Atoi(name)
+	n, err := strconv.ParseUint(id, 10, 32)
+	return n, err == nil && isNumber != nil
 }
 
 // maxComm is the longest comm that the kernel keeps, TASK_COMM_LEN without the final NUL.
