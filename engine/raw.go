@@ -95,6 +95,13 @@ func (r *RawEvent) Reset() {
 	r.data = data
 }
 
+// CopyNumbers makes r a copy of o without its texts and its gap.
+func (r *RawEvent) CopyNumbers(o *RawEvent) {
+	data := r.data[:0]
+	*r = *o
+	r.data, r.vars, r.Gap = data, [numVars]span{}, nil
+}
+
 // Grow makes n bytes of storage for field f (FieldComm, FieldExe, FieldArgs, FieldCwd,
 // FieldCgroup, FieldExecPath or FieldEnviron), marks f as known and returns the bytes for the
 // caller to fill. The slice is valid until the next call of Grow or Set.

@@ -14,11 +14,11 @@
 // header, in JSON. Each of the others has records, and can be decoded alone. A block of length 0
 // ends the trace.
 //
-// A record is a bit mask, then the values of the columns in it: those that differ from the record
-// before. Bit 53 means that a second mask follows the first. A number is the difference, a text its
-// index among the block's texts; the next unused index brings a new one: its length and bytes. All
-// numbers are varints. The mask 0 has no event: it marks a reading of the source, with the time
-// since the last one; the records before the first of these are the processes of the start. The
-// mask 1<<63 comes with the source's counters and ends a block. The last two, Unread and Blocked,
-// are left out if both are 0. The mask 1<<62 comes with a new offset of the clock.
+// A record of an event is a list of columns, each with its number and how much its value differs
+// from the record before, then a 0. Columns without a difference are left out. The value of a text
+// is its index among the block's texts; the next unused index brings a new one: its length and
+// bytes. All numbers are varints. The columns begin at 4. A record that begins with 1 marks a reading
+// of the source, with the time since the last one; the records before the first of these are the
+// processes of the start. One with 2 has the source's counters and ends a block. The last two,
+// Unread and Blocked, are left out if both are 0. One with 3 has a new offset of the clock.
 package trace

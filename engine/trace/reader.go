@@ -130,23 +130,23 @@ func (t *Reader) next() (event bool, err error) {
 				return false, err
 			}
 		}
-		switch mask := t.cursor.uint(); mask {
-		case readMask:
+		switch number := t.cursor.uint(); number {
+		case readRecord:
 			t.row.at += t.cursor.uint()
 			t.due = t.row.at
 			return false, t.cursor.err()
-		case statsMask:
+		case statsRecord:
 			if err := t.readStats(); err != nil {
 				return false, err
 			}
-		case clockMask:
+		case clockRecord:
 			o := readOffset(&t.cursor)
 			if err := t.cursor.err(); err != nil {
 				return false, err
 			}
 			t.clock.Add(o)
 		default:
-			return true, t.row.read(mask, &t.cursor, &t.texts)
+			return true, t.row.read(number, &t.cursor, &t.texts)
 		}
 	}
 }

@@ -205,6 +205,16 @@ func record(t testing.TB, every time.Duration, processes []*engine.RawEvent, rea
 	return b.Bytes()
 }
 
+// textFields are the fields that are texts.
+var textFields = func() (all []engine.Field) {
+	for _, c := range newRow().columns {
+		if c.get == nil {
+			all = append(all, c.text)
+		}
+	}
+	return all
+}()
+
 // equal compares what a source may set of events.
 func equal(a, b *engine.RawEvent) string {
 	texts := func(r *engine.RawEvent) (all []string) {
@@ -338,7 +348,7 @@ func TestLongTexts(t *testing.T) {
 		var b bytes.Buffer
 		w := newWriter(t, &b, func() uint64 { return 1 })
 		w.Read(2)
-		w.block = append(w.block, readMask, 2)
+		w.block = append(w.block, readRecord, 2)
 		for i := range events {
 			r := &engine.RawEvent{Kind: engine.KindExec, PID: uint32(i), Time: 1}
 			r.Grow(engine.FieldArgs, c.long)
@@ -372,7 +382,7 @@ func TestLongTexts(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	f.Add(record(f, interval, []*engine.RawEvent{random(rnd)}, []*engine.RawEvent{random(rnd), random(rnd)}))
-	f.Add([]byte{0, 1, 1<<6 | 1, 0, 1, 'x', 2})
+	f.Add([]byte{readRecord, 1, firstColumn + 8, 2, endOfEvent})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := NewReader(bytes.NewReader(b)); err == nil {
 			got := list{room: 100}

@@ -130,7 +130,7 @@ func (w *Writer) Record(r *engine.RawEvent) {
 		w.began = w.read
 	}
 	if w.row.at != w.read {
-		w.block = binary.AppendUvarint(w.block, readMask)
+		w.block = binary.AppendUvarint(w.block, readRecord)
 		w.block = binary.AppendUvarint(w.block, w.read-w.row.at)
 		w.row.at = w.read
 	}
@@ -174,7 +174,7 @@ func (w *Writer) flush() {
 		return
 	}
 	w.stats = stats
-	b := binary.AppendUvarint(w.block, statsMask)
+	b := binary.AppendUvarint(w.block, statsRecord)
 	b = binary.AppendUvarint(b, stats.Produced)
 	b = binary.AppendUvarint(b, uint64(len(stats.Lost)))
 	for _, n := range stats.Lost {

@@ -31,6 +31,7 @@ func files(root string) map[string][]byte {
 	return map[string][]byte{
 		"engine/zz_fields.go":          source("engine", fields),
 		"engine/zz_rows.go":            source("engine", rows, `"time"`, `"github.com/quark-linux/quark/engine/schema"`),
+		"engine/trace/zz_columns.go":   source("trace", columns, `"github.com/quark-linux/quark/engine"`),
 		"zz_schema.go":                 source("quark", exports, `"github.com/quark-linux/quark/engine"`),
 		"bindings/c/zz_members.go":     source("main", members, `"github.com/quark-linux/quark"`),
 		"bindings/c/quark.h":           part(root, "bindings/c/quark.h", "/* ", "kinds", headerKinds, "fields", headerFields),
@@ -292,6 +293,33 @@ func inherited(w *writer) {
 		}
 	}
 	w.line("}")
+}
+
+// columns writes the columns of the fields in a recording.
+func columns(w *writer) {
+	w.line("// fieldColumns returns the columns of the fields, in their order.\nfunc fieldColumns(r *engine.RawEvent, t *engine.Task) []column {\n" +
+		"return []column{")
+	var of []string
+	for _, f := range schema.Flags {
+		for _, m := range strings.Fields(f.Members) {
+			switch {
+			case strings.HasPrefix(m, "Usage."):
+				of = append(of, "of(&r."+m+"),")
+			case m == "ExeFile.Removed":
+				of = append(of, "ofBool(&t."+m+"),")
+			default:
+				of = append(of, "of(&t."+strings.TrimPrefix(m, "Task.")+"),")
+			}
+		}
+		if f.Traits&schema.Text != 0 {
+			of = append(of, "text(engine.Field"+f.Go+"),")
+		}
+		if len(strings.Join(of, " ")) > 80 || f.Traits&schema.Derived != 0 {
+			w.line("%s", strings.Join(of, " "))
+			of = nil
+		}
+	}
+	w.line("}\n}")
 }
 
 // ofFile is the executable's file in the expression of a row.
