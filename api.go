@@ -46,9 +46,10 @@ type (
 	Clock       = engine.Clock       // turns stamps into wall time
 	Host        = engine.Host        // what Clock.Host is
 
-	Filter      = filter.Filter // what Options.Where is
-	FilterError = filter.Error  // where an expression or a file of rules is wrong
-	Marks       = engine.Marks  // what a filter notes of a process
+	Filter      = filter.Filter   // what Options.Where is
+	FilterError = filter.Error    // where an expression or a file of rules is wrong
+	Reported    = filter.Reported // the events that there are for a filter
+	Marks       = engine.Marks    // what a filter notes of a process
 
 	Matrix = engine.Matrix // rules of joining, by kinds: Matrix[first][next]
 	Kind   = engine.Kind   // the kind of a raw event

@@ -140,7 +140,9 @@ func Open(opts Options) (*Queue, error) {
 			return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "about env." + name, Err: errors.New("Environ does not ask for this variable")})
 		}
 	}
-	if err := opts.Where.Check(cmp.Or(opts.kinds(), source.DefaultKinds), opts.Threads); err != nil {
+	if err := opts.Where.Check(Reported{
+		Kinds: cmp.Or(opts.kinds(), source.DefaultKinds), Threads: opts.Threads, Nonzero: opts.Exits == ExitsNonzero, MinAgg: opts.MinAgg, Matrix: opts.Matrix,
+	}); err != nil {
 		return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "of no use", Err: err})
 	}
 	if err := opts.engine().Check(); err != nil { // before anything is asked of the kernel

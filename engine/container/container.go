@@ -20,8 +20,7 @@ type Container struct {
 	// ID is the runtime's name of the container: 64 hexadecimal digits, or for LXC,
 	// systemd-nspawn, runc and crun a name chosen by the user.
 	ID string
-	// Runtime made the container: "docker", "containerd", "cri-o", "podman", "lxc",
-	// "systemd-nspawn", "runc" or "crun". It is empty if the name does not say.
+	// Runtime made the container: one of Runtimes, empty if the name does not say.
 	Runtime string
 	// Pod is the uid of the Kubernetes pod, or the id of podman's, empty for none.
 	Pod string
@@ -32,6 +31,9 @@ type Container struct {
 	// container may have made it: Of(Inside) is the container inside it that they claim.
 	Inside string
 }
+
+// Runtimes are the values of Container.Runtime.
+var Runtimes = []string{"docker", "containerd", "cri-o", "podman", "lxc", "systemd-nspawn", "runc", "crun"}
 
 // scopes are the beginnings of names that runtimes give to their cgroups. An id follows.
 var scopes = []struct {

@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,9 @@ func TestOf(t *testing.T) {
 	} {
 		if d := cmp.Diff(want, Of(path)); d != "" {
 			t.Errorf("%s: %s", path, d)
+		}
+		if want.Runtime != "" && !slices.Contains(Runtimes, want.Runtime) {
+			t.Errorf("Runtimes lacks %s", want.Runtime)
 		}
 	}
 }

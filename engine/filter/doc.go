@@ -56,6 +56,10 @@
 // all characters are literal. Words have no blank, quote, parenthesis, comma, backslash nor any of
 // = ! < > ~.
 //
+// A value that the field cannot have is an error: numbers and pids have bounds, exe, cwd and cgroup
+// no empty name and no . or .. in them, entity_id 32 hexadecimal digits, and container_runtime and
+// entry_leader_type are one of some words. [Filter.Check] finds terms that exclude each other.
+//
 // In a pattern * stands for any characters, ? for one, [a-z] and [!a-z] for one of a set; \ makes
 // the next character literal. In exe, exec_path, exec_failed_path, cwd and cgroup none of these
 // stands for a slash, and ** stands for any characters with slashes.

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/container"
 	"github.com/quark-linux/quark/engine/schema"
 )
 
@@ -47,6 +48,8 @@ type textField struct {
 	// get returns the text; ok is false if it is not known whole.
 	get   func(m *Matcher, ev *engine.Event) (text string, ok bool)
 	among []string // the values there are, nil if there are others
+	// digits is the number of hexadecimal digits that it has, 0 if it is another text.
+	digits int
 }
 
 // listField is a list of texts that end in NULs. One matching text is enough. A kernel thread has
@@ -90,7 +93,7 @@ var fields = func() map[string]field {
 			}
 			return 0, math.MaxUint64, true
 		}},
-		"exec_failed_errno": &numberField{of: fails, most: 4095, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+		"exec_failed_errno": &numberField{of: fails, least: 1, most: 4095, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 			if ev.Failed.Errno == 0 {
 				return 0, math.MaxUint64, true
 			}
@@ -103,7 +106,7 @@ var fields = func() map[string]field {
 		"container_runtime": ofContainer(func(c *engine.Container) string { return c.Runtime }),
 		"container_pod":     ofContainer(func(c *engine.Container) string { return c.Pod }),
 		"container_unit":    ofContainer(func(c *engine.Container) string { return c.Unit }),
-		"entity_id":         &textField{fields: engine.FieldStart.Set(), get: (*Matcher).entityID},
+		"entity_id":         &textField{fields: engine.FieldStart.Set(), digits: 32, get: (*Matcher).entityID},
 	}
 	rows := engine.Rows()
 	for i := range rows {
@@ -111,6 +114,9 @@ var fields = func() map[string]field {
 		if f := fieldOf(r); f != nil && all[r.Name] == nil {
 			all[r.Name] = f
 		}
+	}
+	for _, name := range []string{"pid", "ns_pid", "ppid", "pgid", "sid", "birth_parent_tid", "entry_leader"} {
+		all[name].(*numberField).most = maxPID
 	}
 	for _, name := range []string{"pid", "ns_pid"} {
 		all[name].(*numberField).least = 1
@@ -120,11 +126,13 @@ var fields = func() map[string]field {
 	}
 	all["comm"].(*textField).most = maxComm
 	all["entry_leader_type"].(*textField).among = entryTypes()
+	all["container_runtime"].(*textField).among = append([]string{""}, container.Runtimes...)
 	return all
 }()
 
-// executable is the field in which a value without a slash is one of the last name.
-var executable = fields["exe"].(*textField)
+// executable is the field in which a value without a slash is one of the last name. A cgroup above
+// the root of a namespace has .. in its path.
+var executable, cgroup = fields["exe"].(*textField), fields["cgroup"].(*textField)
 
 // fieldOf returns the field of a row, nil if there is none.
 func fieldOf(r *engine.Row) field {
@@ -165,7 +173,7 @@ func numberOf(r *engine.Row) *numberField {
 	}
 	switch {
 	case r.Shape == schema.Device:
-		f.want, f.read = "a device such as 8:1", device
+		f.most, f.want, f.read = math.MaxUint64, "a device such as 8:1", device
 	case r.Shape == schema.Signal:
 		f.most, f.read = 64, signalNumber
 	case r.Shape == schema.Decimal:
@@ -221,6 +229,9 @@ func hostID(name, id string) (uint64, bool) {
 // maxComm is the longest comm that the kernel keeps, TASK_COMM_LEN without the final NUL.
 const maxComm = 15
 
+// maxPID is the highest pid: PID_MAX_LIMIT - 1 of linux/threads.h.
+const maxPID = 1<<22 - 1
+
 // environment begins the name of a variable of the environment.
 const environment = "environ."
 
@@ -228,8 +239,8 @@ func exactly(n uint64) (least, most uint64, ok bool) { return n, n, true }
 
 func device(text string) (n uint64, ok bool) {
 	major, minor, _ := strings.Cut(text, ":")
-	a, err := strconv.ParseUint(major, 10, 32)
-	b, err2 := strconv.ParseUint(minor, 10, 32)
+	a, err := strconv.ParseUint(major, 10, 12) // bits as of dev_t in the kernel
+	b, err2 := strconv.ParseUint(minor, 10, 20)
 	return a<<32 | b, err == nil && err2 == nil
 }
 

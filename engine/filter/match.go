@@ -70,6 +70,7 @@ type (
 	stateTerm struct {
 		fields engine.Fields
 		cached bool
+		word   string // as in the expression
 	}
 
 	// markTerm is true if the process is in the tree of one of these pids or has one of these
@@ -281,52 +282,18 @@ type Filter struct {
 	tags       []string // that rules give; their marks follow those of the trees
 	tagTerms   []string // the tags in terms
 	variables  []string
-	needs      []need
-	// executables are the values of exe in expressions.
-	executables []string
+	paths      []Path
 }
 
-// need is a word of an expression that needs certain kinds of events, or events of threads.
-type need struct {
-	word    string
-	kinds   engine.Events
-	threads bool
-}
+// Path is a text or a pattern with which an expression compares exe or cwd.
+type Path struct{ Field, Value string }
 
-// Check returns an error if a term is never true for the kinds of events that are reported, with or
-// without events of threads, or never decided. Terms after "not" and in conditions of drop have no
-// effect then. f may be nil.
-func (f *Filter) Check(kinds engine.Events, threads bool) error {
+// Paths returns the paths in the expressions of f, which may be nil.
+func (f *Filter) Paths() []Path {
 	if f == nil {
 		return nil
 	}
-	if kinds.Has(engine.EventExit) {
-		kinds |= engine.EventGone
-	}
-	for _, n := range f.needs {
-		what := "the events of threads are"
-		if !n.threads {
-			what, _, _ = strings.Cut(n.kinds.String(), "+")
-			what += " is"
-		}
-		switch {
-		case n.threads && threads, kinds.Has(n.kinds):
-		case n.word == "tree", n.word == "tag":
-			return fmt.Errorf("%s is never decided: %s not reported", n.word, what)
-		default:
-			return fmt.Errorf("%s is never true: %s not reported", n.word, what)
-		}
-	}
-	return nil
-}
-
-// Executables returns the texts and patterns of paths that the expressions of f compare exe with. f
-// may be nil.
-func (f *Filter) Executables() []string {
-	if f == nil {
-		return nil
-	}
-	return f.executables
+	return f.paths
 }
 
 // Variables returns the names of the variables of the environment that f is about. f may be nil.
@@ -354,8 +321,7 @@ func And(filters ...*Filter) *Filter {
 		addNew(&all.tags, f.tags...)
 		addNew(&all.tagTerms, f.tagTerms...)
 		all.variables = append(all.variables, f.variables...)
-		all.needs = append(all.needs, f.needs...)
-		all.executables = append(all.executables, f.executables...)
+		all.paths = append(all.paths, f.paths...)
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,8 +47,6 @@ type parser struct {
 	ready  []token
 	depth  int
 	filter *Filter
-	// unheeded is set where a term that is never true has no effect.
-	unheeded bool
 }
 
 func newParser(source string) *parser {
@@ -118,8 +117,6 @@ func (p *parser) unary() node {
 	open := p.t.at
 	switch {
 	case p.accept("not"):
-		p.unheeded = !p.unheeded
-		defer func() { p.unheeded = !p.unheeded }()
 		return not{p.unary()}
 	case p.accept("("):
 		n := p.or()
@@ -141,15 +138,12 @@ func (p *parser) term() node {
 	}
 	p.advance()
 	if k, ok := kinds[t.text]; ok {
-		p.need(need{word: t.text, kinds: k})
 		return kindTerm(k)
 	}
 	switch t.text {
 	case "failed":
-		p.need(need{word: t.text, kinds: ends | fails})
 		return failedTerm{}
 	case "thread":
-		p.need(need{word: t.text, threads: true})
 		return threadTerm{}
 	case "known", "cached":
 		return p.state(t.text == "cached")
@@ -163,13 +157,6 @@ func (p *parser) term() node {
 	}
 	p.fail(t.at, "%s is no kind of event and no field: choose from %s", &t, strings.Join(words(), ", "))
 	return nil
-}
-
-// need adds the events that a term needs to be true.
-func (p *parser) need(n need) {
-	if !p.unheeded && (n.kinds != 0 || n.threads) {
-		p.filter.needs = append(p.filter.needs, n)
-	}
 }
 
 var (
@@ -197,7 +184,10 @@ func (p *parser) field(name string) field {
 
 func (p *parser) state(cached bool) node {
 	t := p.t
-	s := stateTerm{cached: cached}
+	s := stateTerm{cached: cached, word: "known " + t.text}
+	if cached {
+		s.word = "cached " + t.text
+	}
 	if f := p.field(t.text); f != nil {
 		s.fields = f.needs()
 	}
@@ -239,9 +229,8 @@ func (p *parser) values(f func(*token)) {
 
 func (p *parser) tree() node {
 	t := &markTerm{none: p.operator("tree", "==", "!=") == "!="}
-	p.values(func(v *token) { t.pids = append(t.pids, uint32(p.number(v, 1, math.MaxUint32))) })
+	p.values(func(v *token) { t.pids = append(t.pids, uint32(p.number(v, 1, maxPID))) })
 	addNew(&p.filter.trees, t.pids...)
-	p.filter.needs = append(p.filter.needs, need{word: "tree", kinds: engine.EventFork})
 	return t
 }
 
@@ -249,13 +238,11 @@ func (p *parser) tag() node {
 	t := &markTerm{none: p.operator("tag", "==", "!=") == "!="}
 	p.values(func(v *token) { t.tags = append(t.tags, v.text) })
 	addNew(&p.filter.tagTerms, t.tags...)
-	p.filter.needs = append(p.filter.needs, need{word: "tag", kinds: engine.EventFork})
 	return t
 }
 
 func (f *numberField) term(p *parser, name string) node {
 	op := p.operator(name, "==", "!=", "<", "<=", ">", ">=")
-	p.need(need{word: name, kinds: f.of})
 	n := &numberTerm{numberField: f, none: op == "!="}
 	if op != "==" && op != "!=" && p.t.is("(") {
 		p.fail(p.t.at, "only == and != take several values")
@@ -310,13 +297,6 @@ func (p *parser) number(t *token, least, most uint64) uint64 {
 }
 
 func (f *textField) term(p *parser, name string) node {
-	if f.among != nil {
-		op := p.operator(name, "==", "!=")
-		is := patterns{none: op == "!="}
-		p.values(func(t *token) { is.texts = append(is.texts, f.among[p.one(t, f.among)]) })
-		return &textTerm{f, is}
-	}
-	p.need(need{word: name, kinds: f.of})
 	return &textTerm{f, p.patterns(name, f)}
 }
 
@@ -365,8 +345,11 @@ func (p *parser) patterns(name string, f *textField) patterns {
 			pattern, exact = "**/"+pattern, false
 		case !strings.ContainsRune("/*?[(", rune(pattern[0])):
 			p.fail(t.at, "%s begins with a slash: put / or **/ before %.40q", name, t.text)
-		case f == executable && !p.rules:
-			p.filter.executables = append(p.filter.executables, t.text)
+		case f != cgroup && !p.rules:
+			p.filter.paths = append(p.filter.paths, Path{name, t.text})
+		}
+		if f.rooted {
+			p.checkPath(t, name)
 		}
 		g, err := compile(pattern)
 		switch {
@@ -374,6 +357,10 @@ func (p *parser) patterns(name string, f *textField) patterns {
 			p.fail(t.at, "%v", err)
 		case f.most > 0 && g.Least() > f.most:
 			p.fail(t.at, "%s has at most %d bytes, and %.40q more", name, f.most, t.text)
+		case f.among != nil && !slices.ContainsFunc(f.among, g.Match):
+			p.fail(t.at, "%s is none of %s", t, strings.Join(f.among, ", "))
+		case f.digits > 0 && (g.Least() > f.digits || exact && !isHex(t.text, f.digits)):
+			p.fail(t.at, "%s has %d hexadecimal digits, and %.40q is not these", name, f.digits, t.text)
 		case exact:
 			is.texts = append(is.texts, t.text)
 		default:
@@ -381,4 +368,20 @@ func (p *parser) patterns(name string, f *textField) patterns {
 		}
 	})
 	return is
+}
+
+// checkPath fails for a path or pattern that no path of the kernel is: each name is whole there.
+func (p *parser) checkPath(t *token, name string) {
+	names := strings.Split(t.text, "/")
+	last := len(names) - 1
+	for i, n := range names {
+		if n == "." || n == ".." && name != "cgroup" || n == "" && 0 < i && (i < last || i > 1 && !strings.Contains(t.text, "*")) {
+			p.fail(t.at, "%s has no empty name, . or .. in it: write %.80q", name, path.Clean(t.text))
+		}
+	}
+}
+
+// isHex reports whether a text is a number of hexadecimal digits, in lower case.
+func isHex(text string, digits int) bool {
+	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
 }

@@ -55,7 +55,7 @@ func TestErrors(t *testing.T) {
 		{"known tree", `line 1, column 7: a field of a process is expected, not "tree"`},
 		{"known pid", `line 1, column 7: a field of a process is expected, not "pid"`},
 		{"tree == 0", "line 1, column 9: a number from 1"},
-		{"pid != (1, 0)", `line 1, column 12: a number from 1 to 4294967295 is expected, not "0"`},
+		{"pid != (1, 0)", `line 1, column 12: a number from 1 to 4194303 is expected, not "0"`},
 		{"tree < 5", `line 1, column 6: after tree one of == != is expected, not "<"`},
 		{"entry_leader_type == nobody", `line 1, column 22: "nobody" is none of unknown, init, kthread, sshd`},
 		{"duration > 5", `line 1, column 12: a time such as 1.5s, 200ms or 1h is expected, not "5"`},
@@ -65,10 +65,25 @@ func TestErrors(t *testing.T) {
 		{"exe_inode > 18446744073709551615", `line 1, column 13: nothing is above 18446744073709551615`},
 		{"exec and\n privileges == root", `line 2, column 16: "root" is none of set_uid, set_gid, file_caps, none`},
 		{"exe_flags ~ set_uid", `line 1, column 11: after exe_flags one of == != is expected, not "~"`},
-		{"exec_failed_errno == EFOO", `line 1, column 22: a number from 0 to 4095 is expected, not "EFOO"`},
+		{"exec_failed_errno == EFOO", `line 1, column 22: a number from 1 to 4095 is expected, not "EFOO"`},
 		{"environ. == x", `line 1, column 1: "environ." is no kind of event and no field`},
 		{"environ.A < x", `line 1, column 11: after environ.A one of == != ~ !~ is expected, not "<"`},
 		{"exit_signal == SIGFOO", `line 1, column 16: a number from 0 to 64 is expected, not "SIGFOO"`},
+		{"exec_failed_errno == 0", "line 1, column 22: a number from 1 to 4095"},
+		{"pid == 99999999", "line 1, column 8: a number from 1 to 4194303"},
+		{"entry_leader > 4194303", "line 1, column 16: nothing is above 4194303"},
+		{"tree == 4194304", "line 1, column 9: a number from 1 to 4194303"},
+		{"tty == 4096:0", "line 1, column 8: a device such as 8:1"},
+		{"entity_id == abc", `line 1, column 14: entity_id has 32 hexadecimal digits, and "abc" is not these`},
+		{"entity_id ~ *" + strings.Repeat("a", 33), "line 1, column 13: entity_id has 32 hexadecimal digits"},
+		{"container_runtime == dockr", `line 1, column 22: "dockr" is none of , docker, containerd`},
+		{"container_runtime ~ dockr*", `line 1, column 21: "dockr*" is none of`},
+		{"exe == /usr//bin/true", `line 1, column 8: exe has no empty name, . or .. in it: write "/usr/bin/true"`},
+		{"exe ~ /usr/../*/true", `line 1, column 7: exe has no empty name, . or .. in it: write "/*/true"`},
+		{"exe == ..", "line 1, column 8: exe has no empty name"},
+		{`cwd == "/tmp/"`, `line 1, column 8: cwd has no empty name, . or .. in it: write "/tmp"`},
+		{"cwd ~ **/./tmp", `line 1, column 7: cwd has no empty name`},
+		{"cgroup == /system.slice/", `line 1, column 11: cgroup has no empty name, . or .. in it: write "/system.slice"`},
 		{"exec\x00", `line 1, column 5: '\x00' is not expected`},
 		{"comm == \xff\x01", `line 1, column 10: '\x01' is not expected`},
 		{deep, "line 1, column 201: more than 200 parentheses and nots in each other"},
@@ -87,10 +102,10 @@ func TestGoodExpressions(t *testing.T) {
 	for _, source := range []string{
 		`exec and uid != 0 and exe ~ "/tmp/**"`, "not not exec", "failed # those\n or thread", "exit_signal == (SIGKILL, TERM, 6)",
 		"login_uid != unset", "uid == root and gid != (root, 5) and login_uid == root and exe_gid == root", "container_id == '' and container_pod != x", "entry_leader_type == (container, sshd)", "duration >= 1h2m and exit_code > 127",
-		"tree == (1, 4711) or tree != 4294967295", "comm == \"\" or exec", "core_dump or gone or setproctitle",
+		"tree == (1, 4711) or tree != 4194303", "comm == \"\" or exec", "core_dump or gone or setproctitle",
 		"cpu_time > 1.5s or write_bytes >= 10M or peak_rss < 4096", "exec_failed_errno == (ENOENT, 13) and exec_failed_path ~ '/opt/**'",
 		"exe_flags == (set_uid, removed) and exe_dev != 8:1 and exe_inode == 18446744073709551615 and tty == 0:0", "privileges != none",
-		"environ.LD_PRELOAD ~ '*' or environ.A=='' or cached environ.A", "entity_id == 'ab' and ns_pid == 1",
+		"environ.LD_PRELOAD ~ '*' or environ.A=='' or cached environ.A", "entity_id ~ 'ab*' and ns_pid == 1", "cwd == / or cwd ~ **/ or cgroup == /../x or container_runtime == ('', docker)",
 		"comm ~ [a-z]*-?", "comm == a-name-of-15-by || !(uid = 0) && !exit", "exe == bash and exe ~ (ba*, '**h', /bin/*) and exec_path == ./x",
 		"comm ~ a-name*-of-15-by*", "known exit_code and not cached cgroup", "container_runtime == docker and uts_ns != 4026531838",
 	} {
@@ -100,8 +115,7 @@ func TestGoodExpressions(t *testing.T) {
 	}
 }
 
-// What is never true, or never decided, of the kinds that are reported has an effect only if it
-// stands neither after "not" nor in a condition of drop.
+// What is never true of the kinds that are reported is refused, but not after "not" or drop.
 func TestCheck(t *testing.T) {
 	const few = engine.EventFork | engine.EventExec
 	for _, c := range []struct {
@@ -122,7 +136,7 @@ func TestCheck(t *testing.T) {
 		{source: "tree != 5", kinds: engine.EventExec, want: "tree is never decided: FORK"},
 		{source: "pass if exec\ndrop if exec_failed or thread", kinds: few},
 		{source: "drop if tree == 5\n", kinds: engine.EventExec, want: "tree is never decided: FORK"},
-		{source: "drop if not exec_failed\n", kinds: few, want: "exec_failed is never"},
+		{source: "drop if not exec_failed\n", kinds: few},
 		{source: "pass if exec_failed\ndrop on any", kinds: few, want: "exec_failed is never"},
 	} {
 		parse := Parse
@@ -133,9 +147,77 @@ func TestCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := And(nil, f).Check(c.kinds, c.threads); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+		if err := And(nil, f).Check(Reported{Kinds: c.kinds, Threads: c.threads}); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, and not %s", c.source, err, c.want)
 		}
+	}
+}
+
+// Terms that are never true together are refused, and no others.
+func TestContradictions(t *testing.T) {
+	all := Reported{Kinds: ^engine.Events(0), Threads: true}
+	minimal, nonzero := all, all
+	minimal.MinAgg, nonzero.Nonzero = true, true
+	for _, c := range []struct {
+		source, want string
+		of           Reported
+	}{
+		{"exit_code == 0", "exit_code is never true: ends with status 0 are not reported", nonzero},
+		{"exit_code < 1 or exec", "exit_code is never true: ends", nonzero},
+		{"exit_code < 2", "", nonzero},
+		{"fork and exit_code == 1", "", all},
+		{"fork and exit_code == 1", "fork and exit_code: no event has such kinds", minimal},
+		{"fork and (exec or exit)", "fork and exit: no event", minimal},
+		{"(fork or exec) and (exec or exit)", "", minimal},
+		{"fork and setproctitle", "", minimal},
+		{"exec and gone", "exec and gone: no event", all},
+		{"failed and gone", "", all},
+		{"failed and exit_code == 0", "the terms about exit_code are", all},
+		{"fork and not fork", "fork and not fork: no event", all},
+		{"fork and not (fork and exec)", "", all},
+		{"not (exec or not exec)", "not exec and exec: no event", all},
+		{"thread and not thread", "the terms about thread are never true together", all},
+		{"uid < 5 and uid > 10", "the terms about uid are never true together", all},
+		{"not (uid < 5 and uid > 10)", "", all},
+		{"uid < 5 and exec and (uid == 7 or uid == 8)", "the terms about uid", all},
+		{"uid < 5 and (uid == 7 or exec)", "", all},
+		{"exec or uid == 1 and not uid == 1", "the terms about uid", all},
+		{"uid > 4 and uid < 6 and uid != 5", "the terms about uid", all},
+		{"uid < 5 and euid > 10", "", all},
+		{"not exit_code == 3 and exit_code == 3 or exec", "", all},
+		{"exit_code == 137 and exit_signal == 9", "exit_signal is never true: an end by a signal has no exit_code", all},
+		{"exit_signal > 0 and exit_code != 0", "exit_signal is never true: an end", all},
+		{"duration > 5s and duration <= 5s", "the terms about duration", all},
+		{"comm == a and comm == b", "the terms about comm", all},
+		{"comm == (a, bc) and comm ~ b*", "", all},
+		{"comm == (a, c) and comm ~ b*", "the terms about comm", all},
+		{"comm ~ a* and comm ~ *b", "", all},
+		{"comm != a and not comm != a", "the terms about comm", all},
+		{"entry_leader_type != (ssm, sshd, init, container, terminal, kthread, unknown)", "the terms about entry_leader_type", all},
+		{"container_runtime == docker and container_runtime ~ lx*", "the terms about container_runtime", all},
+		{"privileges == none and privileges == set_uid", "the terms about privileges", all},
+		{"privileges == set_gid and privileges == set_uid", "", all},
+		{"args == a and args == b and environ.A == a and environ.A != a", "", all},
+		{"known exe and not known exe", "the terms about known exe", all},
+		{"not known cwd and cwd ~ /a*", "the terms about known cwd", all},
+		{"not known cwd and cached cwd", "the terms about known cwd", all},
+		{"known exe and not cached exe", "", all},
+	} {
+		f, err := Parse(c.source)
+		if err != nil {
+			t.Errorf("%s: %v", c.source, err)
+		} else if err := f.Check(c.of); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, and not %s", c.source, err, c.want)
+		}
+	}
+	a, _ := Parse("uid == 5")
+	b, _ := Compare("uid", "==", "6")
+	if And(a, b).Check(all) == nil {
+		t.Error("two filters that contradict each other are taken")
+	}
+	deep, err := Parse(strings.Repeat("(uid == 1 and exec or not (", 60) + "exit" + strings.Repeat("))", 60))
+	if err != nil || deep.Check(all) != nil {
+		t.Error(err, deep.Check(all))
 	}
 }
 

@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"math"
 	"strings"
 
 	"github.com/quark-linux/quark/engine"
@@ -116,7 +115,6 @@ func (p *parser) rule() (r rule) {
 	switch t := p.word(); {
 	case t.is("if"):
 		p.advance()
-		p.unheeded = r.action == actionDrop
 		r.condition = p.whole()
 	case !t.is("on"):
 		p.fail(t.at, "on or if is expected, not %s", &t)
@@ -162,13 +160,9 @@ func (p *parser) matches() node {
 		case t.is("process.exe"):
 			all = append(all, p.path())
 		case t.is("process.pid"), t.is("process.ppid"), t.is("process.uid"), t.is("process.gid"), t.is("process.sid"):
-			least := uint64(0)
-			if strings.HasSuffix(t.text, "pid") {
-				least = 1
-			}
-			value := p.word()
-			n := p.number(&value, least, math.MaxUint32)
-			all = append(all, &numberTerm{numberField: fields[strings.TrimPrefix(t.text, "process.")].(*numberField), in: []interval{{n, n}}})
+			value, f := p.word(), fields[strings.TrimPrefix(t.text, "process.")].(*numberField)
+			n := p.number(&value, f.least, f.most)
+			all = append(all, &numberTerm{numberField: f, in: []interval{{n, n}}})
 		case t.is("file.path"):
 			p.fail(t.at, "quark has no events of files")
 		default:

@@ -196,9 +196,9 @@ func (o *Options) getent(database, name string) (id string, err error) {
 	return "", nil
 }
 
-// checkExecutable returns an error if a path or pattern begins with a symbolic link of this host.
-// An executable has the path that links lead to.
-func checkExecutable(value string) error {
+// checkPath returns an error if a path or pattern begins with a symbolic link of this host. exe and
+// cwd are the paths that links lead to.
+func checkPath(field, value string) error {
 	host, err := os.Stat("/proc/1/root")
 	if own, e := os.Stat("/"); err == nil && e == nil && !os.SameFile(host, own) {
 		return nil // a container, with other links
@@ -216,8 +216,8 @@ func checkExecutable(value string) error {
 		return nil
 	}
 	path = filepath.Clean(path)
-	return fmt.Errorf("exe %s in a filter: %s of this host leads to %s, and exe is where links lead to: write %s, or **%s with ~ for containers too",
-		value, path, leads, leads+strings.TrimPrefix(value, path), value)
+	return fmt.Errorf("%s %s in a filter: %s of this host leads to %s, and %[1]s is where links lead to: write %[5]s, or **%[2]s with ~ for containers too",
+		field, value, path, leads, leads+strings.TrimPrefix(value, path))
 }
 
 // readRules reads a file, FIFO or standard input, which can block.

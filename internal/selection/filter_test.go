@@ -42,8 +42,8 @@ func TestGetent(t *testing.T) {
 	}
 }
 
-// A path through a symbolic link matches no executable.
-func TestCheckExecutable(t *testing.T) {
+// A path through a symbolic link matches nothing.
+func TestCheckPath(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.Mkdir(dir+"/usr", 0o700), os.Symlink("usr", dir+"/bin"), os.WriteFile(dir+"/usr/dash", nil, 0o700), os.Symlink("dash", dir+"/usr/sh")); err != nil {
 		t.Fatal(err)
@@ -52,12 +52,12 @@ func TestCheckExecutable(t *testing.T) {
 		"/bin/dash": "/usr/dash,", "/bin/*": "/usr/*,", "/bin/none": "/usr/none,", "/usr/sh": "/usr/dash,", "/bin/sh": "/usr/dash,", "/bin/d?sh": "/usr/d?sh,",
 		"/usr/dash": "", "/usr/*": "", "/usr/none": "", "/none/none": "", "/us*/sh": "", "/b**": "",
 	} {
-		err := checkExecutable(dir + value)
+		err := checkPath("cwd", dir+value)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), "write "+dir+want) {
 			t.Errorf("%s: %v, and not %s", value, err, want)
 		}
 	}
-	if err := checkExecutable("**/bin/sh"); err != nil {
+	if err := checkPath("exe", "**/bin/sh"); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -123,21 +124,22 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 		return err
 	}
 	if !o.live {
-		return nil
+		return o.Check()
 	}
 	for _, name := range o.Queue.Where.Variables() {
 		if !o.Queue.Environ.Has(name) {
 			return fmt.Errorf("environ.%s in a filter: needs --environ %s", name, name)
 		}
 	}
-	for _, path := range o.Queue.Where.Executables() {
-		if err := checkExecutable(path); err != nil {
+	for _, path := range o.Queue.Where.Paths() {
+		if err := checkPath(path.Field, path.Value); err != nil {
 			return err
 		}
 	}
-	all := ^quark.Events(0)
-	if !changed("events") && o.Queue.Where.Check(all&^quark.EventExecFailed, true) != nil {
-		o.Queue.FailedExecs = true
+	r := o.reported()
+	if r.Kinds &^= quark.EventExecFailed; !changed("events") && o.Queue.Where.Check(r) != nil {
+		r.Kinds |= quark.EventExecFailed
+		o.Queue.FailedExecs = o.Queue.Where.Check(r) == nil
 	}
 	return o.Check()
 }
@@ -172,19 +174,32 @@ func (o *Options) Describe(q *quark.Queue) string {
 	return text
 }
 
+// reported returns which events there are for the filter. Those of a recording are unknown.
+func (o *Options) reported() quark.Reported {
+	return quark.Reported{Kinds: cmp.Or(o.Queue.Kinds, ^quark.Events(0)), Threads: o.Queue.Threads || !o.live,
+		Nonzero: o.Queue.Exits == quark.ExitsNonzero, MinAgg: o.Queue.MinAgg}
+}
+
 // Check returns an error if the filter has a term that is never true, or never decided, for the
 // reported events.
 func (o *Options) Check() error {
-	kinds := o.Queue.Kinds
-	if kinds == 0 {
-		kinds = ^kinds
-	}
-	err := o.Queue.Where.Check(kinds, o.Queue.Threads)
-	switch {
-	case err == nil || !o.live:
+	err := o.Queue.Where.Check(o.reported())
+	if err == nil {
 		return nil
-	case o.Queue.Where.Check(kinds, true) == nil:
-		return fmt.Errorf("in a filter %w: add -t", err)
 	}
-	return fmt.Errorf("in a filter %w: add it to --events, or choose kinds by --filter alone, as in --filter exec", err)
+	for _, c := range []struct {
+		remedy string
+		apply  func(r *quark.Reported)
+	}{
+		{"add -t", func(r *quark.Reported) { r.Threads = true }},
+		{"omit --exits nonzero", func(r *quark.Reported) { r.Nonzero = false }},
+		{"omit -g, or choose one", func(r *quark.Reported) { r.MinAgg = false }},
+		{"add it to --events, or choose kinds by --filter alone, as in --filter exec", func(r *quark.Reported) { r.Kinds = ^quark.Events(0) }},
+	} {
+		r := o.reported()
+		if c.apply(&r); o.Queue.Where.Check(r) == nil {
+			return fmt.Errorf("in a filter %w: %s", err, c.remedy)
+		}
+	}
+	return fmt.Errorf("in a filter %w", err)
 }

@@ -1,0 +1,373 @@
+package filter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// Reported describes the events that a queue delivers.
+type Reported struct {
+	Kinds   engine.Events
+	Threads bool           // events of single threads too
+	Nonzero bool           // no EXIT with the wait status 0
+	MinAgg  bool           // as [engine.Options.MinAgg]
+	Matrix  *engine.Matrix // as [engine.Options.Matrix]
+}
+
+// Check returns an error if f, an alternative of its "or" or the condition of a rule is never true
+// of these events, or if tree is never decided. Conditions of drop may be impossible. Check compares
+// the terms about one field that "and" joins, and accepts what this does not decide. f may be nil.
+func (f *Filter) Check(r Reported) error {
+	if f == nil {
+		return nil
+	}
+	if !r.Kinds.Has(engine.EventFork) {
+		switch {
+		case len(f.trees) > 0:
+			return errors.New("tree is never decided: FORK is not reported")
+		case len(f.tagTerms) > 0:
+			return errors.New("tag is never decided: FORK is not reported")
+		}
+	}
+	expressions := []node{allOf(f.conditions)}
+	for _, rules := range f.rules {
+		for _, rule := range rules {
+			if rule.action != actionDrop {
+				expressions = append(expressions, rule.condition)
+			}
+		}
+	}
+	all := r.scope()
+	for _, n := range expressions {
+		if err := all.checkAlternatives(n); err != nil {
+			return err
+		}
+		if err := all.check(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scope is a set of events: those of these kinds for which all facts are true.
+type scope struct {
+	reported engine.Events
+	together []together
+	some     []engine.Events // each event has a kind of each
+	words    []string        // that say so about kinds
+	facts    []fact
+}
+
+// together is the kinds that one event can have. It has the first.
+type together struct{ first, all engine.Events }
+
+// fact is a comparison that is true, or false, of each event of a scope.
+type fact struct {
+	comparison
+	is  bool
+	why string // the reason of a fact that no term states, else ""
+}
+
+// comparison is a term about one value of an event.
+type comparison interface {
+	node
+	// about returns the same for all comparisons of one value.
+	about() any
+	// samples appends values to list. If some value is right for all comparisons, then so is
+	// one of the samples of all. There are none if samples cannot show it.
+	samples(list []sample, is bool) []sample
+	holds(s sample) bool
+}
+
+type sample struct {
+	number uint64
+	text   string
+}
+
+func (r *Reported) scope() *scope {
+	matrix := r.Matrix
+	switch {
+	case r.MinAgg:
+		matrix = engine.MinimalMatrix()
+	case matrix == nil:
+		matrix = engine.DefaultMatrix()
+	}
+	s := &scope{reported: r.Kinds}
+	for k := range engine.Kind(engine.NumKinds) {
+		t := together{k.Events(), k.Events()}
+		for next, rule := range matrix[k] {
+			if rule != engine.JoinNever {
+				t.all |= engine.Kind(next).Events() & r.Kinds
+			}
+		}
+		if r.Kinds.Has(t.first) {
+			s.together = append(s.together, t)
+		}
+	}
+	if r.Kinds.Has(engine.EventExit) {
+		s.reported |= engine.EventGone
+		s.together = append(s.together, together{engine.EventGone, engine.EventGone})
+	}
+	if !r.Threads {
+		s.facts = append(s.facts, fact{threadTerm{}, false, "the events of threads are not reported"})
+	}
+	if r.Nonzero {
+		s.facts = append(s.facts, fact{between("exit_code", 1, 255), true, "ends with status 0 are not reported"})
+	}
+	return s
+}
+
+// between returns the comparison of a field that has a number with bounds.
+func between(name string, least, most uint64) *numberTerm {
+	return &numberTerm{numberField: fields[name].(*numberField), in: []interval{{least, most}}}
+}
+
+// checkAlternatives returns an error if an alternative is never true, whatever stands beside it.
+func (s *scope) checkAlternatives(n node) error {
+	all, _ := n.(allOf)
+	any, _ := n.(oneOfs)
+	for _, part := range slices.Concat(all, allOf(any)) {
+		if err := s.checkAlternatives(part); err != nil {
+			return err
+		}
+	}
+	for _, alternative := range any {
+		if err := s.check(alternative); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check returns an error if n is true of no event of s.
+func (s *scope) check(n node) error {
+	within := &scope{s.reported, slices.Clone(s.together), slices.Clip(s.some), slices.Clip(s.words), slices.Clip(s.facts)}
+	var choices [][]node
+	if err := within.restrict(n, true, &choices); err != nil {
+		return err
+	}
+	for _, alternatives := range choices {
+		var err error
+		for _, one := range alternatives {
+			if err = within.check(one); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restrict removes the events from s of which n is not true, or not false without is. It appends
+// the alternatives that remain to choices, and returns an error if no event is left.
+func (s *scope) restrict(n node, is bool, choices *[][]node) error {
+	parts, all := n.(allOf)
+	switch n := n.(type) {
+	case not:
+		return s.restrict(n.node, !is, choices)
+	case allOf:
+	case oneOfs:
+		parts = allOf(n)
+	case kindTerm:
+		return s.restrictKinds(strings.ToLower(engine.Events(n).String()), engine.Events(n), is)
+	case failedTerm:
+		if !is {
+			return nil
+		}
+		*choices = append(*choices, []node{kindTerm(fails), between("exit_signal", 1, 64), between("exit_code", 1, 255)})
+		return s.restrictKinds("failed", ends|fails, true)
+	case anyTerm:
+		return nil
+	default:
+		return s.restrictValue(n, is)
+	}
+	if is == all {
+		for _, part := range parts {
+			if err := s.restrict(part, is, choices); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !is {
+		parts = slices.Clone(parts)
+		for i := range parts {
+			parts[i] = not{parts[i]}
+		}
+	}
+	*choices = append(*choices, parts)
+	return nil
+}
+
+// restrictKinds does the same for a word that needs one of some kinds.
+func (s *scope) restrictKinds(word string, kinds engine.Events, is bool) error {
+	if is {
+		s.some = append(s.some, kinds)
+		if !s.reported.Has(kinds) {
+			kind, _, _ := strings.Cut(kinds.String(), "+")
+			return fmt.Errorf("%s is never true: %s is not reported", word, kind)
+		}
+	} else {
+		word = "not " + word
+		for i := range s.together {
+			s.together[i].all &^= kinds
+		}
+	}
+	if s.words = append(s.words, word); len(s.some) == 0 || slices.ContainsFunc(s.together, s.hasAll) {
+		return nil
+	}
+	return fmt.Errorf("%s: no event has such kinds", strings.Join(s.words, " and "))
+}
+
+// hasAll reports whether an event with these kinds can have one of each in s.some.
+func (s *scope) hasAll(t together) bool {
+	for _, kinds := range s.some {
+		if !t.all.Has(kinds) {
+			return false
+		}
+	}
+	return t.all.Has(t.first)
+}
+
+// restrictValue does the same for a term about a value.
+func (s *scope) restrictValue(n node, is bool) error {
+	var of engine.Events
+	switch t := n.(type) {
+	case *numberTerm:
+		of = t.of
+		if !is && t.fields.Has(engine.FieldExeFile) {
+			return nil // kernel threads have none
+		}
+		if is && t.about() == fields["exit_code"] {
+			if err := s.addFact(fact{between("exit_signal", 0, 0), true, "an end by a signal has no exit_code"}); err != nil {
+				return err
+			}
+		}
+	case *textTerm:
+		of = t.of
+	}
+	if of != 0 {
+		if !is {
+			return nil // of events without the value, too
+		}
+		if err := s.restrictKinds(nameOf(n), of, true); err != nil {
+			return err
+		}
+	}
+	known := stateTerm{word: "known " + strings.TrimPrefix(nameOf(n), "cached ")}
+	if f, ok := n.(field); ok {
+		known.fields = f.needs()
+	} else if t, ok := n.(stateTerm); ok && t.cached && is {
+		known.fields = t.fields
+	}
+	if known.fields != 0 {
+		if err := s.addFact(fact{known, true, ""}); err != nil {
+			return err
+		}
+	}
+	if c, ok := n.(comparison); ok {
+		return s.addFact(fact{c, is, ""})
+	}
+	return nil
+}
+
+// addFact adds a fact to s. It returns an error if the facts about its value contradict each other.
+func (s *scope) addFact(c fact) error {
+	s.facts = append(s.facts, c)
+	var same []fact
+	var samples []sample
+	for _, f := range s.facts {
+		if f.about() == c.about() {
+			same = append(same, f)
+			samples = f.samples(samples, f.is)
+		}
+	}
+	possible := func(x sample) bool {
+		return !slices.ContainsFunc(same, func(f fact) bool { return f.holds(x) != f.is })
+	}
+	if len(samples) == 0 || slices.ContainsFunc(samples, possible) {
+		return nil
+	}
+	for _, f := range same {
+		if f.why != "" {
+			return fmt.Errorf("%s is never true: %s", nameOf(c.comparison), f.why)
+		}
+	}
+	return fmt.Errorf("the terms about %s are never true together", nameOf(c.comparison))
+}
+
+// nameOf returns the word with which a term begins.
+func nameOf(n node) string {
+	switch t := n.(type) {
+	case threadTerm:
+		return "thread"
+	case stateTerm:
+		return t.word
+	case comparison:
+		for name, f := range fields {
+			if f == t.about() {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func (threadTerm) about() any { return threadTerm{} }
+func (threadTerm) samples(list []sample, _ bool) []sample {
+	return append(list, sample{}, sample{number: 1})
+}
+func (threadTerm) holds(s sample) bool { return s.number != 0 }
+
+func (t stateTerm) about() any                              { return stateTerm{fields: t.fields, cached: t.cached} }
+func (t stateTerm) samples(list []sample, is bool) []sample { return threadTerm{}.samples(list, is) }
+func (t stateTerm) holds(s sample) bool                     { return s.number != 0 }
+
+func (n *numberTerm) about() any { return n.numberField }
+func (n *numberTerm) samples(list []sample, _ bool) []sample {
+	most := cmp.Or(n.most, math.MaxUint64)
+	list = append(list, sample{number: n.least}, sample{number: most})
+	for _, in := range n.in {
+		for _, v := range []uint64{in.from - 1, in.from, in.to, in.to + 1} {
+			if n.least <= v && v <= most {
+				list = append(list, sample{number: v})
+			}
+		}
+	}
+	return list
+}
+func (n *numberTerm) holds(s sample) bool {
+	return slices.ContainsFunc(n.in, func(in interval) bool { return in.has(s.number) }) != n.none
+}
+
+func (t *textTerm) about() any { return t.textField }
+func (t *textTerm) samples(list []sample, is bool) []sample {
+	texts := t.among
+	if is != t.none && len(t.globs) == 0 {
+		texts = t.texts
+	}
+	for _, text := range texts {
+		list = append(list, sample{text: text})
+	}
+	return list
+}
+func (t *textTerm) holds(s sample) bool { return t.patterns.has(s.text) != t.none }
+
+func (t *setTerm) about() any { return t.setField }
+func (t *setTerm) samples(list []sample, _ bool) []sample {
+	for bits := range uint64(1) << len(t.names) {
+		list = append(list, sample{number: bits})
+	}
+	return list
+}
+func (t *setTerm) holds(s sample) bool {
+	return (uint(s.number)&t.bits != 0 || t.empty && s.number == 0) != t.none
+}
