@@ -200,7 +200,7 @@ vulncheck:
 	$(Q)for m in $(MODULES); do $(TOOL) govulncheck -C $$m ./... || exit; done
 
 # The public packages, and the commit to compare them with.
-API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/otlp ./export/prom
+API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./export ./export/ecs ./export/otlp ./export/prom
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 apidiff:
 	$(Q)TOOL='$(TOOL)' .ci/apidiff '$(API_BASE)' $(API)
@@ -219,7 +219,7 @@ docs:
 # Kernels that the archive has already stay in it.
 btfhub:
 	$(Q)$(HOSTGO) run ./kernel_images '*'
-	$(Q)$(HOSTGO) run ./btfhub/mkbtfhub kernel_images/{amd64,arm64}/* $(BTFHUB_ARCHIVE_PATH)
+	$(Q)$(HOSTGO) run ./internal/btfhub/mkbtfhub kernel_images/{amd64,arm64}/* $(BTFHUB_ARCHIVE_PATH)
 
 include packaging/build.mk
 

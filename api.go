@@ -3,10 +3,10 @@ package quark
 import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/container"
 	"github.com/quark-linux/quark/engine/filter"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // The types are aliases of types in the packages below, so that users import only this one. Their

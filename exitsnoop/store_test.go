@@ -1,7 +1,6 @@
 package exitsnoop
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -10,10 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"github.com/quark-linux/quark/internal/barefork"
-	"github.com/quark-linux/quark/internal/btfhub"
-	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/tinyelf"
 	"golang.org/x/sys/unix"
@@ -440,28 +436,5 @@ func TestEvents(t *testing.T) {
 		if done.Deleted != tt.want {
 			t.Errorf("collected %+v of more than %v, want %d", done, tt.age, tt.want)
 		}
-	}
-}
-
-// The types embedded in package btfhub have few members.
-func TestReducedTypes(t *testing.T) {
-	needKernel(t)
-	whole, err := os.ReadFile(btfhub.KernelBTF)
-	if err != nil {
-		t.Skip(err)
-	}
-	raw, err := excerpt.Make(whole, btfhub.Needed())
-	ok(t, err)
-	types, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
-	ok(t, err)
-	s := private(t, Options{types: types})
-	p := start(t, script().Thread(script().Stop()).Stop())
-	id, err := s.TraceProcess(uint32(p.PID))
-	ok(t, err)
-	truth := end(t, uint32(p.PID))
-	st, err := s.GetExitedEvent(id)
-	ok(t, err)
-	if st.WaitStatus() != truth || st.StartBoottime == 0 {
-		t.Errorf("got %+v, wait4 returned %#x", st, truth)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // TaskInfo has the caller's parameters of a trace.
@@ -97,7 +97,7 @@ type Options struct {
 	LockWait time.Duration
 
 	// BTF selects the running kernel's types. The zero value means the kernel's own, else those
-	// of package btfhub for this release.
+	// in the binary for this release. Package quark names this type BTFOptions.
 	BTF btfhub.Options
 
 	types *btf.Spec // if set, types that a test has read once

@@ -10,7 +10,6 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/btfhub"
-	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
@@ -73,12 +72,18 @@ func TestRefusedCasts(t *testing.T) {
 	if kernel.Cast == 0 {
 		t.Skip("the kernel has no bpf_rdonly_cast")
 	}
-	raw, err := os.ReadFile(btfhub.KernelBTF)
+	types, err := btf.LoadKernelSpec()
 	if err != nil {
 		t.Fatal(err)
 	}
+	var head *btf.Struct
+	if err := types.TypeByName("hlist_head", &head); err != nil {
+		t.Fatal(err)
+	}
 	small := *kernel
-	small.Bytes = btf.TypeID(excerpt.IDs(raw, "struct hlist_head")[0])
+	if small.Bytes, err = types.TypeID(head); err != nil {
+		t.Fatal(err)
+	}
 	if !canCast(&small) {
 		t.Fatal("canCast has the kernel refuse it")
 	}

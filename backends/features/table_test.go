@@ -12,12 +12,12 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/btfhub"
-	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 )
 
 // feature is something that a backend needs of a kernel.
@@ -115,12 +115,12 @@ func helper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
 
 // cast looks for the function among the kernel's own types.
 func cast() error {
-	raw, err := os.ReadFile(btfhub.KernelBTF)
+	types, err := btf.LoadKernelSpec()
+	if err == nil {
+		_, err = types.AnyTypeByName("bpf_rdonly_cast")
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
-	}
-	if ids := excerpt.IDs(raw, "bpf_rdonly_cast"); ids[0] == 0 {
-		return fmt.Errorf("%w: the kernel's types have no such function", errors.ErrUnsupported)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (a *Archive) BTF(e Entry) []byte { return []byte(a.blobs[e.blob]) }
 
 // Types returns the types of a kernel of the archive.
 func (a *Archive) Types(e Entry) (*btf.Spec, error) {
-	spec, err := btf.LoadSpecFromReader(bytes.NewReader(a.BTF(e)))
+	spec, err := loadRaw(a.BTF(e))
 	if err != nil {
 		return nil, fmt.Errorf("read types of %s in the archive: %w", e.Release, err)
 	}

@@ -2,9 +2,8 @@
 //
 // [Open] reads the BTF file that the caller names, else the kernel's own, else an archive in the
 // binary. The archive has, for each known release, the few types that quark reads. From the
-// kernel's own types Open reads only these too, because decoding all of them takes longer than the
-// rest of opening a source. [Resolve] returns the offsets of the members that kprobe definitions
-// read.
+// kernel's own types Open keeps only these too, and releases the memory of the others. [Resolve]
+// returns the offsets of the members that kprobe definitions read.
 //
 // Open looks up only the running kernel's release in the archive. If the caller names another
 // release, the backends use its types only after a self-test: everything they read of a process

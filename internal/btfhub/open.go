@@ -1,11 +1,13 @@
 package btfhub
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -37,9 +39,8 @@ type Options struct {
 	// kernel's. The types of another release must pass a self-test.
 	Release, Arch string
 
-	// Whole reads all of the kernel's own types instead of only the [Needed] ones, which takes
-	// ten times as long. Set it to look up other types. The embedded archive has only the
-	// needed ones.
+	// Whole keeps all of the kernel's own types instead of only the [Needed] ones. Set it to
+	// look up other types. The embedded archive has only the needed ones.
 	Whole bool
 
 	// EmbeddedOnly uses the embedded archive only, for tests of the archive.
@@ -108,6 +109,51 @@ func Open(o Options) (*Kernel, error) {
 	}
 	return nil, fmt.Errorf("read the kernel's BTF: %w; and %w: name a BTF file with %s", err, hubErr, PathVariable)
 }
+
+// kernelSpec returns the kernel's own types, reduced unless whole is set. It fails if there are
+// none: btf.LoadKernelSpec would search for debug information in the file system, possibly of
+// another kernel.
+func kernelSpec(whole bool) (*Kernel, error) {
+	if _, err := os.Stat(KernelBTF); err != nil {
+		return nil, err
+	}
+	if whole {
+		spec, err := btf.LoadKernelSpec()
+		return &Kernel{Spec: spec, Origin: KernelBTF, Exact: true}, err
+	}
+	k, err := ownTypes()
+	if err != nil {
+		return nil, err
+	}
+	k.Spec = k.Spec.Copy() // callers may change it
+	return &k, nil
+}
+
+// ownTypes reads and reduces the kernel's own types once, because that takes about 30 ms.
+var ownTypes = sync.OnceValues(func() (k Kernel, err error) {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return k, err
+	}
+	raw, err := Reduce(spec, append(Needed(), IteratorMembers...))
+	if err != nil {
+		return k, err
+	}
+	k = Kernel{Origin: KernelBTF, Exact: true}
+	var function *btf.Func
+	if err := spec.TypeByName("bpf_iter_task", &function); err == nil {
+		k.TaskIterator, _ = spec.TypeID(function) // a type of spec has an id
+	}
+	var bytes *btf.Struct
+	if spec.TypeByName("bpf_rdonly_cast", &function) == nil && spec.TypeByName("new_utsname", &bytes) == nil {
+		k.Cast, _ = spec.TypeID(function)
+		k.Bytes, _ = spec.TypeID(bytes)
+	}
+	k.Spec, err = loadRaw(raw)
+	return k, err
+})
+
+func loadRaw(raw []byte) (*btf.Spec, error) { return btf.LoadSpecFromReader(bytes.NewReader(raw)) }
 
 // file reads the types of a file.
 func (o Options) file(path string) (*Kernel, error) {

@@ -213,5 +213,8 @@ func FuzzResolve(f *testing.F) {
 				t.Errorf("%+v", *o)
 			}
 		}
+		if raw, err := Reduce(spec, reduced); err == nil {
+			compareReduced(t, spec, raw, reduced)
+		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // public are the packages that users import.
-var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/filter", "engine/glob", "engine/trace", "exitsnoop", "btfhub",
+var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/filter", "engine/glob", "engine/trace", "exitsnoop",
 	"export", "export/ecs", "export/otlp", "export/prom"}
 
 // make apidiff compares exactly these.

@@ -35,14 +35,13 @@ var layers = []struct{ tree, imports string }{
 	{"backends/audit", "backends/source backends/internal engine internal/..."},
 	{"backends", "backends/... backends/internal engine internal/..."},
 	{"exehash", ". engine internal/..."},
-	{"exitsnoop", "btfhub internal/..."},
-	{"btfhub", "internal/..."},
+	{"exitsnoop", "internal/..."},
 	{"engine", "engine internal/freelist"},
 	{"internal/harness", "internal"},
 	{"internal/selection", ". internal/..."},
 	{"internal/hostclock", "engine internal/..."},
 	{"internal", "internal/..."},
-	{".", "backends backends/... btfhub engine internal/..."},
+	{".", "backends backends/... engine internal/..."},
 }
 
 // allows reports whether a package may import another one. A name in the list covers the package
@@ -152,11 +151,11 @@ func TestArrowsPointDown(t *testing.T) {
 
 func TestWrongArrowsAreSeen(t *testing.T) {
 	for _, arrow := range []string{
-		"engine btfhub", "engine internal/proctext", "internal/proctext engine", "internal/tinyelf internal/harness/record",
+		"engine exitsnoop", "engine internal/proctext", "internal/proctext engine", "internal/tinyelf internal/harness/record",
 		"backends/internal/procfs backends/ebpf", "backends/ebpf backends/kprobe", "backends/ebpf .", "backends/ebpf fidelity",
-		"btfhub backends/source", "exitsnoop .", ". fidelity", ". exitsnoop", ". internal/harness/matrix", "fidelity cmd/quark-mon", "cmd/quark-mon backends",
+		"internal/btfhub backends/source", "exitsnoop .", ". fidelity", ". exitsnoop", ". internal/harness/matrix", "fidelity cmd/quark-mon", "cmd/quark-mon backends",
 		"export fidelity", "export/ecs engine", ". export", "export cmd/quark-mon", "fidelity export", "cmd/quark-mon export",
-		"fidelity backends/internal/procfs", "internal/harness/matrix .", "kernel_images btfhub", "internal/btfhub btfhub",
+		"fidelity backends/internal/procfs", "internal/harness/matrix .", "kernel_images exitsnoop",
 	} {
 		pkg, imported, _ := strings.Cut(arrow, " ")
 		if wrongImports(pkg, []string{imported}) == nil {

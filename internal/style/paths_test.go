@@ -18,7 +18,7 @@ var (
 	quoted = regexp.MustCompile("`([a-zA-Z0-9_.*-]+(?:/[a-zA-Z0-9_.*-]+)*/?)`")
 	linked = regexp.MustCompile(`\]\(([a-zA-Z0-9_./-]+)\)`)
 	// isPath matches names with a directory of the repository, and names of its files.
-	isPath = regexp.MustCompile(`^(backends|bindings|btfhub|cmd|docs|engine|exitsnoop|fidelity|initramfs|internal|kernel_images|packaging|tools|\.github)/|^[a-z_]+\.(go|sh|md)$`)
+	isPath = regexp.MustCompile(`^(backends|bindings|cmd|docs|engine|exitsnoop|fidelity|initramfs|internal|kernel_images|packaging|tools|\.github)/|^[a-z_]+\.(go|sh|md)$`)
 	// made are paths that a command creates.
 	made = regexp.MustCompile(`^kernel_images/(amd64|arm64|local)`)
 )

@@ -20,7 +20,6 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/internal/btfhub"
-	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 )
 
 // Kernel is a file with the types of a kernel.
@@ -116,24 +115,25 @@ func distro(release string) string {
 	return "other"
 }
 
-// Types returns the archive's excerpt of a kernel's raw BTF, in which all targets have the same
+// Types returns a kernel's raw BTF reduced for an archive, in which all targets have the same
 // offsets. It is an error if a required target is missing.
 func Types(raw []byte, members []string) ([]byte, error) {
-	whole, err := resolve(raw)
+	types, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
 	if err != nil {
 		return nil, err
 	}
+	whole := btfhub.Resolve(types)
 	if missing := whole.Missing(); missing != nil {
 		return nil, fmt.Errorf("the types lack %s", strings.Join(missing, ", "))
 	}
-	small, err := excerpt.Make(raw, members)
+	small, err := btfhub.Reduce(types, members)
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := resolve(small)
-	if err != nil {
+	if types, err = btf.LoadSpecFromReader(bytes.NewReader(small)); err != nil {
 		return nil, err
 	}
+	offsets := btfhub.Resolve(types)
 	for _, o := range whole.All() {
 		after := offsets.Get(o.Target.Name)
 		if after.Path != o.Path || !after.Same(o) {
@@ -141,12 +141,4 @@ func Types(raw []byte, members []string) ([]byte, error) {
 		}
 	}
 	return small, nil
-}
-
-func resolve(raw []byte) (*btfhub.Offsets, error) {
-	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	return btfhub.Resolve(spec), nil
 }

@@ -1,6 +1,6 @@
 // Command mkbtfhub builds the archive of kernels' types in package internal/btfhub.
 //
-//	go run ./btfhub/mkbtfhub [DIR|IMAGE...]
+//	go run ./internal/btfhub/mkbtfhub [DIR|IMAGE...]
 //
 // Each DIR has the layout of btfhub-archive: distro/version/arch/release.btf, compressed as
 // .tar.xz, .xz, .zst or .gz or not at all. Each IMAGE is a kernel image with types. Kernels of the

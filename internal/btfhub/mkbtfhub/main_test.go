@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-const programs = "../../*/programs_*bpfel.o ../../backends/*/programs_*bpfel.o"
+const programs = "../../../*/programs_*bpfel.o ../../../backends/*/programs_*bpfel.o"
 
 // TestRun builds an archive of two directories, twice.
 func TestRun(t *testing.T) {
