@@ -12,7 +12,6 @@ HOSTGO  = GOOS= GOARCH= $(GO)
 MACHINE := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
 GOARCH := $(or $(GOARCH),$(shell $(GO) env GOARCH 2>/dev/null),$(MACHINE))
 OUT    := build/$(GOARCH)
-STEPS  := build/test
 GOHOSTARCH := $(or $(GOHOSTARCH),$(shell $(GO) env GOHOSTARCH 2>/dev/null),$(MACHINE))
 HOSTBIN := build/$(GOHOSTARCH)
 export CGO_ENABLED := 0
@@ -107,20 +106,9 @@ $(HOSTBIN)/quark-matrix: FORCE
 ALSO ?= -j 2 --btf present
 .PHONY: test test-all test-kernel test-kernel-all guest-test race test-exporters deps
 test: deps build $(GUESTS)
-	$(Q)rm -rf $(STEPS) && mkdir -p $(STEPS)
-	$(Q)$(HOSTGO) build -o $(STEPS)/testsum ./internal/harness/testsum
-	$(Q)$(STEPS)/testsum run $(STEPS) vet $(GO) vet ./...
-	$(Q)$(STEPS)/testsum run $(STEPS) vet-export $(GO) vet -C export ./...
-	$(Q)$(STEPS)/testsum run -gotest $(STEPS) go-test $(GO) test -count=1 -json ./...
-	$(Q)$(STEPS)/testsum run -gotest $(STEPS) go-test-export $(GO) test -C export -count=1 -json ./...
-	$(Q)if [ "$$(id -u)" = 0 ]; then \
-		$(STEPS)/testsum run -records $(STEPS) host $(OUT)/quark-test -j $(STEPS)/host.jsonl; \
-	else \
-		echo '== host: not root, so quark-test does not run on this host'; \
-	fi
-	$(Q)rm -f $(MATRIX)/cells.jsonl && ln -s $(abspath $(MATRIX))/cells.jsonl $(STEPS)/kernels.jsonl
-	$(Q)$(STEPS)/testsum run -records $(STEPS) kernels $(run_matrix) $(ALSO)
-	@$(STEPS)/testsum report $(STEPS)
+	$(Q)for m in $(MODULES); do $(GO) vet -C $$m ./... || exit; done
+	$(Q)status=0; $(run_matrix) $(ALSO) || status=$$?; \
+	for m in $(MODULES); do PATH="$(abspath $(OUT)):$$PATH" $(HOSTGO) test -C $$m -count=1 -json ./...; done | $(HOSTBIN)/quark-matrix sum -o $(MATRIX) && exit $$status
 
 test-all:
 	$(Q)$(SUBMAKE) test $(EVERY) ALSO='$(addprefix --packages ,$(PKG))'
@@ -168,7 +156,7 @@ fidelity: build
 
 fidelity-matrix: MATRIX := build/fidelity-matrix
 fidelity-matrix: build $(GUESTS)
-	$(Q)status=0; $(run_matrix) $(if $(MONITORS),--deadline-all 60m) --keep /tmp/fidelity.jsonl \
+	$(Q)status=0; $(run_matrix) --deadline-test 60m --keep /tmp/fidelity.jsonl \
 		--command 'quark-fidelity run -v --hold-time 1s -o /tmp/fidelity.jsonl $(addprefix --monitor ,$(MONITORS:1=all))' || status=$$?; \
 	cat $(MATRIX)/guests/*/files/fidelity.jsonl >$(MATRIX).jsonl && $(OUT)/quark-fidelity report -p $(MATRIX).html $(MATRIX).jsonl && exit $$status
 
@@ -180,7 +168,7 @@ bench: build
 	$(Q)cat $(MATRIX).txt
 else
 bench: build $(GUESTS)
-	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/bench.jsonl \
+	$(Q)status=0; $(run_matrix) -j 1 --deadline-test 50m --keep /tmp/bench.jsonl \
 		--command 'quark-fidelity bench -n 3 --for 30m -o /tmp/bench.jsonl $(BENCH)' || status=$$?; \
 	$(OUT)/quark-fidelity bench -p $(MATRIX).html $(MATRIX)/guests/*/files/bench.jsonl && exit $$status
 endif
@@ -188,7 +176,7 @@ endif
 # A defect ends the run of its guest; the script that shows it again is among the guest's files.
 fuzz: MATRIX := build/fuzz
 fuzz: $(GUESTS)
-	$(Q)$(run_matrix) --deadline-all 40m --keep '/tmp/fuzz-*.script' --command 'quark-fidelity fuzz --faults --for 15m -o /tmp $(FUZZ)'
+	$(Q)$(run_matrix) --deadline-test 40m --keep '/tmp/fuzz-*.script' --command 'quark-fidelity fuzz --faults --for 15m -o /tmp $(FUZZ)'
 
 # Checks, and what is generated and committed.
 .PHONY: lint vulncheck apidiff generate docs btfhub
@@ -230,7 +218,7 @@ help:
 	@echo 'install-library   libquark with its header and pages; make bindings builds it, make uninstall-library removes it'
 	@echo 'deb rpm image     packages of this architecture and the container image, into build/dist; make library'
 	@echo 'dist              all that a release has, for DIST_ARCHES="amd64 arm64"; make test-dist installs it (root)'
-	@echo 'test              vet, the Go tests, quark-test on this host (as root) and in guests'
+	@echo 'test              vet, quark-test in guests, the Go tests, among them (as root) quark-test'"'"'s'
 	@echo 'test-kernel       quark-test in guests (KERNELS="6.1-cloud..." BACKENDS="b k c" TESTS="t_exit*"; FRESH=1)'
 	@echo 'test-kernel-all   on every kernel of the catalogue, amd64 and arm64; make test-all: and make test'
 	@echo 'guest-test        Go tests in guests (PKG=./backends/kprobe KERNELS=6.1-cloud RUN=REGEXP)'

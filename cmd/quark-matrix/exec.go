@@ -81,7 +81,7 @@ func execVerb() (*cobra.Command, verb) {
 		case k.BTFFile != "":
 			g.BTF = matrix.BTFFile
 		}
-		m := matrix.Machine{Mem: *mem, Test: timeout, All: timeout, Output: func(o record.Output) {
+		m := matrix.Machine{Mem: *mem, Test: timeout, Output: func(o record.Output) {
 			if o.FD == 2 {
 				os.Stderr.Write(o.Data)
 			} else {

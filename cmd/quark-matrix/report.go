@@ -16,11 +16,10 @@ import (
 
 // reportVerb prints the last run again, or puts its table into a README.
 func reportVerb() (*cobra.Command, verb) {
-	c := &cobra.Command{Use: "report [-o DIR] [--readme FILE] [--times]", Short: "show the last run again"}
+	c := &cobra.Command{Use: "report [-o DIR] [--readme FILE]", Short: "show the last run again"}
 	f := c.Flags()
 	dir := f.StringP("output", "o", "build/matrix", "directory of the results")
 	readme := f.String("readme", "", "put the table into this Markdown file, between its marks")
-	times := f.Bool("times", false, "print how long each test took")
 	return c, func(_ context.Context, _ []string, stdout io.Writer) (int, error) {
 		r, err := load(*dir)
 		if err != nil {
@@ -29,7 +28,7 @@ func reportVerb() (*cobra.Command, verb) {
 		if *readme != "" {
 			return allGood, matrix.UpdateMarkdown(*readme, r.Markdown())
 		}
-		return allGood, show(stdout, r, *dir, *times)
+		return allGood, show(stdout, r, *dir)
 	}
 }
 
@@ -82,7 +81,7 @@ func mergeVerb() (*cobra.Command, verb) {
 		if err := all.Write(*out); err != nil {
 			return unusable, err
 		}
-		if err := show(stdout, all, *out, false); err != nil {
+		if err := show(stdout, all, *out); err != nil {
 			return unusable, err
 		}
 		if without != nil {

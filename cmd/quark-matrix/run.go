@@ -33,9 +33,9 @@ type options struct {
 	command              string
 	mem                  int
 	jobs                 int
-	fresh, times         bool
+	fresh                bool
 	shard                string
-	boot, test, all      time.Duration
+	boot, test           time.Duration
 	kernels              []string
 }
 
@@ -60,10 +60,8 @@ func (o *options) define(c *cobra.Command) {
 	f.IntVarP(&o.jobs, "jobs", "j", (3*runtime.NumCPU()+1)/2, "guests at a time")
 	f.BoolVar(&o.fresh, "fresh", false, "run also what is known from before, with nothing changed since")
 	f.StringVar(&o.shard, "shard", "", "I/N: run the Ith of N parts of the guests")
-	f.BoolVar(&o.times, "times", false, "print how long each test took")
 	f.DurationVar(&o.boot, "deadline-boot", 2*time.Minute, "how long a guest may take to boot")
-	f.DurationVar(&o.test, "deadline-test", 3*time.Minute, "how long a test may take")
-	f.DurationVar(&o.all, "deadline-all", 15*time.Minute, "how long a guest may take for all")
+	f.DurationVar(&o.test, "deadline-test", 3*time.Minute, "how long a test, or the command, may take")
 	f.StringVar(&o.images, "images", "kernel_images", "directory of the kernels' images")
 	f.StringVar(&o.qemu, "qemu", "", "the emulator, instead of qemu-system-ARCH")
 }
@@ -78,7 +76,7 @@ func (o *options) check() error {
 	if o.jobs < 1 {
 		return fmt.Errorf("%w: --jobs %d: 1 or more is wanted", errUsage, o.jobs)
 	}
-	for _, d := range []time.Duration{o.boot, o.test, o.all} {
+	for _, d := range []time.Duration{o.boot, o.test} {
 		if d <= 0 {
 			return fmt.Errorf("%w: a deadline of %v: more than 0 is wanted", errUsage, d)
 		}
@@ -182,8 +180,7 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 	}
 
 	if o.command != "" {
-		cache = nil    // neither files of the guest nor measurements are cached
-		o.test = o.all // a command sends no records meanwhile
+		cache = nil // neither files of the guest nor measurements are cached
 	}
 	if err := o.buildGoImages(ctx, guests); err != nil {
 		return unusable, err
@@ -191,7 +188,7 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 	begin := time.Now()
 	display := matrix.NewDisplay(stdout, terminalWidth(stdout), len(guests))
 	runner := matrix.Runner{
-		Machine: matrix.Machine{QEMU: o.qemu, Mem: o.mem, Boot: o.boot, Test: o.test, All: o.all},
+		Machine: matrix.Machine{QEMU: o.qemu, Mem: o.mem, Boot: o.boot, Test: o.test},
 		Jobs:    o.jobs, Dir: o.out, Cache: cache, Fresh: o.fresh, Tell: display.Tell, Done: display.Done,
 	}
 	outcomes, runErr := runner.Run(ctx, guests)
@@ -201,7 +198,7 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 	if err := results.Write(o.out); err != nil {
 		return unusable, err
 	}
-	if err := show(stdout, results, o.out, o.times); err != nil {
+	if err := show(stdout, results, o.out); err != nil {
 		return unusable, err
 	}
 	if runErr != nil {
@@ -214,7 +211,7 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 }
 
 // show prints the output of commands, the table and, as the last line, the sum.
-func show(w io.Writer, r matrix.Results, dir string, times bool) error {
+func show(w io.Writer, r matrix.Results, dir string) error {
 	for _, g := range r.Guests {
 		if g.Part == matrix.PartCommand && len(g.Cells) == 1 {
 			fmt.Fprintf(w, "\n== %s: %s\n%s", g.Kernel.Name, g.Cells[0].Test, g.Cells[0].Log)
@@ -223,12 +220,6 @@ func show(w io.Writer, r matrix.Results, dir string, times bool) error {
 	fmt.Fprintln(w)
 	if err := r.Table(w); err != nil {
 		return err
-	}
-	if times {
-		fmt.Fprintln(w, "\nseconds of each test, median over the guests (most):")
-		if err := r.TestTimes(w); err != nil {
-			return err
-		}
 	}
 	passed, failed, skipped := r.Count()
 	fmt.Fprintf(w, "\n%d guests in %.1f s; %s\n", len(r.Guests), float64(r.TookMS)/1000, filepath.Join(dir, matrix.HTMLFile))

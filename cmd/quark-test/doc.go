@@ -1,6 +1,9 @@
 // Command quark-test tests quark on the running kernel. It needs only root, so
 // that it also runs alone in an initramfs. See quark-test -h.
 //
+// Each test is a subtest of the Go test TestQuark. quark-test runs itself as a Go test binary and
+// reads its output (package gotest); go test runs the same tests.
+//
 // Tests of lives perform the scenarios of package fidelity/scenario that name them, in
 // front of all backends at once, and package fidelity/score compares what each of them
 // delivered with what happened. The other tests are about queues: opening, loss, types,

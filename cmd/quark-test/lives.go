@@ -12,7 +12,7 @@ import (
 
 // lives performs the scenarios of the test while all its backends listen, and scores
 // what each of them delivered.
-func lives(t *test) { t.scoreAll(t.witnesses(), scenario.Of(t.Test.Name)...) }
+func lives(t *test) { t.scoreAll(t.witnesses(), scenario.Of(t.row.name)...) }
 
 // failedExecs does what lives does, with queues that report failed execs.
 func failedExecs(t *test) { t.livesWith(func(o *quark.Options) { o.FailedExecs = true }) }
@@ -27,7 +27,7 @@ func (t *test) livesWith(set func(*quark.Options)) {
 		set(&opts)
 		return t.openEach(opts)
 	}
-	t.scoreAll(witnessesOf(open(single), open(joined)), scenario.Of(t.Test.Name)...)
+	t.scoreAll(witnessesOf(open(single), open(joined)), scenario.Of(t.row.name)...)
 }
 
 // wantWorking checks that what each of the test's queues, which are of the kind single, reports
@@ -36,7 +36,7 @@ func (t *test) wantWorking() {
 	t.mark()
 	var all []*recorder.Recorder
 	t.each(func(v *view) {
-		all = append(all, recorder.New(recorder.NewListener(v.q, shortHold, true), nil, backends.ReportsThreads(v.Backend)))
+		all = append(all, recorder.New(recorder.NewListener(v.q, shortHold, true), nil, backends.ReportsThreads(v.backend)))
 	})
 	life, _ := scenario.Find("one-by-one")
 	t.scoreAll(all, life)
@@ -88,7 +88,7 @@ func (t *test) observe(all []*recorder.Recorder, list ...scenario.Scenario) (don
 		t.Skipf("%s", strings.Join(skipped, "; "))
 	}
 	t.Waiting("the last events")
-	if _, err := recorder.WaitDelivered(recorder.Listeners(all), done, t.Limit/3); err != nil {
+	if _, err := recorder.WaitDelivered(recorder.Listeners(all), done, t.deadline/3); err != nil {
 		t.Fatalf("%v", err)
 	}
 	if err := recorder.PauseAll(all); err != nil {
@@ -136,7 +136,7 @@ func (t *test) perform(group []scenario.Scenario, all []*recorder.Recorder) ([]*
 			return nil, err
 		}
 	}
-	return recorder.RunScenarios(run, all, t.Limit*3/5)
+	return recorder.RunScenarios(run, all, t.deadline*3/5)
 }
 
 // score compares what a witness delivered with what happened. Events of a storm may be
@@ -166,18 +166,13 @@ func (t *test) score(w *recorder.Recorder, done []*scenario.Outcome, lost uint64
 
 // witnesses returns the remaining backends of the test.
 func (t *test) witnesses() (list []*recorder.Recorder) {
-	if shared.witnesses == nil {
-		t.startEarly()
-		shared.witnesses = witnessesOf(t.openEach(options(single)), t.openEach(options(joined)))
-		t.Cleanup(func() { shared.witnesses = nil })
-	}
 	for _, w := range shared.witnesses {
 		if t.cell(w.Backend) != nil {
 			list = append(list, w)
 		}
 	}
 	if len(list) == 0 {
-		t.Stop()
+		panic(stop{})
 	}
 	return list
 }
@@ -186,9 +181,9 @@ func (t *test) witnesses() (list []*recorder.Recorder) {
 func witnessesOf(singles, joineds []*view) (list []*recorder.Recorder) {
 	for _, s := range singles {
 		for _, j := range joineds {
-			if j.Backend == s.Backend {
+			if j.backend == s.backend {
 				list = append(list, recorder.New(
-					recorder.NewListener(s.q, shortHold, true), recorder.NewListener(j.q, joinedHold, true), backends.ReportsThreads(s.Backend)))
+					recorder.NewListener(s.q, shortHold, true), recorder.NewListener(j.q, joinedHold, true), backends.ReportsThreads(s.backend)))
 			}
 		}
 	}
@@ -198,13 +193,6 @@ func witnessesOf(singles, joineds []*view) (list []*recorder.Recorder) {
 // startEarly starts the scenarios that begin before the queues are opened.
 func (t *test) startEarly() {
 	shared.early = make(map[string]*scenario.Running)
-	t.Cleanup(func() {
-		for _, run := range shared.early {
-			if _, err := run.Wait(t.Limit / 3); err != nil {
-				t.Errorf("%v", err)
-			}
-		}
-	})
 	for _, s := range scenario.All() {
 		if !s.Early || s.Name == scenario.StormName {
 			continue

@@ -2,19 +2,30 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path"
+	"regexp"
 	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
+	"testing"
+	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/fidelity/scenario"
-	"github.com/quark-linux/quark/internal/harness/testrun"
+	"github.com/quark-linux/quark/internal/command"
+	"github.com/quark-linux/quark/internal/harness/gotest"
+	"github.com/quark-linux/quark/internal/harness/record"
 	"github.com/quark-linux/quark/internal/proctext"
 	"github.com/quark-linux/quark/internal/seccompfail"
 )
@@ -23,50 +34,223 @@ const about = `Runs the tests named, or all, on the backends chosen, or eBPF and
 connector. Names may be patterns as in t_exit*. The exit status is the number of
 tests that failed, at most 100; 101 is wrong usage.`
 
+// Exit statuses: the number of failed tests up to maxFailed, and unusable if they could not be run.
+const (
+	maxFailed = 100
+	unusable  = 101
+)
+
 func main() {
 	// Children die with the thread that has started them.
 	runtime.LockOSThread()
+	prepare()
+	// The program is a Go test binary, too.
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "-test.") {
+		s := new(settings)
+		s.define(flag.CommandLine)
+		s.main()
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	failed, err := program(ctx, os.Args[1:], os.Stdout)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quark-test:", err)
+		os.Exit(unusable)
+	}
+	os.Exit(min(failed, maxFailed))
+}
+
+// prepare does what each process of the tests does first.
+func prepare() {
 	scenario.Main()
 	if err := seccompfail.FromEnv(); err != nil {
 		fmt.Fprintln(os.Stderr, "quark-test:", err)
-		os.Exit(101)
+		os.Exit(unusable)
 	}
-	suite := &testrun.Suite{
-		Program: "quark-test", Long: about, Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
-		Backends: []testrun.Backend{
-			{Name: "ebpf", Letter: "b", Default: true},
-			{Name: "kprobe", Letter: "k"},
-			{Name: "cnproc", Letter: "c", Default: true},
-			{Name: "audit"},
-		},
-	}
-	suite.Child()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	status := suite.Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	debug.SetTraceback("all")
 }
 
-// guestEnv turns off what costs an emulated processor most: preemption by signals, and
-// garbage collection in processes that live for some seconds.
-func guestEnv() []string {
-	if !scenario.InGuest() {
+// settings are what the tests need of the command line.
+type settings struct {
+	on       []string // backends
+	deadline time.Duration
+	verbose  int
+	alone    bool // this process is for one test
+}
+
+// define adds the options of the Go test binary.
+func (s *settings) define(f *flag.FlagSet) {
+	s.on = defaultBackends
+	f.Func("backends", "run on these `backends`, separated by commas", func(value string) error {
+		s.on = strings.Split(value, ",")
 		return nil
-	}
-	return []string{"GODEBUG=asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=64MiB"}
+	})
+	f.DurationVar(&s.deadline, "deadline", time.Minute, "how long a test may take")
+	f.IntVar(&s.verbose, "verbose", 0, "2: log what the tests wait for, 3: and every event")
+	f.BoolVar(&s.alone, "alone", false, "the process is for one test that changes it")
 }
 
-// keepTracepoints has a queue open while tests run, which makes this process a user of the
-// tracepoints of system calls that the eBPF backend needs where there are no kprobes. The kernel
-// waits some 60 ms for each that loses its last user: a third of the time of all tests.
-func keepTracepoints() (release func()) {
-	if _, err := os.Stat("/sys/bus/event_source/devices/kprobe/type"); err != nil {
-		opts := quark.Options{Backends: backends.EBPF, Strict: true, EBPF: ebpf.Options{RingSize: 1}}
-		if q, err := quark.Open(opts); err == nil {
-			return func() { q.Close() }
+// args returns the options of the Go test binary.
+func (s *settings) args() []string {
+	return []string{"-backends=" + strings.Join(s.on, ","), "-deadline=" + s.deadline.String(),
+		fmt.Sprint("-verbose=", s.verbose), fmt.Sprint("-alone=", s.alone)}
+}
+
+// main runs the tests in this process as a Go test binary does. It does not return.
+func (s *settings) main() {
+	testing.Main(regexp.MatchString, []testing.InternalTest{{Name: parent, F: s.run}}, nil, nil)
+}
+
+// parent is the Go test that has all tests as subtests.
+const parent = "TestQuark"
+
+var defaultBackends = []string{"ebpf", "cnproc"}
+
+// commandLine has the arguments of the program.
+type commandLine struct {
+	settings
+	inProcess bool
+	list      bool
+	exclude   []string
+	types     bool
+	records   string
+}
+
+// program runs the program with arguments, and returns how many tests failed.
+func program(ctx context.Context, args []string, out io.Writer) (failed int, err error) {
+	o := new(commandLine)
+	c := command.New(&cobra.Command{Use: "quark-test [options] [TEST...]", Long: about, Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, names []string) (err error) {
+			for _, b := range []string{"ebpf", "kprobe", "cnproc", "audit"} {
+				if c.Flags().Changed(b) {
+					o.on = append(o.on, b)
+				}
+			}
+			if o.on == nil {
+				o.on = defaultBackends
+			}
+			failed, err = o.test(ctx, names, out)
+			return err
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+			for _, t := range tests {
+				names = append(names, t.name)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		}})
+	f := c.Flags()
+	f.BoolVarP(&o.inProcess, "one-process", "1", false, "run the tests in this process, for a debugger, with the output of go test -v")
+	for _, b := range [][2]string{{"ebpf", "b"}, {"kprobe", "k"}, {"cnproc", "c"}, {"audit", ""}} {
+		f.BoolP(b[0], b[1], false, "run on "+b[0])
+	}
+	o.deadline = time.Minute
+	f.Var((*command.Span)(&o.deadline), "deadline", "how long a test may take")
+	f.StringVarP(&o.records, "json", "j", os.Getenv("QUARK_RESULTS"),
+		"append a JSON record a line to this `file` or serial line (default $QUARK_RESULTS)")
+	f.BoolVarP(&o.list, "list", "l", false, "list the tests")
+	f.CountVarP(&o.verbose, "verbose", "v", "show the logs of all tests; -vv: what they wait for, -vvv: every event")
+	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "leave out the tests that match this pattern; may be repeated")
+	f.BoolVar(&o.types, "types", false, "only the tests to run again where the kernel's types come from elsewhere")
+	f.Lookup("json").DefValue = "" // as it is not a constant
+	err = command.Run(ctx, c, args, out)
+	return failed, err
+}
+
+// test runs the tests that the options choose, and returns how many failed.
+func (o *commandLine) test(ctx context.Context, names []string, out io.Writer) (failed int, err error) {
+	chosen, err := choose(names, o.exclude)
+	if err != nil {
+		return 0, err
+	}
+	if o.types {
+		chosen = slices.DeleteFunc(chosen, func(r row) bool { return !r.types })
+	}
+	if o.list {
+		for _, r := range chosen {
+			fmt.Fprintf(out, "%-22s %s\n", r.name, r.doc)
+		}
+		return 0, nil
+	}
+	// A test that hangs ends by itself at its deadline, if it can.
+	suite := gotest.Suite{Name: "quark-test", Parent: parent, Command: o.command, Limit: o.deadline + 30*time.Second}
+	for _, r := range chosen {
+		t := gotest.Test{Name: r.name}
+		for _, b := range o.on {
+			t.Jobs = append(t.Jobs, record.Job{Test: r.name, Backend: b})
+		}
+		if r.noBackend {
+			t.Jobs = []record.Job{{Test: r.name, Backend: "none"}}
+		}
+		suite.Tests = append(suite.Tests, t)
+	}
+	if o.inProcess {
+		os.Args = append([]string{os.Args[0], "-test.v", suite.Pattern(suite.Tests)}, o.args()...)
+		s := new(settings)
+		s.define(flag.CommandLine)
+		s.main()
+	}
+	report := &gotest.Report{Out: out, Verbose: o.verbose > 0}
+	if o.records != "" {
+		if report.Port, err = record.OpenWriter(o.records); err != nil {
+			return 0, fmt.Errorf("open %s for records: %w", o.records, errors.Unwrap(err))
+		}
+		defer report.Port.Close()
+	}
+	if err := adoptOrphans(); err != nil {
+		return 0, err
+	}
+	err = gotest.RunSuites(ctx, []gotest.Suite{suite}, report)
+	endChildren(nil)
+	n := report.Count
+	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", n[record.Pass], n[record.Fail], n[record.Skip])
+	if ctx.Err() != nil {
+		return 0, errors.New("interrupted")
+	}
+	return n[record.Fail], err
+}
+
+// command returns the command that runs the tests in a process of their own, in a mount namespace
+// in which no one else mounts if that can be had.
+func (o *commandLine) command(args ...string) *exec.Cmd {
+	endChildren(nil) // of a process that ended early
+	cmd := exec.Command("/proc/self/exe", append(args, o.args()...)...)
+	cmd.Args[0] = os.Args[0]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if unfit() == "" {
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	}
+	if scenario.InGuest() {
+		// What costs an emulated processor most: preemption by signals, and garbage
+		// collection.
+		cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=64MiB")
+	}
+	return cmd
+}
+
+// choose returns the tests with a name that matches a pattern in only, or all if it is empty,
+// without those that match a pattern in except. Every pattern has to match a test.
+func choose(only, except []string) (list []row, err error) {
+	for _, p := range slices.Concat(only, except) {
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, fmt.Errorf("pattern %q: %w", p, err)
+		}
+		if !slices.ContainsFunc(tests, func(r row) bool { return matches([]string{p}, r.name) }) {
+			return nil, fmt.Errorf("no test is called %q (-l lists them)", p)
 		}
 	}
-	return func() {}
+	for _, r := range tests {
+		if (len(only) == 0 || matches(only, r.name)) && !matches(except, r.name) {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, name) // choose refuses malformed patterns
+		return ok
+	})
 }
 
 // unfit returns why this user can't run tests here, or "".

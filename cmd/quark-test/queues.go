@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/quark-linux/quark"
@@ -11,15 +12,11 @@ import (
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
-	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
 // shortHold is a HoldTime that keeps tests short, and is long enough to put events of
 // different CPUs in order on a busy machine.
 const shortHold = 50 * time.Millisecond
-
-// backend returns the backend of a test that runs on one.
-func (t *test) backend() string { return t.Cells[0].Backend }
 
 // open opens a queue of the test's backend, which the end of the test closes. A HoldTime
 // of 0 is shortHold here.
@@ -33,17 +30,28 @@ func (t *test) open(opts quark.Options) *view {
 
 // tryOpen does what open does, where that may fail.
 func (t *test) tryOpen(opts quark.Options) (*view, error) {
-	v, err := openQueue(t.Cells[0], opts)
+	v, err := openQueue(t.cells[0], opts)
 	if err == nil {
+		t.Cleanup(v.closeQueue)
 		t.views = append(t.views, v)
 	}
 	return v, err
 }
 
-// openEach opens a queue of each backend.
-func (t *test) openEach(opts quark.Options) (opened []*view) {
-	for _, c := range t.Cells {
-		c.Try(func() {
+// openEach opens a queue of each backend, which the end of the test closes.
+func (t *test) openEach(opts quark.Options) []*view {
+	opened := t.openAll(opts)
+	for _, v := range opened {
+		t.Cleanup(v.closeQueue)
+	}
+	t.views = append(t.views, opened...)
+	return opened
+}
+
+// openAll opens a queue of each backend.
+func (t *test) openAll(opts quark.Options) (opened []*view) {
+	for _, c := range t.cells {
+		c.try(func() {
 			v, err := openQueue(c, opts)
 			if err != nil {
 				c.Fatalf("%v", err)
@@ -52,37 +60,34 @@ func (t *test) openEach(opts quark.Options) (opened []*view) {
 		})
 	}
 	if len(opened) == 0 {
-		t.Stop() // as it is over for each backend
+		panic(stop{}) // as it is over for each backend
 	}
-	t.views = append(t.views, opened...)
 	return opened
 }
 
-func openQueue(c *testrun.Cell, opts quark.Options) (*view, error) {
-	set, err := backends.Parse(c.Backend)
+func openQueue(c *cell, opts quark.Options) (*view, error) {
+	set, err := backends.Parse(c.backend)
 	if err != nil {
 		c.Fatalf("%v", err)
 	}
 	opts.Backends, opts.Strict = set, true
-	opts.Threads = opts.Threads && backends.ReportsThreads(c.Backend)
+	opts.Threads = opts.Threads && backends.ReportsThreads(c.backend)
 	if opts.HoldTime == 0 {
 		opts.HoldTime = shortHold
 	}
-	c.Waiting("the queue of " + c.Backend + " to open")
+	c.Waiting("the queue of " + c.backend + " to open")
 	begin := time.Now()
 	q, err := quark.Open(opts)
 	if err != nil {
 		return nil, err
 	}
-	if c.Verbose >= 2 {
+	if c.verbose >= 2 {
 		c.Logf("opened in %v", time.Since(begin))
 	}
 	if types := q.Capabilities().Types; types != "" {
 		c.Logf("the kernel's types are from %s", types)
 	}
-	v := &view{Cell: c, q: q}
-	c.Cleanup(v.closeQueue)
-	return v, nil
+	return &view{cell: c, q: q}, nil
 }
 
 // close takes queues out of the test. Shared ones stay open.
@@ -96,12 +101,12 @@ func (t *test) close(all ...*view) {
 }
 
 func (v *view) closeQueue() {
-	v.Waiting("the queue of " + v.Backend + " to close")
+	v.Waiting("the queue of " + v.backend + " to close")
 	begin := time.Now()
 	if err := v.q.Close(); err != nil {
-		v.Errorf("close: %v", err)
+		v.T.Errorf("%s: close: %v", v.backend, err)
 	}
-	if v.Verbose >= 2 {
+	if v.verbose >= 2 {
 		v.Logf("closed in %v", time.Since(begin))
 	}
 }
@@ -141,8 +146,10 @@ func options(kind string) quark.Options {
 	}
 }
 
-// fixture is what the tests of one process share.
+// fixture has the queues that consecutive tests share, because opening one takes longer than most
+// tests.
 type fixture struct {
+	kind      string
 	queues    map[string][]*view // by kind, without backends that could not be opened
 	witnesses []*recorder.Recorder
 	early     map[string]*scenario.Running // scenarios that began before the queues
@@ -150,45 +157,56 @@ type fixture struct {
 
 var shared fixture
 
-// share opens the queues of a name.
-func share(fixture *testrun.T, name string) {
-	t := &test{T: fixture}
-	shared.queues = make(map[string][]*view)
-	if name == tinyBuffers {
-		t.shareQueues(tinyBuffers)
+// open opens the queues of a kind, unless the test before had them.
+func (f *fixture) open(t *test, kind string) {
+	if f.kind == kind {
 		return
 	}
-	t.startEarly()
-	t.shareQueues(single)
-	t.shareQueues(joined)
-	shared.witnesses = witnessesOf(shared.queues[single], shared.queues[joined])
-}
-
-// shareQueues opens a queue of each backend.
-func (t *test) shareQueues(kind string) {
-	t.views = nil
-	t.openEach(options(kind))
-	t.each(func(v *view) {
-		v.atOpen = v.stats()
-		// The first wait makes a descriptor more, which no test shall seem to have left.
-		if err := v.q.Block(0); err != nil {
-			v.Fatalf("block: %v", err)
-		}
-		shared.queues[kind] = append(shared.queues[kind], v)
-	})
-}
-
-// watch lets the test use the shared queues of a kind, or ones like them where the test runs by
-// itself.
-func (t *test) watch(kind string) {
-	if shared.queues[kind] == nil {
-		for _, v := range t.openEach(options(kind)) {
+	f.close(t.T)
+	f.kind, f.queues = kind, make(map[string][]*view)
+	kinds := []string{tinyBuffers}
+	if kind == defaultQueue {
+		t.startEarly()
+		kinds = []string{single, joined}
+	}
+	for _, k := range kinds {
+		for _, v := range t.openAll(options(k)) {
 			v.atOpen = v.stats()
+			// The first wait makes a descriptor more, which no test shall seem to have
+			// left.
+			if err := v.q.Block(0); err != nil {
+				v.Fatalf("block: %v", err)
+			}
+			f.queues[k] = append(f.queues[k], v)
 		}
 	}
+	if kind == defaultQueue {
+		f.witnesses = witnessesOf(f.queues[single], f.queues[joined])
+	}
+}
+
+// close closes the queues.
+func (f *fixture) close(t *testing.T) {
+	for _, list := range f.queues {
+		for _, v := range list {
+			if err := v.q.Close(); err != nil {
+				t.Errorf("close the shared queue of %s: %v", v.backend, err)
+			}
+		}
+	}
+	for name, run := range f.early {
+		if _, err := run.Wait(time.Minute); err != nil {
+			t.Errorf("scenario %s: %v", name, err)
+		}
+	}
+	*f = fixture{}
+}
+
+// watch lets the test use the shared queues of a kind.
+func (t *test) watch(kind string) {
 	for _, s := range shared.queues[kind] {
-		if c := t.cell(s.Backend); c != nil {
-			t.views = append(t.views, &view{Cell: c, q: s.q, shared: true, atOpen: s.atOpen})
+		if c := t.cell(s.backend); c != nil {
+			t.views = append(t.views, &view{cell: c, q: s.q, shared: true, atOpen: s.atOpen})
 		}
 	}
 	t.mark()

@@ -76,7 +76,7 @@ func cpuHotplug(t *test) {
 
 		set("1")
 		t.each(func(v *view) {
-			if !perCPU[v.Backend] && !v.readsPerf() {
+			if !perCPU[v.backend] && !v.readsPerf() {
 				return
 			}
 			// Its perf events work on the CPU once the reader has noticed that it is
@@ -98,7 +98,7 @@ func cpuHotplug(t *test) {
 		}
 		// Events on a CPU before its perf events worked are not counted, so the loss has to
 		// be reported as a lower bound.
-		if want := perCPU[v.Backend]; s.Source.Bound != want {
+		if want := perCPU[v.backend]; s.Source.Bound != want {
 			v.Errorf("the loss is a lower bound: %v, want %v", s.Source.Bound, want)
 		}
 	})

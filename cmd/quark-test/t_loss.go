@@ -24,7 +24,7 @@ func loss(t *test) {
 			v.Fatalf("nothing was lost: the buffer was too large or the workload too small")
 		}
 		cause := engine.LossRingFull
-		if v.Backend == "cnproc" || v.Backend == "audit" {
+		if v.backend == "cnproc" || v.backend == "audit" {
 			cause = engine.LossSocketFull
 		}
 		for l := range engine.Loss(engine.NumLosses) {

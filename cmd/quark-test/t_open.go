@@ -16,7 +16,7 @@ func probe(t *test) {
 	before := inheritable(t)
 	v := t.open(quark.Options{})
 	q := v.q
-	if q.Backend() != v.Backend {
+	if q.Backend() != v.backend {
 		t.Errorf("backend is %q", q.Backend())
 	}
 	if a := q.Attempts(); len(a) > 0 {
@@ -69,7 +69,7 @@ func stats(t *test) {
 		if n := s.Aggregations + s.NonAggregations + s.GarbageCollections + s.Late + s.Lost(); n != 0 || s.Insertions != s.Removals+uint64(s.Buffered) {
 			v.Errorf("events are delivered or missing at open: %+v", s)
 		}
-		if s.Backend != v.Backend {
+		if s.Backend != v.backend {
 			v.Errorf("backend is %q", s.Backend)
 		}
 		if known := v.q.Lookup(uint32(os.Getpid())); known == nil || s.Processes < 1 {

@@ -17,7 +17,7 @@ import (
 
 // needsTypes skips the test on a backend that reads no types of the kernel.
 func (t *test) needsTypes() {
-	if b := t.backend(); b != "ebpf" && b != "kprobe" {
+	if b := t.cells[0].backend; b != "ebpf" && b != "kprobe" {
 		t.Skipf("it needs no types")
 	}
 }

@@ -44,7 +44,7 @@ func (t *test) sleepUntilExit(v *view, what string, sleep func(time.Duration) er
 	opener := time.AfterFunc(shortHold, end.open)
 	defer opener.Stop()
 	v.Waiting("the end of a process with " + what)
-	for longest := v.Limit / 4; ; {
+	for longest := v.deadline / 4; ; {
 		v.pump()
 		if v.count(p, engine.EventExit) > 0 {
 			break

@@ -21,8 +21,8 @@ const wrapRounds = 40
 func recordWrap(t *test) {
 	t.watch(tinyBuffers)
 	t.each(func(v *view) {
-		if v.Backend == "cnproc" {
-			v.Skipf("%s has no ring", v.Backend)
+		if v.backend == "cnproc" {
+			v.Skipf("%s has no ring", v.backend)
 		}
 	})
 	dir := t.TempDir()

@@ -1,75 +1,68 @@
 package main
 
-import "github.com/quark-linux/quark/internal/harness/testrun"
+// row is a test.
+type row struct {
+	name string
+	doc  string // one line that says what must hold
+	run  func(*test)
+
+	shared    string // the queues that the test shares with others
+	types     bool   // repeated with the kernel's types hidden
+	apart     bool   // runs on one backend after the other, not on all together
+	alone     bool   // in a process of its own: it cannot undo its changes
+	noBackend bool   // runs once, without a backend
+}
 
 // tests are all tests, in the order in which they run. Tests of processes perform the
 // scenarios of package fidelity/scenario that name them; the others are about queues.
-var tests = []testrun.Test{
-	{Name: "t_probe", Doc: "the backend opens and closes, and leaves nothing", Run: with(probe)},
-	{Name: "t_older", Doc: "a process older than the queue executes, changes and ends", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_fork", Doc: "births by fork, vfork, clone and double fork", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_fork_exec_exit", Doc: "a short life is one event with every attribute right", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_fork_exec_exit_rel", Doc: "the executable of a relative path or a link is absolute", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_id_change", Doc: "user, group and session ids change", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_entry", Doc: "the entry leaders of logins and containers", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_stats", Doc: "counters start at zero and count right", Run: with(stats), Shared: defaultQueue},
-	{Name: "t_exit_tgid", Doc: "a thread ends its group: one EXIT with the group's status", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_exit_signal", Doc: "the signal that ended a process", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_exit_core", Doc: "the core bit is set when a core was written", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_leader_exits_first", Doc: "EXIT comes with the last thread, not with the leader", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_exec", Doc: "several execs, scripts, programs without a file", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_exec_failed", Doc: "execs that fail, where they are asked for", Run: with(failedExecs)},
-	{Name: "t_environ", Doc: "what is asked for of the environment, and no more", Run: with(environment)},
-	{Name: "t_exec_nonleader", Doc: "another thread than the leader executes", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_comm", Doc: "a process renames itself", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_setuid_exec", Doc: "a set-id program has the ids of its file", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_namespace", Doc: "namespaces are those of the process", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_cgroup", Doc: "the cgroup is that of the process", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_login", Doc: "the login is that of the process", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_usage", Doc: "what a process has used is what its parent is told", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_live_after_exec", Doc: "a process that lives on after exec has its new state", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_ptrace", Doc: "a tracer attaches and detaches", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_long_args", Doc: "16 KB of arguments are whole, 100 KB marked as cut", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_deep_cwd", Doc: "deep working directories are right or marked as cut", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_mount_cwd", Doc: "working directories in mounts below mounts are whole", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_deep_mount_cwd", Doc: "working directories deep in mounts are whole, or marked as cut after the end", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_chroot", Doc: "paths in another root", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_not_utf8", Doc: "names keep every byte", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_pid_reuse", Doc: "a pid that is used again is another process", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_no_threads", Doc: "threads are not reported unless asked for", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_threads", Doc: "threads are reported when asked for", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_min_agg", Doc: "FORK, EXEC and EXIT come one by one", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_storm_lives", Doc: "what is delivered of a storm is right, the rest is counted as lost", Run: with(lives), Shared: defaultQueue},
-	{Name: "t_wake", Doc: "the first event after quiet wakes a reader that sleeps", Run: with(wakeUp), Shared: defaultQueue},
-	{Name: "t_two_queues", Doc: "several queues at once work, and go on when another is closed", Run: with(twoQueues), Shared: defaultQueue},
-	{Name: "t_cpu_hotplug", Doc: "a CPU goes and comes back, and its events with it", Run: with(cpuHotplug), Shared: defaultQueue},
-	{Name: "t_storm", Doc: "under many events: produced = delivered + lost", Run: with(storm), Shared: defaultQueue},
-	{Name: "t_loss", Doc: "with a stopped reader: produced = delivered + lost", Run: with(loss), Shared: tinyBuffers},
-	{Name: "t_record_wrap", Doc: "records that go over the end of a ring are right", Run: with(recordWrap), Shared: tinyBuffers},
-	{Name: "t_drop_privileges", Doc: "events keep coming without privileges", Run: with(dropPrivileges), Joint: true, Alone: true},
-	{Name: "t_types_other", Doc: "types of other kernels are refused, or right", Run: with(otherTypes)},
-	{Name: "t_types_file", Doc: "a file of types named by hand is used, and said", Run: with(typesFile)},
-	{Name: "t_fallback", Doc: "the first backend that can be opened is, and the reasons of the others are said", Run: with(fallback), NoBackend: true},
-	{Name: "t_types_archive", Doc: "the archive's types of this kernel are the kernel's", Run: with(archivedTypes), NoBackend: true},
-	{Name: "t_exitsnoop", Doc: "quark-exitsnoop runs, traces, lists, waits and cleans", Run: with(exitsnoopCommand), NoBackend: true, Types: true},
-}
-
-// with gives a test its context, and skips backends that it does not test.
-func with(f func(*test)) func(*testrun.T) {
-	return func(t *testrun.T) {
-		left := false
-		for _, c := range t.Cells {
-			c.Try(func() {
-				if why := unsuited[c.Backend][t.Test.Name]; why != "" {
-					c.Skipf("%s", why)
-				}
-				left = true
-			})
-		}
-		if left || len(t.Cells) == 0 {
-			f(&test{T: t})
-		}
-	}
+var tests = []row{
+	{name: "t_probe", doc: "the backend opens and closes, and leaves nothing", run: probe, apart: true},
+	{name: "t_older", doc: "a process older than the queue executes, changes and ends", run: lives, shared: defaultQueue},
+	{name: "t_fork", doc: "births by fork, vfork, clone and double fork", run: lives, shared: defaultQueue},
+	{name: "t_fork_exec_exit", doc: "a short life is one event with every attribute right", run: lives, shared: defaultQueue, types: true},
+	{name: "t_fork_exec_exit_rel", doc: "the executable of a relative path or a link is absolute", run: lives, shared: defaultQueue},
+	{name: "t_id_change", doc: "user, group and session ids change", run: lives, shared: defaultQueue, types: true},
+	{name: "t_entry", doc: "the entry leaders of logins and containers", run: lives, shared: defaultQueue},
+	{name: "t_stats", doc: "counters start at zero and count right", run: stats, shared: defaultQueue},
+	{name: "t_exit_tgid", doc: "a thread ends its group: one EXIT with the group's status", run: lives, shared: defaultQueue},
+	{name: "t_exit_signal", doc: "the signal that ended a process", run: lives, shared: defaultQueue, types: true},
+	{name: "t_exit_core", doc: "the core bit is set when a core was written", run: lives, shared: defaultQueue},
+	{name: "t_leader_exits_first", doc: "EXIT comes with the last thread, not with the leader", run: lives, shared: defaultQueue},
+	{name: "t_exec", doc: "several execs, scripts, programs without a file", run: lives, shared: defaultQueue},
+	{name: "t_exec_failed", doc: "execs that fail, where they are asked for", run: failedExecs},
+	{name: "t_environ", doc: "what is asked for of the environment, and no more", run: environment},
+	{name: "t_exec_nonleader", doc: "another thread than the leader executes", run: lives, shared: defaultQueue, types: true},
+	{name: "t_comm", doc: "a process renames itself", run: lives, shared: defaultQueue, types: true},
+	{name: "t_setuid_exec", doc: "a set-id program has the ids of its file", run: lives, shared: defaultQueue},
+	{name: "t_namespace", doc: "namespaces are those of the process", run: lives, shared: defaultQueue, types: true},
+	{name: "t_cgroup", doc: "the cgroup is that of the process", run: lives, shared: defaultQueue, types: true},
+	{name: "t_login", doc: "the login is that of the process", run: lives, shared: defaultQueue, types: true},
+	{name: "t_usage", doc: "what a process has used is what its parent is told", run: lives, shared: defaultQueue, types: true},
+	{name: "t_live_after_exec", doc: "a process that lives on after exec has its new state", run: lives, shared: defaultQueue},
+	{name: "t_ptrace", doc: "a tracer attaches and detaches", run: lives, shared: defaultQueue},
+	{name: "t_long_args", doc: "16 KB of arguments are whole, 100 KB marked as cut", run: lives, shared: defaultQueue},
+	{name: "t_deep_cwd", doc: "deep working directories are right or marked as cut", run: lives, shared: defaultQueue},
+	{name: "t_mount_cwd", doc: "working directories in mounts below mounts are whole", run: lives, shared: defaultQueue, types: true},
+	{name: "t_deep_mount_cwd", doc: "working directories deep in mounts are whole, or marked as cut after the end", run: lives, shared: defaultQueue},
+	{name: "t_chroot", doc: "paths in another root", run: lives, shared: defaultQueue},
+	{name: "t_not_utf8", doc: "names keep every byte", run: lives, shared: defaultQueue},
+	{name: "t_pid_reuse", doc: "a pid that is used again is another process", run: lives, shared: defaultQueue},
+	{name: "t_no_threads", doc: "threads are not reported unless asked for", run: lives, shared: defaultQueue},
+	{name: "t_threads", doc: "threads are reported when asked for", run: lives, shared: defaultQueue},
+	{name: "t_min_agg", doc: "FORK, EXEC and EXIT come one by one", run: lives, shared: defaultQueue},
+	{name: "t_storm_lives", doc: "what is delivered of a storm is right, the rest is counted as lost", run: lives, shared: defaultQueue},
+	{name: "t_wake", doc: "the first event after quiet wakes a reader that sleeps", run: wakeUp, shared: defaultQueue},
+	{name: "t_two_queues", doc: "several queues at once work, and go on when another is closed", run: twoQueues, shared: defaultQueue},
+	{name: "t_cpu_hotplug", doc: "a CPU goes and comes back, and its events with it", run: cpuHotplug, shared: defaultQueue},
+	{name: "t_storm", doc: "under many events: produced = delivered + lost", run: storm, shared: defaultQueue},
+	{name: "t_loss", doc: "with a stopped reader: produced = delivered + lost", run: loss, shared: tinyBuffers},
+	{name: "t_record_wrap", doc: "records that go over the end of a ring are right", run: recordWrap, shared: tinyBuffers},
+	{name: "t_drop_privileges", doc: "events keep coming without privileges", run: dropPrivileges, alone: true},
+	{name: "t_types_other", doc: "types of other kernels are refused, or right", run: otherTypes, apart: true},
+	{name: "t_types_file", doc: "a file of types named by hand is used, and said", run: typesFile, apart: true},
+	{name: "t_fallback", doc: "the first backend that can be opened is, and the reasons of the others are said", run: fallback, noBackend: true},
+	{name: "t_types_archive", doc: "the archive's types of this kernel are the kernel's", run: archivedTypes, noBackend: true},
+	{name: "t_exitsnoop", doc: "quark-exitsnoop runs, traces, lists, waits and cleans", run: exitsnoopCommand, noBackend: true, types: true},
 }
 
 // unsuited are the tests that do not test a backend, and the reasons.
@@ -82,6 +75,4 @@ var unsuited = map[string]map[string]string{
 	},
 }
 
-const (
-	noTypes = "it needs no types"
-)
+const noTypes = "it needs no types"

@@ -8,14 +8,13 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
-	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
 type event = quark.Event
 
 // view is one queue and the events that it delivered in a test.
 type view struct {
-	*testrun.Cell
+	*cell
 	q      *quark.Queue
 	shared bool           // it outlives the test
 	atOpen quark.Stats    // the counters when it was opened by watch or share
@@ -30,7 +29,7 @@ func (v *view) pump() {
 		switch {
 		case err == nil:
 			v.events = append(v.events, ev.Clone())
-			if v.Verbose >= 3 {
+			if v.verbose >= 3 {
 				v.Logf("%s", ev.AppendDump(nil))
 			}
 		case errors.Is(err, quark.ErrNothing):
@@ -45,13 +44,13 @@ func (v *view) pump() {
 // half a millisecond, it sleeps until the queue has something: at most for a while, as the test
 // may wait for something else than events.
 func (v *view) await(what string, cond func() bool) {
-	v.Waiting(v.Backend + ": " + what)
+	v.Waiting(v.backend + ": " + what)
 	nap := func(longest time.Duration) {
 		if err := v.q.Block(longest); err != nil {
 			v.Fatalf("block: %v", err)
 		}
 	}
-	(&test{T: v.T}).poll(v.Hang, nap, what, func() bool {
+	v.poll(v.Fatalf, nap, what, func() bool {
 		v.pump()
 		return cond()
 	})

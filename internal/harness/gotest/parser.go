@@ -12,6 +12,7 @@ import (
 // parser reads the output of a test binary that runs with -test.v=test2json, and calls started and
 // ended for each test, and going at the start of each subtest. Subtests are a part of their test.
 type parser struct {
+	parent  string // the test that has the tests as subtests, "" if there is none
 	started func(test string)
 	going   func()
 	ended   func(test string, r outcome)
@@ -23,13 +24,38 @@ type parser struct {
 	partial []byte // an incomplete line
 }
 
+// ending is how a test or a subtest ended.
+type ending struct {
+	state  record.State
+	reason string
+	begin  int // of a subtest in its test's log
+}
+
 // outcome is how a test ended.
 type outcome struct {
-	state    record.State
-	reason   string
+	ending
 	took     time.Duration
 	log      strings.Builder
-	subtests map[record.State]int
+	subtests map[string]*ending
+}
+
+// ended reports whether a subtest ended in a state.
+func (o *outcome) ended(state record.State) bool {
+	for _, s := range o.subtests {
+		if s.state == state {
+			return true
+		}
+	}
+	return false
+}
+
+// of returns how the subtest of a backend ended, or the whole test if there is none, or if the test
+// failed and no subtest did.
+func (o *outcome) of(backend string) ending {
+	if s := o.subtests[backend]; s != nil && s.state != "" && (o.state != record.Fail || o.ended(record.Fail)) {
+		return *s
+	}
+	return o.ending
 }
 
 // marker begins each line that the testing package writes. The test may not have ended the line
@@ -66,18 +92,19 @@ func (p *parser) line(s string) {
 		s = strings.TrimPrefix(own, marker)
 	}
 	if m := headLine.FindStringSubmatch(s); m != nil {
-		test, _, sub := strings.Cut(m[2], "/")
-		if m[1] == "RUN" && !sub {
+		test, sub := p.split(m[2])
+		if m[1] == "RUN" && test != "" && sub == "" {
 			p.flush()
 			if p.running == nil {
 				p.running = make(map[string]*outcome)
 			}
-			p.running[test] = &outcome{subtests: make(map[record.State]int)}
+			p.running[test] = &outcome{subtests: make(map[string]*ending)}
 			p.started(test)
 		}
 		p.current = test
-		if sub && m[1] == "RUN" {
+		if o := p.running[test]; o != nil && sub != "" && m[1] == "RUN" {
 			p.going()
+			o.subtests[sub] = &ending{begin: o.log.Len()}
 			p.output(s)
 		}
 		return
@@ -88,20 +115,35 @@ func (p *parser) line(s string) {
 		return
 	}
 	state := stateOf[m[1]]
-	test, _, sub := strings.Cut(m[2], "/")
-	p.current = test
+	test, sub := p.split(m[2])
 	o := p.running[test]
-	switch {
-	case o == nil:
-	case sub:
-		o.subtests[state]++
-		p.output(s)
-	default:
+	if o == nil {
+		return
+	}
+	p.current = test
+	if sub == "" {
 		p.flush()
 		o.state = state
 		o.took, _ = time.ParseDuration(m[3]) // its form was matched
 		p.last = test
+	} else if e := o.subtests[sub]; e != nil {
+		e.state = state
+		if state != record.Pass {
+			e.reason = reason(o.log.String()[e.begin:])
+		}
+		p.output(s)
 	}
+}
+
+// split splits a test's name into those of the test and its subtest, which are empty where there is
+// none.
+func (p *parser) split(name string) (test, sub string) {
+	if p.parent != "" {
+		name, _ = strings.CutPrefix(name+"/", p.parent+"/")
+		name = strings.TrimSuffix(name, "/")
+	}
+	test, sub, _ = strings.Cut(name, "/")
+	return test, sub
 }
 
 func (p *parser) output(s string) {
@@ -118,7 +160,7 @@ func (p *parser) flush() {
 	if o == nil {
 		return
 	}
-	if o.state == record.Pass && o.subtests[record.Skip] > 0 && o.subtests[record.Pass] == 0 {
+	if o.state == record.Pass && o.ended(record.Skip) && !o.ended(record.Pass) {
 		o.state = record.Skip
 	}
 	if o.state != record.Pass {

@@ -3,18 +3,15 @@
 package gotest
 
 import (
-	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/quark-linux/quark/internal/harness/record"
@@ -64,16 +61,7 @@ func (g *guest) command(b Binary, args ...string) *exec.Cmd {
 	cmd := exec.Command("/"+b.guestPath(), args...)
 	cmd.Dir = "/" + b.guestDir()
 	cmd.Env = append(append(os.Environ(), g.Env...), "PWD="+cmd.Dir)
-	cmd.WaitDelay = time.Second
 	return cmd
-}
-
-// run runs a command. Processes that it left behind may hold its output open.
-func run(cmd *exec.Cmd) error {
-	if err := cmd.Run(); !errors.Is(err, exec.ErrWaitDelay) {
-		return err
-	}
-	return nil
 }
 
 // exec runs a binary for go test -exec.
@@ -84,7 +72,7 @@ func (g *guest) exec(b Binary) (int, error) {
 		cmd.Stderr = cmd.Stdout // one pipe: the order of all writes is kept
 	}
 	var exit *exec.ExitError
-	if err := run(cmd); err != nil && !errors.As(err, &exit) {
+	if err := runCommand(cmd); err != nil && !errors.As(err, &exit) {
 		fmt.Fprintf(outputTo{g, 2}, "start the test binary: %v (CGO_ENABLED=0 links it statically: the guest has no libraries)\n", err)
 		return 0, err
 	}
@@ -103,42 +91,26 @@ func (o outputTo) Write(b []byte) (int, error) {
 
 // tests runs the tests of all binaries and reports each.
 func (g *guest) tests(patterns []string) (status int, err error) {
-	var plan record.Plan
-	todo := make([][]string, len(g.Binaries))
-	for i, b := range g.Binaries {
-		out, err := g.command(b, "-test.list=.").Output()
+	var suites []Suite
+	for _, b := range g.Binaries {
+		// Short: guests are often emulated.
+		s := Suite{Name: b.Package, Args: []string{"-test.short"}, Limit: testLimit,
+			Command: func(args ...string) *exec.Cmd { return g.command(b, args...) }}
+		out, err := s.Command("-test.list=.").Output()
 		if err != nil {
 			return 0, fmt.Errorf("list the tests of %s: %w", b.Package, err)
 		}
 		for _, test := range strings.Fields(string(out)) {
 			name := b.Name() + "." + test
 			if !strings.HasPrefix(test, "Benchmark") && selected(name, patterns) {
-				todo[i] = append(todo[i], test)
-				plan.Jobs = append(plan.Jobs, record.Job{Test: name, Backend: b.Backend})
+				s.Tests = append(s.Tests, Test{Name: test, Jobs: []record.Job{{Test: name, Backend: b.Backend}}})
 			}
 		}
+		suites = append(suites, s)
 	}
-	if err := g.port.Write(plan); err != nil {
-		return 0, err
-	}
-	for i, b := range g.Binaries {
-		// A binary that ends with a panic is run again for the tests that it has not begun.
-		for len(todo[i]) > 0 {
-			begun, failed, err := g.call(b, todo[i])
-			if err != nil {
-				return 0, err
-			}
-			if failed {
-				status = 1
-			}
-			rest := slices.DeleteFunc(slices.Clone(todo[i]), func(t string) bool { return begun[t] })
-			if len(rest) == len(todo[i]) {
-				return 0, fmt.Errorf("%s ran none of its tests", b.Package)
-			}
-			todo[i] = rest
-		}
-	}
-	return status, nil
+	r := &Report{Out: os.Stdout, Port: g.port}
+	err = RunSuites(context.Background(), suites, r)
+	return min(r.Count[record.Fail], 1), err
 }
 
 func selected(name string, patterns []string) bool {
@@ -151,61 +123,3 @@ func selected(name string, patterns []string) bool {
 // testLimit is the time limit of a test, or of a subtest. It is shorter than quark-matrix's limit
 // between two records.
 const testLimit = 150 * time.Second
-
-// call runs tests of a binary, and returns which of them began.
-func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bool, err error) {
-	names := make([]string, len(tests))
-	for i, t := range tests {
-		names[i] = regexp.QuoteMeta(t)
-	}
-	// Short: guests are often emulated. No timeout: it would be one for all tests together.
-	cmd := g.command(b, "-test.v=test2json", "-test.paniconexit0", "-test.short", "-test.timeout=0", "-test.run=^("+strings.Join(names, "|")+")$")
-	var late atomic.Bool
-	limit := time.AfterFunc(testLimit, func() {
-		late.Store(true)
-		cmd.Process.Signal(syscall.SIGQUIT) // prints goroutines and exits
-	})
-	defer limit.Stop()
-	begun = make(map[string]bool)
-	var writeErr error
-	write := func(rec any) { writeErr = cmp.Or(writeErr, g.port.Write(rec)) }
-	p := &parser{
-		started: func(test string) {
-			limit.Reset(testLimit)
-			begun[test] = true
-			write(record.Start{Test: b.Name() + "." + test, Backend: b.Backend})
-		},
-		going: func() {
-			limit.Reset(testLimit)
-			write(record.Output{}) // a sign of life
-		},
-		ended: func(test string, o outcome) {
-			failed = failed || o.state == record.Fail
-			log := o.log.String()
-			fmt.Printf("%s.%s: %s %s\n", b.Name(), test, o.state, o.reason)
-			if o.state == record.Fail {
-				fmt.Print(log)
-			}
-			write(record.Result{Test: b.Name() + "." + test, Backend: b.Backend, State: o.state, Reason: o.reason,
-				DurationMS: o.took.Milliseconds(), Log: record.CutLog(log, record.MaxLog)})
-		},
-	}
-	cmd.Stdout, cmd.Stderr = p, p
-	waitErr := run(cmd)
-	if cmd.Process == nil {
-		return nil, false, waitErr
-	}
-	why := "the test binary ended"
-	if waitErr != nil {
-		why += ": " + waitErr.Error()
-	}
-	if late.Load() {
-		why = fmt.Sprintf("no result within %v; the log has its goroutines", testLimit)
-	}
-	p.close(why)
-	if waitErr != nil && !failed {
-		fmt.Print(p.rest)
-		return nil, false, fmt.Errorf("%s: %w, and no test of it failed", b.Package, waitErr)
-	}
-	return begun, failed, writeErr
-}

@@ -20,10 +20,10 @@ type Machine struct {
 	QEMU string // the emulator (qemu-system-ARCH)
 	Mem  int    // MiB (512)
 
-	// The defaults of the deadlines allow for emulation on a loaded machine.
+	// The defaults of the deadlines allow for emulation on a loaded machine. A guest may take
+	// any time while it makes progress.
 	Boot time.Duration // until the hello (120 s)
 	Test time.Duration // until the next record (180 s)
-	All  time.Duration // until the end (1800 s)
 
 	// Output receives the standard output and error of a guest's command that sends it as
 	// records. nil: it is dropped.
@@ -33,7 +33,6 @@ type Machine struct {
 func (m Machine) withDefaults() Machine {
 	m.Boot = cmp.Or(m.Boot, 120*time.Second)
 	m.Test = cmp.Or(m.Test, 180*time.Second)
-	m.All = cmp.Or(m.All, 1800*time.Second)
 	m.Mem = cmp.Or(m.Mem, 512)
 	return m
 }
@@ -97,7 +96,7 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 	o.State, o.Reason, o.Cells = b.judge()
 	for i, c := range o.Cells {
 		if !c.State.Good() {
-			o.Cells[i].Repro = g.Repro(c.Test, ranWith(o.Cells, i)...)
+			o.Cells[i].Repro = g.Repro(c.Test)
 		}
 	}
 	o.Hello, o.End, o.Console, o.Damaged = b.hello, b.end, b.console, b.damaged
@@ -193,9 +192,6 @@ func (b *boot) deadline(now time.Time) string {
 			b.waiting = "before the first test"
 		}
 		return fmt.Sprintf("deadline of %v for a test passed", m.Test)
-	case now.Sub(b.begin) > m.All:
-		b.waiting = "between tests"
-		return fmt.Sprintf("deadline of %v for the guest passed", m.All)
 	}
 	return ""
 }

@@ -146,16 +146,14 @@ func (g Guest) arguments() []string {
 	return slices.Concat(words, g.Kernel.Append, g.Append)
 }
 
-// Repro returns the shell command that repeats the guest, or one test of it on the backends that it
-// ran on together.
-func (g Guest) Repro(test string, backends ...string) string {
+// Repro returns the shell command that repeats the guest, or one test of it.
+func (g Guest) Repro(test string) string {
 	if g.Part == PartGo {
 		return g.reproGo(test)
 	}
 	one := g
 	if test != "" && len(g.Command) == 0 {
 		one.Tests = []string{test}
-		one.Backends = slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool { return !slices.Contains(backends, b.Name) })
 	}
 	var b strings.Builder
 	if words := one.arguments(); len(words) > 0 {

@@ -91,18 +91,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestRanWith(t *testing.T) {
-	var cells []Cell
-	for _, r := range []record.Result{{Backend: "a"}, {Backend: "b"}, {Backend: "c", Joint: true}, {Backend: "d", Joint: true}, {Backend: "e"}} {
-		cells = append(cells, Cell{Result: r})
-	}
-	for i, want := range []string{"[a]", "[b c d]", "[b c d]", "[b c d]", "[e]"} {
-		if got := fmt.Sprint(ranWith(cells, i)); got != want {
-			t.Errorf("cell %d ran with %s, want %s", i, got, want)
-		}
-	}
-}
-
 func TestConsole(t *testing.T) {
 	console := `[    0.048000] tsc: Unable to calibrate against PIT
 [    1.2] WARNING: no time stamp of the kernel's

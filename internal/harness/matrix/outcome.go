@@ -58,19 +58,3 @@ func (o Outcome) Count(backend string) map[record.State]int {
 func (o Outcome) explained() bool {
 	return slices.ContainsFunc(o.Cells, func(c Cell) bool { return !c.State.Good() })
 }
-
-// ranWith returns the backends of the cells that ran together with number i, its own included.
-func ranWith(cells []Cell, i int) (backends []string) {
-	first := i
-	for cells[first].Joint && first > 0 {
-		first--
-	}
-	backends = []string{cells[first].Backend}
-	for _, c := range cells[first+1:] {
-		if !c.Joint {
-			break
-		}
-		backends = append(backends, c.Backend)
-	}
-	return backends
-}

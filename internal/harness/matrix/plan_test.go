@@ -165,7 +165,7 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := guests[1].Repro("t_x", "kprobe", "ebpf"), "KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k t_x"; got != want {
+	if got, want := guests[1].Repro("t_x"), "KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k t_x"; got != want {
 		t.Errorf("repro of a cell %q, want %q", got, want)
 	}
 	g := Guest{Part: PartGo, Kernel: Kernel{Name: "6.1-cloud-vax", Arch: "vax"}, Packages: []string{".", "./backends/kprobe"}, Env: []string{"A=1"}}

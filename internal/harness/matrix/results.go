@@ -34,7 +34,6 @@ type Results struct {
 const (
 	ResultsFile  = "results.json"
 	previousFile = "previous.json" // the results of the run before
-	CellsFile    = "cells.jsonl"   // a result record for each cell
 	JUnitFile    = "junit.xml"
 	HTMLFile     = "index.html"
 )
@@ -73,7 +72,6 @@ func (r Results) Write(dir string) error {
 		encode func() ([]byte, error)
 	}{
 		{ResultsFile, func() ([]byte, error) { return json.MarshalIndent(r, "", "\t") }},
-		{CellsFile, r.records},
 		{JUnitFile, r.JUnit},
 		{HTMLFile, func() ([]byte, error) { return r.HTML(dir, Diff(previous, r)) }},
 	} {
@@ -91,12 +89,12 @@ func (r Results) Write(dir string) error {
 // notRunAtAll is the reason of a missing guest.
 const notRunAtAll = "this guest has not run"
 
-// all returns the cells of all guests as result records. A guest that is bad though its cells are
+// All returns the cells of all guests as result records. A guest that is bad though its cells are
 // good, or that is missing, has one of its own.
-func (r Results) all() (list []record.Result) {
+func (r Results) All() (list []record.Result) {
 	for _, g := range r.Guests {
 		for _, c := range g.Cells {
-			c.Test, c.Joint, c.Log = g.Guest+" "+c.Test, false, ""
+			c.Test, c.Log = g.Guest+" "+c.Test, ""
 			list = append(list, c.Result)
 		}
 		if !g.State.Good() && !g.explained() {
@@ -109,22 +107,10 @@ func (r Results) all() (list []record.Result) {
 	return list
 }
 
-// records returns the lines of CellsFile, which make test counts.
-func (r Results) records() (out []byte, err error) {
-	for _, rec := range r.all() {
-		line, err := record.Encode(rec)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, line...)
-	}
-	return out, nil
-}
-
 // Count returns the number of cells that passed, failed and were skipped. A guest that is bad
 // though its cells are good, or that is missing, counts as one failure.
 func (r Results) Count() (passed, failed, skipped int) {
-	for _, rec := range r.all() {
+	for _, rec := range r.All() {
 		switch rec.State {
 		case record.Pass:
 			passed++

@@ -1,10 +1,8 @@
 package matrix
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -121,36 +119,3 @@ func score(n map[record.State]int) string {
 
 // seconds returns milliseconds as seconds with one decimal.
 func seconds(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
-
-// TestTimes prints how many seconds each test took on each backend: the median over the guests that
-// ran it and, in parentheses, the maximum. The test with the largest sum comes first.
-func (r Results) TestTimes(w io.Writer) error {
-	type cell struct{ test, backend string }
-	times := make(map[cell][]int64)
-	sums := make(map[string]int64)
-	for _, g := range r.Guests {
-		for _, c := range g.Cells {
-			key := cell{c.Test, c.Backend}
-			times[key] = append(times[key], c.DurationMS)
-			if !c.Joint {
-				sums[c.Test] += c.DurationMS
-			}
-		}
-	}
-	tests := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
-		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
-	})
-	t := &report.Table{Head: slices.Concat([]string{"test"}, r.columns(), []string{"sum"})}
-	for _, test := range tests {
-		row := []string{test}
-		for _, c := range r.columns() {
-			text := "-"
-			if ms := slices.Sorted(slices.Values(times[cell{test, c}])); len(ms) > 0 {
-				text = fmt.Sprintf("%s (%s)", seconds(ms[len(ms)/2]), seconds(ms[len(ms)-1]))
-			}
-			row = append(row, text)
-		}
-		t.Add(append(row, seconds(sums[test]))...)
-	}
-	return t.WriteText(w)
-}

@@ -41,9 +41,7 @@ type Result struct {
 	State      State  `json:"state"`
 	Reason     string `json:"reason,omitempty"` // of every state but Pass
 	DurationMS int64  `json:"duration_ms"`
-	// it ran together with the job before, so that both have the same duration
-	Joint bool   `json:"joint,omitempty"`
-	Log   string `json:"log,omitempty"`
+	Log        string `json:"log,omitempty"`
 }
 
 // Job returns the job that ended.

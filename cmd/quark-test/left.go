@@ -1,4 +1,4 @@
-package testrun
+package main
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -107,18 +108,6 @@ var residueFiles = []struct {
 	{"user probe", []string{"/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"}, true},
 }
 
-// ownMounts gives this process, which has to be its main thread, a mount namespace
-// in which no one else mounts: what changes there is of its tests.
-func ownMounts() error {
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("make a mount namespace: %w", err)
-	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep mounts from other namespaces: %w", err)
-	}
-	return nil
-}
-
 func readResidue() residue {
 	r := make(residue)
 	for _, f := range residueFiles {
@@ -154,6 +143,35 @@ func (r residue) left(patience time.Duration) (left []string) {
 		}
 	}
 }
+
+// watchResidue fails the test for descriptors, mounts, probes and processes that are left at its
+// end.
+func watchResidue(t *testing.T) {
+	before, err := openDescriptors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	were, children := readResidue(), childrenOf(os.Getpid())
+	t.Cleanup(func() {
+		defer before.dir.Close()
+		open, err := before.left()
+		if err != nil {
+			t.Errorf("look for descriptors left open: %v", err)
+		}
+		for _, l := range open {
+			// A shared source may hold one for each process of the machine.
+			if shared.kind == "" || !strings.Contains(l, "[pidfd]") {
+				t.Errorf("left open: descriptor %s", l)
+			}
+		}
+		for _, l := range append(endChildren(children), were.left(patience)...) {
+			t.Errorf("left behind: %s", l)
+		}
+	})
+}
+
+// patience is how long the kernel may take to remove something.
+const patience = 2 * time.Second
 
 // adoptOrphans makes this process the parent of all descendants that lose
 // theirs, so that what a test leaves running is found here.
