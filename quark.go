@@ -167,6 +167,29 @@ func Open(opts Options) (*Queue, error) {
 	return q, nil
 }
 
+// OpenContext is like [Open], but returns the error of ctx if that ends first. What is opened by
+// then is closed in the background.
+func OpenContext(ctx context.Context, opts Options) (*Queue, error) {
+	var q *Queue
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		q, err = Open(opts)
+	}()
+	select {
+	case <-done:
+		return q, err
+	case <-ctx.Done():
+		go func() {
+			if <-done; err == nil {
+				q.Close()
+			}
+		}()
+		return nil, fmt.Errorf("open quark: %w", ctx.Err())
+	}
+}
+
 // backends returns the options of the backends.
 func (o *Options) backends() backends.Options {
 	return backends.Options{

@@ -37,7 +37,7 @@ type child struct {
 
 	printer   *line.Printer
 	failed    []byte // lines of processes that failed
-	processes int    // that ended
+	processes uint64 // that ended
 	failures  int
 	cpu       time.Duration
 	peak      uint64 // bytes
@@ -130,7 +130,7 @@ func (c *child) report(w io.Writer) {
 	if more := c.failures - maxFailures; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
-	fmt.Fprintf(&b, "\n%s: %d processes, %d failed, %.2f s", strings.Join(c.Args, " "), c.processes, c.failures, time.Since(c.began).Seconds())
+	fmt.Fprintf(&b, "\n%s: %s, %d failed, %.2f s", strings.Join(c.Args, " "), counted(c.processes, "process", "processes"), c.failures, time.Since(c.began).Seconds())
 	if !c.unknown {
 		fmt.Fprintf(&b, ", CPU %.2f s, peak memory %.1f MiB", c.cpu.Seconds(), float64(c.peak)/(1<<20))
 	}

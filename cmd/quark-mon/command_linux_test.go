@@ -21,8 +21,8 @@ func TestCommand(t *testing.T) {
 		want   []string // on standard error, in this order
 	}{
 		{"echo out; sh -c 'exit 3'; exit 5", 5, []string{"PID", "-- ", "sh -c 'exit 3'", " events, 0 lost", "\nfailed:\n", "sh -c ", "sh -c ", "processes, 2 failed, "}},
-		{"echo out; kill -KILL $$", 128 + 9, []string{"SIGKILL", "\nfailed:\n", "SIGKILL", "processes, 1 failed, "}},
-		{"echo out", 0, []string{"exit", " events, ", "processes, 0 failed, "}},
+		{"echo out; kill -KILL $$", 128 + 9, []string{"SIGKILL", "\nfailed:\n", "SIGKILL", "1 process, 1 failed, "}},
+		{"echo out", 0, []string{"FEX", " event, ", "1 process, 0 failed, "}},
 	} {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-b", "--", "sh", "-c", c.script)
 		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")

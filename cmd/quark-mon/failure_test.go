@@ -43,7 +43,7 @@ func TestSourceFails(t *testing.T) {
 		if err := m.finish(&errw); !errors.Is(err, syscall.EIO) {
 			t.Errorf("finish: %v", err)
 		}
-		if !strings.Contains(out.String(), "/bin/true") || !strings.Contains(errw.String(), " events, 0 lost") {
+		if !strings.Contains(out.String(), "/bin/true") || !strings.Contains(errw.String(), " event, 0 lost") {
 			t.Errorf("at the end %v: %q, %q", end, out.String(), errw.String())
 		}
 		m.q.Close()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
@@ -49,15 +50,19 @@ func (*columns) String() string { return "" }
 // Type implements pflag.Value.
 func (*columns) Type() string { return "columns" }
 
-// treeColumns are the columns of tree, which shows the parent by itself.
-const treeColumns = "time,duration,user,pid,event,status,args"
+// treeColumns are the columns of tree, which shows the parent by itself, and narrowTree those on a
+// terminal of 80 columns.
+const (
+	treeColumns = "time,duration,user,pid,event,status,args"
+	narrowTree  = "clock,duration,pid,event,status,args"
+)
 
 const about = `quark-mon prints what processes do until it is interrupted. Without -b, -k, -c and --audit it uses the first backend of ebpf,
 kprobe and cnproc that works.`
 
 const examples = `  quark-mon -- make -j4                          what a command does, and what of it failed
-  quark-mon -s --failed                          what fails, until Ctrl-C
-  quark-mon -s --filter 'exec and uid != 0'      what others than root execute
+  quark-mon --failed                             what fails, until Ctrl-C
+  quark-mon --filter 'exec and uid != 0'         what others than root execute
   quark-mon -s -j | jq -c .process.args          JSON lines, for other programs
   quark-mon -q -w day.trace                      record all, for quark-mon replay day.trace`
 
@@ -113,8 +118,8 @@ func (o *options) printing(c *cobra.Command) {
 	byDefault := treeColumns
 	if !o.tree {
 		byDefault = line.Default
-		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "no processes that exist at the start")
-		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
+		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "no processes that exist at the start, as in lines, which have them with -s=false")
+		f.BoolVar(&o.text, "text", false, "all that is known of each event, in several lines")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
 		if !o.recorded {
 			f.BoolVar(&o.Names, "names", false, "with -j: also the names that this host has for users and groups; --uid and --gid ask getent(1)")
@@ -124,7 +129,7 @@ func (o *options) printing(c *cobra.Command) {
 		f.BoolVarP(&o.count, "count", "M", false, "no events but statistics once a second")
 		f.BoolVarP(&o.quiet, "quiet", "q", false, "no events, for when they are recorded")
 	}
-	f.Var(&o.columns, "columns", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+byDefault+")")
+	f.Var(&o.columns, "columns", "these `columns` of a line an event: a list of "+strings.Join(line.Names(), ", ")+" (default "+byDefault+", fewer on a narrow terminal)")
 	f.CountVarP(&o.verbose, "verbose", "v", "what the backend can report, and counters at the end; -vv also the rules of joining; -vvv also counters once a second")
 	command.CompleteList(c, "columns", line.Names()...)
 }
@@ -164,13 +169,32 @@ func (o *options) watchCommand() error {
 		below = quark.AllOf(o.Queue.Where, below)
 	}
 	o.Queue.Where = below
-	o.Queue.HoldTime = cmp.Or(o.Queue.HoldTime, 100*time.Millisecond)
 	o.noSnapshot = true
+	if o.graph != "" {
+		o.Queue.CacheGraceTime = 24 * time.Hour // so that the graph has all processes
+	}
 	return o.Check()
 }
 
-// finish checks the options, and chooses how events are printed: as lines on a terminal, else as
-// text.
+// defaultColumns returns the columns for lines on out.
+func (o *options) defaultColumns(out io.Writer) string {
+	width := line.Wide
+	if fd := terminal(out); fd >= 0 && o.output == "" {
+		width, _, _ = term.GetSize(fd)
+	}
+	switch {
+	case o.tree && width < line.Wide:
+		return narrowTree
+	case o.tree:
+		return treeColumns
+	case width < line.Wide:
+		return line.Narrow
+	}
+	return line.Default
+}
+
+// finish checks the options, and chooses how events are printed: as lines unless another form is
+// asked for. Lines are held shortly, and lack the processes of the start.
 func (o *options) finish(c *cobra.Command, out io.Writer) error {
 	err := command.Exclude(c, []string{"columns", "text", "json", "quiet"}, []string{"columns", "quiet", "count", "lineage"},
 		[]string{"text", "count"}, []string{"names", "count"}, []string{"host", "count"}, []string{"output", "quiet"})
@@ -188,16 +212,20 @@ func (o *options) finish(c *cobra.Command, out io.Writer) error {
 	o.tree = o.tree || plain && o.command != nil
 	if o.top {
 		err = checkTerminal(out)
-	} else if o.tree && o.columns == nil {
-		err = o.columns.Set(treeColumns)
-	} else if plain && o.output == "" && terminal(out) >= 0 {
-		err = o.columns.Set(line.Default)
+	} else if o.columns == nil && (o.tree || plain) {
+		err = o.columns.Set(o.defaultColumns(out))
 	}
 	if err != nil {
 		return err
 	}
 	if err := o.Finish(c); err != nil {
 		return err
+	}
+	if o.columns != nil {
+		o.noSnapshot = o.noSnapshot || !c.Flags().Changed("no-snapshot")
+		if !o.recorded {
+			o.Queue.HoldTime = cmp.Or(o.Queue.HoldTime, 100*time.Millisecond)
+		}
 	}
 	if o.command != nil {
 		if err := o.watchCommand(); err != nil {

@@ -152,7 +152,7 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		}
 	}
 	if !m.recorded {
-		m.q, err = quark.Open(m.Queue)
+		m.q, err = m.Options.Open(ctx)
 		return err
 	}
 	m.replayed, err = selection.Await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording) })
@@ -188,12 +188,26 @@ func (m *monitor) openOutput(stdout, errw io.Writer) (io.Writer, error) {
 	return m.outputFile, nil
 }
 
+// drawn reports whether a process belongs in the graph: it is the command's, or the filters let an
+// event of its life pass.
+func (m *monitor) drawn(p *quark.Process) bool {
+	if m.child != nil {
+		id, _ := p.Identity()
+		return m.child.own[id]
+	}
+	ev := quark.Event{Events: quark.EventFork | quark.EventExec, Process: p, TID: p.PID, Time: p.AsOf()}
+	if p.Exited {
+		ev.Events |= quark.EventExit
+	}
+	return m.q.Passes(&ev)
+}
+
 // close writes the tree, ends the recording and the queue, and closes all files. Its error includes
 // why a replay is incomplete.
 func (m *monitor) close() error {
 	var errs []error
 	if m.treeFile != nil {
-		errs = append(errs, writeTree(m.treeFile, m.q))
+		errs = append(errs, writeTree(m.treeFile, m.q, m.drawn))
 	}
 	if m.recorder != nil {
 		errs = append(errs, m.recorder.Close())

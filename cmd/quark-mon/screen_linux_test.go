@@ -75,7 +75,7 @@ func onTerminal(t *testing.T, env string, args ...string) string {
 }
 
 // On a terminal events are lines that fit, with a heading in sight and colours where they are
-// wanted; elsewhere they are text.
+// wanted.
 func TestTerminal(t *testing.T) {
 	text, err := os.ReadFile(recording + ".joined")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestTerminal(t *testing.T) {
 		if len(line) > 71 {
 			t.Errorf("%q is wider than 70", line)
 		}
-		if strings.HasPrefix(line, "TIME ") {
+		if strings.HasPrefix(line, "CLOCK ") {
 			headings++
 		}
 	}

@@ -21,7 +21,7 @@ func statsRow(s *quark.Stats) string {
 // summary returns the numbers of delivered and lost events, in a sentence.
 func (m *monitor) summary(s *quark.Stats) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "quark-mon: %s events, ", grouped(s.Aggregations+s.NonAggregations))
+	fmt.Fprintf(&b, "quark-mon: %s, ", counted(s.Aggregations+s.NonAggregations, "event", "events"))
 	if s.Source.Bound {
 		b.WriteString("at least ")
 	}
@@ -45,6 +45,14 @@ func (m *monitor) summary(s *quark.Stats) string {
 		fmt.Fprintf(&b, ", %s blocked", grouped(n))
 	}
 	return b.String() + "\n"
+}
+
+// counted returns a number with its noun.
+func counted(n uint64, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return grouped(n) + " " + many
 }
 
 // grouped returns a number with commas between thousands.

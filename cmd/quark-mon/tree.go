@@ -15,20 +15,24 @@ type tree struct {
 	w       *bufio.Writer
 	q       *quark.Queue
 	nodes   int
-	known   map[*quark.Process]int
+	known   map[*quark.Process]int // those that are drawn
 	missing map[quark.Identity]int // parents that q does not know
 }
 
-// writeTree writes the processes of q in the DOT language. A process that has ended is dashed. An
-// edge comes from the parent at birth; it is dashed if the birth was not seen, and the parent is a
-// later one. A parent that is not in q is dotted.
-func writeTree(out io.Writer, q *quark.Queue) error {
+// writeTree writes the processes of q that are shown in the DOT language. A process that has ended
+// is dashed. An edge comes from the parent at birth; it is dashed if the birth was not seen, and
+// the parent is a later one. A parent that is not shown, or not in q, is dotted.
+func writeTree(out io.Writer, q *quark.Queue, shown func(*quark.Process) bool) error {
 	t := &tree{w: bufio.NewWriter(out), q: q, known: make(map[*quark.Process]int), missing: make(map[quark.Identity]int)}
 	fmt.Fprint(t.w, "digraph processes {\n\trankdir=LR\n\tnode [shape=box]\n")
+	var all []*quark.Process
 	for p := range q.Processes() {
-		t.known[p] = t.process(p)
+		if shown(p) {
+			t.known[p] = t.process(p)
+			all = append(all, p)
+		}
 	}
-	for p := range q.Processes() {
+	for _, p := range all {
 		t.edge(p)
 	}
 	fmt.Fprint(t.w, "}\n")
@@ -77,11 +81,19 @@ func (t *tree) edge(p *quark.Process) {
 	if id.PID == 0 {
 		return // the kernel's
 	}
+	comm := "?"
+	ancestors, _ := t.q.Ancestors(p)
+	if len(ancestors) > 0 {
+		id, _ = ancestors[0].Identity()
+		if ancestors[0].Known.Has(quark.FieldComm) {
+			comm = quote(ancestors[0].Comm)
+		}
+	}
 	from, ok := t.missing[id]
-	if ancestors, _ := t.q.Ancestors(p); len(ancestors) > 0 {
+	if len(ancestors) > 0 && t.known[ancestors[0]] != 0 {
 		from = t.known[ancestors[0]]
 	} else if !ok {
-		from = t.node(id.PID, "?", "", "dotted", "")
+		from = t.node(id.PID, comm, "", "dotted", "")
 		t.missing[id] = from
 	}
 	fmt.Fprintf(t.w, "\tn%d -> n%d [style=%s]\n", from, t.known[p], style)

@@ -43,7 +43,7 @@ func TestTree(t *testing.T) {
 		}
 	}
 	var got bytes.Buffer
-	if err := writeTree(&got, q); err != nil {
+	if err := writeTree(&got, q, func(*quark.Process) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "testdata/tree.dot", got.Bytes())

@@ -18,6 +18,11 @@ func (incapable) Capabilities() *quark.CapabilityTable {
 	for _, k := range []quark.Kind{quark.KindIDChange, quark.KindPtrace} {
 		table.Kinds[k] = quark.Capability{Via: "needs CAP_SYS_ADMIN"}
 	}
+	for f := range table.Fields {
+		table.Fields[f] = quark.Capability{Origin: quark.OriginKernel}
+	}
+	table.Fields[quark.FieldIO], table.Fields[quark.FieldEnviron] = quark.Capability{}, quark.Capability{}
+	table.Fields[quark.FieldExe], table.Fields[quark.FieldCwd] = quark.Capability{Origin: quark.OriginProc}, quark.Capability{Origin: quark.OriginProc}
 	table.Kinds[quark.KindExecFailed] = quark.Capability{Via: "needs a tracepoint"}
 	return table
 }
@@ -30,8 +35,9 @@ func TestDescribe(t *testing.T) {
 	defer q.Close()
 	backend := "backend " + q.Backend()
 	for want, o := range map[string]Options{
-		backend + ", no ID_CHANGE and PTRACE: needs CAP_SYS_ADMIN": {live: true},
-		backend + ", no EXEC_FAILED: needs a tracepoint":           {live: true, Queue: quark.Options{Kinds: quark.EventExec, FailedExecs: true}},
+		backend + ", no ID_CHANGE and PTRACE: needs CAP_SYS_ADMIN, no io, 2 fields only from /proc": {live: true},
+		backend + ", no EXEC_FAILED: needs a tracepoint, no io, environ, 2 fields only from /proc": {live: true, Queue: quark.Options{
+			Kinds: quark.EventExec, FailedExecs: true, Environ: quark.Environ{Names: []string{"A"}}}},
 		backend: {},
 	} {
 		if got := o.Describe(q); got != want {

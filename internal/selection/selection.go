@@ -2,8 +2,10 @@ package selection
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,7 @@ type Options struct {
 
 	live          bool // events come from the kernel
 	backends      map[string]*bool
+	any           bool // also backends with fewer fields
 	events, exits string
 	filter        filterOptions
 }
@@ -45,6 +48,7 @@ func (o *Options) Backend(c *cobra.Command) {
 	o.live = true
 	f := c.Flags()
 	o.backends = Backends(c, quark.EveryBackend.Names())
+	f.BoolVar(&o.any, "any", false, "use the first backend of eBPF, kprobes and the proc connector that works, also if it reports fewer fields")
 	f.BoolVar(&o.Queue.Audit.Enable, "audit-enable", false, "with --audit: enable audit if it is not, which slows down system calls until the next boot")
 	f.VarP((*command.File)(&o.Queue.BTF.Path), "btf", "B", "read the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those cached)")
 }
@@ -112,6 +116,9 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 			o.Queue.Backends |= set
 		}
 	}
+	if o.Queue.Backends == 0 && !o.any && o.live {
+		o.Queue.Backends = allFields
+	}
 	for _, t := range o.filter.terms {
 		if changed(t.flag) && len(t.values) == 0 {
 			return fmt.Errorf("--%s: the list is empty", t.flag)
@@ -144,7 +151,38 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 	return o.Check()
 }
 
-// Describe returns which backend runs, which kinds of events it lacks, and why no better one runs.
+// allFields are the backends that report nearly all fields themselves.
+const allFields = quark.EBPF | quark.KProbe
+
+// Open opens the queue of the kernel. Its error says what to do next.
+func (o *Options) Open(ctx context.Context) (*quark.Queue, error) {
+	q, err := quark.OpenContext(ctx, o.Queue)
+	switch failed := new(quark.OpenError); {
+	case !errors.As(err, &failed) || o.Queue.Backends != allFields:
+		return q, err
+	case os.Geteuid() != 0 && errors.Is(failed.Attempts[0].Err, os.ErrPermission):
+		return nil, errors.New("not permitted: run it as root, or with CAP_BPF and CAP_PERFMON (-b and -k print the details)")
+	}
+	return nil, fmt.Errorf("%w; -c uses the proc connector, which reports fewer fields", err)
+}
+
+// lacking returns the names of fields that the backend does not have, and how many it has from
+// /proc alone.
+func (o *Options) lacking(table *quark.CapabilityTable) (missing []string, fromProc int) {
+	for f, c := range table.Fields {
+		switch f := quark.Field(f); {
+		case f == quark.FieldEnviron && o.Queue.Environ.Names == nil:
+		case c.Origin == quark.OriginNone:
+			missing = append(missing, f.String())
+		case c.Origin == quark.OriginProc:
+			fromProc++
+		}
+	}
+	return missing, fromProc
+}
+
+// Describe returns which backend runs, which kinds of events and fields it lacks, and why no better
+// one runs.
 func (o *Options) Describe(q *quark.Queue) string {
 	table := q.Capabilities()
 	text := "backend " + q.Backend()
@@ -163,6 +201,14 @@ func (o *Options) Describe(q *quark.Queue) string {
 			text += ", no " + kind.String()
 		}
 		text += ": " + c.Via
+	}
+	if missing, fromProc := o.lacking(table); o.live {
+		if len(missing) > 0 {
+			text += ", no " + strings.Join(missing, ", ")
+		}
+		if fromProc > 0 {
+			text += fmt.Sprintf(", %d fields only from /proc", fromProc)
+		}
 	}
 	var why []string
 	for _, a := range q.Attempts() {

@@ -51,7 +51,7 @@ func (o *options) run(ctx context.Context, out, errw io.Writer) error {
 		ctx, cancel = context.WithTimeout(ctx, o.duration)
 		defer cancel()
 	}
-	q, err := o.open()
+	q, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,9 +78,9 @@ func (o *options) run(ctx context.Context, out, errw io.Writer) error {
 }
 
 // open opens the queue: of the kernel or of a recording.
-func (o *options) open() (*quark.Queue, error) {
+func (o *options) open(ctx context.Context) (*quark.Queue, error) {
 	if !o.recorded {
-		return quark.Open(o.Queue)
+		return o.Open(ctx)
 	}
 	f, err := os.Open(o.replay)
 	if err != nil {

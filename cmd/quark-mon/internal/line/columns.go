@@ -21,16 +21,22 @@ type Column struct {
 	show   func(c *cell, p *Printer, ev *quark.Event)
 }
 
-// Default lists the columns that are shown unless others are requested.
-const Default = "time,duration,user,pid,ppid,event,status,args"
+// Default lists the columns that are shown unless others are requested, and Narrow those on a
+// terminal of less than [Wide] columns, which leave half of 80 columns to the arguments.
+const (
+	Default = "time,duration,user,pid,ppid,event,status,args"
+	Narrow  = "clock,user,pid,event,status,args"
+	Wide    = 110
+)
 
 // all are the columns there are: those that are written in a way of their own, and the others of
 // quark.Rows.
 var all = append([]Column{
 	{"time", false, 12, 15, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, clock, ev.Wall) }},
+	{"clock", false, 8, 8, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.TimeOnly, ev.Wall) }},
 	{"date", false, 10, 10, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.DateOnly, ev.Wall) }},
 	{"duration", true, 6, 10, 0, func(c *cell, p *Printer, ev *quark.Event) { c.ascii(p.duration(ev)) }},
-	{"event", false, 14, 40, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(what(ev)) }},
+	{"event", false, 5, 16, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(what(ev)) }},
 	{"status", false, 7, 16, 0, showStatus},
 	user("user", func(c *quark.Credentials) uint32 { return c.UID }),
 	user("euser", func(c *quark.Credentials) uint32 { return c.EUID }),
@@ -308,32 +314,34 @@ func terminal(t quark.TTY) string {
 	return fmt.Sprintf("%d:%d", t.Major, t.Minor)
 }
 
-// what returns the names of an event's parts in order, and for an ID_CHANGE the changed ids.
+// what returns the parts of an event in order, in short, and for an ID_CHANGE the changed ids.
 func what(ev *quark.Event) string {
-	names := strings.Split(ev.Events.String(), "+")
+	names := ev.Events.Names(nil)
 	if len(ev.Parts) > 1 {
 		names = names[:0]
 		for _, part := range ev.Parts {
 			names = append(names, part.Kind.String())
 		}
 	}
-	var b []byte
+	text := ""
 	for i, n := range names {
 		if slices.Contains(names[:i], n) {
 			continue
 		}
+		word := cmp.Or(short[n], strings.ToLower(n))
 		switch n {
-		case "":
-			return "-"
 		case quark.EventIDChange.String():
-			n = ev.IDChange.String()
+			word = strings.ToLower(ev.IDChange.String())
 		case quark.EventPtrace.String():
-			n = fmt.Sprintf("%s(%d)", n, ev.Tracer.PID)
+			word = fmt.Sprintf("%s(%d)", word, ev.Tracer.PID)
 		}
-		if i > 0 {
-			b = append(b, '+')
+		if text != "" && (len(word) > 1 || strings.ToUpper(text) != text) {
+			text += "+"
 		}
-		b = append(b, strings.ToLower(n)...)
+		text += word
 	}
-	return string(b)
+	return cmp.Or(text, "-")
 }
+
+// short has the words for kinds of events. Letters stand without a plus between them.
+var short = map[string]string{"FORK": "F", "EXEC": "E", "EXIT": "X", "EXEC_FAILED": "E!", "SETPROCTITLE": "name", "CORE_DUMP": "core"}

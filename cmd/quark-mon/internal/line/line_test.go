@@ -82,7 +82,8 @@ func TestGolden(t *testing.T) {
 	}{
 		{"default", Default, 100, 12, false},
 		{"colour", Default, 80, 0, true},
-		{"narrow", Default, 40, 0, false},
+		{"narrow", Narrow, 80, 0, false},
+		{"tiny", Default, 40, 0, false},
 		{"all", strings.Join(Names(), ","), 0, 0, false},
 		{"args", "args,pid", 60, 0, false},
 	} {
@@ -191,7 +192,7 @@ func TestShort(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for list, want := range map[string]string{
-		"time,foo": `there is no column "foo": choose from time,date,duration,event,`,
+		"time,foo": `there is no column "foo": choose from time,clock,date,duration,event,`,
 		"":         `there is no column ""`, "pid,": `there is no column ""`, "PID": `there is no column "PID"`,
 	} {
 		if _, err := Parse(list); err == nil || !strings.HasPrefix(err.Error(), want) {
