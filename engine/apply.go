@@ -126,7 +126,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 			t.learnBirth(p, r)
 		case r.Kind == KindExec && (!p.Known.Has(FieldExe) || p.imageSince < p.sighted):
 			t.replaceImage(p, r.Time) // it was read while it executed this
-			r.Task.Known &= imageFields.With(FieldComm)
+			r.Task.Known &= FieldsImage.With(FieldComm)
 			t.update(p, r)
 		}
 		return p // the rest is of before what /proc showed
@@ -221,8 +221,8 @@ func (t *table) learnBirth(p *process, fork *RawEvent) {
 // share. The result is valid until the next event.
 func (t *table) thread(p *process, r *RawEvent) *process {
 	if known, cached := r.Task.Known, r.Task.Cached; !p.Exited {
-		r.Task.Known &^= ofThreads
-		r.Task.Cached &^= ofThreads
+		r.Task.Known &^= FieldsThread
+		r.Task.Cached &^= FieldsThread
 		t.update(p, r)
 		p.setCached(t.unseen, r)
 		r.Task.Known, r.Task.Cached = known, cached
@@ -230,7 +230,7 @@ func (t *table) thread(p *process, r *RawEvent) *process {
 	v := &t.view
 	t.release(v)
 	t.copy(v, p)
-	v.Known &^= ofThreads
+	v.Known &^= FieldsThread
 	t.update(v, r)
 	v.setCached(t.unseen, r)
 	return v
@@ -258,7 +258,7 @@ func (r *RawEvent) ofFailedExec(number uint16) Fields {
 	if number != 0 && r.Image == number || exited || r.Kind != KindExit && r.Kind != KindCoreDump {
 		return 0
 	}
-	return imageFields.With(FieldComm)
+	return FieldsImage.With(FieldComm)
 }
 
 // setCached marks values as cached if r does not report them and they may have changed unseen.
@@ -415,7 +415,7 @@ func (t *table) update(p *process, r *RawEvent) {
 		p.loginMixed = p.loginMixed || p.parented
 	}
 	p.set(s, k)
-	if k&(ofContext|FieldCgroup.Set()) != 0 && !p.context.has(r) {
+	if k&(FieldsInherited|FieldCgroup.Set()) != 0 && !p.context.has(r) {
 		c := t.change(p)
 		c.copy(&s.Inherited, k)
 		if k.Has(FieldCgroup) {
@@ -432,8 +432,8 @@ func (t *table) update(p *process, r *RawEvent) {
 	if k.Has(FieldCwd) {
 		t.updateName(&p.Cwd, r.Bytes(FieldCwd))
 	}
-	if k&imageFields != 0 {
-		t.updateImage(p, r, k&imageFields)
+	if k&FieldsImage != 0 {
+		t.updateImage(p, r, k&FieldsImage)
 	}
 	p.Known |= k
 	p.Truncated = p.Truncated&^k | s.Truncated&k
@@ -457,7 +457,7 @@ func (p *process) set(s *Task, k Fields) {
 func (c *context) has(r *RawEvent) bool {
 	k := r.Task.Known
 	return (!k.Has(FieldCgroup) || c.Cgroup == string(r.Bytes(FieldCgroup))) &&
-		(k&ofContext == 0 || k&ofContext == ofContext && c.Inherited == r.Task.Inherited)
+		(k&FieldsInherited == 0 || k&FieldsInherited == FieldsInherited && c.Inherited == r.Task.Inherited)
 }
 
 // differs reports whether i and o have other values of fields in k.
@@ -487,10 +487,10 @@ func (t *table) clearImage(p *process) {
 }
 
 func (p *process) forgetImage() {
-	p.Known &^= imageFields.With(FieldPrivileges)
-	p.Truncated &^= imageFields
-	p.Cached &^= imageFields
-	p.dispel(imageFields)
+	p.Known &^= FieldsImage.With(FieldPrivileges)
+	p.Truncated &^= FieldsImage
+	p.Cached &^= FieldsImage
+	p.dispel(FieldsImage)
 }
 
 // inheritImage gives p the image that its creator c had at the time of the fork.
@@ -512,9 +512,9 @@ func (t *table) inherit(p *process, i *image, forked uint64, known, truncated, c
 		known &^= cached
 	}
 	t.setImage(p, i.share())
-	p.Known |= known & imageFields
-	p.Truncated |= truncated & imageFields
-	p.Cached |= cached & imageFields
+	p.Known |= known & FieldsImage
+	p.Truncated |= truncated & FieldsImage
+	p.Cached |= cached & FieldsImage
 }
 
 // inheritLogin gives p the login that c had at the time of the fork: its creator, or its parent

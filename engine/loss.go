@@ -20,7 +20,7 @@ func (t *table) refresh(p *process) {
 	if p.asOf <= t.gapTo && (!p.Exited || p.Inferred) {
 		p.Cached |= p.Known &^ constant
 		p.missed = true
-		p.dispel(imageFields)
+		p.dispel(FieldsImage)
 	}
 }
 
@@ -103,7 +103,7 @@ func (t *table) revive(p *process, time uint64) {
 			p.Known &^= (o.Known | o.guesses) &^ constant
 			p.Truncated &= p.Known
 			p.Cached = p.Known &^ constant
-			p.dispel(imageFields)
+			p.dispel(FieldsImage)
 			p.Marks.add(Marks{Set: o.Marks.Set})
 			o.found()
 			t.cancelExit(o)

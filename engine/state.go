@@ -185,10 +185,10 @@ type image struct {
 	read   uint64 // when its cached fields were read, see [RawEvent.Read]
 }
 
-// imageFlags has the bits of imageFields from FieldExe on, without FieldEnviron.
+// imageFlags has the bits of FieldsImage from FieldExe on, without FieldEnviron.
 type imageFlags uint16
 
-func (s Fields) ofImage() imageFlags { return imageFlags(s & imageFields >> FieldExe) }
+func (s Fields) ofImage() imageFlags { return imageFlags(s & FieldsImage >> FieldExe) }
 
 func (f imageFlags) fields() Fields { return Fields(f) << FieldExe }
 

@@ -184,12 +184,12 @@ const (
 	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldExe | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
 	// constant has the fields that never change in a life.
 	constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldBirthParentTID | 1<<FieldPIDNS)
-	// ofThreads has the fields that each thread has for itself.
-	ofThreads = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldComm | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExit | 1<<FieldLogin | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
-	// ofContext has the fields of a context that a Task has.
-	ofContext = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldLogin | 1<<FieldPIDNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
-	// imageFields has what an exec replaces.
-	imageFields = Fields(1<<FieldExe | 1<<FieldArgs | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldEnviron)
+	// FieldsThread has the fields that each thread has for itself.
+	FieldsThread = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldComm | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExit | 1<<FieldLogin | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
+	// FieldsInherited has the fields of Inherited.
+	FieldsInherited = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldLogin | 1<<FieldPIDNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
+	// FieldsImage has what an exec replaces.
+	FieldsImage = Fields(1<<FieldExe | 1<<FieldArgs | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldEnviron)
 	// textFields has the fields of variable length.
 	textFields = Fields(1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExecPath | 1<<FieldEnviron)
 )

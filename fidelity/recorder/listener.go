@@ -242,10 +242,6 @@ func (l *Listener) addRelatives(s *score.Seen, ev *engine.Event) {
 	}
 }
 
-// ofThreads are the fields that each thread has for itself.
-const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldComm|1<<engine.FieldCaps|
-	1<<engine.FieldCwd|1<<engine.FieldCgroup|1<<engine.FieldExit)
-
 // compareTable compares the process of an event with the queue's table, by pid and by identity, and
 // describes the difference.
 func (l *Listener) compareTable(ev *engine.Event) string {
@@ -255,7 +251,7 @@ func (l *Listener) compareTable(ev *engine.Event) string {
 			return "" // the process may have ended or be unknown
 		}
 		// Fields that change without an event are new with a thread's event.
-		fields &^= ofThreads | engine.ChangeUnseen
+		fields &^= engine.FieldsThread | engine.ChangeUnseen
 	}
 	known := l.Queue.Lookup(p.PID)
 	// If the pid was reused, this is a late event of the previous owner.

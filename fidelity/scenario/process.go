@@ -256,11 +256,10 @@ func (p *process) addProbes(r *truth.Record, list []probe) {
 }
 
 // setByExec are the fields that an exec can set.
-const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldExe | 1<<engine.FieldExeFile | 1<<engine.FieldExecPath |
-	1<<engine.FieldArgs | 1<<engine.FieldCaps)
+const setByExec = engine.FieldsImage&^(1<<engine.FieldEnviron) | 1<<engine.FieldComm | 1<<engine.FieldCaps
 
 // ofThreads are the fields that a thread has for itself, and its process after its exec.
-const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldCwd|1<<engine.FieldCgroup|1<<engine.FieldLogin)
+const ofThreads = engine.FieldsThread &^ (1<<engine.FieldComm | 1<<engine.FieldExit)
 
 // recordSteps records the steps of p until its end. For a thread these are its exec and its later
 // events as the process.

@@ -353,8 +353,7 @@ func (j *scorer) joinsTo(events []*truth.Event, optional engine.Events, joined [
 }
 
 // changeable are the fields that end joining when they change.
-const changeable = engine.FieldsIDs | engine.FieldsNS | engine.Fields(
-	1<<engine.FieldCaps|1<<engine.FieldPGID|1<<engine.FieldSID|1<<engine.FieldTTY|1<<engine.FieldLogin)
+const changeable = engine.FieldsInherited | 1<<engine.FieldPGID | 1<<engine.FieldSID
 
 // mayShowChange reports whether e may have another value of a changeable field than before, without
 // an event that reports the change.

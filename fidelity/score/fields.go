@@ -134,8 +134,7 @@ func changedLater(e *truth.Event) (fields engine.Fields) {
 const texts = paths | engine.Fields(1<<engine.FieldArgs|1<<engine.FieldCgroup)
 
 // ofImage are the fields that each exec sets.
-const ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldExe | 1<<engine.FieldExeFile | 1<<engine.FieldExecPath |
-	1<<engine.FieldArgs | 1<<engine.FieldEnviron | 1<<engine.FieldCaps)
+const ofImage = engine.FieldsImage | 1<<engine.FieldComm | 1<<engine.FieldCaps
 
 // hides reports whether a field read after e may show a later change of ids. Its message has only
 // the real and effective ids, which are or may be the ids of e.
@@ -467,8 +466,7 @@ func (v value) matchesAround(e *truth.Event) bool {
 }
 
 // inherited are the fields that a child has from its creator, whatever its birth records.
-var inherited = engine.SetOf(engine.FieldExe, engine.FieldExeFile, engine.FieldExecPath, engine.FieldArgs,
-	engine.FieldEnviron, engine.FieldLogin)
+const inherited = engine.FieldsImage | 1<<engine.FieldLogin
 
 // matchesOtherTime reports whether the process had v before e, or may have inherited v from a
 // creator. A field from /proc may also have a later value.

@@ -283,8 +283,7 @@ func (l *Process) mayHaveFileIDs() bool {
 func duringExec(before State, after *State) State {
 	ids := *after
 	ids.Forget(^engine.FieldsIDs)
-	before.Forget(engine.SetOf(engine.FieldComm, engine.FieldExe, engine.FieldExeFile, engine.FieldExecPath,
-		engine.FieldArgs, engine.FieldEnviron, engine.FieldCaps, engine.FieldPrivileges))
+	before.Forget(engine.FieldsImage | engine.SetOf(engine.FieldComm, engine.FieldCaps, engine.FieldPrivileges))
 	before.Forget(engine.FieldsIDs)
 	before.Overlay(&ids)
 	return before
@@ -327,8 +326,7 @@ func forgetChanged(now *State, r *Record) {
 	case Exec:
 		_, euid, uids := cut(now.Value[engine.FieldUIDs])
 		_, egid, gids := cut(now.Value[engine.FieldGIDs])
-		now.Forget(engine.SetOf(engine.FieldComm, engine.FieldExe, engine.FieldExeFile, engine.FieldExecPath, engine.FieldArgs, engine.FieldEnviron, engine.FieldPrivileges,
-			engine.FieldSUID, engine.FieldSGID, engine.FieldCaps))
+		now.Forget(engine.FieldsImage | engine.SetOf(engine.FieldComm, engine.FieldPrivileges, engine.FieldSUID, engine.FieldSGID, engine.FieldCaps))
 		if now.Known.Has(engine.FieldParentSignal) {
 			now.Set(engine.FieldParentSignal, sigchld)
 		}

@@ -13,8 +13,7 @@ import (
 
 // inherited are the fields that a new process has from the thread that created it. Texts are
 // compared at EXEC.
-const inherited = engine.FieldsIDs | engine.FieldsNS |
-	1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldCaps | 1<<engine.FieldTTY | 1<<engine.FieldLogin
+const inherited = engine.FieldsInherited&^(1<<engine.FieldPIDNS) | 1<<engine.FieldPGID | 1<<engine.FieldSID
 
 // optional are the fields that some kernels do not show in /proc.
 const optional = engine.FieldsNS | 1<<engine.FieldCgroup | 1<<engine.FieldPIDNS
