@@ -75,36 +75,39 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 	}
 }
 
-// layTask writes the members that layNumbers leaves out, except texts. Members of unknown fields
-// stay 0.
+// layTask writes the members that are numbers. Those of unknown fields stay 0.
 func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
-	layNumbers(c, p)
-	known := p.Known
-	if known.Has(quark.FieldStart) {
-		lay(&c.proc_time_boot, q.Clock().Started(p).UnixNano())
-		lay(&c.start_unit, p.StartUnit)
+	known, used := p.Known, p.Usage
+	if used == nil {
+		used = &unused
 	}
-	if known.Has(quark.FieldTTY) {
-		lay(&c.proc_tty_major, p.TTY.Major)
-		lay(&c.proc_tty_minor, p.TTY.Minor)
+	layNumbers(c, p, used)
+	if known.Has(quark.FieldStart) {
+		c.proc_time_boot = C.uint64_t(q.Clock().Started(p).UnixNano())
 	}
 	if known.Has(quark.FieldExit) {
-		lay(&c.exit_time_event, q.Clock().At(p.Exit.Time).UnixNano())
+		c.exit_time_event = C.uint64_t(q.Clock().At(p.Exit.Time).UnixNano())
 	}
-	if x := &p.ExeFile; known.Has(quark.FieldExeFile) {
-		lay(&c.exe_ctime, x.Ctime)
-		lay(&c.exe_dev_major, x.Major())
-		lay(&c.exe_dev_minor, x.Minor())
-		c.exe_removed = flag(x.Removed)
-	}
-	c.exited, c.inferred = flag(p.Exited), flag(p.Inferred)
-	if known.Has(quark.FieldEntryLeader) {
-		lay(&c.proc_entry_leader_type, p.EntryType)
-	}
+	lay(known.Has(quark.FieldStart), &c.start_unit, p.StartUnit)
+	lay(known.Has(quark.FieldTTY), &c.proc_tty_major, p.TTY.Major)
+	lay(known.Has(quark.FieldTTY), &c.proc_tty_minor, p.TTY.Minor)
+	x, file := &p.ExeFile, known.Has(quark.FieldExeFile)
+	lay(file, &c.exe_ctime, x.Ctime)
+	lay(file, &c.exe_dev_major, x.Major())
+	lay(file, &c.exe_dev_minor, x.Minor())
+	c.exe_removed, c.exited, c.inferred = flag(file && x.Removed), flag(p.Exited), flag(p.Inferred)
+	lay(known.Has(quark.FieldEntryLeader), &c.proc_entry_leader_type, p.EntryType)
 }
 
-// lay writes a number to a member of any type.
-func lay[C, V ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](to *C, v V) { *to = C(v) }
+// unused is the usage of a process before its end.
+var unused quark.Usage
+
+// lay writes a number that is known to a member of any type.
+func lay[C, V ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](known bool, to *C, v V) {
+	if known {
+		*to = C(v)
+	}
+}
 
 func flag(set bool) C.uint8_t {
 	if set {

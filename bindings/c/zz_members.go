@@ -14,115 +14,53 @@ import (
 )
 
 // layNumbers writes the numbers of p that are known.
-func layNumbers(c *C.struct_quark_process, p *quark.Process) {
+func layNumbers(c *C.struct_quark_process, p *quark.Process, u *quark.Usage) {
 	known := p.Known
-	if known.Has(quark.FieldPPID) {
-		lay(&c.proc_ppid, p.PPID)
-	}
-	if known.Has(quark.FieldParentSignal) {
-		lay(&c.parent_signal, p.ParentSignal)
-	}
-	if known.Has(quark.FieldUIDs) {
-		lay(&c.proc_uid, p.Cred.UID)
-	}
-	if known.Has(quark.FieldGIDs) {
-		lay(&c.proc_gid, p.Cred.GID)
-	}
-	if known.Has(quark.FieldSUID) {
-		lay(&c.proc_suid, p.Cred.SUID)
-	}
-	if known.Has(quark.FieldSGID) {
-		lay(&c.proc_sgid, p.Cred.SGID)
-	}
-	if known.Has(quark.FieldUIDs) {
-		lay(&c.proc_euid, p.Cred.EUID)
-	}
-	if known.Has(quark.FieldGIDs) {
-		lay(&c.proc_egid, p.Cred.EGID)
-	}
-	if known.Has(quark.FieldPGID) {
-		lay(&c.proc_pgid, p.PGID)
-	}
-	if known.Has(quark.FieldSID) {
-		lay(&c.proc_sid, p.SID)
-	}
-	if known.Has(quark.FieldCaps) {
-		lay(&c.proc_cap_inheritable, p.Caps.Inheritable)
-		lay(&c.proc_cap_permitted, p.Caps.Permitted)
-		lay(&c.proc_cap_effective, p.Caps.Effective)
-		lay(&c.proc_cap_bset, p.Caps.Bounding)
-		lay(&c.proc_cap_ambient, p.Caps.Ambient)
-	}
-	if known.Has(quark.FieldStart) {
-		lay(&c.start_boottime, p.Start)
-	}
-	if known.Has(quark.FieldUTSNS) {
-		lay(&c.proc_uts_inonum, p.NS.UTS)
-	}
-	if known.Has(quark.FieldIPCNS) {
-		lay(&c.proc_ipc_inonum, p.NS.IPC)
-	}
-	if known.Has(quark.FieldMntNS) {
-		lay(&c.proc_mnt_inonum, p.NS.Mnt)
-	}
-	if known.Has(quark.FieldNetNS) {
-		lay(&c.proc_net_inonum, p.NS.Net)
-	}
-	if known.Has(quark.FieldUserNS) {
-		lay(&c.user_inonum, p.NS.User)
-	}
-	if known.Has(quark.FieldCgroupNS) {
-		lay(&c.cgroup_inonum, p.NS.Cgroup)
-	}
-	if known.Has(quark.FieldTimeNS) {
-		lay(&c.time_inonum, p.NS.Time)
-	}
-	if known.Has(quark.FieldPIDNS) {
-		lay(&c.pid_inonum, p.NS.PID)
-		lay(&c.ns_pid, p.NSPID)
-	}
-	if known.Has(quark.FieldLogin) {
-		lay(&c.login_uid, p.Login.UID)
-		lay(&c.login_session, p.Login.Session)
-	}
-	if known.Has(quark.FieldExeFile) {
-		lay(&c.exe_mode, p.ExeFile.Mode)
-		lay(&c.exe_uid, p.ExeFile.UID)
-		lay(&c.exe_gid, p.ExeFile.GID)
-		lay(&c.exe_inode, p.ExeFile.Inode)
-	}
-	if known.Has(quark.FieldPrivileges) {
-		lay(&c.privileges, p.Privileges)
-	}
-	if known.Has(quark.FieldExit) {
-		lay(&c.exit_code, p.Exit.Code())
-		lay(&c.wait_status, uint32(p.Exit.WaitStatus))
-		lay(&c.exit_time, p.Exit.Time)
-	}
-	if p.Usage != nil && known.Has(quark.FieldCPUTime) {
-		lay(&c.user_time, p.Usage.UserTime)
-		lay(&c.system_time, p.Usage.SystemTime)
-	}
-	if p.Usage != nil && known.Has(quark.FieldPeakRSS) {
-		lay(&c.peak_rss, p.Usage.PeakRSS)
-	}
-	if p.Usage != nil && known.Has(quark.FieldIO) {
-		lay(&c.rchar, p.Usage.RChar)
-		lay(&c.wchar, p.Usage.WChar)
-		lay(&c.read_bytes, p.Usage.ReadBytes)
-		lay(&c.write_bytes, p.Usage.WriteBytes)
-	}
-	if p.Birth.Known.Has(quark.FieldPPID) {
-		lay(&c.birth_parent_pid, p.Birth.Parent.PID)
-	}
-	if p.Birth.Known.Has(quark.FieldStart) {
-		lay(&c.birth_parent_start, p.Birth.Parent.Start)
-	}
-	if known.Has(quark.FieldBirthParentTID) {
-		lay(&c.birth_parent_tid, p.ParentTID)
-	}
-	if known.Has(quark.FieldEntryLeader) {
-		lay(&c.proc_entry_leader, p.EntryLeader.PID)
-		lay(&c.entry_leader_start, p.EntryLeader.Start)
-	}
+	lay(known.Has(quark.FieldPPID), &c.proc_ppid, p.PPID)
+	lay(known.Has(quark.FieldParentSignal), &c.parent_signal, p.ParentSignal)
+	lay(known.Has(quark.FieldUIDs), &c.proc_uid, p.Cred.UID)
+	lay(known.Has(quark.FieldGIDs), &c.proc_gid, p.Cred.GID)
+	lay(known.Has(quark.FieldSUID), &c.proc_suid, p.Cred.SUID)
+	lay(known.Has(quark.FieldSGID), &c.proc_sgid, p.Cred.SGID)
+	lay(known.Has(quark.FieldUIDs), &c.proc_euid, p.Cred.EUID)
+	lay(known.Has(quark.FieldGIDs), &c.proc_egid, p.Cred.EGID)
+	lay(known.Has(quark.FieldPGID), &c.proc_pgid, p.PGID)
+	lay(known.Has(quark.FieldSID), &c.proc_sid, p.SID)
+	lay(known.Has(quark.FieldCaps), &c.proc_cap_inheritable, p.Caps.Inheritable)
+	lay(known.Has(quark.FieldCaps), &c.proc_cap_permitted, p.Caps.Permitted)
+	lay(known.Has(quark.FieldCaps), &c.proc_cap_effective, p.Caps.Effective)
+	lay(known.Has(quark.FieldCaps), &c.proc_cap_bset, p.Caps.Bounding)
+	lay(known.Has(quark.FieldCaps), &c.proc_cap_ambient, p.Caps.Ambient)
+	lay(known.Has(quark.FieldStart), &c.start_boottime, p.Start)
+	lay(known.Has(quark.FieldUTSNS), &c.proc_uts_inonum, p.NS.UTS)
+	lay(known.Has(quark.FieldIPCNS), &c.proc_ipc_inonum, p.NS.IPC)
+	lay(known.Has(quark.FieldMntNS), &c.proc_mnt_inonum, p.NS.Mnt)
+	lay(known.Has(quark.FieldNetNS), &c.proc_net_inonum, p.NS.Net)
+	lay(known.Has(quark.FieldUserNS), &c.user_inonum, p.NS.User)
+	lay(known.Has(quark.FieldCgroupNS), &c.cgroup_inonum, p.NS.Cgroup)
+	lay(known.Has(quark.FieldTimeNS), &c.time_inonum, p.NS.Time)
+	lay(known.Has(quark.FieldPIDNS), &c.pid_inonum, p.NS.PID)
+	lay(known.Has(quark.FieldPIDNS), &c.ns_pid, p.NSPID)
+	lay(known.Has(quark.FieldLogin), &c.login_uid, p.Login.UID)
+	lay(known.Has(quark.FieldLogin), &c.login_session, p.Login.Session)
+	lay(known.Has(quark.FieldExeFile), &c.exe_mode, p.ExeFile.Mode)
+	lay(known.Has(quark.FieldExeFile), &c.exe_uid, p.ExeFile.UID)
+	lay(known.Has(quark.FieldExeFile), &c.exe_gid, p.ExeFile.GID)
+	lay(known.Has(quark.FieldExeFile), &c.exe_inode, p.ExeFile.Inode)
+	lay(known.Has(quark.FieldPrivileges), &c.privileges, p.Privileges)
+	lay(known.Has(quark.FieldExit), &c.exit_code, p.Exit.Code())
+	lay(known.Has(quark.FieldExit), &c.wait_status, uint32(p.Exit.WaitStatus))
+	lay(known.Has(quark.FieldExit), &c.exit_time, p.Exit.Time)
+	lay(known.Has(quark.FieldCPUTime), &c.user_time, u.UserTime)
+	lay(known.Has(quark.FieldCPUTime), &c.system_time, u.SystemTime)
+	lay(known.Has(quark.FieldPeakRSS), &c.peak_rss, u.PeakRSS)
+	lay(known.Has(quark.FieldIO), &c.rchar, u.RChar)
+	lay(known.Has(quark.FieldIO), &c.wchar, u.WChar)
+	lay(known.Has(quark.FieldIO), &c.read_bytes, u.ReadBytes)
+	lay(known.Has(quark.FieldIO), &c.write_bytes, u.WriteBytes)
+	lay(p.Birth.Known.Has(quark.FieldPPID), &c.birth_parent_pid, p.Birth.Parent.PID)
+	lay(p.Birth.Known.Has(quark.FieldStart), &c.birth_parent_start, p.Birth.Parent.Start)
+	lay(known.Has(quark.FieldBirthParentTID), &c.birth_parent_tid, p.ParentTID)
+	lay(known.Has(quark.FieldEntryLeader), &c.proc_entry_leader, p.EntryLeader.PID)
+	lay(known.Has(quark.FieldEntryLeader), &c.entry_leader_start, p.EntryLeader.Start)
 }

@@ -83,7 +83,9 @@ const (
 type Row struct {
 	Name string // lower_snake_case, in every form that has no other name by standard
 	OTel string // the attribute of log records, "" if they have none
-	C    string // the member of struct quark_process, "" if it is none that a number fills
+	// C is the member of struct quark_process, "" if it is none that a number fills. A new one
+	// has its type before it, and goes to the end of the structure.
+	C    string
 	Flag string // the Go name of its flag, "" if it is always known
 	// Go is an expression of the value: p is the process, x the file of its executable, c the
 	// clock or the container.

@@ -28,16 +28,19 @@ func main() {
 
 // files returns the contents of each generated file, and of each file with a generated part.
 func files(root string) map[string][]byte {
+	header := part(root, "bindings/c/quark.h", "/* ", "kinds", headerKinds, "fields", headerFields, "members", headerMembers)
 	return map[string][]byte{
 		"engine/zz_fields.go":          source("engine", fields),
 		"engine/zz_rows.go":            source("engine", rows, `"time"`, `"github.com/quark-linux/quark/engine/schema"`),
 		"engine/trace/zz_columns.go":   source("trace", columns, `"github.com/quark-linux/quark/engine"`),
 		"zz_schema.go":                 source("quark", exports, `"github.com/quark-linux/quark/engine"`),
 		"bindings/c/zz_members.go":     source("main", members, `"github.com/quark-linux/quark"`),
-		"bindings/c/quark.h":           part(root, "bindings/c/quark.h", "/* ", "kinds", headerKinds, "fields", headerFields),
-		"bindings/c/examples/quark.py": part(root, "bindings/c/examples/quark.py", "# ", "bits", pythonBits),
-		"docs/quark-mon.8":             part(root, "docs/quark-mon.8", `.\" `, "values", values),
-		"docs/quark.7":                 part(root, "docs/quark.7", `.\" `, "changes", changes),
+		"bindings/c/quark.h":           header,
+		"bindings/c/examples/quark.py": part(root, "bindings/c/examples/quark.py", "# ", "bits", pythonBits, "structures", pythonStructures(header)),
+		"docs/quark_queue_get_event.3": part(root, "docs/quark_queue_get_event.3", `.\" `, "event", manual(header, "quark_event"),
+			"part", manual(header, "quark_part"), "process", manual(header, "quark_process")),
+		"docs/quark-mon.8": part(root, "docs/quark-mon.8", `.\" `, "values", values),
+		"docs/quark.7":     part(root, "docs/quark.7", `.\" `, "changes", changes),
 	}
 }
 
@@ -106,11 +109,75 @@ func headerFields(w *writer) {
 	}
 }
 
+// headerMembers writes the members of struct quark_process that have a type in their row.
+func headerMembers(w *writer) {
+	for _, r := range schema.Rows {
+		if strings.Contains(r.C, " ") {
+			w.line("\t%s; /* %s */", r.C, r.Doc)
+		}
+	}
+}
+
+// structure returns the lines of a structure of the header, without the marks of generated parts.
+func structure(header []byte, name string) []string {
+	_, rest, _ := strings.Cut(string(header), "struct "+name+" {\n")
+	body, _, _ := strings.Cut(rest, "};\n")
+	return slices.DeleteFunc(strings.Split(body, "\n"), func(l string) bool { return strings.Contains(l, "enerated ") })
+}
+
+// manual returns a function that writes a structure for a manual page, with less room before its
+// comments.
+func manual(header []byte, name string) func(*writer) {
+	return func(w *writer) {
+		text := strings.Join(structure(header, name), "\n")
+		w.line("struct %s {\n%s};", name, beforeComment.ReplaceAllString(text, " /*"))
+	}
+}
+
+var beforeComment = regexp.MustCompile(`\t+/\*`)
+
+// pythonStructures returns a function that writes the structures of events for Python.
+func pythonStructures(header []byte) func(*writer) {
+	return func(w *writer) {
+		for _, name := range []string{"part", "process", "event"} {
+			w.line("class C%s(ctypes.Structure):\n    _fields_ = [", strings.ToUpper(name[:1])+name[1:])
+			members := structure(header, "quark_"+name)
+			for _, line := range members {
+				m := declaration.FindStringSubmatch(line)
+				if m == nil {
+					continue
+				}
+				for _, one := range strings.Split(m[4], ", ") {
+					kind := "c_" + strings.TrimSuffix(m[2], "_t")
+					switch {
+					case m[1] != "":
+						kind = "POINTER(C" + strings.ToUpper(m[2][6:7]) + m[2][7:] + ")"
+					case m[3] != "" && strings.Contains(strings.Join(members, "\n"), one+"_len;"):
+						kind = "c_void_p"
+					case m[3] != "":
+						kind = "c_char_p"
+					case m[2] == "size_t":
+						kind = "c_size_t"
+					case m[5] != "":
+						kind += " * " + m[5]
+					}
+					w.line("        (%q, %s),", one, kind)
+				}
+			}
+			w.line("    ]\n\n")
+		}
+	}
+}
+
+// declaration has the parts of a member: whether it is a structure, its type, a star, its names and
+// the length of an array.
+var declaration = regexp.MustCompile(`^\t(?:const )?(struct )?(\w+) (\*?)([\w, ]+)(?:\[(\d+)\])?;`)
+
 // members writes a function that lays the numbers of a process for C. There a member is 0 while it
 // is unknown, and no value is left out.
 func members(w *writer) {
-	w.line("// layNumbers writes the numbers of p that are known.\nfunc layNumbers(c *C.struct_quark_process, p *quark.Process) {\nknown := p.Known")
-	open := ""
+	w.line("// layNumbers writes the numbers of p that are known.\nfunc layNumbers(c *C.struct_quark_process, p *quark.Process, u *quark.Usage) {\n" +
+		"known := p.Known")
 	for _, r := range schema.Rows {
 		if r.C == "" {
 			continue
@@ -119,16 +186,10 @@ func members(w *writer) {
 		if r.Known != "" {
 			cond = strings.ReplaceAll(r.Known, "(Field", "(quark.Field")
 		}
-		if strings.Contains(r.Go, "p.Usage") {
-			cond = "p.Usage != nil && " + cond
-		}
-		if cond != open {
-			w.line("%sif %s {", map[bool]string{true: "}\n"}[open != ""], cond)
-			open = cond
-		}
-		w.line("lay(&c.%s, %s)", r.C, ofFile.ReplaceAllString(r.Go, "p.ExeFile."))
+		w.line("lay(%s, &c.%s, %s)", cond, r.C[strings.LastIndex(r.C, " ")+1:],
+			strings.ReplaceAll(ofFile.ReplaceAllString(r.Go, "p.ExeFile."), "p.Usage.", "u."))
 	}
-	w.line("}\n}")
+	w.line("}")
 }
 
 // cName is the name of a flag in C: a plus sign is not one.
