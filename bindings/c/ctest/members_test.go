@@ -7,11 +7,13 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/schema"
 )
 
 // Each member of each event has the value that Go has, seen through Python.
@@ -178,53 +180,40 @@ func processMembers(v values, p *quark.Process, clock *quark.Clock) {
 	always("as_of", p.AsOf())
 	always("exited", p.Exited)
 	always("inferred", p.Inferred)
-	v.set("process.birth_parent_pid", p.Birth.Known.Has(quark.FieldPPID), p.Birth.Parent.PID)
-	v.set("process.birth_parent_start", p.Birth.Known.Has(quark.FieldStart), p.Birth.Parent.Start)
 	var usage quark.Usage
-	if p.Usage != nil {
+	copied := *p
+	if copied.Usage = &usage; p.Usage != nil {
 		usage = *p.Usage
+	}
+	rows := quark.Rows()
+	for i, r := range schema.Rows {
+		if r.C == "" {
+			continue
+		}
+		name, known := r.C[strings.LastIndex(r.C, " ")+1:], p.Known&rows[i].Fields == rows[i].Fields
+		switch name {
+		case "birth_parent_pid":
+			known = p.Birth.Known.Has(quark.FieldPPID)
+		case "birth_parent_start":
+			known = p.Birth.Known.Has(quark.FieldStart)
+		}
+		v.set("process."+name, known, rows[i].Number(&copied))
 	}
 	blob := func(b []byte) string { return latin1(b) + "\x00" }
 	for f, members := range map[quark.Field]map[string]any{
-		quark.FieldStart: {"proc_time_boot": clock.Started(p).UnixNano(), "start_boottime": p.Start, "start_unit": p.StartUnit},
-		quark.FieldPPID:  {"proc_ppid": p.PPID},
-		quark.FieldPGID:  {"proc_pgid": p.PGID},
-		quark.FieldSID:   {"proc_sid": p.SID},
-		quark.FieldUIDs:  {"proc_uid": p.Cred.UID, "proc_euid": p.Cred.EUID},
-		quark.FieldSUID:  {"proc_suid": p.Cred.SUID},
-		quark.FieldGIDs:  {"proc_gid": p.Cred.GID, "proc_egid": p.Cred.EGID},
-		quark.FieldSGID:  {"proc_sgid": p.Cred.SGID},
-		quark.FieldCaps: {"proc_cap_inheritable": p.Caps.Inheritable, "proc_cap_permitted": p.Caps.Permitted,
-			"proc_cap_effective": p.Caps.Effective, "proc_cap_bset": p.Caps.Bounding, "proc_cap_ambient": p.Caps.Ambient},
+		quark.FieldStart:  {"proc_time_boot": clock.Started(p).UnixNano(), "start_unit": p.StartUnit},
 		quark.FieldTTY:    {"proc_tty_major": p.TTY.Major, "proc_tty_minor": p.TTY.Minor},
-		quark.FieldUTSNS:  {"proc_uts_inonum": p.NS.UTS},
-		quark.FieldIPCNS:  {"proc_ipc_inonum": p.NS.IPC},
-		quark.FieldMntNS:  {"proc_mnt_inonum": p.NS.Mnt},
-		quark.FieldNetNS:  {"proc_net_inonum": p.NS.Net},
 		quark.FieldComm:   {"comm": latin1(p.Comm)},
 		quark.FieldExe:    {"filename": latin1(p.Exe)},
 		quark.FieldArgs:   {"cmdline": blob(p.Args), "cmdline_len": len(p.Args)},
 		quark.FieldCwd:    {"cwd": latin1(p.Cwd)},
 		quark.FieldCgroup: {"cgroup": latin1(p.Cgroup)},
-		quark.FieldExit: {"exit_code": p.Exit.Code(), "wait_status": p.Exit.WaitStatus, "exit_time": p.Exit.Time,
-			"exit_time_event": clock.At(p.Exit.Time).UnixNano()},
-		quark.FieldParentSignal:   {"parent_signal": p.ParentSignal},
-		quark.FieldBirthParentTID: {"birth_parent_tid": p.ParentTID},
-		quark.FieldLogin:          {"login_uid": p.Login.UID, "login_session": p.Login.Session},
-		quark.FieldExeFile: {"exe_inode": p.ExeFile.Inode, "exe_ctime": p.ExeFile.Ctime,
-			"exe_dev_major": p.ExeFile.Major(), "exe_dev_minor": p.ExeFile.Minor(), "exe_uid": p.ExeFile.UID,
-			"exe_gid": p.ExeFile.GID, "exe_mode": p.ExeFile.Mode, "exe_removed": p.ExeFile.Removed},
+		quark.FieldExit:   {"exit_time_event": clock.At(p.Exit.Time).UnixNano()},
+		quark.FieldExeFile: {"exe_ctime": p.ExeFile.Ctime, "exe_dev_major": p.ExeFile.Major(), "exe_dev_minor": p.ExeFile.Minor(),
+			"exe_removed": p.ExeFile.Removed},
 		quark.FieldExecPath:    {"exec_path": latin1(p.ExecPath)},
-		quark.FieldPIDNS:       {"pid_inonum": p.NS.PID, "ns_pid": p.NSPID},
-		quark.FieldUserNS:      {"user_inonum": p.NS.User},
-		quark.FieldCgroupNS:    {"cgroup_inonum": p.NS.Cgroup},
-		quark.FieldTimeNS:      {"time_inonum": p.NS.Time},
-		quark.FieldCPUTime:     {"user_time": usage.UserTime, "system_time": usage.SystemTime},
-		quark.FieldPeakRSS:     {"peak_rss": usage.PeakRSS},
-		quark.FieldIO:          {"rchar": usage.RChar, "wchar": usage.WChar, "read_bytes": usage.ReadBytes, "write_bytes": usage.WriteBytes},
 		quark.FieldEnviron:     {"environ": blob(p.Environ), "environ_len": len(p.Environ)},
-		quark.FieldEntryLeader: {"proc_entry_leader_type": uint8(p.EntryType), "proc_entry_leader": p.EntryLeader.PID, "entry_leader_start": p.EntryLeader.Start},
-		quark.FieldPrivileges:  {"privileges": uint8(p.Privileges)},
+		quark.FieldEntryLeader: {"proc_entry_leader_type": uint8(p.EntryType)},
 	} {
 		for name, value := range members {
 			v.set("process."+name, p.Known.Has(f), value)
