@@ -20,13 +20,11 @@
 //
 // Fields with a number:
 //
-//   - pid, ppid, pgid, sid; uid, euid, suid, gid, egid and sgid, also by the names that this host
-//     has for users and groups; login_uid and login_session, which
-//     may be unset; uts_ns, ipc_ns, mnt_ns, net_ns, pid_ns, user_ns, cgroup_ns, time_ns and
-//     ns_pid, the pid in pid_ns; parent_signal, birth_parent_tid and entry_leader, a pid; tty, a
+//   - The numbers of [engine.Rows] that are no times, such as pid, ppid and uts_ns: user and group ids
+//     also by the names that this host has; login_uid and login_session, which may be unset; tty, a
 //     device such as 136:0, or 0:0 for none.
-//   - exe_uid, exe_gid, exe_dev (such as 8:1) and exe_inode, of the file of the executable. A
-//     thread of the kernel has none: such a term is false of it.
+//   - Of these exe_uid, exe_gid, exe_dev (such as 8:1) and exe_inode are of the file of the
+//     executable. A thread of the kernel has none: such a term is false of it.
 //   - exit_code, exit_signal (a number or a name such as SIGKILL) and duration, a time such as 1.5s
 //     or 200ms; cpu_time, user_time and system_time; peak_rss, rchar, wchar, read_bytes and
 //     write_bytes, in bytes or with K, M or G for 1024, 1024² or 1024³ of them. These are of the
