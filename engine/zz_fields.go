@@ -5,14 +5,14 @@ package engine
 // The kinds of raw event.
 const (
 	KindFork         Kind = iota // a process, or a thread, was created
-	KindExec                     // a process replaced its image
+	KindExec                     // a process executed a program
 	KindExit                     // a thread group, or a thread, ended
-	KindIDChange                 // user, group or session ids changed: id_change
-	KindSetProcTitle             // comm was set by other means than exec
-	KindPtrace                   // tracer_pid attached; 0 is a detach
+	KindIDChange                 // user, group or session ids changed, see id_change
+	KindSetProcTitle             // comm was set, other than by exec
+	KindPtrace                   // tracer_pid attached; 0: a tracer detached
 	KindCoreDump                 // the kernel has written a core of the process
-	KindGap                      // events were lost: gap_; of no process
-	KindExecFailed               // an exec failed: exec_failed_; only if asked for
+	KindGap                      // events were lost, see gap_; has no process
+	KindExecFailed               // an exec failed, see exec_failed_; only on request
 	NumKinds         = iota
 )
 
@@ -31,15 +31,15 @@ var kindEvents = [NumKinds]Events{
 // The kinds of event.
 const (
 	EventFork         Events = 1 << 0  // a process, or a thread, was created
-	EventExec         Events = 1 << 1  // a process replaced its image
+	EventExec         Events = 1 << 1  // a process executed a program
 	EventExit         Events = 1 << 2  // a thread group, or a thread, ended
-	EventIDChange     Events = 1 << 3  // user, group or session ids changed: id_change
-	EventSetProcTitle Events = 1 << 4  // comm was set by other means than exec
-	EventPtrace       Events = 1 << 10 // tracer_pid attached; 0 is a detach
+	EventIDChange     Events = 1 << 3  // user, group or session ids changed, see id_change
+	EventSetProcTitle Events = 1 << 4  // comm was set, other than by exec
+	EventPtrace       Events = 1 << 10 // tracer_pid attached; 0: a tracer detached
 	EventCoreDump     Events = 1 << 15 // the kernel has written a core of the process
-	EventGap          Events = 1 << 16 // events were lost: gap_; of no process
+	EventGap          Events = 1 << 16 // events were lost, see gap_; has no process
 	EventGone         Events = 1 << 17 // the process is gone, and its EXIT was lost
-	EventExecFailed   Events = 1 << 18 // an exec failed: exec_failed_; only if asked for
+	EventExecFailed   Events = 1 << 18 // an exec failed, see exec_failed_; only on request
 )
 
 var eventNames = [...]struct {
@@ -75,26 +75,26 @@ const (
 	FieldMntNS
 	FieldNetNS
 	FieldComm           // comm of the thread group's leader
-	FieldExe            // path of the executable when it was executed
-	FieldArgs           // arguments as the process was started with
+	FieldExe            // path of the executable at the exec
+	FieldArgs           // arguments at the start of the program
 	FieldCwd            // working directory
 	FieldCgroup         // path of the cgroup
-	FieldExit           // wait status and time of the end
-	FieldParentSignal   // signal that the parent gets at the end
-	FieldBirthParentTID // thread of the parent at birth
+	FieldExit           // wait status and time of the exit
+	FieldParentSignal   // signal that the parent gets when the process exits
+	FieldBirthParentTID // thread of the birth parent
 	FieldLogin          // login uid and session of audit(8)
-	FieldExeFile        // file of the executable, as stat(2) has it
-	FieldExecPath       // path that execve(2) was given
-	FieldPIDNS          // pid namespace, and the pid in it
+	FieldExeFile        // file of the executable, as stat(2) reports it
+	FieldExecPath       // path that was passed to execve(2)
+	FieldPIDNS          // pid namespace, and the pid in this namespace
 	FieldUserNS         // inode numbers of namespaces
 	FieldCgroupNS
 	FieldTimeNS
-	FieldCPUTime     // time in user mode and in the kernel
-	FieldPeakRSS     // most memory that was resident
+	FieldCPUTime     // CPU time in user mode and in the kernel
+	FieldPeakRSS     // largest resident memory
 	FieldIO          // bytes read and written
-	FieldEnviron     // environment, as far as it was asked for
-	FieldEntryLeader // process by which this one came in
-	FieldPrivileges  // what the executable gave the process
+	FieldEnviron     // requested variables of the environment
+	FieldEntryLeader // first process of the login, container or service
+	FieldPrivileges  // privileges from the executable
 	NumFields        = iota
 )
 
@@ -140,7 +140,7 @@ var fieldNames = [NumFields]string{
 // does not bring is cached after it if it can change unseen, or by a kind of event that
 // the source does not report.
 var FieldChanges = [NumFields]FieldChange{
-	FieldPPID:         {By: 0, Unseen: "the parent ends"},
+	FieldPPID:         {By: 0, Unseen: "the parent exits"},
 	FieldPGID:         {By: EventIDChange | 0, Unseen: "setpgid(2)"},
 	FieldSID:          {By: EventIDChange | 0, Unseen: ""},
 	FieldUIDs:         {By: EventIDChange | EventExec | 0, Unseen: ""},
@@ -148,7 +148,7 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldGIDs:         {By: EventIDChange | EventExec | 0, Unseen: ""},
 	FieldSGID:         {By: EventIDChange | EventExec | 0, Unseen: ""},
 	FieldCaps:         {By: EventIDChange | EventExec | 0, Unseen: "capset(2), prctl(2)"},
-	FieldTTY:          {By: EventIDChange | 0, Unseen: "ioctl(2) TIOCSCTTY and TIOCNOTTY, vhangup(2), the session leader ends"},
+	FieldTTY:          {By: EventIDChange | 0, Unseen: "ioctl(2) TIOCSCTTY and TIOCNOTTY, vhangup(2), the session leader exits"},
 	FieldUTSNS:        {By: 0, Unseen: "unshare(2), setns(2)"},
 	FieldIPCNS:        {By: 0, Unseen: "unshare(2), setns(2)"},
 	FieldMntNS:        {By: 0, Unseen: "unshare(2), setns(2)"},
@@ -158,7 +158,7 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldArgs:         {By: EventExec | 0, Unseen: ""},
 	FieldCwd:          {By: 0, Unseen: "chdir(2), rename(2) of the directory"},
 	FieldCgroup:       {By: 0, Unseen: "a write to cgroup.procs"},
-	FieldParentSignal: {By: EventExec | 0, Unseen: "the parent ends"},
+	FieldParentSignal: {By: EventExec | 0, Unseen: "the parent exits"},
 	FieldLogin:        {By: 0, Unseen: "a write to /proc/PID/loginuid"},
 	FieldExeFile:      {By: EventExec | 0, Unseen: "chmod(2), chown(2), link(2), rename(2), unlink(2), a write to a file of several names, prctl(2)"},
 	FieldExecPath:     {By: EventExec | 0, Unseen: ""},
