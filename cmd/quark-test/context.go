@@ -82,6 +82,9 @@ func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
 		}
 		if !s.alone { // the test may lose /proc
 			watchResidue(t)
+			if s.trace {
+				watchTrace(t)
+			}
 		}
 		for _, c := range x.cells {
 			if why := unsuited[c.backend][r.name]; why != "" {

@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 	defer func() { tests = was }()
 	var out strings.Builder
 	file := filepath.Join(t.TempDir(), "records")
-	failed, err := program(context.Background(), []string{"--deadline", "4s", "-j", file}, &out)
+	failed, err := program(context.Background(), []string{"-t", "--deadline", "4s", "-j", file}, &out)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
@@ -82,7 +82,7 @@ func TestFaults(t *testing.T) {
 		"t_panic":      {"FAIL (panic: oh", "FAIL (panic: oh"},
 		"t_hang":       {"FAIL (panic: hang: deadline of 4s passed while waiting for EXIT of pid 5", "FAIL"},
 		"t_exit":       {"FAIL (the test binary ended: exit status 3)", "FAIL"},
-		"t_descriptor": {"FAIL (left open: descriptor ", "FAIL"},
+		"t_descriptor": {"FAIL (left behind: descriptor ", "FAIL"},
 		"t_process":    {"FAIL (left behind: process ", "FAIL"},
 		"t_orphan":     {"FAIL (left behind: process ", "FAIL"},
 		"t_mount":      {"FAIL (left behind: mount ", "FAIL"},

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -13,19 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/internal/children"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// descriptors is the set of descriptors that were open at a time.
-type descriptors struct {
-	// dir is /proc/self/fd, kept open because the test may change its root and
-	// its ids.
-	dir  *os.File
-	open map[string]string
-}
-
-func openDescriptors() (*descriptors, error) {
+// watchResidue fails the test for what is left at its end: processes, descriptors, mounts, probes.
+func watchResidue(t *testing.T) {
 	// Go opens descriptors of its own when a pipe is first waited for.
 	if r, w, err := os.Pipe(); err == nil {
 		r.SetReadDeadline(time.Unix(1, 0))
@@ -33,108 +23,57 @@ func openDescriptors() (*descriptors, error) {
 		r.Close()
 		w.Close()
 	}
-	dir, err := os.Open("/proc/self/fd")
-	if err != nil {
-		return nil, fmt.Errorf("%w, for which /proc must be mounted", err)
-	}
-	d := &descriptors{dir: dir}
-	if d.open, err = d.list(); err != nil {
-		dir.Close()
-		return nil, err
-	}
-	return d, nil
-}
-
-// list returns the open descriptors, by number.
-func (d *descriptors) list() (map[string]string, error) {
-	if _, err := d.dir.Seek(0, 0); err != nil {
-		return nil, err
-	}
-	names, err := d.dir.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	open := make(map[string]string)
-	for _, n := range names {
-		b := make([]byte, unix.PathMax)
-		k, err := unix.Readlinkat(int(d.dir.Fd()), n, b)
-		if err != nil {
-			k = copy(b, "?")
+	before, children := readResidue(t), childrenOf(os.Getpid())
+	t.Cleanup(func() {
+		for _, l := range append(endChildren(children), before.left(t)...) {
+			t.Errorf("left behind: %s", l)
 		}
-		open[n] = string(b[:k])
-	}
-	return open, nil
+	})
 }
 
-// left returns the descriptors that are open now and were not before. One that was closed and
-// opened again may have another number: a source does that for a CPU that goes offline and comes
-// back.
-func (d *descriptors) left() (left []string, err error) {
-	now, err := d.list()
-	closed := make(map[string]int) // by what they are of
-	for n, to := range d.open {
-		if now[n] != to {
-			closed[to]++
-		}
-	}
-	for n, to := range now {
-		switch {
-		case d.open[n] == to:
-		case closed[to] > 0:
-			closed[to]--
-		default:
-			left = append(left, n+" ("+to+")")
-		}
-	}
-	slices.Sort(left)
-	return left, err
-}
+// residue counts what a test could leave, by a text with its kind in front. A descriptor has the
+// text of its file: one that was closed and opened again may have another number.
+type residue map[string]int
 
-// residue is the set of all mounts and probes, which a test could leave in the kernel: lines of
-// files, with their kind in front.
-type residue map[string]bool
+// tracefs has the files of probes. The rest of their lines may change: the kernel shows another
+// address of a probe once it has random numbers.
+const tracefs = "/sys/kernel/tracing/"
 
-// residueFiles are files that must have the same lines after a test. Of each row the first file
-// that exists is read.
-var residueFiles = []struct {
-	kind  string
-	paths []string
-	// named means that only the first word of a line counts, a name. The rest may change: the
-	// kernel shows another address of a probe once it has random numbers.
-	named bool
-}{
-	{"mount", []string{"/proc/self/mountinfo"}, false},
-	{"kernel probe", []string{"/sys/kernel/tracing/kprobe_events", "/sys/kernel/debug/tracing/kprobe_events"}, true},
-	{"user probe", []string{"/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"}, true},
-}
-
-func readResidue() residue {
+func readResidue(t *testing.T) residue {
 	r := make(residue)
-	for _, f := range residueFiles {
-		for _, path := range f.paths {
-			b, err := os.ReadFile(path)
-			for line := range strings.Lines(string(b)) {
-				if f.named {
-					line, _, _ = strings.Cut(line, " ")
-				}
-				r[f.kind+" "+strings.TrimSpace(line)] = true
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		to, _ := os.Readlink("/proc/self/fd/" + fd.Name())
+		// A shared source may hold a pidfd for each process of the machine.
+		if to != "" && (shared.kind == "" || !strings.Contains(to, "[pidfd]")) {
+			r["descriptor "+to]++
+		}
+	}
+	for kind, path := range map[string]string{
+		"mount": "/proc/self/mountinfo", "kernel probe": tracefs + "kprobe_events", "user probe": tracefs + "uprobe_events",
+	} {
+		b, _ := os.ReadFile(path) // a kernel without such probes has no file
+		for line := range strings.Lines(string(b)) {
+			if kind != "mount" {
+				line, _, _ = strings.Cut(line, " ")
 			}
-			if !errors.Is(err, fs.ErrNotExist) {
-				break
-			}
+			r[kind+" "+strings.TrimSpace(line)]++
 		}
 	}
 	return r
 }
 
-// left returns the additions that remain when patience is over. Other programs of this machine
-// mount and unmount meanwhile.
-func (r residue) left(patience time.Duration) (left []string) {
+// left returns the additions that remain: the kernel may take a while to remove something.
+func (r residue) left(t *testing.T) (left []string) {
+	const patience = 2 * time.Second
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		left = left[:0]
-		for line := range readResidue() {
-			if !r[line] {
-				left = append(left, line)
+		for what, n := range readResidue(t) {
+			if n > r[what] {
+				left = append(left, what)
 			}
 		}
 		if len(left) == 0 || time.Now().After(end) {
@@ -144,37 +83,8 @@ func (r residue) left(patience time.Duration) (left []string) {
 	}
 }
 
-// watchResidue fails the test for descriptors, mounts, probes and processes that are left at its
-// end.
-func watchResidue(t *testing.T) {
-	before, err := openDescriptors()
-	if err != nil {
-		t.Fatal(err)
-	}
-	were, children := readResidue(), childrenOf(os.Getpid())
-	t.Cleanup(func() {
-		defer before.dir.Close()
-		open, err := before.left()
-		if err != nil {
-			t.Errorf("look for descriptors left open: %v", err)
-		}
-		for _, l := range open {
-			// A shared source may hold one for each process of the machine.
-			if shared.kind == "" || !strings.Contains(l, "[pidfd]") {
-				t.Errorf("left open: descriptor %s", l)
-			}
-		}
-		for _, l := range append(endChildren(children), were.left(patience)...) {
-			t.Errorf("left behind: %s", l)
-		}
-	})
-}
-
-// patience is how long the kernel may take to remove something.
-const patience = 2 * time.Second
-
-// adoptOrphans makes this process the parent of all descendants that lose
-// theirs, so that what a test leaves running is found here.
+// adoptOrphans makes this process the parent of all descendants that lose theirs, so that it finds
+// what a test leaves running.
 func adoptOrphans() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the reaper of orphans: %w", err)
@@ -184,60 +94,67 @@ func adoptOrphans() error {
 
 // endChildren kills and reaps the children of this process except for some, and the orphans that
 // it gets by that, and returns their descriptions.
-func endChildren(except []child) (left []string) {
+func endChildren(except []int) (left []string) {
 	seen := make(map[int]bool)
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		rest := slices.DeleteFunc(childrenOf(os.Getpid()), func(c child) bool { return slices.Contains(except, c) })
+		rest := slices.DeleteFunc(childrenOf(os.Getpid()), func(pid int) bool { return slices.Contains(except, pid) })
 		if len(rest) == 0 {
 			return left
 		}
 		if time.Now().After(end) {
 			return append(left, "processes that SIGKILL does not end")
 		}
-		for _, c := range rest {
-			what := fmt.Sprintf("process %d that nobody waited for", c.pid)
-			if pid, _ := unix.Wait4(c.pid, nil, unix.WNOHANG|unix.WALL, nil); pid != c.pid {
-				what = fmt.Sprintf("process %d (%s) still running", c.pid, c.comm)
-				unix.Kill(c.pid, unix.SIGKILL)
+		for _, pid := range rest {
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			what := fmt.Sprintf("process %d (%s) that nobody waited for", pid, strings.TrimSpace(string(comm)))
+			if ended, _ := unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil); ended != pid {
+				what = strings.Replace(what, "that nobody waited for", "still running", 1)
+				unix.Kill(pid, unix.SIGKILL)
 			}
-			if !seen[c.pid] {
-				seen[c.pid] = true
+			if !seen[pid] {
+				seen[pid] = true
 				left = append(left, what)
 			}
 		}
 	}
 }
 
-type child struct {
-	pid  int
-	comm string
-}
-
-// childrenOf returns the children of a process as /proc shows them.
-func childrenOf(parent int) []child {
-	pids, err := children.Of(parent)
-	if err != nil {
-		pids = allProcesses()
-	}
-	return childrenAmong(pids, parent)
-}
-
-func childrenAmong(pids []int, parent int) (list []child) {
-	for _, pid := range pids {
-		stat, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
-		if err == nil && int(stat.PPID) == parent {
-			list = append(list, child{pid, string(stat.Comm)})
-		}
-	}
-	return list
-}
-
-func allProcesses() (pids []int) {
-	entries, _ := os.ReadDir("/proc") // without /proc no process is found
+// childrenOf returns the children of a process. Not every kernel has a list of them.
+func childrenOf(parent int) (pids []int) {
+	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
+			stat, err := proctext.ReadStat("/proc/" + e.Name() + "/stat")
+			if err == nil && int(stat.PPID) == parent {
+				pids = append(pids, pid)
+			}
 		}
 	}
 	return pids
+}
+
+// watchTrace logs what the kernel's trace_pipe has from a test that fails.
+func watchTrace(t *testing.T) {
+	// The full path: opening the directory would not mount tracefs on some kernels.
+	fd, err := unix.Open(tracefs+"trace_pipe", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Logf("open trace_pipe: %v", err)
+		return
+	}
+	read := func() (text []byte) {
+		for b := make([]byte, 16<<10); len(text) < 4<<20; text = append(text, b...) {
+			n, err := unix.Read(fd, b[:cap(b)])
+			if b = b[:max(n, 0)]; err != nil || n == 0 {
+				break
+			}
+		}
+		return text
+	}
+	read() // from before
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("trace_pipe: %q", read())
+		}
+		unix.Close(fd)
+	})
 }

@@ -75,6 +75,7 @@ type settings struct {
 	on       []string // backends
 	deadline time.Duration
 	verbose  int
+	trace    bool // show what the kernel's trace_pipe had during a test that failed
 	alone    bool // this process is for one test
 }
 
@@ -87,13 +88,14 @@ func (s *settings) define(f *flag.FlagSet) {
 	})
 	f.DurationVar(&s.deadline, "deadline", time.Minute, "how long a test may take")
 	f.IntVar(&s.verbose, "verbose", 0, "2: log what the tests wait for, 3: and every event")
+	f.BoolVar(&s.trace, "trace", false, "log what trace_pipe had during a test that failed")
 	f.BoolVar(&s.alone, "alone", false, "the process is for one test that changes it")
 }
 
 // args returns the options of the Go test binary.
 func (s *settings) args() []string {
 	return []string{"-backends=" + strings.Join(s.on, ","), "-deadline=" + s.deadline.String(),
-		fmt.Sprint("-verbose=", s.verbose), fmt.Sprint("-alone=", s.alone)}
+		fmt.Sprint("-verbose=", s.verbose), fmt.Sprint("-trace=", s.trace), fmt.Sprint("-alone=", s.alone)}
 }
 
 // main runs the tests in this process as a Go test binary does. It does not return.
@@ -148,6 +150,7 @@ func program(ctx context.Context, args []string, out io.Writer) (failed int, err
 	f.StringVarP(&o.records, "json", "j", os.Getenv("QUARK_RESULTS"),
 		"append a JSON record a line to this `file` or serial line (default $QUARK_RESULTS)")
 	f.BoolVarP(&o.list, "list", "l", false, "list the tests")
+	f.BoolVarP(&o.trace, "trace", "t", false, "show what the kernel's trace_pipe had during a test that failed")
 	f.CountVarP(&o.verbose, "verbose", "v", "show the logs of all tests; -vv: what they wait for, -vvv: every event")
 	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "leave out the tests that match this pattern; may be repeated")
 	f.BoolVar(&o.types, "types", false, "only the tests to run again where the kernel's types come from elsewhere")
