@@ -128,7 +128,7 @@ func TestRunAndMerge(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	for _, file := range []string{"index.html", "junit.xml", "results.json", "guests/local-one/console.log", "guests/local-one-hidden/console.log"} {
+	for _, file := range []string{"index.html", "results.json", "guests/local-one/console.log", "guests/local-one-hidden/console.log"} {
 		if st, err := os.Stat(filepath.Join(all, file)); err != nil || st.Size() == 0 {
 			t.Errorf("%s: %v", file, err)
 		}

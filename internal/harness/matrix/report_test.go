@@ -2,7 +2,6 @@ package matrix
 
 import (
 	"bytes"
-	"encoding/xml"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,24 +60,6 @@ func TestTable(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &b)
 		}
-	}
-}
-
-func TestJUnit(t *testing.T) {
-	b, err := sample().JUnit()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc junitSuites
-	if err := xml.Unmarshal(b, &doc); err != nil {
-		t.Fatal(err)
-	}
-	var got []int
-	for _, s := range doc.Suites {
-		got = append(got, s.Tests, s.Failures, s.Errors, s.Skipped)
-	}
-	if diff := cmp.Diff([]int{3, 0, 0, 1, 4, 1, 3, 0, 2, 0, 1, 0}, got); diff != "" {
-		t.Errorf("tests, failures, errors, skipped of each suite (-want +got):\n%s", diff)
 	}
 }
 
@@ -244,7 +225,7 @@ func TestMergeShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"table": "\nb: lost: this guest has not run\n", ResultsFile: `"missing": [`, JUnitFile: `message="this guest has not run"`,
+		"table": "\nb: lost: this guest has not run\n", ResultsFile: `"missing": [`,
 		HTMLFile: `<th>b<td><td><td><td class="bad">lost`,
 	} {
 		text := table.String()

@@ -34,7 +34,6 @@ type Results struct {
 const (
 	ResultsFile  = "results.json"
 	previousFile = "previous.json" // the results of the run before
-	JUnitFile    = "junit.xml"
 	HTMLFile     = "index.html"
 )
 
@@ -72,7 +71,6 @@ func (r Results) Write(dir string) error {
 		encode func() ([]byte, error)
 	}{
 		{ResultsFile, func() ([]byte, error) { return json.MarshalIndent(r, "", "\t") }},
-		{JUnitFile, r.JUnit},
 		{HTMLFile, func() ([]byte, error) { return r.HTML(dir, Diff(previous, r)) }},
 	} {
 		b, err := f.encode()
