@@ -74,9 +74,6 @@ func mergeVerb() (*cobra.Command, verb) {
 		if err := os.MkdirAll(*out, 0o755); err != nil {
 			return unusable, err
 		}
-		if err := matrix.Keep(*out); err != nil {
-			return unusable, err
-		}
 		all := matrix.Merge(runs)
 		if err := all.Write(*out); err != nil {
 			return unusable, err

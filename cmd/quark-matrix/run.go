@@ -167,9 +167,6 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 		return unusable, err
 	}
 	defer unlock()
-	if err := matrix.Keep(o.out); err != nil {
-		return unusable, fmt.Errorf("keep the results before: %w", err)
-	}
 	harness, machines, err := describe(o.qemu, guests)
 	if err != nil {
 		return unusable, err

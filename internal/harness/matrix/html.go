@@ -35,15 +35,12 @@ const maxConsole = 64 << 10
 
 // HTML returns a page that needs no other file: kernels x backends x tests, each cell with a link
 // to its log. dir has the consoles.
-func (r Results) HTML(dir string, changes []Change) ([]byte, error) {
+func (r Results) HTML(dir string) ([]byte, error) {
 	passed, failed, skipped := r.Count()
 	p := report.Page{
 		Title: fmt.Sprintf("quark matrix: %d passed, %d failed", passed, failed),
 		Notes: []string{fmt.Sprintf("%d passed, %d failed, %d skipped in %d guests; %s s, %s UTC, %s. A cell has the test's seconds and leads to its log.",
 			passed, failed, skipped, len(r.Guests), seconds(r.TookMS), r.Time.UTC().Format("2006-01-02 15:04"), r.Machine)},
-	}
-	if t := changeTable(changes); len(t.Rows) > 0 {
-		p.Sections = append(p.Sections, report.Section{Table: t})
 	}
 	p.Sections = append(p.Sections, report.Section{Table: r.guestTable()}, report.Section{Table: r.testTable()})
 	if t := r.featureTable(); len(t.Rows) > 0 {
@@ -75,14 +72,6 @@ func logNotes(state record.State, reason, repro string) []string {
 		notes = append(notes, "repro: "+repro)
 	}
 	return notes
-}
-
-func changeTable(changes []Change) *report.Table {
-	t := &report.Table{Title: "Changes since the run before", Head: []string{"guest", "test", "backend", "before", "now"}}
-	for _, c := range changes {
-		t.Rows = append(t.Rows, append(report.Cells(c.Guest, c.Test, c.Backend), stateCell(c.Before, string(c.Before)), stateCell(c.Now, string(c.Now))))
-	}
-	return t
 }
 
 func (r Results) guestTable() *report.Table {

@@ -3,9 +3,7 @@ package matrix
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,15 +30,13 @@ type Results struct {
 
 // The files of a run in its directory.
 const (
-	ResultsFile  = "results.json"
-	previousFile = "previous.json" // the results of the run before
-	HTMLFile     = "index.html"
+	ResultsFile = "results.json"
+	HTMLFile    = "index.html"
 )
 
 // LoadResults reads a run's results; os.ErrNotExist: there are none.
-func LoadResults(dir string) (Results, error) { return loadResults(filepath.Join(dir, ResultsFile)) }
-
-func loadResults(path string) (r Results, err error) {
+func LoadResults(dir string) (r Results, err error) {
+	path := filepath.Join(dir, ResultsFile)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return r, err
@@ -51,27 +47,14 @@ func loadResults(path string) (r Results, err error) {
 	return r, nil
 }
 
-// Keep renames the results of the run before; the next Write compares with them.
-func Keep(dir string) error {
-	err := os.Rename(filepath.Join(dir, ResultsFile), filepath.Join(dir, previousFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // Write writes all reports of a run into dir.
 func (r Results) Write(dir string) error {
-	previous, err := loadResults(filepath.Join(dir, previousFile))
-	if err != nil {
-		previous = Results{} // there is none, or it has an older form
-	}
 	for _, f := range []struct {
 		name   string
 		encode func() ([]byte, error)
 	}{
 		{ResultsFile, func() ([]byte, error) { return json.MarshalIndent(r, "", "\t") }},
-		{HTMLFile, func() ([]byte, error) { return r.HTML(dir, Diff(previous, r)) }},
+		{HTMLFile, func() ([]byte, error) { return r.HTML(dir) }},
 	} {
 		b, err := f.encode()
 		if err == nil {
@@ -124,38 +107,6 @@ func (r Results) Count() (passed, failed, skipped int) {
 // Good reports whether all guests are, and none is missing.
 func (r Results) Good() bool {
 	return len(r.Missing) == 0 && !slices.ContainsFunc(r.Guests, func(g Outcome) bool { return !g.State.Good() })
-}
-
-// Change is a cell, or a guest if Test is "", with another state than in the run before.
-type Change struct {
-	Guest, Test, Backend string
-	Before, Now          record.State
-}
-
-// Diff returns the cells and guests that ran in both runs and changed state, sorted by guest,
-// backend and test. A run of some tests or kernels thus shows no change for the others.
-func Diff(before, now Results) []Change {
-	was := make(map[Change]record.State) // by guest, test and backend
-	each := func(r Results, f func(Change, record.State)) {
-		for _, g := range r.Guests {
-			f(Change{Guest: g.Guest}, g.State)
-			for _, c := range g.Cells {
-				f(Change{Guest: g.Guest, Test: c.Test, Backend: c.Backend}, c.State)
-			}
-		}
-	}
-	each(before, func(c Change, s record.State) { was[c] = s })
-	var changes []Change
-	each(now, func(c Change, s record.State) {
-		if old, ok := was[c]; ok && old != s {
-			c.Before, c.Now = old, s
-			changes = append(changes, c)
-		}
-	})
-	slices.SortFunc(changes, func(a, b Change) int {
-		return cmp.Or(cmp.Compare(a.Guest, b.Guest), cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.Test, b.Test))
-	})
-	return changes
 }
 
 // Merge returns the results of several runs, such as the shards of one, as one. Of a guest that is
