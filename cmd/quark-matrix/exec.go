@@ -88,7 +88,7 @@ func execVerb() (*cobra.Command, verb) {
 				stdout.Write(o.Data)
 			}
 		}}
-		o, err := m.Run(ctx, g, temp, nil)
+		o, err := m.Run(ctx, g, temp)
 		if err != nil {
 			return unusable, err
 		}

@@ -183,13 +183,11 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 		return unusable, err
 	}
 	begin := time.Now()
-	display := matrix.NewDisplay(stdout, terminalWidth(stdout), len(guests))
 	runner := matrix.Runner{
 		Machine: matrix.Machine{QEMU: o.qemu, Mem: o.mem, Boot: o.boot, Test: o.test},
-		Jobs:    o.jobs, Dir: o.out, Cache: cache, Fresh: o.fresh, Tell: display.Tell, Done: display.Done,
+		Jobs:    o.jobs, Dir: o.out, Cache: cache, Fresh: o.fresh, Display: &matrix.Display{W: stdout, Total: len(guests)},
 	}
 	outcomes, runErr := runner.Run(ctx, guests)
-	display.Close()
 	results := matrix.Results{Time: begin.Round(time.Second), TookMS: time.Since(begin).Milliseconds(), Machine: machines, Guests: outcomes}
 	results.Plan(whole, guests)
 	if err := results.Write(o.out); err != nil {
@@ -251,19 +249,6 @@ func describe(qemu string, guests []matrix.Guest) (harness map[string]string, wo
 		machines = append(machines, fmt.Sprintf("on Linux %s, %d CPUs", release, runtime.NumCPU()))
 	}
 	return harness, strings.Join(machines, ", "), nil
-}
-
-// terminalWidth returns the width of a terminal, 0 for another writer.
-func terminalWidth(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil || ws.Col == 0 {
-		return 0
-	}
-	return int(ws.Col)
 }
 
 // lock locks a directory against a second run.

@@ -37,15 +37,6 @@ func (m Machine) withDefaults() Machine {
 	return m
 }
 
-// Progress is the progress of a guest.
-type Progress struct {
-	Guest         string
-	Planned, Done int    // jobs
-	Failed        int    // of the done ones
-	At            string // the running job, or a word such as "booting"
-	Since         time.Time
-}
-
 // The files of a guest in its directory.
 const (
 	ConsoleFile = "console.log"
@@ -62,7 +53,7 @@ const stacksLimit = 30 * time.Second
 
 // Run boots a guest and waits for its end. It leaves the guest's console and records in dir. An
 // error is one of the host; the outcome has what went wrong in the guest.
-func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progress)) (Outcome, error) {
+func (m Machine) Run(ctx context.Context, g Guest, dir string) (Outcome, error) {
 	m = m.withDefaults()
 	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Part: g.Part, Repro: g.Repro("")}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -81,12 +72,11 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 		return o, fmt.Errorf("keep the records of %s: %w", g.Name(), err)
 	}
 	defer records.Close()
-	b := &boot{machine: m, guest: g, tell: tell, begin: time.Now()}
+	b := &boot{machine: m, guest: g, begin: time.Now()}
 	b.claims, b.lacks, b.cpus, b.output = g.claims(), g.Kernel.Lacks, g.Kernel.CPUs, m.Output
 	if g.Part == PartCommand {
 		b.command = strings.Join(g.Command, " ")
 	}
-	b.report("booting")
 	if err := b.run(ctx, console, records); err != nil {
 		return o, fmt.Errorf("boot %s: %w", g.Name(), err)
 	}
@@ -113,7 +103,6 @@ type boot struct {
 	evidence
 	machine  Machine
 	guest    Guest
-	tell     func(Progress)
 	begin    time.Time
 	received time.Time // when the last record came
 
@@ -161,7 +150,6 @@ func (b *boot) run(ctx context.Context, console, records *os.File) error {
 		}
 		b.late = b.deadline(time.Now())
 	}
-	b.report("hangs; its stacks are being printed")
 	fmt.Fprintln(console, stacksMark)
 	limit, cancel := context.WithTimeout(ctx, stacksLimit)
 	defer cancel()
@@ -204,34 +192,16 @@ func (b *boot) note(rec any, err error) {
 	}
 	b.received = time.Now()
 	at := b.received.Sub(b.begin)
-	switch r := rec.(type) {
+	switch rec.(type) {
 	case record.Hello:
 		b.helloAt = at
-		b.report("booted " + r.Kernel)
 	case record.Start:
 		if b.firstAt == 0 {
 			b.firstAt = at
 		}
-		b.report(r.Test + " @ " + r.Backend)
 	case record.Result:
 		b.lastAt = at
-		b.report("")
-	case record.End:
-		b.report("ended")
 	}
-}
-
-func (b *boot) report(at string) {
-	if b.tell == nil {
-		return
-	}
-	p := Progress{Guest: b.guest.Name(), Planned: len(b.plan), Done: len(b.results), At: at}
-	for _, r := range b.results {
-		if !r.State.Good() {
-			p.Failed++
-		}
-	}
-	b.tell(p)
 }
 
 // finish reads the console of a guest that has ended, and writes the files that it sent to dir.

@@ -97,7 +97,7 @@ func TestFaults(t *testing.T) {
 			defer func() { <-slots }()
 			out := t.TempDir()
 			g := Guest{Part: PartTests, Kernel: Kernel{Name: "k", Arch: runtime.GOARCH, Path: tt.kernel}, BTF: BTFPresent, Command: tt.command, Image: image}
-			o, err := tt.machine.Run(context.Background(), g, out, nil)
+			o, err := tt.machine.Run(context.Background(), g, out)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestInterrupt(t *testing.T) {
 			}
 		}
 	}()
-	_, err := Machine{QEMU: qemu}.Run(ctx, Guest{Part: PartTests, Kernel: Kernel{Name: "k", Path: image}, Image: image}, dir, nil)
+	_, err := Machine{QEMU: qemu}.Run(ctx, Guest{Part: PartTests, Kernel: Kernel{Name: "k", Path: image}, Image: image}, dir)
 	if err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("error %v", err)
 	}

@@ -16,10 +16,7 @@ type Runner struct {
 	Cache   *Cache // nil: none
 	Fresh   bool   // run cached guests, too
 
-	// Tell reports what a guest does, Done how it ended. Several goroutines call them. They may
-	// be nil.
-	Tell func(Progress)
-	Done func(Outcome)
+	Display *Display // nil: none
 }
 
 // GuestsDir is the directory of the guests' own directories, below the results.
@@ -91,7 +88,10 @@ func (r *Runner) guest(ctx context.Context, g Guest, image string) (o Outcome, e
 		}
 	}
 	if !cached {
-		if o, err = r.Machine.Run(ctx, g, dir, r.Tell); err != nil {
+		if r.Display != nil {
+			r.Display.Begin(g.Name())
+		}
+		if o, err = r.Machine.Run(ctx, g, dir); err != nil {
 			return o, err
 		}
 		if g.Part == PartCommand && len(o.Cells) == 1 {
@@ -104,8 +104,8 @@ func (r *Runner) guest(ctx context.Context, g Guest, image string) (o Outcome, e
 		}
 	}
 	o.Log = filepath.ToSlash(filepath.Join(GuestsDir, g.Dir(), ConsoleFile))
-	if r.Done != nil {
-		r.Done(o)
+	if r.Display != nil {
+		r.Display.End(o)
 	}
 	return o, err
 }
