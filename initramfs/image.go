@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"crypto/sha256"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -163,11 +162,7 @@ func (img Image) records() ([]cpio.Record, error) {
 		}
 		seen[r.Name] = true
 	}
-	digest, err := img.digest(records)
-	if err != nil {
-		return nil, err
-	}
-	return append(records, cpio.StaticFile("etc/os-release", osRelease(digest), 0o644)), nil
+	return records, nil
 }
 
 // linked returns a record for each name of Multi. The kernel makes a record with the inode number
@@ -209,19 +204,4 @@ func binaryRecord(path, name string, machine elf.Machine) (cpio.Record, error) {
 		}
 	}
 	return cpio.StaticFile(name, string(content), 0o755), nil
-}
-
-// digest returns the SHA-256 of the uncompressed archive of records and of the further ones, in
-// hex: the image's identity in a guest's hello record.
-func (img Image) digest(records []cpio.Record) (string, error) {
-	h := sha256.New()
-	if err := errors.Join(writeArchive(h, records), img.append(h)); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
-}
-
-// osRelease returns an os-release file (see os-release(5)) with the digest as IMAGE_VERSION.
-func osRelease(digest string) string {
-	return "NAME=quark\nID=quark\nPRETTY_NAME=\"quark initramfs\"\nIMAGE_ID=quark-initramfs\nIMAGE_VERSION=" + digest + "\n"
 }

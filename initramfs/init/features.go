@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,11 +69,4 @@ func hasConnector() bool {
 	defer unix.Close(fd)
 	const cnIdxProc = 1 // linux/connector.h
 	return unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: cnIdxProc}) == nil
-}
-
-// imageVersion returns the digest in the image's os-release.
-func imageVersion(osRelease string) string {
-	_, v, _ := strings.Cut(osRelease, "IMAGE_VERSION=")
-	v, _, _ = strings.Cut(v, "\n")
-	return v
 }

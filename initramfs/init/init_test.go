@@ -147,15 +147,6 @@ func TestNoCommand(t *testing.T) {
 	}
 }
 
-func TestImageVersion(t *testing.T) {
-	if got := imageVersion("NAME=quark\nIMAGE_VERSION=abc\n"); got != "abc" {
-		t.Errorf("got %q", got)
-	}
-	if got := imageVersion("NAME=quark\n"); got != "" {
-		t.Errorf("got %q", got)
-	}
-}
-
 // A results port that is not a terminal works too.
 func TestPortOnFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results")

@@ -129,14 +129,12 @@ func (g *guest) hello() record.Hello {
 	if err := unix.Sysinfo(&mem); err != nil {
 		g.addMissing(fmt.Sprintf("sysinfo: %v", err))
 	}
-	osRelease, _ := os.ReadFile("/etc/os-release") // only the image's digest would be missing
 	return record.Hello{
 		Kernel:   unix.ByteSliceToString(u.Release[:]),
 		Version:  unix.ByteSliceToString(u.Version[:]),
 		Arch:     runtime.GOARCH,
 		CPUs:     runtime.NumCPU(),
 		MemoryKB: uint64(mem.Totalram) * uint64(mem.Unit) / 1024,
-		Image:    imageVersion(string(osRelease)),
 		Features: probeFeatures(),
 		Missing:  g.missing,
 	}

@@ -12,7 +12,6 @@ type Hello struct {
 	Arch     string          `json:"arch"` // GOARCH
 	CPUs     int             `json:"cpus"`
 	MemoryKB uint64          `json:"memory_kb"`
-	Image    string          `json:"image,omitempty"` // IMAGE_VERSION of the initramfs
 	Features map[string]bool `json:"features"`
 	// optional parts of the guest that could not be set up
 	Missing []string `json:"missing,omitempty"`
