@@ -80,7 +80,7 @@ const (
 	FieldCwd            // working directory
 	FieldCgroup         // path of the cgroup
 	FieldExit           // wait status and time of the exit
-	FieldParentSignal   // signal that the parent gets when the process exits
+	FieldParentSignal   // signal that the parent gets at the exit
 	FieldBirthParentTID // thread of the birth parent
 	FieldLogin          // login uid and session of audit(8)
 	FieldExeFile        // file of the executable, as stat(2) reports it
@@ -93,7 +93,7 @@ const (
 	FieldPeakRSS     // largest resident memory
 	FieldIO          // bytes read and written
 	FieldEnviron     // requested variables of the environment
-	FieldEntryLeader // first process of the login, container or service
+	FieldEntryLeader // first process of the login or container
 	FieldPrivileges  // privileges from the executable
 	NumFields        = iota
 )

@@ -139,7 +139,7 @@ struct quark_queue_stats {
 #define QUARK_FIELD_CWD QUARK_FIELD(17) /* working directory */
 #define QUARK_FIELD_CGROUP QUARK_FIELD(18) /* path of the cgroup */
 #define QUARK_FIELD_EXIT QUARK_FIELD(19) /* wait status and time of the exit */
-#define QUARK_FIELD_PARENT_SIGNAL QUARK_FIELD(20) /* signal that the parent gets when the process exits */
+#define QUARK_FIELD_PARENT_SIGNAL QUARK_FIELD(20) /* signal that the parent gets at the exit */
 #define QUARK_FIELD_BIRTH_PARENT_TID QUARK_FIELD(21) /* thread of the birth parent */
 #define QUARK_FIELD_LOGIN QUARK_FIELD(22) /* login uid and session of audit(8) */
 #define QUARK_FIELD_EXE_FILE QUARK_FIELD(23) /* file of the executable, as stat(2) reports it */
@@ -152,7 +152,7 @@ struct quark_queue_stats {
 #define QUARK_FIELD_PEAK_RSS QUARK_FIELD(30) /* largest resident memory */
 #define QUARK_FIELD_IO QUARK_FIELD(31) /* bytes read and written */
 #define QUARK_FIELD_ENVIRON QUARK_FIELD(32) /* requested variables of the environment */
-#define QUARK_FIELD_ENTRY_LEADER QUARK_FIELD(62) /* first process of the login, container or service */
+#define QUARK_FIELD_ENTRY_LEADER QUARK_FIELD(62) /* first process of the login or container */
 #define QUARK_FIELD_PRIVILEGES QUARK_FIELD(63) /* privileges from the executable */
 /* End of the generated part */
 

@@ -40,7 +40,7 @@ var Flags = []Flag{
 	{Name: "cwd", Go: "Cwd", Unseen: "chdir(2), rename(2) of the directory", Traits: PerThread | Text, Doc: "working directory"},
 	{Name: "cgroup", Go: "Cgroup", Unseen: "a write to cgroup.procs", Traits: PerThread | Text, Doc: "path of the cgroup"},
 	{Name: "exit", Go: "Exit", Members: "Exit.WaitStatus Exit.Time", Traits: PerThread | Fixed, Doc: "wait status and time of the exit"},
-	{Name: "parent_signal", Go: "ParentSignal", Members: "ParentSignal", By: "Exec", Unseen: "the parent exits", Doc: "signal that the parent gets when the process exits"},
+	{Name: "parent_signal", Go: "ParentSignal", Members: "ParentSignal", By: "Exec", Unseen: "the parent exits", Doc: "signal that the parent gets at the exit"},
 	{Name: "birth_parent_tid", Go: "BirthParentTID", Members: "ParentTID", Traits: Fixed, Doc: "thread of the birth parent"},
 	{Name: "login", Go: "Login", Members: "Login.UID Login.Session", Unseen: "a write to /proc/PID/loginuid", Traits: PerThread | Context, Doc: "login uid and session of audit(8)"},
 	{Name: "exe_file", Go: "ExeFile", Members: "ExeFile.Inode ExeFile.Ctime ExeFile.Device ExeFile.UID ExeFile.GID ExeFile.Mode ExeFile.Removed", By: "Exec", Unseen: "chmod(2), chown(2), link(2), rename(2), unlink(2), a write to a file of several names, prctl(2)",
@@ -54,7 +54,7 @@ var Flags = []Flag{
 	{Name: "peak_rss", Go: "PeakRSS", Members: "Usage.PeakRSS", Traits: Usage, Doc: "largest resident memory"},
 	{Name: "io", Go: "IO", Members: "Usage.RChar Usage.WChar Usage.ReadBytes Usage.WriteBytes", Traits: Usage, Doc: "bytes read and written"},
 	{Name: "environ", Go: "Environ", By: "Exec", Traits: Image | Text, Doc: "requested variables of the environment"},
-	{Name: "entry_leader", Go: "EntryLeader", By: "Exec", Traits: Derived, Doc: "first process of the login, container or service"},
+	{Name: "entry_leader", Go: "EntryLeader", By: "Exec", Traits: Derived, Doc: "first process of the login or container"},
 	{Name: "privileges", Go: "Privileges", By: "Exec", Traits: Derived, Doc: "privileges from the executable"},
 }
 
