@@ -381,10 +381,7 @@ func TestCloseDuringLookup(t *testing.T) {
 		q := open(t, opts)
 		ev := &quark.Event{Process: q.Lookup(uint32(os.Getpid()))}
 		closed := make(chan error)
-		go func() {
-			time.Sleep(time.Millisecond)
-			closed <- q.Close()
-		}()
+		time.AfterFunc(time.Millisecond, func() { closed <- q.Close() })
 		for end := false; !end; {
 			select {
 			case err := <-closed:

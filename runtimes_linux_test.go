@@ -560,7 +560,8 @@ func (b *box) sweep(t *testing.T, before []string) {
 		exec.Command(b.remove[0], b.remove[1:]...).Run()
 	}
 	mine := func(s string) bool { return strings.Contains(s, unique()) || strings.Contains(s, b.dir) }
-	for tries := 0; ; tries++ {
+	const patient = 400 // tries
+	for tries := range retry.For(10 * time.Second) {
 		var left []string
 		procs, _ := filepath.Glob("/proc/[0-9]*")
 		for _, p := range procs {
@@ -568,7 +569,7 @@ func (b *box) sweep(t *testing.T, before []string) {
 			args, err := os.ReadFile(p + "/cmdline")
 			if pid, _ := strconv.Atoi(filepath.Base(p)); err == nil && pid != os.Getpid() && (mine(string(cgroup)) || mine(string(args))) {
 				left = append(left, fmt.Sprintf("pid %d: %q", pid, args))
-				if tries == 50 {
+				if tries == patient {
 					unix.Kill(pid, unix.SIGKILL)
 				}
 			}
@@ -583,12 +584,9 @@ func (b *box) sweep(t *testing.T, before []string) {
 		if len(left) == 0 {
 			return
 		}
-		if tries == 50 {
+		if tries == patient {
 			t.Errorf("left behind: %q", left)
-		} else if tries > 60 {
-			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 

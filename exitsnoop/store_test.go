@@ -331,10 +331,7 @@ func TestWaitEnds(t *testing.T) {
 	for range s.Events(ctx) {
 		t.Error("an event")
 	}
-	go func() {
-		time.Sleep(20 * time.Millisecond)
-		s.Close()
-	}()
+	time.AfterFunc(20*time.Millisecond, func() { s.Close() })
 	waited := make(chan error)
 	go func() {
 		_, err := s.Wait(context.Background(), 1)

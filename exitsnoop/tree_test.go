@@ -19,6 +19,7 @@ import (
 	"github.com/quark-linux/quark/internal/barefork"
 	forked "github.com/quark-linux/quark/internal/children"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // selfTree traces the tree of this process, so that all processes of a test are traced.
@@ -93,8 +94,10 @@ func daemonize(stage string, args []string) error {
 		}
 		os.Exit(4)
 	}
-	for strconv.Itoa(os.Getppid()) == args[1] {
-		time.Sleep(time.Millisecond)
+	for range retry.For(time.Minute) {
+		if strconv.Itoa(os.Getppid()) != args[1] {
+			break
+		}
 	}
 	n, err := strconv.Atoi(args[0])
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/auditrecord"
 	"github.com/quark-linux/quark/internal/auditrule"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // left opens a source, says so, and waits to be killed.
@@ -271,7 +272,7 @@ func TestLoss(t *testing.T) {
 		}
 	}
 	var told uint64
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for range retry.For(5 * time.Second) {
 		conform.Child("exit").Run() // its numbers show the missing ones
 		if err := s.Populate(&evs); err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/retry"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -57,7 +58,8 @@ var programs = map[string]func(){
 		conform.Try("setgid", syscall.Setgid(65534))
 		conform.Try("setuid", syscall.Setuid(65534))
 		fmt.Println("ready")
-		for to := (&sink{room: 1 << 20}); ; time.Sleep(time.Millisecond) {
+		to := &sink{room: 1 << 20}
+		for range retry.For(time.Minute) {
 			conform.Try("populate", s.Populate(to))
 			for _, ev := range to.events {
 				if k := ev.Task.Known; ev.Kind == engine.KindExec && ev.Task.PPID == parent && int(ev.PID) != os.Getpid() {

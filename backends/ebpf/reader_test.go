@@ -134,11 +134,13 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 			woken <- n
 		}()
 		call := fmt.Sprintf("/proc/self/task/%d/syscall", <-reader)
-		for len(woken) == 0 {
+		for range retry.For(time.Minute) {
+			if len(woken) != 0 {
+				break
+			}
 			if text, _ := os.ReadFile(call); strings.HasPrefix(string(text), fmt.Sprint(unix.SYS_PPOLL, " ")) {
 				return woken // the thread has left its CPU within the call
 			}
-			time.Sleep(time.Millisecond)
 		}
 	}
 	t.Skip("events of other programs keep the reader from sleeping")

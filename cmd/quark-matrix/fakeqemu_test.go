@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/internal/harness/record"
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // holdEnv names a file: the guests of kernels whose name ends in -held run while it is there.
@@ -34,11 +35,10 @@ func fakeQEMU() {
 		}
 	}
 	say(record.Hello{Kernel: "release-of-" + name, Arch: "amd64", CPUs: 1})
-	for strings.HasSuffix(name, "-held") {
-		if _, err := os.Stat(os.Getenv(holdEnv)); err != nil {
+	for range retry.For(time.Hour) {
+		if _, err := os.Stat(os.Getenv(holdEnv)); err != nil || !strings.HasSuffix(name, "-held") {
 			break
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	jobs := []record.Job{{Test: "t_one", Backend: "cnproc"}, {Test: "t_two", Backend: "ebpf"}}
 	say(record.Plan{Jobs: jobs})

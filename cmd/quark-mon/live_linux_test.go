@@ -205,7 +205,11 @@ func TestLiveStalled(t *testing.T) {
 		}
 	}
 	begin := time.Now()
-	for taken := begin; time.Since(taken) < 200*time.Millisecond && time.Since(begin) < deadline; time.Sleep(time.Millisecond) {
+	taken := begin
+	for range retry.For(deadline) {
+		if time.Since(taken) >= 200*time.Millisecond {
+			break
+		}
 		if len(l.frames) == 0 {
 			tick()
 			taken = time.Now()

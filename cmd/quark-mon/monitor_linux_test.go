@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/quark-linux/quark/internal/retry"
 )
 
 // deadline is for what normally takes a fraction of a second.
@@ -635,11 +637,15 @@ func TestRecord(t *testing.T) {
 		want := r.exitOf(t, sh(t, "exit 9").Process.Pid)
 		go io.Copy(io.Discard, r.out)
 		// A block is written at the first event a second after it began.
-		for before, end := size(t, file), time.Now().Add(deadline); size(t, file) == before; sh(t, "exit 0") {
-			if time.Now().After(end) {
-				t.Fatalf("%s: nothing is written within %v", flag, deadline)
+		before := size(t, file)
+		for range retry.For(deadline) {
+			if size(t, file) != before {
+				break
 			}
-			time.Sleep(50 * time.Millisecond)
+			sh(t, "exit 0")
+		}
+		if size(t, file) == before {
+			t.Fatalf("%s: nothing is written within %v", flag, deadline)
 		}
 		r.Process.Kill()
 		r.Wait()

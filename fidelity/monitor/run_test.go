@@ -30,8 +30,10 @@ func TestMain(m *testing.M) {
 const ticking = "QUARK_TEST_TICKING"
 
 func tick() {
-	for over := time.Now().Add(time.Minute); time.Now().Before(over); time.Sleep(50 * time.Millisecond) {
+	ticks := time.Tick(50 * time.Millisecond)
+	for range 1200 {
 		fmt.Println("tick")
+		<-ticks
 	}
 }
 
