@@ -22,51 +22,9 @@ import (
 // format changes when the archive format changes.
 const format = 2
 
-// archiveName is the name of the archive in the cache: it depends on all inputs.
-func (m *maker) archiveName() string {
-	h := sha256.New()
-	fmt.Fprintln(h, format, programs())
-	for _, p := range m.packages {
-		fmt.Fprintln(h, p.Name, p.SHA256)
-	}
-	return fmt.Sprintf("%s-%s-%.16x.cpio.zst", m.release, m.arch, h.Sum(nil))
-}
-
-// archive builds the archive: the programs in /bin, and the libraries that they need.
-func (m *maker) archive(ctx context.Context) ([]byte, error) {
-	t := &tree{files: make(map[string][]byte), links: make(map[string]string), bins: make(map[string]string)}
-	m.say("unpacking %d packages", len(m.packages))
-	for _, p := range m.packages {
-		if err := t.add(ctx, m.cache.Path(debName(p)), p.Name); err != nil {
-			return nil, err
-		}
-	}
-	wanted := make(map[string][]byte)
-	for _, p := range programs() {
-		content, ok := t.read(t.bins[p.pkg+" "+p.name])
-		if !ok {
-			continue // a name of the program in another release
-		}
-		wanted["bin/"+p.as] = content
-		if err := t.need(content, p.name, wanted); err != nil {
-			return nil, err
-		}
-	}
-	for _, pkg := range roots() {
-		if !slices.ContainsFunc(programs(), func(p program) bool { return p.pkg == pkg && wanted["bin/"+p.as] != nil }) {
-			return nil, fmt.Errorf("package %s has none of its programs", pkg)
-		}
-	}
-	return pack(wanted, m.list())
-}
-
-// list lists the packages, for a file of the archive.
-func (m *maker) list() string {
-	var b strings.Builder
-	for _, p := range m.packages {
-		fmt.Fprintln(&b, p.Name, p.Version)
-	}
-	return b.String()
+// archiveName is the name of the archive in the cache. It depends on the programs.
+func archiveName(release, arch string) string {
+	return fmt.Sprintf("%s-%s-%.16x.cpio.zst", release, arch, sha256.Sum256(fmt.Append(nil, format, programs())))
 }
 
 // tree has the files of packages that may be needed, by their merged paths.
@@ -122,6 +80,27 @@ func (t *tree) read(name string) ([]byte, bool) {
 		name = to
 	}
 	return nil, false
+}
+
+// wanted returns the programs by their paths, and the libraries that they need.
+func (t *tree) wanted() (map[string][]byte, error) {
+	wanted := make(map[string][]byte)
+	for _, p := range programs() {
+		content, ok := t.read(t.bins[p.pkg+" "+p.name])
+		if !ok {
+			continue // a name of the program in another release
+		}
+		wanted["bin/"+p.as] = content
+		if err := t.need(content, p.name, wanted); err != nil {
+			return nil, err
+		}
+	}
+	for _, pkg := range roots() {
+		if !slices.ContainsFunc(programs(), func(p program) bool { return p.pkg == pkg && wanted["bin/"+p.as] != nil }) {
+			return nil, fmt.Errorf("package %s has none of its programs", pkg)
+		}
+	}
+	return wanted, nil
 }
 
 // merged returns a path without a leading slash and without usr: packages use /lib or /usr/lib.

@@ -16,7 +16,6 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 
 	"github.com/quark-linux/quark/internal/harness/debian"
-	"github.com/quark-linux/quark/internal/harness/usercache"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -168,39 +167,9 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// Cached files need no apt, unless they are damaged or other packages are requested.
-func TestCached(t *testing.T) {
-	files, err := usercache.OpenFiles(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := debian.Package{Name: "x", Version: "1:2", Arch: "amd64", SHA256: usercache.Checksum([]byte("deb"))}
-	m := &maker{arch: "amd64", release: "r", cache: files}
-	if m.have([]debian.Package{p}) {
-		t.Error("an empty cache has a package")
-	}
-	if _, err := files.Store(debName(p), []byte("deb")); err != nil {
-		t.Fatal(err)
-	}
-	if !m.have([]debian.Package{p}) {
-		t.Error("the package is not found")
-	}
-	other := p
-	other.SHA256 = usercache.Checksum([]byte("another"))
-	if m.have([]debian.Package{other}) {
-		t.Error("a package with another checksum is accepted")
-	}
-	m.packages = []debian.Package{p}
-	name := m.archiveName()
-	m.packages = []debian.Package{other}
-	if m.archiveName() == name || !strings.HasPrefix(name, "r-amd64-") {
-		t.Errorf("the archive of other packages has the same name, %s", name)
-	}
-}
-
 func TestUsage(t *testing.T) {
 	var out bytes.Buffer
-	if status := command(t.Context(), []string{"x"}, io.Discard, &out); status != 2 || !strings.Contains(out.String(), "unexpected operand") {
+	if status := command(t.Context(), []string{"x"}, &out); status != 2 || !strings.Contains(out.String(), "unexpected operand") {
 		t.Errorf("status %d, %s", status, &out)
 	}
 }

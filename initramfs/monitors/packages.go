@@ -2,18 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/internal/harness/debian"
-	"github.com/quark-linux/quark/internal/harness/usercache"
 )
 
 // program is a program that the archive has in /bin.
@@ -45,88 +40,37 @@ func roots() (names []string) {
 	return slices.Compact(names)
 }
 
-// locked is the last resolved list of packages, in the cache.
-type locked struct {
-	Roots    []string         `json:"roots"`
-	Packages []debian.Package `json:"packages"`
-}
-
-// resolve gets the packages into the cache, or uses the last ones if all are there.
-func (m *maker) resolve(ctx context.Context) error {
-	name := fmt.Sprintf("%s-%s.json", m.release, m.arch)
-	if !m.update {
-		var l locked
-		_, err := m.cache.Verify(name)
-		if err == nil {
-			var b []byte
-			if b, err = os.ReadFile(m.cache.Path(name)); err == nil {
-				err = json.Unmarshal(b, &l)
-			}
-		}
-		if err == nil && slices.Equal(l.Roots, roots()) && m.have(l.Packages) {
-			m.packages = l.Packages
-			return nil
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			m.say("%s: %v; asking apt again", name, err)
-		}
-	}
-	a, err := debian.New(ctx, m.say, m.arch)
+// build makes the archive from the packages that Debian has now.
+func build(ctx context.Context, release, arch string, say func(format string, args ...any)) ([]byte, error) {
+	a, err := debian.New(ctx, say, arch)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer a.Close()
-	m.packages, err = closure(roots(), func(names []string) (map[string]debian.Package, error) {
-		return a.Newest(ctx, m.release, names...)
+	packages, err := closure(roots(), func(names []string) (map[string]debian.Package, error) {
+		return a.Newest(ctx, release, names...)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.say("fetching %d packages, those that are not in the cache", len(m.packages))
-	for _, p := range m.packages {
-		if err := m.fetch(ctx, a, p); err != nil {
-			return err
+	say("fetching %d packages", len(packages))
+	t := &tree{files: make(map[string][]byte), links: make(map[string]string), bins: make(map[string]string)}
+	var list strings.Builder
+	for _, p := range packages {
+		deb, err := a.Download(ctx, p) // apt checks it against the signed list
+		if err == nil {
+			err = t.add(ctx, deb, p.Name)
 		}
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(&list, p)
 	}
-	b, err := json.MarshalIndent(locked{roots(), m.packages}, "", "\t")
-	if err == nil {
-		_, err = m.cache.Store(name, append(b, '\n'))
-	}
-	return err
-}
-
-// have reports whether the cache has the packages.
-func (m *maker) have(packages []debian.Package) bool {
-	return !slices.ContainsFunc(packages, func(p debian.Package) bool {
-		sum, err := m.cache.Verify(debName(p))
-		return err != nil || sum != p.SHA256
-	})
-}
-
-// fetch gets a package into the cache and checks it against the signed list.
-func (m *maker) fetch(ctx context.Context, a *debian.Apt, p debian.Package) error {
-	if m.have([]debian.Package{p}) {
-		return nil
-	}
-	deb, err := a.Download(ctx, p)
+	wanted, err := t.wanted()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer os.RemoveAll(filepath.Dir(deb))
-	content, err := os.ReadFile(deb)
-	if err != nil {
-		return err
-	}
-	if sum := usercache.Checksum(content); sum != p.SHA256 {
-		return fmt.Errorf("%s: sha256 is %s, want %s", p, sum, p.SHA256)
-	}
-	_, err = m.cache.Store(debName(p), content)
-	return err
-}
-
-// debName is the name of a package's file in the cache.
-func debName(p debian.Package) string {
-	return fmt.Sprintf("%s_%s_%s.deb", p.Name, strings.ReplaceAll(p.Version, ":", "%3a"), p.Arch)
+	return pack(wanted, list.String())
 }
 
 // library matches packages of shared libraries. Other dependencies are for scripts and for setting
