@@ -86,7 +86,7 @@ func (s *settings) define(f *flag.FlagSet) {
 		s.on = strings.Split(value, ",")
 		return nil
 	})
-	f.DurationVar(&s.deadline, "deadline", time.Minute, "how long a test may take")
+	f.DurationVar(&s.deadline, "deadline", defaultDeadline(), "how long a test may take")
 	f.IntVar(&s.verbose, "verbose", 0, "2: log what the tests wait for, 3: and every event")
 	f.BoolVar(&s.trace, "trace", false, "log what trace_pipe had during a test that failed")
 	f.BoolVar(&s.alone, "alone", false, "the process is for one test that changes it")
@@ -107,6 +107,14 @@ func (s *settings) main() {
 const parent = "TestQuark"
 
 var defaultBackends = []string{"ebpf", "cnproc"}
+
+// defaultDeadline allows for emulation on a loaded machine.
+func defaultDeadline() time.Duration {
+	if scenario.InGuest() {
+		return 2 * time.Minute
+	}
+	return time.Minute
+}
 
 // commandLine has the arguments of the program.
 type commandLine struct {
@@ -145,7 +153,7 @@ func program(ctx context.Context, args []string, out io.Writer) (failed int, err
 	for _, b := range [][2]string{{"ebpf", "b"}, {"kprobe", "k"}, {"cnproc", "c"}, {"audit", ""}} {
 		f.BoolP(b[0], b[1], false, "run on "+b[0])
 	}
-	o.deadline = time.Minute
+	o.deadline = defaultDeadline()
 	f.Var((*command.Span)(&o.deadline), "deadline", "how long a test may take")
 	f.StringVarP(&o.records, "json", "j", os.Getenv("QUARK_RESULTS"),
 		"append a JSON record a line to this `file` or serial line (default $QUARK_RESULTS)")
