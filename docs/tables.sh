@@ -23,6 +23,9 @@ bench)
 	fence <build/bench.txt >build/table.md
 	into bench docs/benchmark.md
 	;;
-kernels) "build/$(go env GOHOSTARCH)/quark-matrix" report -o build/matrix --readme docs/kernels.md ;;
+kernels)
+	"build/$(go env GOHOSTARCH)/quark-matrix" report --markdown >build/table.md
+	into kernels docs/kernels.md
+	;;
 *) echo 'tables.sh: fidelity, bench or kernels' >&2; exit 2 ;;
 esac

@@ -123,7 +123,7 @@ func TestRunAndMerge(t *testing.T) {
 	run(1, append([]string{"run", "--shard", "1/2", "-o", one}, common...)...)
 	run(1, append([]string{"run", "--shard", "2/2", "-o", two}, common...)...)
 	out := run(1, "merge", "-o", all, one, two)
-	for _, want := range []string{"local/one  present  quark-test  crash", "local/one  hidden   quark-test  crash", "Kernel panic - not syncing: no way", "0 passed, 2 failed, 0 skipped\n"} {
+	for _, want := range []string{"present  quark-test  crash", "hidden   quark-test  crash", "Kernel panic - not syncing: no way", "0 passed, 2 failed, 0 skipped\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}

@@ -14,19 +14,20 @@ import (
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
-// reportVerb prints the last run again, or puts its table into a README.
+// reportVerb prints the last run again, or prints its table in Markdown.
 func reportVerb() (*cobra.Command, verb) {
-	c := &cobra.Command{Use: "report [-o DIR] [--readme FILE]", Short: "show the last run again"}
+	c := &cobra.Command{Use: "report [-o DIR] [--markdown]", Short: "show the last run again"}
 	f := c.Flags()
 	dir := f.StringP("output", "o", "build/matrix", "directory of the results")
-	readme := f.String("readme", "", "put the table into this Markdown file, between its marks")
+	markdown := f.Bool("markdown", false, "print the table in Markdown")
 	return c, func(_ context.Context, _ []string, stdout io.Writer) (int, error) {
 		r, err := load(*dir)
 		if err != nil {
 			return unusable, err
 		}
-		if *readme != "" {
-			return allGood, matrix.UpdateMarkdown(*readme, r.Markdown())
+		if *markdown {
+			_, err := io.WriteString(stdout, r.Markdown())
+			return allGood, err
 		}
 		return allGood, show(stdout, r, *dir)
 	}

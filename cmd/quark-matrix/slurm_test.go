@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +41,7 @@ func TestSlurm(t *testing.T) {
 		}
 	})
 	s.finish(t, 2*time.Minute)
-	s.compare(t, results, "local/two-held  present", "FRESH=1")
+	s.compare(t, results, "local/two-held  release-of-two-held  present", "FRESH=1")
 	if got := read(t, filepath.Join(results, "merge.txt")); !strings.Contains(got, "\n14 passed, 2 failed, 0 skipped\n") {
 		t.Errorf("the merged table:\n%s", got)
 	}
@@ -53,28 +52,6 @@ func TestSlurm(t *testing.T) {
 	if got := read(t, filepath.Join(impossible, "merge.txt")); !strings.Contains(got, "no results in ") {
 		t.Errorf("the merge of nothing:\n%s", got)
 	}
-}
-
-// TestSlurmGuests does the same with real guests. QUARK_SLURM has the variables of make, separated
-// by |.
-func TestSlurmGuests(t *testing.T) {
-	vars := os.Getenv("QUARK_SLURM")
-	if vars == "" {
-		t.Skip("boots guests for minutes: QUARK_SLURM='KERNELS=5.10-cloud 6.1-cloud|PKG=' go test -timeout 2h -run Slurm ./cmd/quark-matrix")
-	}
-	node := startSlurm(t)
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// make empties these for the tools that it runs here, such as this test.
-	node.env = append(node.env, "GOARCH="+runtime.GOARCH, "GOHOSTARCH="+runtime.GOARCH)
-	s := slurmRun{node, root, 2, strings.Split(vars, "|")}
-	results := s.submit(t, "test-kernel", "FRESH=1", "TESTS=t_fork t_exit_signal", "BACKENDS=c")
-	s.kill(t, results, "6.1-cloud", func() {})
-	s.finish(t, 15*time.Minute)
-	table := s.compare(t, results, "6.1-cloud-amd64", "FRESH=1", "TESTS=t_fork t_exit_signal", "BACKENDS=c")
-	t.Logf("the merged table:\n%s", table)
 }
 
 // slurmTree makes a directory like a clone of the repository, with kernels that only the emulator

@@ -93,7 +93,6 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string) (Outcome, error) 
 	if o.State != record.Pass && o.State != record.Fail {
 		o.Tail = b.tail
 	}
-	o.BootMS, o.FirstMS, o.LastMS = b.helloAt.Milliseconds(), b.firstAt.Milliseconds(), b.lastAt.Milliseconds()
 	o.TotalMS = b.total.Milliseconds()
 	return o, nil
 }
@@ -106,8 +105,7 @@ type boot struct {
 	begin    time.Time
 	received time.Time // when the last record came
 
-	// From begin to the hello, the first test's start, the last result, and now or the end.
-	helloAt, firstAt, lastAt, total time.Duration
+	total time.Duration // from begin to now or the end
 
 	tail []string // of the console
 }
@@ -191,17 +189,6 @@ func (b *boot) note(rec any, err error) {
 		return
 	}
 	b.received = time.Now()
-	at := b.received.Sub(b.begin)
-	switch rec.(type) {
-	case record.Hello:
-		b.helloAt = at
-	case record.Start:
-		if b.firstAt == 0 {
-			b.firstAt = at
-		}
-	case record.Result:
-		b.lastAt = at
-	}
 }
 
 // finish reads the console of a guest that has ended, and writes the files that it sent to dir.

@@ -42,7 +42,7 @@ func (r Results) HTML(dir string) ([]byte, error) {
 		Notes: []string{fmt.Sprintf("%d passed, %d failed, %d skipped in %d guests; %s s, %s UTC, %s. A cell has the test's seconds and leads to its log.",
 			passed, failed, skipped, len(r.Guests), seconds(r.TookMS), r.Time.UTC().Format("2006-01-02 15:04"), r.Machine)},
 	}
-	p.Sections = append(p.Sections, report.Section{Table: r.guestTable()}, report.Section{Table: r.testTable()})
+	p.Sections = append(p.Sections, report.Section{Title: "Guests", Table: r.table()}, report.Section{Table: r.testTable()})
 	if t := r.featureTable(); len(t.Rows) > 0 {
 		p.Sections = append(p.Sections, report.Section{Table: t})
 	}
@@ -72,25 +72,6 @@ func logNotes(state record.State, reason, repro string) []string {
 		notes = append(notes, "repro: "+repro)
 	}
 	return notes
-}
-
-func (r Results) guestTable() *report.Table {
-	t := &report.Table{Title: "Guests", Head: []string{"kernel", "release", "BTF", "tests", "state", "seconds", "to hello", "overhead", "reason"}}
-	for i, g := range r.Guests {
-		took := seconds(g.TotalMS)
-		if g.Cached {
-			took += " (cached)"
-		}
-		row := report.Cells(g.Kernel.Name, g.release(), string(g.BTF), string(g.Part), "", took, seconds(g.BootMS), seconds(g.OverheadMS()), g.Reason)
-		row[0].Link, row[4] = guestID(i), stateCell(g.State, string(g.State))
-		t.Rows = append(t.Rows, row)
-	}
-	for _, name := range r.Missing {
-		row := report.Cells(name, "", "", "", "", "", "", "", "this guest has not run")
-		row[4] = stateCell(record.Lost, string(record.Lost))
-		t.Rows = append(t.Rows, row)
-	}
-	return t
 }
 
 // testTable has a row for each test of any guest, and a column for each backend of each guest.

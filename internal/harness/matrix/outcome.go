@@ -12,7 +12,7 @@ type Cell struct {
 	Repro string `json:"repro,omitempty"` // of a cell that is not good
 }
 
-// Outcome is the outcome of a guest. Its durations are in milliseconds of the host's clock.
+// Outcome is the outcome of a guest. Its duration is in milliseconds of the host's clock.
 type Outcome struct {
 	Guest   string        `json:"guest"`
 	Kernel  Kernel        `json:"kernel"`
@@ -27,20 +27,9 @@ type Outcome struct {
 	Tail    []string      `json:"console_tail,omitempty"`   // last lines, stacks of init
 	Damaged []string      `json:"damaged,omitempty"`        // lines that are no records
 	Cached  bool          `json:"cached,omitempty"`         // of an earlier run
-	BootMS  int64         `json:"boot_ms"`                  // until the hello
-	FirstMS int64         `json:"first_test_ms"`            // until the first test started
-	LastMS  int64         `json:"last_result_ms"`           // until the last result
 	TotalMS int64         `json:"total_ms"`
 	Repro   string        `json:"repro"`
 	Log     string        `json:"log"` // console log, relative to the results' directory
-}
-
-// OverheadMS returns the time outside of tests: until the first one and after the last one.
-func (o Outcome) OverheadMS() int64 {
-	if o.LastMS == 0 {
-		return o.TotalMS
-	}
-	return o.FirstMS + o.TotalMS - o.LastMS
 }
 
 // Count returns the number of cells in each state, of one backend or of all when it is "".

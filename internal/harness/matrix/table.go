@@ -23,30 +23,36 @@ func (r Results) columns() []string {
 	return append(names, NoBackend)
 }
 
-// release returns the kernel's release, or "?" of a guest that did not boot.
-func (o Outcome) release() string {
-	if o.Hello == nil {
-		return "?"
-	}
-	return o.Hello.Kernel
-}
-
-// Table prints a line for each guest, and then what is wrong with those that are not good, and
-// which are missing.
-func (r Results) Table(w io.Writer) error {
-	t := &report.Table{Head: slices.Concat([]string{"kernel", "BTF", "tests", "state"}, r.columns(), []string{"seconds", "overhead", "release"})}
-	for _, g := range r.Guests {
-		row := []string{g.Kernel.Name, string(g.BTF), string(g.Part), string(g.State)}
+// table has a row for each guest, in which the kernel leads to the guest's log.
+func (r Results) table() *report.Table {
+	t := &report.Table{Head: slices.Concat([]string{"kernel", "release", "BTF", "tests", "state"}, r.columns(), []string{"seconds"})}
+	for i, g := range r.Guests {
+		release := "?" // it did not boot
+		if g.Hello != nil {
+			release = g.Hello.Kernel
+		}
+		row := report.Cells(g.Kernel.Name, release, string(g.BTF), string(g.Part))
+		row[0].Link = guestID(i)
+		row = append(row, stateCell(g.State, string(g.State)))
 		for _, c := range r.columns() {
-			row = append(row, score(g.Count(c)))
+			row = append(row, report.Cell{Text: score(g.Count(c))})
 		}
 		took := seconds(g.TotalMS)
 		if g.Cached {
 			took = "cached"
 		}
-		t.Add(append(row, took, seconds(g.OverheadMS()), g.release())...)
+		t.Rows = append(t.Rows, append(row, report.Cell{Text: took}))
 	}
-	if err := t.WriteText(w); err != nil {
+	for _, name := range r.Missing {
+		t.Rows = append(t.Rows, append(report.Cells(name, "", "", ""), stateCell(record.Lost, string(record.Lost))))
+	}
+	return t
+}
+
+// Table prints a line for each guest, and then what is wrong with those that are not good, and
+// which are missing.
+func (r Results) Table(w io.Writer) error {
+	if err := r.table().WriteText(w); err != nil {
 		return err
 	}
 	for _, g := range r.Guests {
@@ -60,6 +66,14 @@ func (r Results) Table(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// Markdown returns the table for the documents.
+func (r Results) Markdown() string {
+	passed, failed, skipped := r.Count()
+	return r.table().Markdown() + fmt.Sprintf("\n%d passed, %d failed, %d skipped in %d guests, %s. "+
+		"\"30+2s\" is 30 passed and 2 skipped with a reason; \"28/30\" is 2 of 30 not\npassed.\n",
+		passed, failed, skipped, len(r.Guests), r.Time.UTC().Format("2006-01-02"))
 }
 
 // complaints prints the faults of a guest, and how to run it again.
