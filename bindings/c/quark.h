@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libquark reports the processes of a Linux system. The manual pages of section 3 describe each
- * function, quark(7) the events and the members of a process.
+ * function; quark(7) describes the events and the members of a process.
  *
  * Returned memory belongs to the library and is valid until the next quark_queue_get_event() or
  * quark_queue_close() of its queue. One thread at a time uses a queue; quark_queue_wake(),
- * quark_queue_get_stats() and quark_queue_close() may be called from any. A child of fork(2) can't
- * use the library.
+ * quark_queue_get_stats() and quark_queue_close() may be called from any thread. A child of fork(2)
+ * cannot use the library.
  *
- * The layout of each structure is the ABI: members are only added, to struct quark_event and
- * struct quark_process at their ends, elsewhere out of what is reserved.
+ * The layout of each structure is the ABI. A later version only adds members: at the ends of struct
+ * quark_event and struct quark_process, and in reserved members of the other structures.
  */
 #ifndef QUARK_H
 #define QUARK_H
@@ -22,34 +22,34 @@
 extern "C" {
 #endif
 
-/* quark_queue_attr.flags: the backends, tried in this order, and how events are made. */
+/* quark_queue_attr.flags: the backends, which are tried in this order, and further options. */
 #define QQ_EBPF		(1 << 2)
 #define QQ_KPROBE	(1 << 1)
 #define QQ_CNPROC	(1 << 16)	/* the proc connector */
 #define QQ_AUDIT	(1 << 20)	/* the kernel's audit */
 #define QQ_ALL_BACKENDS	(QQ_EBPF | QQ_KPROBE | QQ_CNPROC)
 
-#define QQ_THREAD_EVENTS (1 << 0)	/* also what concerns single threads */
-#define QQ_MIN_AGG	(1 << 3)	/* FORK, EXEC and EXIT one by one */
-#define QQ_ENTRY_LEADER	(1 << 4)	/* is always on */
-#define QQ_STRICT	(1 << 24)	/* the first backend or none */
+#define QQ_THREAD_EVENTS (1 << 0)	/* also events of single threads */
+#define QQ_MIN_AGG	(1 << 3)	/* FORK, EXEC and EXIT as separate events */
+#define QQ_ENTRY_LEADER	(1 << 4)	/* no effect: always on */
+#define QQ_STRICT	(1 << 24)	/* only the first backend */
 #define QQ_FAILED_EXECS	(1 << 25)	/* also QUARK_EV_EXEC_FAILED */
 
 /* Set by quark_queue_default_attr(). 0 and NULL mean the default. */
 struct quark_queue_attr {
 	int flags;
-	int max_length;		/* raw events that are buffered at most */
-	int cache_grace_time;	/* ms that a process is known after its end */
-	int hold_time;		/* ms that an event is held, at least 10 */
-	const char *filter;	/* expression of quark(7), NULL for all events */
-	const char *environ;	/* names of variables, patterns with commas; NULL for none */
-	const char *replay;	/* a recording of quark-mon(8) instead of this machine */
+	int max_length;		/* largest number of buffered raw events */
+	int cache_grace_time;	/* ms until an exited process leaves the table */
+	int hold_time;		/* ms to hold an event, at least 10 */
+	const char *filter;	/* filter of quark(7); NULL: all events */
+	const char *environ;	/* names or patterns of variables, with commas; NULL: none */
+	const char *replay;	/* a recording of quark-mon(8); NULL: this machine */
 	uint64_t reserved[9];	/* 0 */
 };
 
 struct quark_queue_state;
 
-/* The caller's memory, which quark_queue_open() sets. Don't copy or move it. */
+/* Memory of the caller; quark_queue_open() initialises it. Do not copy or move it. */
 struct quark_queue {
 	struct quark_queue_state *state;
 	uint32_t lock;
@@ -58,34 +58,34 @@ struct quark_queue {
 };
 
 struct quark_queue_stats {
-	uint64_t insertions;	/* raw events that came in */
-	uint64_t removals;	/* raw events that went out */
-	uint64_t aggregations;	/* events that were joined of several raw ones */
+	uint64_t insertions;	/* raw events that entered the buffer */
+	uint64_t removals;	/* raw events that left the buffer */
+	uint64_t aggregations;	/* events joined from several raw events */
 	uint64_t non_aggregations; /* events of one raw event */
 	uint64_t lost;		/* the sum of lost_by */
 	int backend;		/* a QQ_ bit, 0 for a replay */
 
 	int pad;
-	uint64_t garbage_collections; /* processes forgotten after their grace time */
-	uint64_t late;		/* events after a younger one */
-	uint64_t filtered;	/* events that the filter left out */
+	uint64_t garbage_collections; /* exited processes that left the table */
+	uint64_t late;		/* events delivered after a later event */
+	uint64_t filtered;	/* events that the filter dropped */
 	uint64_t unsure;	/* events that the filter could not decide */
-	uint64_t buffered;	/* raw events that wait */
-	uint64_t processes;	/* that are known */
-	uint64_t produced;	/* by the source: inserted, still queued or lost */
+	uint64_t buffered;	/* raw events in the buffer */
+	uint64_t processes;	/* processes in the table */
+	uint64_t produced;	/* events of the source: inserted, queued or lost */
 	uint64_t lost_by[16];	/* by QUARK_LOSS_ */
 	uint64_t reserved[16];
 };
 
-/* Why events were lost. */
+/* Causes of lost events. */
 #define QUARK_LOSS_RING_FULL	0
 #define QUARK_LOSS_SOCKET_FULL	1
-#define QUARK_LOSS_SCRATCH	2	/* no memory to build the record in */
+#define QUARK_LOSS_SCRATCH	2	/* no memory to build the record */
 #define QUARK_LOSS_SKIPPED	3	/* the kernel did not run the eBPF program */
-#define QUARK_LOSS_DECODE	4	/* the record made no sense */
-#define QUARK_LOSS_UNSEEN	5	/* not observed, as on a CPU that came online */
+#define QUARK_LOSS_DECODE	4	/* the record was invalid */
+#define QUARK_LOSS_UNSEEN	5	/* not observed, for example on a CPU that came online */
 
-/* quark_event.events: what happened. */
+/* quark_event.events: the kinds of the event. */
 /* Generated by engine/schema/gen: kinds */
 #define QUARK_EV_FORK (1 << 0) /* a process, or a thread, was created */
 #define QUARK_EV_EXEC (1 << 1) /* a process executed a program */
@@ -99,7 +99,7 @@ struct quark_queue_stats {
 #define QUARK_EV_EXEC_FAILED (1 << 18) /* an exec failed, see exec_failed_; only on request */
 /* End of the generated part */
 
-/* id_change: which ids. */
+/* id_change: the changed ids. */
 #define QUARK_ID_SETSID	(1 << 0)
 #define QUARK_ID_SETUID	(1 << 1)
 #define QUARK_ID_SETGID	(1 << 2)
@@ -114,8 +114,8 @@ struct quark_queue_stats {
 #define QUARK_F_CGROUP		(1 << 6)
 
 /*
- * The same field by field, for fields_known, fields_cached and fields_truncated: QUARK_F_PROC needs
- * all of proc_, and a backend may know a part. The bit of a field is 1 << its number.
+ * Bits of single fields, for fields_known, fields_cached and fields_truncated: a backend may report
+ * only some fields of QUARK_F_PROC. The bit of a field is 1 << its number.
  */
 #define QUARK_FIELD(number)	(UINT64_C(1) << (number))
 /* Generated by engine/schema/gen: fields */
@@ -156,7 +156,7 @@ struct quark_queue_stats {
 #define QUARK_FIELD_PRIVILEGES QUARK_FIELD(63) /* privileges from the executable */
 /* End of the generated part */
 
-/* proc_entry_leader_type: by which way a process came in. */
+/* proc_entry_leader_type: how the entry leader was started. */
 #define QUARK_ELT_UNKNOWN	0
 #define QUARK_ELT_INIT		1
 #define QUARK_ELT_KTHREAD	2
@@ -165,20 +165,20 @@ struct quark_queue_stats {
 #define QUARK_ELT_CONTAINER	5
 #define QUARK_ELT_TERM		6
 
-/* privileges: what the file gave the process at its last EXEC. */
+/* privileges: from the executable, at the last EXEC. */
 #define QUARK_PRIV_SET_UID	(1 << 0)
 #define QUARK_PRIV_SET_GID	(1 << 1)
 #define QUARK_PRIV_FILE_CAPS	(1 << 2)
 
-/* The value of login_uid and login_session of a process that no login has led to. */
+/* The value of login_uid and login_session before a login. */
 #define QUARK_LOGIN_UNSET	UINT32_MAX
 
-/* The value of cpu and gap_cpu where it can be any. */
+/* The value of cpu and gap_cpu if the event is not of one CPU. */
 #define QUARK_ALL_CPUS		UINT32_MAX
 
-/* A member is 0, NULL or "" while it is unknown. Times are ns since 1970 unless they say else. */
+/* An unknown member is 0, NULL or "". Times are ns since 1970 if no other clock is given. */
 struct quark_process {
-	/* Always there. */
+	/* Always set. */
 	uint32_t pid;
 	uint64_t flags;			/* QUARK_F_ */
 
@@ -188,7 +188,7 @@ struct quark_process {
 	uint64_t proc_cap_effective;
 	uint64_t proc_cap_bset;
 	uint64_t proc_cap_ambient;
-	uint64_t proc_time_boot;	/* when it started */
+	uint64_t proc_time_boot;	/* start of the process */
 	uint32_t proc_ppid;
 	uint32_t proc_uid;
 	uint32_t proc_gid;
@@ -201,50 +201,50 @@ struct quark_process {
 	uint32_t proc_tty_major;
 	uint32_t proc_tty_minor;
 	uint32_t proc_entry_leader_type; /* QUARK_ELT_, with QUARK_FIELD_ENTRY_LEADER */
-	uint32_t proc_entry_leader;	/* its pid */
+	uint32_t proc_entry_leader;	/* pid of the entry leader */
 	uint32_t proc_uts_inonum;
 	uint32_t proc_ipc_inonum;
 	uint32_t proc_mnt_inonum;
 	uint32_t proc_net_inonum;
 	/* QUARK_F_EXIT */
-	int32_t exit_code;		/* 0 for an end by a signal: see wait_status */
+	int32_t exit_code;		/* 0 if a signal killed the process: see wait_status */
 	uint64_t exit_time_event;
 	/* QUARK_F_COMM */
 	char comm[16];
 	/* QUARK_F_FILENAME */
 	const char *filename;
 	/* QUARK_F_CMDLINE */
-	size_t cmdline_len;		/* with the NUL after each argument */
+	size_t cmdline_len;		/* including the NUL after each argument */
 	const char *cmdline;
 	/* QUARK_F_CWD */
 	const char *cwd;
 	/* QUARK_F_CGROUP */
 	const char *cgroup;
 
-	/* QUARK_F_ of the groups with a field that is cached (of earlier), or that is cut. */
+	/* QUARK_F_ bits of the groups with a cached field, and with a truncated field. */
 	uint64_t flags_cached;
 	uint64_t flags_truncated;
 	uint64_t fields_known;		/* QUARK_FIELD_ */
 	uint64_t fields_cached;
 	uint64_t fields_truncated;
 
-	uint64_t as_of;			/* the time that all this is of, CLOCK_MONOTONIC ns */
+	uint64_t as_of;			/* time of these values, CLOCK_MONOTONIC ns */
 	uint64_t start_boottime;	/* CLOCK_BOOTTIME ns */
-	uint64_t start_unit;		/* what that is a multiple of: 1, or 10 ms from /proc */
+	uint64_t start_unit;		/* unit of start_boottime: 1 ns, or 10 ms from /proc */
 	uint64_t exit_time;		/* CLOCK_MONOTONIC ns */
-	int32_t wait_status;		/* as wait(2) has it: use WIFSIGNALED() and its like */
-	uint8_t exited;			/* the end was reported */
-	uint8_t inferred;		/* and was found out later, as its EXIT was lost */
+	int32_t wait_status;		/* as from wait(2): use WIFSIGNALED() and similar macros */
+	uint8_t exited;			/* the process has exited */
+	uint8_t inferred;		/* the EXIT was lost, and the exit inferred later */
 	uint8_t privileges;		/* QUARK_PRIV_ */
 	uint8_t exe_removed;		/* the file has no name */
 
-	/* Who made it: birth_parent_pid and birth_parent_start are 0 if unknown, and constant. */
+	/* The parent at the fork; it never changes. pid and start are 0 if unknown. */
 	uint64_t birth_parent_start;		/* CLOCK_BOOTTIME ns */
 	uint32_t birth_parent_pid;
 	uint32_t birth_parent_tid;		/* QUARK_FIELD_BIRTH_PARENT_TID */
 	uint64_t entry_leader_start;	/* CLOCK_BOOTTIME ns; QUARK_FIELD_ENTRY_LEADER */
-	uint32_t parent_signal;		/* that the parent gets at its end */
-	uint32_t ns_pid;		/* its pid in its own pid namespace */
+	uint32_t parent_signal;		/* signal that the parent gets at the exit */
+	uint32_t ns_pid;		/* pid in the process's own pid namespace */
 	uint32_t pid_inonum;
 	uint32_t user_inonum;
 	uint32_t cgroup_inonum;
@@ -252,7 +252,7 @@ struct quark_process {
 	uint32_t login_uid;
 	uint32_t login_session;
 
-	/* QUARK_FIELD_EXE_FILE: what stat(2) says of the file. */
+	/* QUARK_FIELD_EXE_FILE: the executable, as stat(2) reports it. */
 	uint64_t exe_inode;
 	int64_t exe_ctime;
 	uint32_t exe_dev_major;
@@ -262,7 +262,7 @@ struct quark_process {
 	uint32_t exe_mode;
 	uint32_t pad;
 
-	/* Usage: in its EXIT alone. */
+	/* Resource usage: only in the EXIT. */
 	uint64_t user_time;		/* ns */
 	uint64_t system_time;
 	uint64_t peak_rss;		/* bytes */
@@ -271,24 +271,24 @@ struct quark_process {
 	uint64_t read_bytes;
 	uint64_t write_bytes;
 
-	const char *exec_path;		/* what execve(2) was asked for */
+	const char *exec_path;		/* path that was passed to execve(2) */
 	size_t environ_len;
-	const char *environ;		/* NAME=value, a NUL after each */
+	const char *environ;		/* NAME=value, each with a NUL */
 /* Generated by engine/schema/gen: members */
 /* End of the generated part */
 };
 
-/* One of the raw events that were joined. */
+/* A part of a joined event. */
 struct quark_part {
 	uint64_t time;			/* CLOCK_MONOTONIC ns */
 	uint32_t event;			/* a QUARK_EV_ bit */
 	uint32_t id_change;
 	uint32_t cpu;
-	/* The ids right after it; for an EXEC those that the image began with. */
+	/* The ids after this part; for an EXEC the ids at the start of the program. */
 	uint32_t uid, euid, suid;
 	uint32_t gid, egid, sgid;
 	uint32_t pad;
-	uint64_t fields_known;		/* which of them hold a value: QUARK_FIELD_ */
+	uint64_t fields_known;		/* the known ids, as QUARK_FIELD_ bits */
 	uint64_t fields_cached;
 };
 
@@ -296,30 +296,30 @@ struct quark_event {
 	uint64_t events;		/* QUARK_EV_ */
 	const struct quark_process *process;
 
-	uint64_t time;			/* of the first raw event */
-	uint64_t time_monotonic;	/* the same in CLOCK_MONOTONIC ns */
+	uint64_t time;			/* time of the first part */
+	uint64_t time_monotonic;	/* the same time, CLOCK_MONOTONIC ns */
 	uint32_t id_change;		/* QUARK_ID_ */
 	uint32_t cpu;
-	uint32_t tid;			/* that it came from, or that it is about */
-	uint32_t thread;		/* 1: of one thread alone, with QQ_THREAD_EVENTS */
+	uint32_t tid;			/* thread that caused the event, or its subject */
+	uint32_t thread;		/* 1: an event of one thread, with QQ_THREAD_EVENTS */
 	uint32_t tracer_pid;
 	uint32_t tracer_tid;
-	uint32_t exec_failed_errno;		/* 0 is unknown */
+	uint32_t exec_failed_errno;		/* 0: unknown */
 	uint8_t exec_failed_path_cached;
 	uint8_t exec_failed_path_truncated;
 	uint8_t pad[2];
-	const char *exec_failed_path;	/* NULL is unknown */
+	const char *exec_failed_path;	/* NULL: unknown */
 
 	uint64_t gap_from;		/* CLOCK_MONOTONIC ns */
 	uint64_t gap_to;
-	uint64_t gap_count;		/* lost at least; 0: not counted */
+	uint64_t gap_count;		/* lower bound of the lost events; 0: not counted */
 	uint32_t gap_cause;		/* QUARK_LOSS_ */
 	uint32_t gap_cpu;
 
 	size_t nparts;
 	const struct quark_part *parts;
 
-	struct quark_queue *queue;	/* its queue, for quark_event_dump() */
+	struct quark_queue *queue;	/* for quark_event_dump() */
 	uint64_t serial;
 };
 
@@ -330,8 +330,8 @@ void quark_queue_close(struct quark_queue *qq);
 const char *quark_queue_backend(struct quark_queue *qq);
 
 /*
- * quark_queue_get_event(3): NULL with errno EAGAIN while there is none, and ENODATA after the end
- * of a replay.
+ * quark_queue_get_event(3): NULL with errno EAGAIN if no event is old enough, and with ENODATA at
+ * the end of a recording.
  */
 const struct quark_event *quark_queue_get_event(struct quark_queue *qq);
 
@@ -344,7 +344,7 @@ int quark_queue_get_epollfd(struct quark_queue *qq);
 /* quark_queue_get_stats(3) */
 int quark_queue_get_stats(struct quark_queue *qq, struct quark_queue_stats *stats);
 
-/* quark_process_lookup(3): NULL with errno ESRCH if it is not known. */
+/* quark_process_lookup(3): NULL with errno ESRCH if the table has no such process. */
 const struct quark_process *quark_process_lookup(struct quark_queue *qq, int pid);
 
 struct quark_process_iter {
@@ -369,7 +369,7 @@ const char *quark_cmdline_iter_next(struct quark_cmdline_iter *iter);
 int quark_event_dump(const struct quark_event *event, FILE *file);
 const char *quark_event_json(const struct quark_event *event);
 
-/* quark_last_error(3): what went wrong in the last call of this thread that failed. */
+/* quark_last_error(3): the error of the last failed call in this thread. */
 const char *quark_last_error(void);
 
 #ifdef __cplusplus
