@@ -213,6 +213,8 @@ const (
 
 	UnprovenSignal = engine.UnprovenSignal
 	UnprovenReboot = engine.UnprovenReboot
+
+	UnprovenLateReboot = engine.UnprovenLateReboot
 )
 
 // ErrNothing is returned by Get while no event is old enough. Call Block, or wait for FD to become

@@ -156,6 +156,9 @@ const (
 	UnprovenSignal Unproven = 1 << iota
 	// UnprovenReboot is reboot(2) in a pid namespace with an unread first process.
 	UnprovenReboot
+	// UnprovenLateReboot is reboot(2) by another process of a pid namespace whose first process
+	// has begun to end by itself: the kernel sets the status after the event.
+	UnprovenLateReboot
 )
 
 // StampError bounds how far the stamp of an event is from the event, in ns. The zero value is an

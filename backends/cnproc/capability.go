@@ -125,7 +125,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldExit].Via = "exit_code of the threads, or /proc/PID/stat of a process not waited for yet (Linux 6.1); " +
 		"unknown where its threads ended with statuses that leave it open, and of the first process of a pid namespace"
-	t.Fields[engine.FieldExit].Unproven = engine.UnprovenSignal | engine.UnprovenReboot
+	t.Fields[engine.FieldExit].Unproven = engine.UnprovenSignal | engine.UnprovenReboot | engine.UnprovenLateReboot
 	t.Fields[engine.FieldExit].Partial = engine.EventExit
 	t.Fields[engine.FieldPPID].Partial = engine.EventExit
 	t.Fields[engine.FieldLogin].At &= engine.EventExec

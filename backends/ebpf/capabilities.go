@@ -58,9 +58,12 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 			c.Via += source.OverlayInodes
 			c.Partial = c.At
 		}
-		if f.field == engine.FieldExit && missingMember(types, "pid_namespace.reboot") != "" {
-			c.Via += " (unknown of inits of pid namespaces)"
-			c.Partial = engine.EventExit & at
+		if f.field == engine.FieldExit {
+			c.Unproven = engine.UnprovenLateReboot
+			if missingMember(types, "pid_namespace.reboot") != "" {
+				c.Via += " (unknown of inits of pid namespaces)"
+				c.Partial = engine.EventExit & at
+			}
 		}
 		if missing := missingMember(types, f.needs); missing != "" {
 			c = engine.Capability{Origin: engine.OriginNone, Via: "the kernel has no " + missing}

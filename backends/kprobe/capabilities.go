@@ -86,6 +86,7 @@ func (s *Source) describe(in *installer, failed []error) {
 		c.Fields[t.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", via, room, t.rest), at)
 		c.Fields[t.field].Whole = whole
 	}
+	c.Fields[engine.FieldExit].Unproven = engine.UnprovenLateReboot
 	if exit := s.setOf(familyExit); exit != nil && !exit.slots.has(slotReboots) {
 		x := &c.Fields[engine.FieldExit]
 		x.Via += " (unknown of a SIGKILL in a pid namespace)"

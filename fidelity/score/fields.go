@@ -393,9 +393,10 @@ func (j *scorer) scoreExit(v *Counts, s *Seen, e *truth.Event) {
 // unproven reports whether the table says that the end e may be reported with a status.
 func unproven(u engine.Unproven, status int32, e *truth.Event) bool {
 	const hup, intr, kill = 1, 2, 9
-	reboot := (e.Status == hup || e.Status == intr) && (status == 0 || status == kill) &&
+	reboot := (e.Status == hup || e.Status == intr) &&
 		!e.Process.Events[0].State.Known.Has(engine.FieldPIDNS) // it is in a new namespace
-	return u&engine.UnprovenReboot != 0 && reboot ||
+	return u&engine.UnprovenReboot != 0 && reboot && (status == 0 || status == kill) ||
+		u&engine.UnprovenLateReboot != 0 && reboot && status != kill ||
 		u&engine.UnprovenSignal != 0 && e.Process.ByThread && e.Status&0x7f != 0 && status&0x7f == 0
 }
 

@@ -1370,6 +1370,8 @@ func TestUnprovenStatus(t *testing.T) {
 		{false, engine.UnprovenReboot, 1, 1, 0},
 		{false, engine.UnprovenSignal, 1, 0, 1},
 		{false, engine.UnprovenReboot, 15, 0, 1},
+		{false, engine.UnprovenLateReboot, 2, 1, 0},
+		{false, engine.UnprovenLateReboot, 15, 0, 1},
 	} {
 		r := []truth.Record{records()[0], {Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, ByThread: c.byThread, Status: c.status}}
 		w := &Delivered{Backend: "x", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Tolerance)}
