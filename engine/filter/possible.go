@@ -21,8 +21,9 @@ type Reported struct {
 }
 
 // Check returns an error if f, an alternative of its "or" or the condition of a rule is never true
-// of these events, or if tree is never decided. Conditions of drop may be impossible. Check compares
-// the terms about one field that "and" joins, and accepts what this does not decide. f may be nil.
+// of these events, or if tree is never decided. Conditions of drop may be impossible. Check
+// compares the terms about one field that "and" joins, and accepts what this does not decide. f may
+// be nil.
 func (f *Filter) Check(r Reported) error {
 	if f == nil {
 		return nil

@@ -35,6 +35,14 @@ func TestManualPages(t *testing.T) {
 	if out, err := exec.Command("mandoc", append([]string{"-T", "lint", "-W", "warning"}, pages...)...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+	if _, err := exec.LookPath("groff"); err != nil {
+		t.Skip("needs groff for pages of 80 columns")
+	}
+	for _, page := range pages { // groff breaks no line in a cell of a table
+		if out, err := exec.Command("groff", "-mdoc", "-Tutf8", "-rLL=80n", "-z", page).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v\n%s", page, err, out)
+		}
+	}
 }
 
 // TestPathsInDocuments checks that files named in documents exist.

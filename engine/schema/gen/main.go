@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"go/format"
 	"log"
@@ -298,14 +297,20 @@ func changes(w *writer) {
 		if len(by) == 0 && f.Unseen == "" {
 			continue
 		}
-		row := cmp.Or(strings.Join(by, ", "), "-") + " Ta " + cmp.Or(f.Unseen, "-")
+		row := ""
+		if len(by) > 0 {
+			row = "By " + strings.Join(by, ", ") + "."
+		}
+		if f.Unseen != "" {
+			row = strings.TrimSpace(row + "\nWithout an event: " + f.Unseen + ".")
+		}
 		if names[row] == nil {
 			order = append(order, row)
 		}
 		names[row] = append(names[row], f.Name)
 	}
 	for _, row := range order {
-		w.line(".It %s Ta %s", strings.Join(names[row], ", "), row)
+		w.line(".It Va %s\n%s", strings.Join(names[row], " , "), row)
 	}
 }
 
