@@ -1,6 +1,7 @@
 package kprobe
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -83,10 +84,12 @@ func (s *Source) Populate(to engine.Sink) error {
 	s.release(to)
 	// After the rings were read, so that no event is inserted before a gap of earlier times.
 	s.followCPUs(to)
-	if g, ok := s.pulse.Gap(); ok {
-		s.execs.doubt(g.From)
+	g, ended := s.pulse.Gap()
+	if ended {
 		insertGap(to, g)
-		s.blind = true
+	}
+	if since, silent := s.pulse.Silence(); silent || ended {
+		s.execs.doubt(min(since, cmp.Or(g.From, since)))
 	}
 	s.closeOffline(to)
 	if all { // after all checks for missing records

@@ -6,7 +6,6 @@ package pulse
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 	"time"
@@ -32,11 +31,14 @@ type Pulse struct {
 	worked uint64 // the probes worked until then, or a gap reports they did not
 	silent bool   // at the last check
 	missed bool
+	ended  bool // see Stop
 }
 
+// longest is the longest silence that one gap reports, in ns.
+const longest = 10e9
+
 // Open checks the probes, after Silenced. hits returns how often a function was hit, and the index
-// of the counter, -1 for unknown. Gaps precede the events of their time if these are delayed by
-// hold.
+// of the counter, -1 for unknown. Events are delayed by hold.
 func Open(hold time.Duration, hits func() (n uint64, counter int)) (*Pulse, error) {
 	p := &Pulse{hits: hits, pause: uint64(min(hold, time.Second)) / 4, worked: clock.Monotonic()}
 	silent, sure := p.check()
@@ -74,32 +76,48 @@ func (p *Pulse) Interval() time.Duration {
 // Stop ends the checks, before the probes are removed.
 func (p *Pulse) Stop() {
 	if p != nil {
-		p.next = math.MaxUint64
+		p.ended = true
 	}
 }
 
-// Missed reports whether Gap has returned a gap.
+// Missed reports whether the probes have been silent.
 func (p *Pulse) Missed() bool { return p != nil && p.missed }
 
-// Gap checks the probes if a check is due. It returns the gap since the last check if the probes
-// were silent at this or the last check.
+// Silence returns since when the probes may be silent, if they were so at the last check.
+func (p *Pulse) Silence() (since uint64, ok bool) {
+	if p == nil {
+		return 0, false
+	}
+	return p.worked, p.silent
+}
+
+// Gap checks the probes if a check is due. It returns one gap of a silence at its end, from the
+// last check before it to the first one after it, or after each 10 s of a longer one.
 func (p *Pulse) Gap() (g engine.Gap, ok bool) {
 	if p == nil {
 		return g, false
 	}
 	now := clock.Monotonic()
-	if now < p.next {
+	was := p.silent
+	switch {
+	case p.ended:
+		p.silent = false
+	case now < p.next:
 		return g, false
+	default:
+		p.next = now + p.pause
+		silent, sure := p.check()
+		if !sure {
+			return g, false
+		}
+		p.silent, p.missed = silent, p.missed || silent
 	}
-	p.next = now + p.pause
-	silent, sure := p.check()
-	if !sure {
+	if p.silent && now-p.worked < longest {
 		return g, false
 	}
 	g = engine.Gap{Cause: engine.LossUnseen, CPU: engine.AllCPUs, From: p.worked, To: now}
-	ok = silent || p.silent
-	p.worked, p.silent, p.missed = now, silent, p.missed || ok
-	return g, ok
+	p.worked = now
+	return g, was || p.silent
 }
 
 // check reports whether the probes are silent. sure is false if the counter is another one after

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestGap: the gaps are of the time from the last check that found the probes working to the next.
+// TestGap: a silence is one gap, from the last check that found the probes working to the next, or
+// one after each 10 s, or the end of the checks.
 func TestGap(t *testing.T) {
 	var n uint64
 	counter, works := 0, false
@@ -23,21 +24,33 @@ func TestGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := p.worked
 	for i, step := range []struct {
 		works   bool
 		counter int // -1: not known
+		long    bool
 		gap     bool
-	}{{true, 0, false}, {false, -1, false}, {false, 0, true}, {false, 0, true}, {true, 1, true}, {true, 1, false}} {
+	}{
+		{true, 0, true, false}, {false, -1, false, false}, {false, 0, false, false}, {false, 0, false, false}, {true, 1, false, true},
+		{true, 1, false, false}, {false, 1, false, false}, {false, 1, true, true}, {false, 1, false, false}, {true, 1, false, true}, {false, 1, false, false},
+	} {
+		if works, counter = step.works, step.counter; step.long {
+			p.worked -= longest
+		}
 		from := p.worked
-		works, counter = step.works, step.counter
 		g, ok := p.Gap()
-		if ok != step.gap || ok && (g.From != from || g.To != p.worked || g.To <= begin) || !ok && counter < 0 && p.worked != from {
+		if ok != step.gap || ok && (g.From != from || g.To != p.worked || g.To <= from) || !ok && !step.works && p.worked != from {
 			t.Errorf("step %d: %+v, %v", i, g, ok)
 		}
+		if since, silent := p.Silence(); silent && since > from && !ok {
+			t.Errorf("step %d: silent since %d, not %d", i, since, from)
+		}
 	}
-	if !p.Missed() {
-		t.Error("what was missed is forgotten")
+	p.Stop()
+	if _, ok := p.Gap(); !ok {
+		t.Error("no gap at the end of a silence by Stop")
+	}
+	if _, ok := p.Gap(); ok || !p.Missed() {
+		t.Error("a second gap, or what was missed is forgotten")
 	}
 	var none *Pulse
 	if _, ok := none.Gap(); ok || none.Missed() || none.Interval() != 0 {
