@@ -66,6 +66,44 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// TestSweepWaits: the sweep waits for the end of a process that was just killed.
+func TestSweepWaits(t *testing.T) {
+	if os.Getenv("QUARK_TEST_IDLE") != "" {
+		os.Stdin.Read(make([]byte, 1))
+		return
+	}
+	fs, err := tracefs.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer fs.Close()
+	probes, err := fs.Probes()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer probes.Close()
+	for range 20 {
+		c := exec.Command("/proc/self/exe", "-test.run=^TestSweepWaits$")
+		c.Env = append(os.Environ(), "QUARK_TEST_IDLE=1")
+		input, _ := c.StdinPipe() // the child waits for its end
+		defer input.Close()
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		name := groupOf(t, c.Process.Pid, 0) + "/a"
+		if err := probes.Write("p:" + name + " wake_up_new_task"); err != nil {
+			t.Fatal(err)
+		}
+		c.Process.Kill()
+		sweep()
+		if names, _ := fs.ProbeNames(tracefs.KprobeEvents); slices.Contains(names, name) {
+			t.Errorf("left %q", names)
+			fs.RemoveProbe(tracefs.KprobeEvents, name)
+		}
+		c.Wait()
+	}
+}
+
 // groupOf returns the name for the probes of a process that began so many ticks before another.
 func groupOf(t *testing.T, pid int, before uint64) string {
 	t.Helper()

@@ -102,7 +102,7 @@ func (r *rules) sweep() (others []auditrule.Rule, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if o, _, ok := owner.Parse(rule.Key()); !ok || !o.Gone() || r.control.Delete(b) != nil {
+		if o, _, ok := owner.Parse(rule.Key()); !ok || o.State() != owner.Gone || r.control.Delete(b) != nil {
 			others = append(others, rule)
 		}
 	}

@@ -1,25 +1,44 @@
 package kprobe
 
 import (
+	"errors"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/owner"
+	"github.com/quark-linux/quark/internal/retry"
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
 // Sweep removes the probes of processes that have ended without removing them, as far as this
-// process may.
+// process may. For up to a second it waits for a killed process to end.
 func Sweep() {
 	fs, err := tracefs.Open()
 	if err != nil {
 		return
 	}
 	defer fs.Close()
-	names, _ := fs.ProbeNames(tracefs.KprobeEvents)
-	for _, name := range names {
-		group, _, _ := strings.Cut(name, "/")
-		if o, _, ok := owner.Parse(group); ok && o.Gone() {
-			fs.RemoveProbe(tracefs.KprobeEvents, name)
+	for range retry.For(time.Second) {
+		again := false
+		names, _ := fs.ProbeNames(tracefs.KprobeEvents)
+		for _, name := range names {
+			group, _, _ := strings.Cut(name, "/")
+			o, _, ok := owner.Parse(group)
+			if !ok {
+				continue
+			}
+			switch o.State() {
+			case owner.Gone:
+				// A perf event may stay open until a moment after the end.
+				again = errors.Is(fs.RemoveProbe(tracefs.KprobeEvents, name), unix.EBUSY) || again
+			case owner.Ending:
+				again = true
+			}
+		}
+		if !again {
+			return
 		}
 	}
 }

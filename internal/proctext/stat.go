@@ -46,6 +46,9 @@ type Stat struct {
 // Exiting reports whether the thread has begun to end.
 func (s *Stat) Exiting() bool { return s.Flags&FlagExiting != 0 }
 
+// Ending reports whether the thread has begun to end, or must because of a signal.
+func (s *Stat) Ending() bool { return s.Flags&(FlagExiting|FlagSignaled) != 0 || s.Killed }
+
 // ParseStat parses /proc/PID/stat. The comm may contain any byte, including parentheses, blanks and
 // newlines; it ends at the last ')', because only numbers follow.
 func ParseStat(b []byte) (Stat, bool) {

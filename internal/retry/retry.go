@@ -1,4 +1,4 @@
-// Package retry repeats a check in a test until it holds.
+// Package retry repeats a check until it holds.
 package retry
 
 import (

@@ -43,12 +43,28 @@ func Self() (Owner, error) {
 	return Owner{pid, st.Start / proctext.Tick}, nil
 }
 
-// Gone reports whether the process has certainly ended. It may be a zombie without a waiting
-// parent.
-func (o Owner) Gone() bool {
+// State is whether a process that owns something lives.
+type State uint8
+
+// The states of an owner.
+const (
+	Alive  State = iota // perhaps: without CAP_SYS_PTRACE hidepid hides processes
+	Ending              // killed, and has not closed all its descriptors yet
+	Gone                // has ended; it may be a zombie without a waiting parent
+)
+
+// State returns the state of the process.
+func (o Owner) State() State {
 	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", o.pid))
-	if err != nil { // mount option hidepid hides processes from those without CAP_SYS_PTRACE
-		return errors.Is(err, os.ErrNotExist) && errors.Is(unix.Kill(o.pid, 0), unix.ESRCH)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && errors.Is(unix.Kill(o.pid, 0), unix.ESRCH):
+		return Gone
+	case err != nil:
+		return Alive
+	case st.Start/proctext.Tick != o.start, st.State == 'Z' && st.Threads <= 1:
+		return Gone
+	case st.Ending():
+		return Ending
 	}
-	return st.Start/proctext.Tick != o.start || st.State == 'Z' && st.Threads <= 1
+	return Alive
 }

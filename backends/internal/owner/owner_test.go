@@ -21,12 +21,12 @@ func TestOwner(t *testing.T) {
 	if len(name) > 63 { // MAX_EVENT_NAME_LEN is 64
 		t.Errorf("%q is too long", name)
 	}
-	if o, number, ok := Parse(name); !ok || o != me || me.Gone() || me.Name(number) != name {
-		t.Errorf("%v became %v, gone %v", me, o, me.Gone())
+	if o, number, ok := Parse(name); !ok || o != me || me.State() != Alive || me.Name(number) != name {
+		t.Errorf("%v became %v, state %v", me, o, me.State())
 	}
 	other := me
 	other.start++
-	if !other.Gone() {
+	if other.State() != Gone {
 		t.Error("another process of the same pid is taken for the owner")
 	}
 	for _, bad := range []string{"", "quark", "quark_1_2", "quark_1_2_3_4", "quark_x_2_3", "kprobes", "quark_-1_2_3", "quark_1_2_3 "} {

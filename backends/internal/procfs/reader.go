@@ -417,7 +417,7 @@ func status(s *proctext.Stat) Status {
 		Thread:     int32(s.ExitSignal) < 0,
 		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
 		Worker: s.Flags&proctext.FlagIOWorker != 0,
-		Ending: s.Flags&(proctext.FlagExiting|proctext.FlagSignaled) != 0 || s.Killed,
+		Ending: s.Ending(),
 	}
 	// An execve sets the address of the code nearly last, and then the address of the stack,
 	// which until then equals the address of the arguments.
