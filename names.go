@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +15,12 @@ import (
 
 // Names has the names of this host's users and groups, as /etc/passwd and /etc/group have them. It
 // may be used from several goroutines.
-type Names struct{ users, groups nameFile }
+type Names struct {
+	users, groups nameFile
+	// Ask, if not nil, returns the name of an id that the file of "passwd" or "group" does not
+	// have. It is called once for each, in the background. Set it before the first use.
+	Ask func(database, id string) string
+}
 
 // NewNames reads the two files. They are read again in the background when a name is asked for and
 // they have changed, at most once a second, as long as they can be read.
@@ -30,10 +37,10 @@ func newNames(passwd, group string) *Names {
 //
 // A container's ids belong to users of its own, which have no names here, unless it has a user
 // namespace: then the host assigned the ids, and has names for them.
-func (n *Names) User(p *Process, uid uint32) string { return n.users.name(p, uid) }
+func (n *Names) User(p *Process, uid uint32) string { return n.users.name(p, uid, n.Ask) }
 
 // Group returns the name of a group id of p, as User does for user ids.
-func (n *Names) Group(p *Process, gid uint32) string { return n.groups.name(p, gid) }
+func (n *Names) Group(p *Process, gid uint32) string { return n.groups.name(p, gid, n.Ask) }
 
 // nameFile is a file of lines NAME:PASSWORD:ID:... that have at least so many ids.
 type nameFile struct {
@@ -45,12 +52,15 @@ type nameFile struct {
 	seen os.FileInfo
 	busy atomic.Bool
 	next atomic.Int64 // when to look at the file again, in Unix ns
+
+	asked  sync.Map    // id -> name, as Ask returned it
+	asking atomic.Bool // one at a time
 }
 
 // recheck is how long a file is taken to be as it was.
 const recheck = time.Second
 
-func (f *nameFile) name(p *Process, id uint32) string {
+func (f *nameFile) name(p *Process, id uint32, ask func(database, id string) string) string {
 	if p != nil && !(p.Known.Has(FieldUserNS) && p.NS.User != engine.InitialUserNamespace) {
 		if c, _ := p.Container(); c.ID != "" {
 			return ""
@@ -64,7 +74,18 @@ func (f *nameFile) name(p *Process, id uint32) string {
 		}()
 	}
 	if names := f.names.Load(); names != nil {
-		return (*names)[id]
+		if name, ok := (*names)[id]; ok {
+			return name
+		}
+	}
+	if name, ok := f.asked.Load(id); ok {
+		return name.(string)
+	}
+	if ask != nil && f.asking.CompareAndSwap(false, true) {
+		go func() {
+			defer f.asking.Store(false)
+			f.asked.Store(id, ask(filepath.Base(f.path), strconv.FormatUint(uint64(id), 10)))
+		}()
 	}
 	return ""
 }

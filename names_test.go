@@ -35,6 +35,20 @@ func TestNames(t *testing.T) {
 	writeFile(t, passwd, root+"daemon:x:1:1::/:\n", 1)
 	writeFile(t, group, "adm:x:4:\nstaff:x:50:a,b", 1)
 	n, p := newNames(passwd, group), new(Process)
+	n.Ask = func(database, id string) string {
+		if id == "4242" {
+			return database + "-bob"
+		}
+		return ""
+	}
+	for range retry.For(10 * time.Second) {
+		if n.User(p, 4242) == "passwd-bob" && n.Group(p, 4242) == "group-bob" {
+			break
+		}
+	}
+	if u, g := n.User(p, 4242), n.Group(p, 4242); u != "passwd-bob" || g != "group-bob" {
+		t.Errorf("of a directory service: %q, %q", u, g)
+	}
 	if u, g, g2 := n.User(p, 1), n.Group(p, 4), n.Group(p, 50); u != "daemon" || g != "adm" || g2 != "staff" || n.User(p, 2) != "" || n.Group(p, 0) != "" {
 		t.Errorf("%q %q %q", u, g, g2)
 	}

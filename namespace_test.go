@@ -69,6 +69,32 @@ func TestOpenRefusesNamespaces(t *testing.T) {
 	}
 }
 
+// The /proc of another pid namespace does not have this process.
+func TestOpenRefusesForeignProc(t *testing.T) {
+	if os.Getenv(inNamespace) == "" {
+		if got := rerun(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}); !strings.HasPrefix(got, "true") || !strings.Contains(got, "/proc is mounted for another pid namespace") {
+			t.Errorf("%q", got)
+		}
+		return
+	}
+	c := exec.Command("/bin/sh", "-c", "mount -t proc proc /proc && echo mounted && read x")
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	input, _ := c.StdinPipe()
+	defer input.Close()
+	output, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err == nil {
+		_, err = output.Read(make([]byte, 1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = quark.Open(quark.Options{})
+	fmt.Printf("result: %v %v\n", errors.Is(err, errors.ErrUnsupported), err)
+}
+
 // In a cgroup namespace /proc shows paths that begin elsewhere, so none is taken from it.
 func TestCgroupNamespace(t *testing.T) {
 	if os.Getenv(inNamespace) != "" {

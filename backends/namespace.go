@@ -14,8 +14,11 @@ import (
 // checkSystem refuses namespaces in which /proc and system calls have other numbers than
 // the kernel's events: one event would mix both.
 func checkSystem() error {
-	if _, err := os.Stat("/proc/self"); err != nil {
-		return kernelversion.Hidden()
+	if _, err := os.Readlink("/proc/self"); err != nil {
+		if err := kernelversion.Hidden(); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: /proc is mounted for another pid namespace, without this process: mount the host's there (mount -t proc proc /proc)", errors.ErrUnsupported)
 	}
 	for _, ns := range []struct{ kind, what, option string }{
 		{"pid", "pids", "docker run --pid=host, hostPID: true in Kubernetes, nsenter --target 1 --pid"},

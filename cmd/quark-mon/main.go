@@ -14,6 +14,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/internal/command"
+	"github.com/quark-linux/quark/internal/getent"
 )
 
 func main() {
@@ -160,6 +161,10 @@ func (m *monitor) chooseForm(out, errw io.Writer) {
 		}
 		if m.Names {
 			names, plain := quark.NewNames(), m.form
+			names.Ask = func(database, id string) string {
+				name, _, _ := getent.Lookup(database, id)
+				return name
+			}
 			m.form = func(b []byte, ev *quark.Event) []byte { return appendNames(plain(b, ev), names, ev.Process) }
 		}
 	case m.lineage:

@@ -34,6 +34,8 @@ type numberField struct {
 	// notation for error messages; if it is set, a number must use the notation.
 	read func(text string) (n uint64, ok bool)
 	want string
+	// database is the file in /etc with names for the numbers, "" for none.
+	database string
 }
 
 // textField is a field of an event with a text.
@@ -179,16 +181,13 @@ func numberOf(r *engine.Row) *numberField {
 	case r.Shape == schema.Decimal:
 		f.most = math.MaxUint64
 	case r.Fields == engine.FieldLogin.Set():
-		f.read = func(name string) (uint64, bool) {
-			if n, ok := userID(name); ok && r.Name == "login_uid" {
-				return n, ok
-			}
-			return engine.LoginUnset, name == "unset"
-		}
+		f.read = func(name string) (uint64, bool) { return engine.LoginUnset, name == "unset" }
+	}
+	switch {
 	case strings.HasSuffix(r.Name, "uid"):
-		f.read = userID
+		f.database = "passwd"
 	case strings.HasSuffix(r.Name, "gid") && r.Name != "pgid":
-		f.read = groupID
+		f.database = "group"
 	}
 	if r.Fields&engine.FieldsUsage != 0 {
 		f.want, f.read = aSize, size
@@ -202,28 +201,16 @@ func numberOf(r *engine.Row) *numberField {
 	return f
 }
 
-// userID returns the id of a user of this host.
-func userID(name string) (uint64, bool) {
-	u, err := user.Lookup(name)
-	if err != nil {
-		return 0, false
+// hostID returns the id of a user or group of this host, as a file in /etc has it.
+func hostID(database, name string) (uint64, bool) {
+	id := ""
+	if u, err := user.Lookup(name); err == nil && database == "passwd" {
+		id = u.Uid
+	} else if g, err := user.LookupGroup(name); err == nil && database == "group" {
+		id = g.Gid
 	}
-	return hostID(name, u.Uid)
-}
-
-func groupID(name string) (uint64, bool) {
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		return 0, false
-	}
-	return hostID(name, g.Gid)
-}
-
-// hostID parses the id of a name, which is not a number itself.
-func hostID(name, id string) (uint64, bool) {
-	_, isNumber := strconv.Atoi(name)
 	n, err := strconv.ParseUint(id, 10, 32)
-	return n, err == nil && isNumber != nil
+	return n, err == nil
 }
 
 // maxComm is the longest comm that the kernel keeps, TASK_COMM_LEN without the final NUL.

@@ -284,6 +284,13 @@ func (f *numberField) value(p *parser, t *token, name string) uint64 {
 			p.fail(t.at, "%s is expected, not %s", f.want, t)
 		}
 	}
+	if f.database != "" && strings.Trim(t.text, "+-0123456789") != "" {
+		n, ok := hostID(f.database, t.text)
+		if !ok {
+			p.fail(t.at, "/etc/%s has no %.40q: give the id, which getent %[1]s prints if a directory service has it", f.database, t.text)
+		}
+		return n
+	}
 	return p.number(t, f.least, f.most)
 }
 

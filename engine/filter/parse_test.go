@@ -25,7 +25,7 @@ func TestErrors(t *testing.T) {
 		{"exec && && exit", `line 1, column 9: a kind of event or a field is expected, not "and"`},
 		{"uid", "line 1, column 4: after uid one of == != < <= > >= is expected, not the end"},
 		{"comm < 5", `line 1, column 6: after comm one of == != ~ !~ is expected, not "<"`},
-		{"uid == no-such-user", `line 1, column 8: a number from 0 to 4294967295 is expected, not "no-such-user"`},
+		{"uid == no-such-user", `line 1, column 8: /etc/passwd has no "no-such-user": give the id, which getent passwd prints if a directory`},
 		{"uid == 4294967296", "line 1, column 8: a number from 0 to 4294967295"},
 		{"uid == +1", "line 1, column 8: a number from 0"},
 		{`uid == "0"`, "line 1, column 8: uid has a number, which stands without quotes"},

@@ -1,22 +1,21 @@
 package selection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/internal/command"
+	"github.com/quark-linux/quark/internal/getent"
 )
 
 // filterOptions are the options that select the events to show: those that pass all of them.
@@ -32,8 +31,7 @@ type comparison struct {
 	flag, field, op string
 	suffix          string // added to each value
 	values          []string
-	// id maps a name to an id; nil if there are no names
-	id func(o *Options, name string) (string, error)
+	database        string // of names for ids, "" if there are none
 }
 
 func (o *filterOptions) flags(c *cobra.Command) {
@@ -48,8 +46,8 @@ func (o *filterOptions) flags(c *cobra.Command) {
 		}
 		return t
 	}
-	add("uid", "", "uid", "==", "only of processes of one of these `users`, a list of ids or names").id = (*Options).userID
-	add("gid", "", "gid", "==", "only of processes with one of these `groups`, a list of ids or names").id = (*Options).groupID
+	add("uid", "", "uid", "==", "only of processes of one of these `users`, a list of ids or names").database = "passwd"
+	add("gid", "", "gid", "==", "only of processes with one of these `groups`, a list of ids or names").database = "group"
 	add("pid", "", "pid", "==", "only of these `processes`, a list")
 	add("ppid", "P", "ppid", "==", "only of the children of these `processes`, a list")
 	add("tree", "", "tree", "==", "only of these `processes`, a list, and all their descendants")
@@ -93,9 +91,9 @@ func (o *filterOptions) compile(ctx context.Context, names *Options) (*quark.Fil
 		}
 		values := make([]string, len(t.values))
 		for i, v := range t.values {
-			if t.id != nil {
+			if t.database != "" {
 				var err error
-				if v, err = t.id(names, v); err != nil {
+				if v, err = names.hostID(t.database, v); err != nil {
 					return nil, fmt.Errorf("--%s: %w", t.flag, err)
 				}
 			}
@@ -131,69 +129,16 @@ func (o *filterOptions) compile(ctx context.Context, names *Options) (*quark.Fil
 	return quark.AllOf(all...), nil
 }
 
-// userID returns the id of a user of this host, given by its name or its id.
-func (o *Options) userID(name string) (string, error) {
-	return o.hostID("user", "passwd", name, func() (string, error) {
-		u, err := user.Lookup(name)
-		if err != nil {
-			return "", err
-		}
-		return u.Uid, nil
-	})
-}
-
-// groupID returns the id of a group of this host, given by its name or its id.
-func (o *Options) groupID(name string) (string, error) {
-	return o.hostID("group", "group", name, func() (string, error) {
-		g, err := user.LookupGroup(name)
-		if err != nil {
-			return "", err
-		}
-		return g.Gid, nil
-	})
-}
-
-// hostID returns the id of a user or group: a number itself, or the id that look finds in a file
-// for a name.
-func (o *Options) hostID(what, database, name string, look func() (string, error)) (string, error) {
-	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
+// hostID returns the id that getent(1) has for a name, or the name, which the filter looks up.
+func (o *Options) hostID(database, name string) (string, error) {
+	if _, err := strconv.ParseInt(name, 10, 64); err == nil || !o.Names {
 		return name, nil
 	}
-	text, err := look()
-	switch {
-	case errors.As(err, new(user.UnknownUserError)), errors.As(err, new(user.UnknownGroupError)):
-		if text, err = o.getent(database, name); err != nil {
-			return "", err
-		} else if text == "" {
-			return "", fmt.Errorf("/etc/%s has no %s %q: give the id, which getent %[1]s prints if a directory service has it", database, what, name)
-		}
-	case err != nil:
-		return "", fmt.Errorf("look up %s %q: %w", what, name, err)
-	}
-	id, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 32)
+	_, id, err := getent.Lookup(database, name)
 	if err != nil {
-		return "", fmt.Errorf("%s %q has the invalid id %q", what, name, text)
-	}
-	return strconv.FormatUint(id, 10), nil
-}
-
-// getent asks getent(1) for an id, and returns "" if it does not know the name.
-func (o *Options) getent(database, name string) (id string, err error) {
-	if !o.Names || strings.HasPrefix(name, "-") {
-		return "", nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "getent", database, name)
-	cmd.WaitDelay = time.Second // a child of it may keep the pipe open
-	line, _ := cmd.Output()
-	if ctx.Err() != nil {
 		return "", fmt.Errorf("getent %s %s does not answer: give the id", database, name)
 	}
-	if fields := strings.Split(string(line), ":"); len(fields) > 3 {
-		return fields[2], nil
-	}
-	return "", nil
+	return cmp.Or(id, name), nil
 }
 
 // checkPath returns an error if a path or pattern begins with a symbolic link of this host. exe and

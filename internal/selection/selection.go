@@ -20,6 +20,7 @@ type Options struct {
 	Names bool          // getent(1) is asked for the users and groups that /etc does not have
 
 	live          bool // events come from the kernel
+	hidden        bool // /proc does not show all processes
 	backends      map[string]*bool
 	any           bool // also backends with fewer fields
 	events, exits string
@@ -133,6 +134,8 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 	if !o.live {
 		return o.Check()
 	}
+	_, err = os.ReadFile("/proc/1/stat")
+	o.hidden = err != nil
 	for _, name := range o.Queue.Where.Variables() {
 		if !o.Queue.Environ.Has(name) {
 			return fmt.Errorf("environ.%s in a filter: needs --environ %s", name, name)
@@ -209,6 +212,9 @@ func (o *Options) Describe(q *quark.Queue) string {
 		if fromProc > 0 {
 			text += fmt.Sprintf(", %d fields only from /proc", fromProc)
 		}
+	}
+	if o.hidden {
+		text += ", fewer fields of other processes: /proc hides them (hidepid) without CAP_SYS_PTRACE"
 	}
 	var why []string
 	for _, a := range q.Attempts() {

@@ -38,6 +38,7 @@ var layers = []struct{ tree, imports string }{
 	{"exitsnoop", "internal/..."},
 	{"engine", "engine internal/freelist"},
 	{"internal/harness", "internal"},
+	{"internal/getent", ""},
 	{"internal/selection", ". internal/..."},
 	{"internal/hostclock", "engine internal/..."},
 	{"internal", "internal/..."},
