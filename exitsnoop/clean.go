@@ -44,7 +44,7 @@ func (p *pinDir) clean() error {
 		return err
 	}
 	// The links are last: if Clean is interrupted, EnsureRunning can repair the rest.
-	var paths, links []string
+	var paths []string
 	if newest > 0 {
 		if err := p.checkForeign(); err != nil {
 			return err
@@ -52,12 +52,9 @@ func (p *pinDir) clean() error {
 		for _, name := range slices.Concat(mapNames, linkNames) {
 			paths = append(paths, p.pin(name))
 		}
-		for _, name := range linkNames {
-			links = append(links, p.pin(name))
-		}
 		paths = append(paths, p.pins)
 	}
-	if err := unpin(p.dir, links, func() error { return removeAll(paths) }); err != nil {
+	if err := removeAll(paths); err != nil {
 		return err
 	}
 	// EINVAL: it is not a mount point, but on the root's file system.

@@ -85,5 +85,5 @@
 // Pins of another program, such as embedshim's pkg/exitsnoop, are ErrForeign.
 //
 // exitsnoop needs Linux 5.8 with BTF, or BTF in [Options], and CAP_SYS_ADMIN to mount a BPF file
-// system and to verify the pins.
+// system and to verify the pins. With PREEMPT_RT pins need Linux 6.5.
 package exitsnoop

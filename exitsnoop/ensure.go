@@ -11,16 +11,14 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // Setup is the result of EnsureRunningWith.
 type Setup struct {
 	// Started is set if the program was not running, Repaired if a pin was missing.
 	Started, Repaired bool
-
-	// Tasks and Events count the traced processes and the exits that were imported from an
-	// older layout version. There is none yet, so both are 0.
-	Tasks, Events int
 
 	// Lost counts traces of processes that ended without a record. They are [ErrLost] now.
 	Lost int
@@ -61,6 +59,10 @@ type ensurer struct {
 }
 
 func (e *ensurer) run() (err error) {
+	if kernelversion.Realtime() && !kernelversion.AtLeast("6.5") {
+		// It frees a link in an RCU callback that waits for RCU, so the machine hangs.
+		return fmt.Errorf("%w: with PREEMPT_RT the removal of a pin hangs before Linux 6.5", ErrUnsupported)
+	}
 	unlock, err := e.lock(cmp.Or(e.o.LockWait, defaultLockWait))
 	if err != nil {
 		return err
@@ -282,20 +284,20 @@ func (e *ensurer) pinMissing(missing []string) error {
 		if e.maps[name].IsPinned() {
 			continue
 		}
-		if err := e.pinOne(name, e.maps[name].Pin, os.Remove); err != nil {
+		if err := e.pinOne(name, e.maps[name].Pin); err != nil {
 			return err
 		}
 	}
 	for _, name := range missing {
-		if err := e.pinOne(name, e.links[name].Pin, e.unpinLink); err != nil {
+		if err := e.pinOne(name, e.links[name].Pin); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pinOne calls pin with the path of name, and registers remove for a rollback.
-func (e *ensurer) pinOne(name string, pin, remove func(path string) error) error {
+// pinOne calls pin with the path of name, and registers its removal for a rollback.
+func (e *ensurer) pinOne(name string, pin func(path string) error) error {
 	if err := e.o.step("pin " + name); err != nil {
 		return err
 	}
@@ -303,7 +305,7 @@ func (e *ensurer) pinOne(name string, pin, remove func(path string) error) error
 	if err := pin(path); err != nil {
 		return kernelError("pin "+path, err)
 	}
-	e.onError(func() error { return remove(path) })
+	e.onError(func() error { return os.Remove(path) })
 	return e.o.step("pinned " + name)
 }
 

@@ -27,6 +27,10 @@ func exitsnoopCommand(t *test) {
 			t.Skipf("%v: make build puts it beside quark-test", err)
 		}
 	}
+	if err := exitsnoop.EnsureRunning(c.root); errors.Is(err, exitsnoop.ErrUnsupported) {
+		t.Skipf("%v", err)
+	}
+	exitsnoop.Clean(c.root)
 	t.Cleanup(func() {
 		if err := exitsnoop.Clean(c.root); err != nil && !errors.Is(err, exitsnoop.ErrNotRunning) {
 			t.Errorf("%v", err)
