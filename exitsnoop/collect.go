@@ -52,7 +52,7 @@ func (s *Store) sweepLost() (lost int, err error) {
 	for id, e := range events {
 		if e.State != programsEventStateSTATE_RESERVED {
 			if t, err := s.task(e.Pid); err == nil && t.TraceId == id {
-				s.deleteTask(e.Pid)
+				s.tasks.Delete(e.Pid)
 			}
 			continue
 		}

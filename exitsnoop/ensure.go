@@ -185,7 +185,6 @@ func (e *ensurer) catchUp(endsMissing bool) (err error) {
 	if err != nil {
 		return err
 	}
-	defer s.filter.close()
 	if endsMissing {
 		e.done.Lost, err = s.sweepLost()
 	}

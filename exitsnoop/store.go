@@ -16,7 +16,6 @@ import (
 type Store struct {
 	tasks, events, counters table
 	members, treeCounters   table
-	filter                  *filter
 
 	closing *closing
 	maps    maps    // all of them
@@ -76,16 +75,12 @@ func NewStoreFromAttachWith(o Options) (*Store, error) {
 // newStore creates a store, which closes the maps and the links. After an error the caller closes
 // them.
 func newStore(m maps, l links) (*Store, error) {
-	f, err := mapFilter(m[programsMapPidFilter])
-	if err != nil {
-		return nil, err
-	}
 	c := new(closing)
 	use := func(name string) table { return table{m[name], c} }
 	return &Store{
 		tasks: use(programsMapTracingTasks), events: use(programsMapExitedEvents), counters: use(programsMapCounters),
 		members: use(programsMapTreeMembers), treeCounters: use(programsMapTreeCounters),
-		filter: f, closing: c, maps: m, links: l, offset: ownOffset(), watchers: map[*watcher]bool{},
+		closing: c, maps: m, links: l, offset: ownOffset(), watchers: map[*watcher]bool{},
 	}, nil
 }
 
@@ -108,7 +103,6 @@ func (s *Store) Close() error {
 	s.whole.Unlock()
 	err := s.links.close()
 	s.maps.close()
-	s.filter.close() // after the tasks, so that each added task is counted
 	return err
 }
 
@@ -139,7 +133,7 @@ func (s *Store) DeleteTracingTask(pid uint32) error {
 
 // drop deletes a tracing entry and the event reserved for it.
 func (s *Store) drop(pid uint32, id uint64) error {
-	if err := mapKeyError(s.deleteTask(pid), ErrNotTraced); err != nil {
+	if err := mapKeyError(s.tasks.Delete(pid), ErrNotTraced); err != nil {
 		return err
 	}
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_RESERVED {
@@ -197,7 +191,7 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 	}
 	// If the program could not record the exit, the tracing entry still exists.
 	if t, err := s.task(e.Pid); err == nil && t.TraceId == traceEventID {
-		s.deleteTask(e.Pid)
+		s.tasks.Delete(e.Pid)
 	}
 	return nil
 }
@@ -218,7 +212,7 @@ func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint3
 	case err == nil:
 		err = s.events.Update(traceEventID, &e, ebpf.UpdateExist)
 		if t, terr := s.task(pid); err == nil && terr == nil && t.TraceId == traceEventID {
-			s.deleteTask(pid)
+			s.tasks.Delete(pid)
 		}
 	case errors.Is(err, ErrNotTraced):
 		err = s.reserve(traceEventID, &e)
