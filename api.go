@@ -27,7 +27,8 @@ type (
 	Task         = engine.Task         // the part of a Process that has a fixed size
 	Credentials  = engine.Credentials  // user and group ids
 	Login        = engine.Login        // by which login it came in
-	ExeFile      = engine.ExeFile      // the file that it executes
+	Image        = engine.Image        // the program that it executes
+	ExeFile      = engine.ExeFile      // the file of that
 	Usage        = engine.Usage        // resources used, at the end
 	Privileges   = engine.Privileges   // what that gave it
 	Capabilities = engine.Capabilities // the sets of capabilities(7)

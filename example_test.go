@@ -9,8 +9,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// Print the commands that run during the next ten seconds, and how they end. Drain ends Events when
-// all that happened until then is delivered.
+// Print the commands that run during the next ten seconds, and how they end.
 func Example() {
 	q, err := quark.Open(quark.Options{})
 	if err != nil {
@@ -20,15 +19,14 @@ func Example() {
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { q.Drain() })()
-	for ev, err := range q.Events(context.Background()) {
+	for ev, err := range q.Events(ctx) {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return
 		}
 		p := ev.Process
-		if ev.Events.Has(quark.EventExec) && p.Known.Has(quark.FieldExe) {
-			fmt.Printf("%v: process %d executes %s\n", ev.Wall, p.PID, p.Exe)
+		if exe, known := p.Exe(); known && ev.Events.Has(quark.EventExec) {
+			fmt.Printf("%v: process %d executes %s\n", ev.Wall, p.PID, exe)
 		}
 		if ev.Events.Has(quark.EventExit) && p.Known.Has(quark.FieldExit) {
 			fmt.Printf("%v: process %d ends with code %d, signal %d\n", ev.Wall, p.PID, p.Task.Exit.Code(), p.Task.Exit.Signal())

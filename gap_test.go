@@ -105,8 +105,8 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 		})
 		p := exit.Process
 		for f, lie := range map[quark.Field]bool{
-			quark.FieldExe:  p.Exe != path,
-			quark.FieldArgs: string(p.Args) != "waits\x001000\x00",
+			quark.FieldExe:  p.Image.Exe != path,
+			quark.FieldArgs: string(p.Image.Args) != "waits\x001000\x00",
 			quark.FieldCwd:  p.Cwd != dir,
 			quark.FieldComm: p.Comm != "waiter",
 		} {

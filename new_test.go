@@ -1,6 +1,7 @@
 package quark_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -110,5 +111,48 @@ func TestNewPolls(t *testing.T) {
 		if i == 3 {
 			src.Push(enginetest.Raw{Kind: engine.KindFork, PID: 8, Time: 1})
 		}
+	}
+}
+
+// The accessors return whether a value is known, and Duration the time from the start to the end.
+func TestAccessors(t *testing.T) {
+	m := enginetest.NewMachine()
+	child := m.Running("/bin/sh").Fork().Exec("/bin/sleep", "5")
+	m.Sleep(5 * time.Second)
+	child.Exit(0)
+	q, err := quark.New(m, quark.Options{HoldTime: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	var last *quark.Process
+	for ev, err := range q.Events(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = ev.Process.Clone()
+	}
+	uid, known1 := last.UID()
+	exe, known2 := last.Exe()
+	args, known3 := last.Args()
+	d, known4 := last.Duration()
+	if uid != 0 || exe != "/bin/sleep" || !slices.Equal(args, []string{"/bin/sleep", "5"}) || d.Round(time.Second) != 5*time.Second || !known1 || !known2 || !known3 || !known4 {
+		t.Errorf("%d, %s, %q, %v: %v %v %v %v", uid, exe, args, d, known1, known2, known3, known4)
+	}
+	nothing := new(quark.Process)
+	_, known1 = nothing.UID()
+	_, known2 = nothing.Exe()
+	_, known3 = nothing.Args()
+	if _, known4 = nothing.Duration(); known1 || known2 || known3 || known4 {
+		t.Errorf("%v %v %v %v", known1, known2, known3, known4)
+	}
+}
+
+// OpenContext does not open with an ended context.
+func TestOpenContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if q, err := quark.OpenContext(ctx, quark.Options{HoldTime: 1}); q != nil || err == nil {
+		t.Errorf("%v, %v", q, err)
 	}
 }

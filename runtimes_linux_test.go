@@ -164,7 +164,7 @@ func (w *watch) end(t *testing.T) {
 	}
 	for p := range w.queue.Processes() {
 		if c, _ := p.Container(); !p.Exited && strings.Contains(p.Cgroup, unique()) {
-			t.Errorf("%s: pid %d, %s, is still in %+v", w.name, p.PID, p.Exe, c)
+			t.Errorf("%s: pid %d, %s, is still in %+v", w.name, p.PID, p.Image.Exe, c)
 		}
 	}
 }
@@ -411,7 +411,7 @@ func (b *box) judgeBrief(t *testing.T, w *watch, like truth.State, begin uint64)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ev := range slices.Backward(w.events) {
-		if p := ev.Process; ev.Time > begin && ev.Events.Has(quark.EventExit) && p.Exe == "/brief" {
+		if p := ev.Process; ev.Time > begin && ev.Events.Has(quark.EventExit) && p.Image.Exe == "/brief" {
 			if b.judgeContainer(t, w, ev, like.Value[engine.FieldCgroup]); !w.endedWith(p, 3) {
 				t.Errorf("%s: /brief ended with %#x", w.name, p.Exit.WaitStatus)
 			}

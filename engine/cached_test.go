@@ -744,13 +744,13 @@ func TestBeforeTheStart(t *testing.T) {
 	if err := r.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	if p := r.Lookup(3); p.Known != allButExit || p.Comm != "comm" || p.Exe != "exe" || p.Birth.Parent.PID != 5 {
-		t.Errorf("before: known %s, comm %s, exe %s, birth %+v", p.Known, p.Comm, p.Exe, p.Birth)
+	if p := r.Lookup(3); p.Known != allButExit || p.Comm != "comm" || p.Image.Exe != "exe" || p.Birth.Parent.PID != 5 {
+		t.Errorf("before: known %s, comm %s, exe %s, birth %+v", p.Known, p.Comm, p.Image.Exe, p.Birth)
 	}
-	if p := r.Lookup(5); p.Comm != "since" || p.Exe != "exe" {
-		t.Errorf("since: comm %s, exe %s", p.Comm, p.Exe)
+	if p := r.Lookup(5); p.Comm != "since" || p.Image.Exe != "exe" {
+		t.Errorf("since: comm %s, exe %s", p.Comm, p.Image.Exe)
 	}
-	if p := r.Lookup(9); p == nil || !p.Exited || p.Exe != "exe" {
+	if p := r.Lookup(9); p == nil || !p.Exited || p.Image.Exe != "exe" {
 		t.Errorf("born and ended since: %+v", p)
 	}
 	r.src.Push(raw(comm, 5, 78), raw(core, 3, 80))

@@ -609,8 +609,8 @@ func TestSnapshotMeetsFork(t *testing.T) {
 		if count(r) != 1 || p.Start != start/unit*unit {
 			t.Errorf("unit %d: %d processes, start %d: a start time once known stays", unit, count(r), p.Start)
 		}
-		if p.Exe != "/bin/new" {
-			t.Errorf("what /proc showed is lost: %q", p.Exe)
+		if p.Image.Exe != "/bin/new" {
+			t.Errorf("what /proc showed is lost: %q", p.Image.Exe)
 		}
 	}
 	// Without start times.
@@ -662,14 +662,14 @@ func TestInheritance(t *testing.T) {
 	r.src.Push(parent, image, child, second, orphan)
 	r.drain(t)
 	p := r.Lookup(2)
-	if !p.Known.Has(engine.FieldExe) || p.Exe != "/bin/sh" || string(p.Args) != "sh\x00-c\x00" {
-		t.Errorf("child has %q %q", p.Exe, p.Args)
+	if !p.Known.Has(engine.FieldExe) || p.Image.Exe != "/bin/sh" || string(p.Image.Args) != "sh\x00-c\x00" {
+		t.Errorf("child has %q %q", p.Image.Exe, p.Image.Args)
 	}
 	if r.Lookup(3).Known.Has(engine.FieldExe) {
 		t.Error("a child of an unknown creator inherits")
 	}
-	if p := r.Lookup(1); p.Exe != "/bin/second" || p.Known.Has(engine.FieldArgs) {
-		t.Errorf("an exec that does not say its cmdline leaves %q", p.Args)
+	if p := r.Lookup(1); p.Image.Exe != "/bin/second" || p.Known.Has(engine.FieldArgs) {
+		t.Errorf("an exec that does not say its cmdline leaves %q", p.Image.Args)
 	}
 }
 
@@ -689,7 +689,7 @@ func TestInheritanceFromBeforeTheExec(t *testing.T) {
 	if diff := cmp.Diff([]string{"9 EXEC", "1 FORK+EXEC", "2 FORK"}, r.drain(t)); diff != "" {
 		t.Error(diff)
 	}
-	if a, b := r.Lookup(1).Exe, r.Lookup(2).Exe; a != "/bin/foo" || b != "/bin/sh" {
+	if a, b := r.Lookup(1).Image.Exe, r.Lookup(2).Image.Exe; a != "/bin/foo" || b != "/bin/sh" {
 		t.Errorf("parent %q child %q", a, b)
 	}
 }
@@ -931,8 +931,8 @@ func TestCloneOutlivesGet(t *testing.T) {
 	ev.PID, ev.Args = 2, []byte("other\x00")
 	r.src.Push(ev)
 	r.drain(t)
-	if string(kept.Process.Args) != "first\x00" || kept.Process.PID != 1 {
-		t.Errorf("clone changed to %d %q", kept.Process.PID, kept.Process.Args)
+	if string(kept.Process.Image.Args) != "first\x00" || kept.Process.PID != 1 {
+		t.Errorf("clone changed to %d %q", kept.Process.PID, kept.Process.Image.Args)
 	}
 }
 

@@ -264,8 +264,8 @@ func TestImageReadAfterABirthIsNotInherited(t *testing.T) {
 	r.src.Push(x, leading(fork, 11, 10, 10, 3, ""), leading(fork, 12, 10, 10, 6, ""), leading(fork, 13, 11, 10, 7, ""))
 	for _, want := range []string{"/program", "", "/program", ""} {
 		p := r.one(t).Process
-		if p.Known.Has(engine.FieldExe) != (want != "") || want != "" && (p.Exe != want || !p.Cached.Has(engine.FieldExe)) {
-			t.Errorf("%d: filename %q, known %s, cached %s, want %q", p.PID, p.Exe, p.Known, p.Cached, want)
+		if p.Known.Has(engine.FieldExe) != (want != "") || want != "" && (p.Image.Exe != want || !p.Cached.Has(engine.FieldExe)) {
+			t.Errorf("%d: filename %q, known %s, cached %s, want %q", p.PID, p.Image.Exe, p.Known, p.Cached, want)
 		}
 	}
 }

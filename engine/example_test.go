@@ -21,7 +21,7 @@ func Example() {
 		ev, err := e.Get()
 		switch {
 		case err == nil:
-			fmt.Println(ev.Wall.UTC().Format("15:04:05.000"), ev.Events, ev.Process.Exe)
+			fmt.Println(ev.Wall.UTC().Format("15:04:05.000"), ev.Events, ev.Process.Image.Exe)
 		case !errors.Is(err, engine.ErrNothing):
 			fmt.Println(err)
 			return

@@ -24,7 +24,7 @@ func TestExecFailed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, ev.Events.String()+" "+ev.Process.Exe)
+		got = append(got, ev.Events.String()+" "+ev.Process.Image.Exe)
 		if ev.Events != engine.EventExecFailed {
 			if ev.Failed != (engine.FailedExec{}) {
 				t.Errorf("%s has %+v", ev.Events, ev.Failed)

@@ -13,8 +13,8 @@ import (
 var wall = engine.NewClock(nil, engine.Host{}, engine.Offset{Wall: time.Unix(1000, 0)})
 
 func full() *engine.Process {
-	p := &engine.Process{PID: 7, Environ: []byte("A=b\x00C=\x00"), Comm: "true", Exe: "/bin/true", Cwd: "/", Cgroup: "/a", Args: []byte("true\x00a b\x00"), Exited: true}
-	p.Known = engine.AllFields
+	p := &engine.Process{PID: 7, Comm: "true", Cwd: "/", Cgroup: "/a", Image: engine.Image{Exe: "/bin/true", Args: []byte("true\x00a b\x00"), Environ: []byte("A=b\x00C=\x00")}, Exited: true}
+	p.Known = engine.AllFields &^ engine.FieldsUsage
 	p.Start, p.StartUnit, p.PPID = 5e9, 1, 1
 	p.Caps.Effective = 1<<41 - 1
 	p.ParentSignal, p.ParentTID, p.Login = 17, 2, engine.Login{UID: 1000, Session: 3}
@@ -61,7 +61,7 @@ func FuzzJSON(f *testing.F) {
 	f.Add("\"\\\n\t\x01\x7f\u2028é", "\x80")
 	f.Fuzz(func(t *testing.T, name, cmdline string) {
 		p := full()
-		p.Exe, p.Args = name, []byte(cmdline)
+		p.Image.Exe, p.Image.Args = name, []byte(cmdline)
 		var got struct {
 			Exe     string   `json:"exe"`
 			ExeB64  *string  `json:"exe_b64"`

@@ -26,21 +26,16 @@ type Process struct {
 	PID uint32
 	Task
 
-	Comm     string // up to 15 bytes
-	Exe      string // absolute path of the executable, or "memfd:NAME"
-	ExecPath string // the path that execve(2) was asked for, as it was given
-	Cwd      string
-	Cgroup   string
-	Args     []byte // each argument followed by a NUL, as it was started, or /proc shows it
-	Environ  []byte // likewise the variables that were asked for, as NAME=value
+	Image
+	Comm   string // up to 15 bytes
+	Cwd    string
+	Cgroup string
 
 	// Birth identifies the process's creator. It never changes; Task.PPID is the current
 	// parent.
 	Birth Birth
 
-	// Usage is nil except in the event of the EXIT, where it is set even if its fields are
-	// unknown.
-	Usage *Usage
+	Usage Usage // known in the event of the EXIT alone
 
 	// EntryLeader is the process by which this one came in, and EntryType by which way, if
 	// FieldEntryLeader is known. It may have ended.
@@ -67,6 +62,39 @@ type Process struct {
 	// execed is set if an EXEC of it has been seen.
 	execed bool
 	tags   []string // the names of the bits of Marks
+	clock  *Clock
+}
+
+// Image is the program that a process executes.
+type Image struct {
+	Exe      string // absolute path of the executable, or "memfd:NAME"
+	ExecPath string // the path that execve(2) was asked for, as it was given
+	Args     []byte // each argument followed by a NUL, as it was started, or /proc shows it
+	Environ  []byte // likewise the variables that were asked for, as NAME=value
+}
+
+// UID returns the real user id. Its second result is false, as in the methods below, while the
+// value is unknown; Cached and Truncated describe a known one.
+func (p *Process) UID() (uid uint32, known bool) { return p.Cred.UID, p.Known.Has(FieldUIDs) }
+
+// Exe returns the path of the executable, see [Image].
+func (p *Process) Exe() (path string, known bool) { return p.Image.Exe, p.Known.Has(FieldExe) }
+
+// Args returns the arguments. Arguments yields them without a copy.
+func (p *Process) Args() (args []string, known bool) {
+	for arg := range p.Arguments() {
+		args = append(args, string(arg))
+	}
+	return args, p.Known.Has(FieldArgs)
+}
+
+// Duration returns how long the process lived, once its EXIT is reported. It is at most StartUnit
+// too long.
+func (p *Process) Duration() (d time.Duration, known bool) {
+	if p.clock == nil || !p.Known.Has(FieldStart) || !p.Known.Has(FieldExit) {
+		return 0, false
+	}
+	return time.Duration(max(p.clock.Boot(p.Exit.Time), p.Start) - p.Start), true
 }
 
 // Tags returns the names that the rules of a filter gave the process, or an ancestor of it before
@@ -106,7 +134,7 @@ func (p *Process) IsKernelThread() bool {
 
 // Arguments yields the arguments, without their NULs. The slices are parts of Args.
 func (p *Process) Arguments() iter.Seq[[]byte] {
-	return parts(p.Args)
+	return parts(p.Image.Args)
 }
 
 // Variables yields the variables of the environment. The slices are parts of Environ.
@@ -152,11 +180,7 @@ func (p *Process) Clone() *Process {
 		return nil
 	}
 	c := *p
-	c.Args, c.Environ = bytes.Clone(p.Args), bytes.Clone(p.Environ)
-	if c.Usage != nil {
-		u := *c.Usage
-		c.Usage = &u
-	}
+	c.Image.Args, c.Environ = bytes.Clone(p.Image.Args), bytes.Clone(p.Environ)
 	return &c
 }
 

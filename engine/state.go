@@ -374,8 +374,8 @@ func (t *table) hide() {
 
 // fill writes p to v, every member of it: v is used again.
 func (t *table) fill(v *Process, p *process) {
-	v.PID, v.Comm, v.Exe, v.ExecPath, v.Cwd, v.Cgroup = p.PID, p.Comm, p.Exe, p.ExecPath, p.Cwd, p.Cgroup
-	v.Args, v.Environ = p.cmdline(), p.environ()
+	v.PID, v.Comm, v.Cwd, v.Cgroup = p.PID, p.Comm, p.Cwd, p.Cgroup
+	v.Image = Image{Exe: p.Exe, ExecPath: p.ExecPath, Args: p.cmdline(), Environ: p.environ()}
 	k := &v.Task
 	k.Known, k.Truncated, k.Cached, k.ParentSignal, k.NSPID = p.Known, p.Truncated, p.Cached, p.ParentSignal, p.NSPID
 	k.Start, k.StartUnit = p.Start, uint64(p.StartUnit)
@@ -391,13 +391,13 @@ func (t *table) fill(v *Process, p *process) {
 	if p.birthStarted {
 		v.Birth.Known |= FieldStart.Set()
 	}
-	v.Usage = nil
+	v.Usage = Usage{}
 	if p == t.used {
-		v.Usage = &t.usage
+		v.Usage = t.usage
 	}
 	v.EntryLeader, v.EntryType, v.Privileges = Identity{p.entryPID, p.entryStart}, p.EntryType, p.Privileges
 	v.Marks, v.Exited, v.Inferred = p.Marks, p.Exited, p.Inferred
-	v.asOf, v.born, v.execed, v.tags = p.asOf, p.born, p.execed, t.tags
+	v.asOf, v.born, v.execed, v.tags, v.clock = p.asOf, p.born, p.execed, t.tags, t.clock
 }
 
 // inner returns the members of p that identify its relatives. p may be a clone of a removed

@@ -295,10 +295,10 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 		lie(engine.FieldComm, p.Comm, s.comm)
 	}
 	if sure.Has(engine.FieldExe) {
-		lie(engine.FieldExe, p.Exe, s.filename)
+		lie(engine.FieldExe, p.Image.Exe, s.filename)
 	}
 	if sure.Has(engine.FieldArgs) {
-		lie(engine.FieldArgs, string(p.Args), s.cmdline)
+		lie(engine.FieldArgs, string(p.Image.Args), s.cmdline)
 	}
 	if sure.Has(engine.FieldCwd) {
 		lie(engine.FieldCwd, p.Cwd, s.cwd)

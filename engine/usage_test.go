@@ -19,16 +19,16 @@ func TestUsage(t *testing.T) {
 	first, third := engine.Usage{UserTime: 1, SystemTime: 2, PeakRSS: 3, RChar: 4, WChar: 5, ReadBytes: 6, WriteBytes: 7}, engine.Usage{UserTime: 8}
 	r.src.Push(raw(fork, 1, 0), raw(exec, 1, 1), ends(1, 2, first), ends(2, 3, engine.Usage{UserTime: 9}), ends(3, 4, third))
 	p := r.one(t).Process
-	if p.Known&engine.FieldsUsage != engine.FieldsUsage || *p.Usage != first {
+	if p.Known&engine.FieldsUsage != engine.FieldsUsage || p.Usage != first {
 		t.Errorf("FORK+EXEC+EXIT has %+v, known %s", p.Usage, p.Known)
 	}
 	clone := p.Clone()
 	next := r.one(t).Process
-	if *next.Usage != third || *clone.Usage != first {
+	if next.Usage != third || clone.Usage != first {
 		t.Errorf("the next EXIT has %+v, and the first is now %+v", next.Usage, clone.Usage)
 	}
 	for _, p := range []*engine.Process{r.Lookup(1), r.Lookup(2)} {
-		if p.Usage != nil || p.Known&engine.FieldsUsage != 0 {
+		if p.Usage != (engine.Usage{}) || p.Known&engine.FieldsUsage != 0 {
 			t.Errorf("%d has %+v after its event", p.PID, p.Usage)
 		}
 	}

@@ -24,7 +24,7 @@ func Example() {
 			continue
 		}
 		if sum, err := hashes.Sum(ev.Process); err == nil {
-			fmt.Printf("%x %s\n", sum.SHA256, ev.Process.Exe)
+			fmt.Printf("%x %s\n", sum.SHA256, ev.Process.Image.Exe)
 		}
 	}
 }

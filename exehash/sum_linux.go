@@ -45,10 +45,10 @@ func (c *Cache) Sum(p *quark.Process) (Sum, error) {
 // read reads the file that p executes, or the one at its path if p has ended.
 func (c *Cache) read(p *quark.Process, want file) (sum, error) {
 	s, err := c.readRunning(p, want)
-	if !errors.Is(err, ErrGone) || !p.Known.Has(quark.FieldExe) || p.Truncated.Has(quark.FieldExe) || !filepath.IsAbs(p.Exe) {
+	if !errors.Is(err, ErrGone) || !p.Known.Has(quark.FieldExe) || p.Truncated.Has(quark.FieldExe) || !filepath.IsAbs(p.Image.Exe) {
 		return s, err
 	}
-	fd, pathErr := openCached(p.Exe)
+	fd, pathErr := openCached(p.Image.Exe)
 	if pathErr != nil {
 		return s, err
 	}

@@ -83,7 +83,7 @@ func running(t *testing.T, path string) (p *quark.Process, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = &quark.Process{PID: uint32(cmd.Process.Pid), Exe: path}
+	p = &quark.Process{PID: uint32(cmd.Process.Pid), Image: quark.Image{Exe: path}}
 	p.Known = quark.SetOf(quark.FieldStart, quark.FieldExe, quark.FieldExeFile)
 	p.Start, p.StartUnit = st.Start, engine.ProcStartUnit
 	p.ExeFile = executable(t, proc+"exe")
@@ -178,8 +178,8 @@ func TestSum(t *testing.T) {
 		p.ExeFile.Ctime--
 		fails(&c, "changed, process ended", ErrChanged)
 	}
-	p.ExeFile, p.Exe = executable(t, "/proc/1/stat"), "/proc/1/stat"
-	if canOpenCached(p.Exe) {
+	p.ExeFile, p.Image.Exe = executable(t, "/proc/1/stat"), "/proc/1/stat"
+	if canOpenCached(p.Image.Exe) {
 		fails(&c, "another kind of file system", ErrFileSystem)
 	}
 	p.Known = 0

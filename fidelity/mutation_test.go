@@ -105,7 +105,7 @@ func set(p *engine.Process, f engine.Field, text string) {
 	case engine.FieldComm:
 		p.Comm = text
 	case engine.FieldExe:
-		p.Exe = text
+		p.Image.Exe = text
 	case engine.FieldExecPath:
 		p.ExecPath = text
 	case engine.FieldCwd:
@@ -113,7 +113,7 @@ func set(p *engine.Process, f engine.Field, text string) {
 	case engine.FieldCgroup:
 		p.Cgroup = text
 	case engine.FieldArgs:
-		p.Args = []byte(text)
+		p.Image.Args = []byte(text)
 	case engine.FieldEnviron:
 		p.Environ = []byte(text)
 	case engine.FieldPrivileges:
@@ -191,8 +191,8 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		return false
 	}},
 	{name: "a value cut and not marked so", damage: func(d *delivery, s *score.Seen, _ int) bool {
-		ok := d.reported(s).Has(engine.FieldArgs) && len(s.Process.Args) > 1
-		s.Process.Args = s.Process.Args[:len(s.Process.Args)/2]
+		ok := d.reported(s).Has(engine.FieldArgs) && len(s.Process.Image.Args) > 1
+		s.Process.Image.Args = s.Process.Image.Args[:len(s.Process.Image.Args)/2]
 		return ok
 	}},
 	{name: "a whole value marked as cut", damage: func(d *delivery, s *score.Seen, _ int) bool {
@@ -201,9 +201,9 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		return ok
 	}},
 	{name: "arguments run into each other", damage: func(d *delivery, s *score.Seen, _ int) bool {
-		joined := bytes.Replace(s.Process.Args, []byte{0}, []byte{' '}, 1)
-		ok := d.reported(s).Has(engine.FieldArgs) && !bytes.Equal(joined, s.Process.Args)
-		s.Process.Args = joined
+		joined := bytes.Replace(s.Process.Image.Args, []byte{0}, []byte{' '}, 1)
+		ok := d.reported(s).Has(engine.FieldArgs) && !bytes.Equal(joined, s.Process.Image.Args)
+		s.Process.Image.Args = joined
 		return ok
 	}},
 	{name: "a dropped event", damage: func(d *delivery, s *score.Seen, i int) bool {
@@ -513,7 +513,7 @@ func usageMutants(f engine.Field) []mutant {
 		return mutant{name: what + " " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
 			u := used(d, s)
 			if u != nil {
-				change(s.Process.Usage, u)
+				change(&s.Process.Usage, u)
 			}
 			return u != nil
 		}}
@@ -700,7 +700,7 @@ func perfectly(e *truth.Event) score.Seen {
 	}
 	if u := e.Used; u != nil {
 		p.Known |= engine.FieldsUsage
-		p.Usage = &engine.Usage{UserTime: u.User, SystemTime: u.System, PeakRSS: u.PeakRSS,
+		p.Usage = engine.Usage{UserTime: u.User, SystemTime: u.System, PeakRSS: u.PeakRSS,
 			RChar: u.IO.RChar, WChar: u.IO.WChar, ReadBytes: u.IO.ReadBytes, WriteBytes: u.IO.WriteBytes}
 	}
 	var leaders [2]*engine.Identity

@@ -56,10 +56,10 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 	q.layTask(c, p)
 	setText(&c.comm[0], C.size_t(len(c.comm)), p.Comm)
 	if known.Has(quark.FieldExe) {
-		c.filename = r.text(p.Exe)
+		c.filename = r.text(p.Image.Exe)
 	}
 	if known.Has(quark.FieldArgs) {
-		c.cmdline_len, c.cmdline = C.size_t(len(p.Args)), r.bytes(p.Args)
+		c.cmdline_len, c.cmdline = C.size_t(len(p.Image.Args)), r.bytes(p.Image.Args)
 	}
 	if known.Has(quark.FieldCwd) {
 		c.cwd = r.text(p.Cwd)
@@ -77,11 +77,8 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 
 // layTask writes the members that are numbers. Those of unknown fields stay 0.
 func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
-	known, used := p.Known, p.Usage
-	if used == nil {
-		used = &unused
-	}
-	layNumbers(c, p, used)
+	known := p.Known
+	layNumbers(c, p)
 	if known.Has(quark.FieldStart) {
 		c.proc_time_boot = C.uint64_t(q.Clock().Started(p).UnixNano())
 	}
@@ -98,9 +95,6 @@ func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
 	c.exe_removed, c.exited, c.inferred = flag(file && x.Removed), flag(p.Exited), flag(p.Inferred)
 	lay(known.Has(quark.FieldEntryLeader), &c.proc_entry_leader_type, p.EntryType)
 }
-
-// unused is the usage of a process before its end.
-var unused quark.Usage
 
 // lay writes a number that is known to a member of any type.
 func lay[C, V ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](known bool, to *C, v V) {

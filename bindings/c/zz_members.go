@@ -14,7 +14,7 @@ import (
 )
 
 // layNumbers writes the numbers of p that are known.
-func layNumbers(c *C.struct_quark_process, p *quark.Process, u *quark.Usage) {
+func layNumbers(c *C.struct_quark_process, p *quark.Process) {
 	known := p.Known
 	lay(known.Has(quark.FieldPPID), &c.proc_ppid, p.PPID)
 	lay(known.Has(quark.FieldParentSignal), &c.parent_signal, p.ParentSignal)
@@ -51,13 +51,13 @@ func layNumbers(c *C.struct_quark_process, p *quark.Process, u *quark.Usage) {
 	lay(known.Has(quark.FieldExit), &c.exit_code, p.Exit.Code())
 	lay(known.Has(quark.FieldExit), &c.wait_status, uint32(p.Exit.WaitStatus))
 	lay(known.Has(quark.FieldExit), &c.exit_time, p.Exit.Time)
-	lay(known.Has(quark.FieldCPUTime), &c.user_time, u.UserTime)
-	lay(known.Has(quark.FieldCPUTime), &c.system_time, u.SystemTime)
-	lay(known.Has(quark.FieldPeakRSS), &c.peak_rss, u.PeakRSS)
-	lay(known.Has(quark.FieldIO), &c.rchar, u.RChar)
-	lay(known.Has(quark.FieldIO), &c.wchar, u.WChar)
-	lay(known.Has(quark.FieldIO), &c.read_bytes, u.ReadBytes)
-	lay(known.Has(quark.FieldIO), &c.write_bytes, u.WriteBytes)
+	lay(known.Has(quark.FieldCPUTime), &c.user_time, p.Usage.UserTime)
+	lay(known.Has(quark.FieldCPUTime), &c.system_time, p.Usage.SystemTime)
+	lay(known.Has(quark.FieldPeakRSS), &c.peak_rss, p.Usage.PeakRSS)
+	lay(known.Has(quark.FieldIO), &c.rchar, p.Usage.RChar)
+	lay(known.Has(quark.FieldIO), &c.wchar, p.Usage.WChar)
+	lay(known.Has(quark.FieldIO), &c.read_bytes, p.Usage.ReadBytes)
+	lay(known.Has(quark.FieldIO), &c.write_bytes, p.Usage.WriteBytes)
 	lay(p.Birth.Known.Has(quark.FieldPPID), &c.birth_parent_pid, p.Birth.Parent.PID)
 	lay(p.Birth.Known.Has(quark.FieldStart), &c.birth_parent_start, p.Birth.Parent.Start)
 	lay(known.Has(quark.FieldBirthParentTID), &c.birth_parent_tid, p.ParentTID)

@@ -108,7 +108,7 @@ func (c *child) count(ev *quark.Event) {
 	}
 	p := ev.Process
 	c.processes++
-	if u := p.Usage; u != nil && p.Known.Has(quark.FieldCPUTime) && p.Known.Has(quark.FieldPeakRSS) {
+	if u := &p.Usage; p.Known.Has(quark.FieldCPUTime) && p.Known.Has(quark.FieldPeakRSS) {
 		c.cpu += time.Duration(u.UserTime + u.SystemTime)
 		c.peak = max(c.peak, u.PeakRSS)
 	} else {

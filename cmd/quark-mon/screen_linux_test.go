@@ -124,7 +124,7 @@ func TestTerminalResized(t *testing.T) {
 	defer m.close()
 	s := newScreen(m, slave)
 	arg := []byte(strings.Repeat("x", 200))
-	p := &quark.Process{Args: arg, Task: quark.Task{Known: quark.SetOf(quark.FieldArgs)}}
+	p := &quark.Process{Image: quark.Image{Args: arg}, Task: quark.Task{Known: quark.SetOf(quark.FieldArgs)}}
 	for _, width := range []uint16{90, 33} {
 		resize(t, master, width, 20)
 		s.fit()

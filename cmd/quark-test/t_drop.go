@@ -68,14 +68,14 @@ func dropPrivileges(t *test) {
 		exec := v.awaitEvent(p, "EXEC", has(engine.EventExec))
 		v.checkDropped(exec)
 		q := exec.Process
-		if q.Known.Has(engine.FieldArgs) && string(q.Args) != "dropped\x00argument\x00" {
-			v.Errorf("args is %q", q.Args)
+		if q.Known.Has(engine.FieldArgs) && string(q.Image.Args) != "dropped\x00argument\x00" {
+			v.Errorf("args is %q", q.Image.Args)
 		}
 		if q.Known.Has(engine.FieldCwd) && q.Cwd != "/" {
 			v.Errorf("cwd is %q, want that in the process's root: /", q.Cwd)
 		}
-		if strings.Contains(q.Exe, "\x00") {
-			v.Errorf("exe is %q", q.Exe)
+		if strings.Contains(q.Image.Exe, "\x00") {
+			v.Errorf("exe is %q", q.Image.Exe)
 		}
 	})
 	end.open()

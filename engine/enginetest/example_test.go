@@ -25,12 +25,12 @@ func webShells(ctx context.Context, q *quark.Queue) error {
 			return err
 		}
 		p := ev.Process
-		if !ev.Events.Has(quark.EventExec) || !p.Known.Has(quark.FieldExe) || !shells[p.Exe] {
+		if !ev.Events.Has(quark.EventExec) || !p.Known.Has(quark.FieldExe) || !shells[p.Image.Exe] {
 			continue
 		}
 		by := q.LookupIdentity(p.Birth.Parent)
-		if by != nil && by.Known.Has(quark.FieldExe) && servers[by.Exe] {
-			fmt.Printf("%s %d of %s %d (ended: %v), parent %d\n", p.Exe, p.PID, by.Exe, by.PID, by.Exited, p.PPID)
+		if by != nil && by.Known.Has(quark.FieldExe) && servers[by.Image.Exe] {
+			fmt.Printf("%s %d of %s %d (ended: %v), parent %d\n", p.Image.Exe, p.PID, by.Image.Exe, by.PID, by.Exited, p.PPID)
 		}
 	}
 	return nil

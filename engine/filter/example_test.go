@@ -20,7 +20,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	p := &engine.Process{Exe: "/tmp/build/a.out"}
+	p := &engine.Process{Image: engine.Image{Exe: "/tmp/build/a.out"}}
 	p.Cred.UID = 1000
 	ev := &engine.Event{Events: engine.EventFork | engine.EventExec, Process: p}
 	p.Known = engine.SetOf(engine.FieldExe)

@@ -90,10 +90,7 @@ var fields = func() map[string]field {
 		}},
 		"duration": &numberField{fields: engine.FieldExit.Set(), of: ends, read: duration, want: aTime, get: (*Matcher).duration},
 		"cpu_time": &numberField{fields: engine.FieldCPUTime.Set(), of: ends, read: duration, want: aTime, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-			if u := ev.Process.Usage; u != nil {
-				return exactly(u.UserTime + u.SystemTime)
-			}
-			return 0, math.MaxUint64, true
+			return exactly(ev.Process.Usage.UserTime + ev.Process.Usage.SystemTime)
 		}},
 		"exec_failed_errno": &numberField{of: fails, least: 1, most: 4095, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 			if ev.Failed.Errno == 0 {
@@ -161,18 +158,10 @@ func fieldOf(r *engine.Row) field {
 	return nil
 }
 
-// numberOf returns the field of a number. What the process has used may be missing.
+// numberOf returns the field of a number.
 func numberOf(r *engine.Row) *numberField {
 	f := &numberField{fields: r.Fields, most: math.MaxUint32}
 	f.get = func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) { return exactly(r.Number(ev.Process)) }
-	if r.Fields&engine.FieldsUsage != 0 {
-		f.get = func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-			if ev.Process.Usage == nil {
-				return 0, math.MaxUint64, true
-			}
-			return exactly(r.Number(ev.Process))
-		}
-	}
 	switch {
 	case r.Shape == schema.Device:
 		f.most, f.want, f.read = math.MaxUint64, "a device such as 8:1", device

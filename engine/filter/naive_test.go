@@ -48,11 +48,11 @@ func (r events) event() *engine.Event {
 	p.Login = engine.Login{UID: r.number(), Session: r.number()}
 	p.NS = engine.Namespaces{UTS: r.number(), IPC: r.number(), Mnt: r.number(), Net: r.number(), PID: r.number(), User: r.number(), Cgroup: r.number(), Time: r.number()}
 	p.NSPID, p.TTY = r.number(), engine.TTY{Major: pick[uint32](r, 0, 8), Minor: pick[uint32](r, 0, 1)}
-	p.Comm, p.Exe, p.Cwd, p.Cgroup = pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...), pick(r, append(someCgroups, someTexts...)...)
+	p.Comm, p.Image.Exe, p.Cwd, p.Cgroup = pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...), pick(r, append(someCgroups, someTexts...)...)
 	p.ExecPath, p.Privileges = pick(r, someTexts...), engine.Privileges(r.IntN(8))
 	p.ExeFile = engine.ExeFile{UID: r.number(), GID: r.number(), Inode: uint64(r.number()), Device: pick(r, someDevices...), Mode: uint16(r.Uint32()), Removed: r.IntN(3) == 0}
 	for range r.IntN(4) {
-		p.Args = append(append(p.Args, pick(r, someTexts...)...), 0)
+		p.Image.Args = append(append(p.Image.Args, pick(r, someTexts...)...), 0)
 		p.Environ = append(append(append(p.Environ, pick(r, "A=", "AB=", "B=", "", "A")...), pick(r, someTexts...)...), 0)
 	}
 	p.Start, p.StartUnit = 1000+r.Uint64N(50), pick[uint64](r, 1, 10)
@@ -72,7 +72,7 @@ func (r events) event() *engine.Event {
 		ev.Events = engine.EventGone
 	}
 	if isEnd(ev) {
-		p.Usage = &engine.Usage{UserTime: r.Uint64N(5), SystemTime: r.Uint64N(5), PeakRSS: r.Uint64N(4) << 20, RChar: r.Uint64N(3), WChar: r.Uint64N(3), ReadBytes: r.Uint64N(3), WriteBytes: r.Uint64N(3)}
+		p.Usage = engine.Usage{UserTime: r.Uint64N(5), SystemTime: r.Uint64N(5), PeakRSS: r.Uint64N(4) << 20, RChar: r.Uint64N(3), WChar: r.Uint64N(3), ReadBytes: r.Uint64N(3), WriteBytes: r.Uint64N(3)}
 	}
 	if r.IntN(8) == 0 {
 		ev.Events = engine.EventExecFailed
@@ -215,7 +215,7 @@ var naiveTexts = []struct {
 	get  func(p *engine.Process) string
 }{
 	{"comm", engine.FieldComm, func(p *engine.Process) string { return p.Comm }},
-	{"exe", engine.FieldExe, func(p *engine.Process) string { return p.Exe }},
+	{"exe", engine.FieldExe, func(p *engine.Process) string { return p.Image.Exe }},
 	{"exec_path", engine.FieldExecPath, func(p *engine.Process) string { return p.ExecPath }},
 	{"cwd", engine.FieldCwd, func(p *engine.Process) string { return p.Cwd }},
 	{"cgroup", engine.FieldCgroup, func(p *engine.Process) string { return p.Cgroup }},
@@ -314,7 +314,7 @@ func (r events) term() made {
 		}}
 	case 4:
 		op, has, list := r.patterns(anyText)
-		return made{"args " + op + list, r.oneOf(op, engine.FieldArgs, has, func(p *engine.Process) []byte { return p.Args })}
+		return made{"args " + op + list, r.oneOf(op, engine.FieldArgs, has, func(p *engine.Process) []byte { return p.Image.Args })}
 	case 7:
 		op, has, list := r.patterns(anyText)
 		name := pick(r, "A", "AB", "C")
@@ -348,7 +348,7 @@ func (r events) term() made {
 	case 9:
 		f := naiveUsage[r.IntN(len(naiveUsage))]
 		op, n := pick(r, "<", ">="), 1+r.Uint64N(4)
-		return made{fmt.Sprint(f.name, op, n, f.unit), ofEnd(known(f.f.Set(), func(ev *engine.Event) bool { return compare(op, f.get(ev.Process.Usage), n) }))}
+		return made{fmt.Sprint(f.name, op, n, f.unit), ofEnd(known(f.f.Set(), func(ev *engine.Event) bool { return compare(op, f.get(&ev.Process.Usage), n) }))}
 	case 11:
 		p := engine.Process{PID: r.number()} // of which the start is in the same unit
 		p.Known = engine.FieldStart.Set()
@@ -668,9 +668,6 @@ func TestCheckAsNaive(t *testing.T) {
 			ev.Thread = ev.Thread && reported.Threads
 			if reported.Nonzero {
 				ev.Process.Task.Exit.WaitStatus = pick(r, nonzero...)
-			}
-			if ev.Process.Usage == nil {
-				ev.Process.Usage = new(engine.Usage)
 			}
 			if e.says(ev) == yes {
 				t.Fatalf("seed %d: %s is true of %v, %+v: %v", seed, e.text, ev.Events, ev.Process, check)

@@ -398,7 +398,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.Run(source, func(b *testing.B) {
 			f, err := Parse(source)
 			m := matcher(b, f, err)
-			p := &engine.Process{PID: 5, Exe: "/usr/bin/gcc", Cgroup: "/docker/" + strings.Repeat("ab", 32), Args: []byte("gcc\x00-O2\x00-c\x00x.c\x00")}
+			p := &engine.Process{PID: 5, Cgroup: "/docker/" + strings.Repeat("ab", 32), Image: engine.Image{Exe: "/usr/bin/gcc", Args: []byte("gcc\x00-O2\x00-c\x00x.c\x00")}}
 			p.Known = engine.AllFields
 			p.Cred.UID = 1000
 			ev := &engine.Event{Events: engine.EventExec | engine.EventFork, Process: p}

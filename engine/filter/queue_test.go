@@ -73,7 +73,7 @@ func TestJoined(t *testing.T) {
 	lines, e := run(t, m, `exec and exe ~ "/tmp/**" or fork and not exec`, engine.Options{})
 	check(t, lines, "4 FORK+EXEC+EXIT", "5 FORK")
 	s, err := e.Stats()
-	if p := e.Lookup(3); err != nil || s.Filtered != 1 || s.Unsure != 0 || s.Aggregations+s.NonAggregations != 2 || p == nil || p.Exe != "/bin/true" {
+	if p := e.Lookup(3); err != nil || s.Filtered != 1 || s.Unsure != 0 || s.Aggregations+s.NonAggregations != 2 || p == nil || p.Image.Exe != "/bin/true" {
 		t.Errorf("%+v, %v; process 3 is %+v", s, err, p)
 	}
 	m = enginetest.NewMachine()

@@ -84,7 +84,7 @@ func TestRulesOfTheUnknown(t *testing.T) {
 		f, err := ParseRules(c.rules)
 		m := matcher(t, f, err)
 		for uid, want := range map[uint32]engine.Verdict{0: c.root, 33: c.user, 99: c.stranger} {
-			ev := &engine.Event{Events: engine.EventExec, Process: &engine.Process{PID: 5, Exe: "/bin/a/b"}}
+			ev := &engine.Event{Events: engine.EventExec, Process: &engine.Process{PID: 5, Image: engine.Image{Exe: "/bin/a/b"}}}
 			ev.Process.Known = engine.SetOf(engine.FieldExe)
 			if ev.Process.Cred.UID = uid; uid != 99 {
 				ev.Process.Known |= engine.FieldUIDs.Set()
@@ -111,7 +111,7 @@ func TestRulePaths(t *testing.T) {
 		f, err := ParseRules("pass on process.exe " + path + "\ndrop on any")
 		m := matcher(t, f, err)
 		for _, exe := range []string{"/", "/bin/", "/bin/a", "/bin/a/b", "/bin/true", "/bin/[a]", "/aba"} {
-			ev := &engine.Event{Process: &engine.Process{Exe: exe}}
+			ev := &engine.Event{Process: &engine.Process{Image: engine.Image{Exe: exe}}}
 			ev.Process.Known = engine.FieldExe.Set()
 			if got := m.Judge(ev) == engine.VerdictPass; got != slices.Contains(want, exe) {
 				t.Errorf("%s of %s: %v", path, exe, got)

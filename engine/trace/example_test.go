@@ -53,6 +53,6 @@ func show(q *quark.Queue, err error) {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(ev.Events, "of", ev.Process.Exe)
+		fmt.Println(ev.Events, "of", ev.Process.Image.Exe)
 	}
 }

@@ -282,7 +282,7 @@ func (e *Encoder) describe(p *quark.Process) *process {
 		out.Name = &p.Comm
 	}
 	if known(quark.FieldExe) {
-		out.Executable = &p.Exe
+		out.Executable = &p.Image.Exe
 	}
 	if known(quark.FieldCwd) {
 		out.WorkingDirectory = &p.Cwd

@@ -184,7 +184,7 @@ func sizeOf(ev *quark.Event) int {
 		return recordSize
 	}
 	const argument = 16 // a string's header
-	return recordSize + len(ev.Process.Args) + argument*min(len(ev.Process.Args), maxArgs)
+	return recordSize + len(ev.Process.Image.Args) + argument*min(len(ev.Process.Image.Args), maxArgs)
 }
 
 // account counts the first n records that wait. As many of their events as are lost are dropped,

@@ -65,13 +65,13 @@ func (r *recorder) row(row *quark.Row, p *quark.Process) {
 // image adds the name of the executable and the arguments.
 func (r *recorder) image(p *quark.Process) {
 	if p.Known.Has(quark.FieldExe) {
-		r.text(semconv.ProcessExecutableNameKey, base(p.Exe))
+		r.text(semconv.ProcessExecutableNameKey, base(p.Image.Exe))
 	}
 	if !p.Known.Has(quark.FieldArgs) {
 		return
 	}
 	n := 0
-	if len(p.Args) > 0 {
+	if len(p.Image.Args) > 0 {
 		var args []string
 		for a := range p.Arguments() {
 			if n++; n <= maxArgs {
@@ -79,8 +79,8 @@ func (r *recorder) image(p *quark.Process) {
 			}
 		}
 		r.list(semconv.ProcessCommandArgsKey, args)
-		if !utf8.Valid(p.Args) {
-			r.bytes("quark.bytes.process.command_args", p.Args)
+		if !utf8.Valid(p.Image.Args) {
+			r.bytes("quark.bytes.process.command_args", p.Image.Args)
 		}
 	}
 	if n > maxArgs {

@@ -210,15 +210,15 @@ func (b *bare) Get() (_ *engine.Event, err error) {
 		Events: ev.Kind.Events(), IDChange: ev.IDChange, Time: ev.Time, Tracer: ev.Tracer, Thread: ev.Thread, TID: ev.TID,
 		Process: &engine.Process{
 			PID: ev.PID, Task: ev.Task,
-			Comm:     string(ev.Bytes(engine.FieldComm)),
-			Exe:      string(ev.Bytes(engine.FieldExe)),
-			Cwd:      string(ev.Bytes(engine.FieldCwd)),
-			ExecPath: string(ev.Bytes(engine.FieldExecPath)),
-			Cgroup:   string(ev.Bytes(engine.FieldCgroup)),
-			Args:     ev.Bytes(engine.FieldArgs),
-			Usage:    &ev.Usage,
-			Environ:  ev.Bytes(engine.FieldEnviron),
-			Exited:   ev.Kind == engine.KindExit && !ev.Thread,
+			Comm:   string(ev.Bytes(engine.FieldComm)),
+			Cwd:    string(ev.Bytes(engine.FieldCwd)),
+			Cgroup: string(ev.Bytes(engine.FieldCgroup)),
+			Image: engine.Image{
+				Exe: string(ev.Bytes(engine.FieldExe)), ExecPath: string(ev.Bytes(engine.FieldExecPath)),
+				Args: ev.Bytes(engine.FieldArgs), Environ: ev.Bytes(engine.FieldEnviron),
+			},
+			Usage:  ev.Usage,
+			Exited: ev.Kind == engine.KindExit && !ev.Thread,
 		},
 	}, nil
 }

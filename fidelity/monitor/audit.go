@@ -166,7 +166,7 @@ func (d *auditDecoder) close(e *auditEvent, to *Output) error {
 		_, p := to.add(engine.KindExec, pid, at)
 		e.setProcess(p)
 		if e.args.Complete() {
-			p.Known, p.Args = p.Known.With(engine.FieldArgs), e.args.Text
+			p.Known, p.Image.Args = p.Known.With(engine.FieldArgs), e.args.Text
 		}
 		if e.cwd != "" {
 			p.Known, p.Cwd = p.Known.With(engine.FieldCwd), auditdPath(e.cwd)
@@ -189,7 +189,7 @@ func (e *auditEvent) setProcess(p *engine.Process) {
 		setComm(p, auditText(v))
 	}
 	if v, ok := e.syscall["exe"]; ok {
-		p.Known, p.Exe = p.Known.With(engine.FieldExe), auditdPath(auditText(v))
+		p.Known, p.Image.Exe = p.Known.With(engine.FieldExe), auditdPath(auditText(v))
 	}
 }
 

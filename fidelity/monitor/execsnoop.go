@@ -84,12 +84,12 @@ func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 		ev.Failed = engine.FailedExec{Errno: uint16(-result), Path: args[0], PathKnown: true, PathTruncated: len(args[0]) == snoopArg}
 	default:
 		p.Known = p.Known.With(engine.FieldExecPath).With(engine.FieldArgs)
-		p.ExecPath, p.Args = args[0], []byte(strings.Join(args, "\x00")+"\x00")
+		p.ExecPath, p.Image.Args = args[0], []byte(strings.Join(args, "\x00")+"\x00")
 		if len(args[0]) == snoopArg {
 			p.Truncated = p.Truncated.With(engine.FieldExecPath)
 		}
 		if cut || len(args[len(args)-1]) == snoopArg {
-			p.Truncated, p.Args = p.Truncated.With(engine.FieldArgs), p.Args[:len(p.Args)-1]
+			p.Truncated, p.Image.Args = p.Truncated.With(engine.FieldArgs), p.Image.Args[:len(p.Image.Args)-1]
 		}
 	}
 	return nil

@@ -194,7 +194,7 @@ func (d *forkstatDecoder) setProcess(c *forkstatLine, p *engine.Process) {
 	case text == c.process: // a command line has a space after each argument
 		setComm(p, text)
 	default:
-		p.Known, p.Args = p.Known.With(engine.FieldArgs), []byte(text)
+		p.Known, p.Image.Args = p.Known.With(engine.FieldArgs), []byte(text)
 	}
 }
 

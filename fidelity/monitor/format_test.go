@@ -80,7 +80,7 @@ func TestTetragon(t *testing.T) {
 		if want == engine.EventExit {
 			known = known.With(engine.FieldExit)
 		}
-		if ev.Events != want || p.PID != 51583 || p.PPID != 43872 || p.Exe != "/usr/bin/whoami" || p.Cwd != "/" || p.Known != known {
+		if ev.Events != want || p.PID != 51583 || p.PPID != 43872 || p.Image.Exe != "/usr/bin/whoami" || p.Cwd != "/" || p.Known != known {
 			t.Errorf("%s %+v, known %s", ev.Events, p, p.Known)
 		}
 	}
@@ -129,7 +129,7 @@ func compareSample(t *testing.T, events []*engine.Event, want []described) {
 	for i, w := range want {
 		ev := events[i]
 		p := ev.Process
-		got := described{ev.Events, p.PID, p.PPID, p.Cred.EUID, p.Comm, p.Cwd, strings.TrimRight(strings.ReplaceAll(string(p.Args), "\x00", " "), " "),
+		got := described{ev.Events, p.PID, p.PPID, p.Cred.EUID, p.Comm, p.Cwd, strings.TrimRight(strings.ReplaceAll(string(p.Image.Args), "\x00", " "), " "),
 			p.Task.Exit.WaitStatus, p.Known}
 		if got != w {
 			t.Errorf("%d:\n got %+v, known %s\nwant %+v, known %s", i, got, got.known, w, w.known)
@@ -222,7 +222,7 @@ func TestDecodeNested(t *testing.T) {
 	}
 	a, b, c := out.Events[0], out.Events[1], out.Events[2]
 	p := a.Process
-	if a.Events != engine.EventExec || a.Time != 1000002500 || p.Comm != "a b" || string(p.Args) != "a b c" || p.Cred.UID != 1000 || p.Cred.EUID != 1000 ||
+	if a.Events != engine.EventExec || a.Time != 1000002500 || p.Comm != "a b" || string(p.Image.Args) != "a b c" || p.Cred.UID != 1000 || p.Cred.EUID != 1000 ||
 		p.Known != engine.SetOf(engine.FieldComm, engine.FieldArgs, engine.FieldUIDs) {
 		t.Errorf("%+v %+v", a, p)
 	}

@@ -138,7 +138,7 @@ func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) (err error) {
 	}
 	p.Cached, p.Truncated = l.fields("cached")&p.Known, l.fields("truncated")&p.Known
 	if p.Truncated.Has(engine.FieldArgs) {
-		p.Args = bytes.TrimSuffix(p.Args, []byte{0})
+		p.Image.Args = bytes.TrimSuffix(p.Image.Args, []byte{0})
 	}
 	if l.err != nil {
 		to.Events = to.Events[:len(to.Events)-1]
@@ -350,7 +350,7 @@ func (l *line) setProcess(p *engine.Process) {
 	p.NS.PID, p.NSPID = uint32(inode), uint32(number)
 	set(engine.FieldPIDNS, ok && ok2)
 	for name, to := range map[string]*string{
-		"comm": &p.Comm, "exe": &p.Exe, "exec_path": &p.ExecPath, "cwd": &p.Cwd, "cgroup": &p.Cgroup,
+		"comm": &p.Comm, "exe": &p.Image.Exe, "exec_path": &p.ExecPath, "cwd": &p.Cwd, "cgroup": &p.Cgroup,
 	} {
 		*to, ok = l.text(name)
 		set(memberFields[name], ok)
@@ -358,10 +358,10 @@ func (l *line) setProcess(p *engine.Process) {
 	if l.f.Slash && len(p.Cwd) > 1 {
 		p.Cwd = strings.TrimSuffix(p.Cwd, "/")
 	}
-	if p.Args, ok = l.list("args"); !ok {
+	if p.Image.Args, ok = l.list("args"); !ok {
 		var text string
 		text, ok = l.text("command_line")
-		p.Args = []byte(strings.TrimRight(text, " "))
+		p.Image.Args = []byte(strings.TrimRight(text, " "))
 	}
 	set(engine.FieldArgs, ok)
 }

@@ -193,7 +193,7 @@ func (d *straceDecoder) exec(tid uint32, at uint64, name, args, errno string, re
 	}
 	p.Known = p.Known.With(engine.FieldArgs)
 	for _, arg := range texts[1:] {
-		p.Args = append(append(p.Args, arg...), 0)
+		p.Image.Args = append(append(p.Image.Args, arg...), 0)
 	}
 	if cut {
 		p.Truncated = engine.FieldArgs.Set()

@@ -344,7 +344,7 @@ func splits(p *engine.Process) bool {
 	for a := range p.Arguments() {
 		all = append(append(all, a...), 0)
 	}
-	return bytes.Equal(all, p.Args) || bytes.Equal(bytes.TrimSuffix(all, []byte{0}), p.Args)
+	return bytes.Equal(all, p.Image.Args) || bytes.Equal(bytes.TrimSuffix(all, []byte{0}), p.Image.Args)
 }
 
 // scoreStart scores the start time by the clock readings around the fork.

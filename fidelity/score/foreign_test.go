@@ -63,11 +63,11 @@ func TestForeignFaults(t *testing.T) {
 			func(s *Score) bool { return s.Fields[engine.FieldComm].Stale == 1 && s.All().Wrong == 0 }},
 		{"a name of nobody", func(w *Delivered) { w.Single[3].Process.Comm = "else" },
 			func(s *Score) bool { return s.Fields[engine.FieldComm].Wrong == 1 && s.All().Stale == 0 }},
-		{"a beginning without a mark", func(w *Delivered) { w.Single[3].Process.Args = []byte("new\x00a") },
+		{"a beginning without a mark", func(w *Delivered) { w.Single[3].Process.Image.Args = []byte("new\x00a") },
 			func(s *Score) bool { return s.Fields[engine.FieldArgs].Wrong == 1 }},
 		{"a beginning with a mark", func(w *Delivered) {
 			p := w.Single[3].Process
-			p.Args, p.Truncated = []byte("new\x00a"), engine.FieldArgs.Set()
+			p.Image.Args, p.Truncated = []byte("new\x00a"), engine.FieldArgs.Set()
 		}, func(s *Score) bool { return s.Fields[engine.FieldArgs].Truncated == 1 && s.All().Wrong == 0 }},
 		{"a line too few", func(w *Delivered) { w.Single = append(w.Single[:3:3], w.Single[4]) },
 			func(s *Score) bool { return s.Seen == 4 && s.Truth == 5 }},

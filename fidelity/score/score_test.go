@@ -77,7 +77,7 @@ func perfect() *Delivered {
 	add(125, engine.EventIDChange, func(p *engine.Process, s *Seen) { p.Cred.UID, p.Cred.EUID, s.ID = 5, 6, engine.ChangedUID })
 	add(145, engine.EventSetProcTitle, func(p *engine.Process, _ *Seen) { p.Comm = "mid" })
 	add(165, engine.EventExec, func(p *engine.Process, _ *Seen) {
-		p.Comm, p.Cwd, p.Args = "new", "/c/d", []byte("new\x00arg\x00")
+		p.Comm, p.Cwd, p.Image.Args = "new", "/c/d", []byte("new\x00arg\x00")
 		p.Cred.SUID = 6
 		p.Known = p.Known.With(engine.FieldArgs).With(engine.FieldSUID)
 	})
@@ -252,7 +252,7 @@ func TestDefects(t *testing.T) {
 		}, want: field(engine.FieldCwd, Counts{Wrong: 1})},
 		{name: "cut and flagged", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldArgs].Whole.Bytes = 5
-			seen(w, 3).Args = []byte("new\x00a")
+			seen(w, 3).Image.Args = []byte("new\x00a")
 			seen(w, 3).Truncated = engine.FieldArgs.Set()
 		}, want: field(engine.FieldArgs, Counts{Truncated: 1}), fine: true},
 		{name: "a path cut and flagged", damage: func(w *Delivered) {
@@ -261,7 +261,7 @@ func TestDefects(t *testing.T) {
 		}, want: field(engine.FieldCwd, Counts{Truncated: 1}), fine: true},
 		{name: "cut to less than the table says", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldArgs].Whole.Bytes = 6
-			seen(w, 3).Args = []byte("new\x00a")
+			seen(w, 3).Image.Args = []byte("new\x00a")
 			seen(w, 3).Truncated = engine.FieldArgs.Set()
 		}, want: field(engine.FieldArgs, Counts{Wrong: 1})},
 		{name: "a path cut to less than the table says", damage: func(w *Delivered) {
@@ -269,10 +269,10 @@ func TestDefects(t *testing.T) {
 			seen(w, 3).Cwd, seen(w, 3).Truncated = "d", engine.FieldCwd.Set()
 		}, want: field(engine.FieldCwd, Counts{Wrong: 1})},
 		{name: "cut where the table says that nothing is", damage: func(w *Delivered) {
-			seen(w, 3).Args = []byte("new\x00a")
+			seen(w, 3).Image.Args = []byte("new\x00a")
 			seen(w, 3).Truncated = engine.FieldArgs.Set()
 		}, want: field(engine.FieldArgs, Counts{Wrong: 1})},
-		{name: "cut and not flagged", damage: func(w *Delivered) { seen(w, 3).Args = []byte("new\x00a") },
+		{name: "cut and not flagged", damage: func(w *Delivered) { seen(w, 3).Image.Args = []byte("new\x00a") },
 			want: field(engine.FieldArgs, Counts{Wrong: 1})},
 		{name: "flagged and not a part", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
@@ -434,7 +434,7 @@ func TestCachedFromTheParent(t *testing.T) {
 		w := &Delivered{Backend: "x", Table: new(engine.CapabilityTable)}
 		w.Table.Fields[engine.FieldExe] = engine.Capability{Origin: engine.OriginKernel, At: engine.EventExec}
 		w.Table.Fields[engine.FieldSID] = engine.Capability{Origin: engine.OriginKernel, At: engine.EventIDChange}
-		p := &engine.Process{PID: 9, Exe: c.filename}
+		p := &engine.Process{PID: 9, Image: engine.Image{Exe: c.filename}}
 		p.Known, p.SID, p.Cached = engine.FieldExe.Set()|engine.FieldSID.Set(), c.session, c.cached
 		w.Single = []Seen{{Events: engine.EventFork, Time: 55, At: 55, Process: p}}
 		s := Compute(w, family)
@@ -464,7 +464,7 @@ func TestCachedWithoutGroundTruth(t *testing.T) {
 			end,
 			truth.Record{Op: truth.Exit, PID: 8, Earliest: 96, Latest: 99})
 		w := &Delivered{Backend: "x", Table: perfect().Table}
-		p := &engine.Process{PID: 9, Args: []byte{0}, Exited: true}
+		p := &engine.Process{PID: 9, Image: engine.Image{Args: []byte{0}}, Exited: true}
 		p.Known, p.Cached = engine.FieldArgs.Set(), engine.FieldArgs.Set()
 		w.Single = []Seen{{Events: engine.EventExit, Time: 92, At: 92, Process: p}}
 		if got := Compute(w, family).Fields[engine.FieldArgs].Wrong != 0; got != told {
@@ -1041,7 +1041,7 @@ func TestUnread(t *testing.T) {
 func TestOptionalByItsTime(t *testing.T) {
 	w := perfect()
 	w.Single[3].Time, w.Single[3].Process.Comm = 177, "other"
-	w.Single[3].Process.Args, w.Joined = []byte("other\x00"), nil
+	w.Single[3].Process.Image.Args, w.Joined = []byte("other\x00"), nil
 	w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: engine.Gap{From: 165, To: 165}, Process: new(engine.Process)})
 	other := truth.Record{Op: truth.Exec, PID: 9, Earliest: 175, Latest: 178, Own: true, Optional: true}
 	if s := Compute(w, processes(t, append(records(), other)...)); !s.PerfectBut(1) {
@@ -1059,7 +1059,7 @@ func TestOpenBeforeAGap(t *testing.T) {
 		w := perfect()
 		w.Joined = nil
 		end := w.Single[4].Process
-		end.Args, end.Cached = []byte("open\x00"), engine.FieldArgs.Set()
+		end.Image.Args, end.Cached = []byte("open\x00"), engine.FieldArgs.Set()
 		w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: gap, Process: new(engine.Process)})
 		if got, want := Compute(w, processes(t, open...)).Fields[engine.FieldArgs].Wrong == 0, gap.To == 175; got != want {
 			t.Errorf("gap %+v: fine is %v", gap, got)

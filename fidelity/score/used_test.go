@@ -30,7 +30,7 @@ func TestUsed(t *testing.T) {
 		{name: "less", f: io, u: engine.Usage{RChar: 2048}},
 		{name: "more", f: io, u: engine.Usage{RChar: 3001}},
 	} {
-		p := &engine.Process{Usage: &c.u}
+		p := &engine.Process{Usage: c.u}
 		p.Known = c.f.Set()
 		want := Counts{Right: 1}
 		if !c.right {
@@ -72,7 +72,7 @@ func TestUsedIO(t *testing.T) {
 			processes[8] = []*truth.Process{{PID: 8, Creator: l}}
 		}
 		for got, want := range map[uint64]bool{c.least - 1: false, c.least: true, c.most: true, c.most + 1: false} {
-			p := &engine.Process{PID: 7, Usage: &engine.Usage{RChar: got}}
+			p := &engine.Process{PID: 7, Usage: engine.Usage{RChar: got}}
 			p.Known = engine.FieldsUsage
 			if c.unknown {
 				p.Known, want = p.Known&^engine.FieldIO.Set(), c.least == 0

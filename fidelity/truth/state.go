@@ -281,11 +281,11 @@ func ValueOf(p *engine.Process, f engine.Field) string {
 	case engine.FieldComm:
 		return p.Comm
 	case engine.FieldExe:
-		return p.Exe
+		return p.Image.Exe
 	case engine.FieldExecPath:
 		return p.ExecPath
 	case engine.FieldArgs:
-		return string(p.Args)
+		return string(p.Image.Args)
 	case engine.FieldEnviron:
 		return string(p.Environ)
 	case engine.FieldCwd:

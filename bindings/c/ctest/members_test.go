@@ -180,11 +180,6 @@ func processMembers(v values, p *quark.Process, clock *quark.Clock) {
 	always("as_of", p.AsOf())
 	always("exited", p.Exited)
 	always("inferred", p.Inferred)
-	var usage quark.Usage
-	copied := *p
-	if copied.Usage = &usage; p.Usage != nil {
-		usage = *p.Usage
-	}
 	rows := quark.Rows()
 	for i, r := range schema.Rows {
 		if r.C == "" {
@@ -197,15 +192,15 @@ func processMembers(v values, p *quark.Process, clock *quark.Clock) {
 		case "birth_parent_start":
 			known = p.Birth.Known.Has(quark.FieldStart)
 		}
-		v.set("process."+name, known, rows[i].Number(&copied))
+		v.set("process."+name, known, rows[i].Number(p))
 	}
 	blob := func(b []byte) string { return latin1(b) + "\x00" }
 	for f, members := range map[quark.Field]map[string]any{
 		quark.FieldStart:  {"proc_time_boot": clock.Started(p).UnixNano(), "start_unit": p.StartUnit},
 		quark.FieldTTY:    {"proc_tty_major": p.TTY.Major, "proc_tty_minor": p.TTY.Minor},
 		quark.FieldComm:   {"comm": latin1(p.Comm)},
-		quark.FieldExe:    {"filename": latin1(p.Exe)},
-		quark.FieldArgs:   {"cmdline": blob(p.Args), "cmdline_len": len(p.Args)},
+		quark.FieldExe:    {"filename": latin1(p.Image.Exe)},
+		quark.FieldArgs:   {"cmdline": blob(p.Image.Args), "cmdline_len": len(p.Image.Args)},
 		quark.FieldCwd:    {"cwd": latin1(p.Cwd)},
 		quark.FieldCgroup: {"cgroup": latin1(p.Cgroup)},
 		quark.FieldExit:   {"exit_time_event": clock.At(p.Exit.Time).UnixNano()},

@@ -175,7 +175,7 @@ var declaration = regexp.MustCompile(`^\t(?:const )?(struct )?(\w+) (\*?)([\w, ]
 // members writes a function that lays the numbers of a process for C. There a member is 0 while it
 // is unknown, and no value is left out.
 func members(w *writer) {
-	w.line("// layNumbers writes the numbers of p that are known.\nfunc layNumbers(c *C.struct_quark_process, p *quark.Process, u *quark.Usage) {\n" +
+	w.line("// layNumbers writes the numbers of p that are known.\nfunc layNumbers(c *C.struct_quark_process, p *quark.Process) {\n" +
 		"known := p.Known")
 	for _, r := range schema.Rows {
 		if r.C == "" {
@@ -186,7 +186,7 @@ func members(w *writer) {
 			cond = strings.ReplaceAll(r.Known, "(Field", "(quark.Field")
 		}
 		w.line("lay(%s, &c.%s, %s)", cond, r.C[strings.LastIndex(r.C, " ")+1:],
-			strings.ReplaceAll(ofFile.ReplaceAllString(r.Go, "p.ExeFile."), "p.Usage.", "u."))
+			ofFile.ReplaceAllString(r.Go, "p.ExeFile."))
 	}
 	w.line("}")
 }

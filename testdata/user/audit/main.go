@@ -80,7 +80,7 @@ func execution(q *quark.Queue, p *quark.Process, exec *quark.Part) line {
 		l.UID, l.EUID = &exec.Cred.UID, &exec.Cred.EUID
 	}
 	if p.Known.Has(quark.FieldExe) {
-		l.Path = p.Exe
+		l.Path = p.Image.Exe
 	}
 	if p.Known.Has(quark.FieldArgs) {
 		for arg := range p.Arguments() {

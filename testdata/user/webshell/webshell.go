@@ -37,5 +37,5 @@ func Find(ctx context.Context, q *quark.Queue) iter.Seq2[Shell, error] {
 }
 
 func runs(p *quark.Process, programs map[string]bool) bool {
-	return p.Known.Has(quark.FieldExe) && programs[path.Base(p.Exe)]
+	return p.Known.Has(quark.FieldExe) && programs[path.Base(p.Image.Exe)]
 }

@@ -47,7 +47,7 @@ func TestFind(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := found.Shell
-				got = append(got, fmt.Sprintf("%s of %s, uid %d, parent %d", s.Exe, found.Server.Comm, s.Cred.UID, s.PPID))
+				got = append(got, fmt.Sprintf("%s of %s, uid %d, parent %d", s.Image.Exe, found.Server.Comm, s.Cred.UID, s.PPID))
 			}
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("found %q, not %q", got, tc.want)

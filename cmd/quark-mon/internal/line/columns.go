@@ -116,7 +116,7 @@ func used(name string, f quark.Field, of func(*quark.Usage) string) Column {
 		case !ev.Process.Known.Has(f):
 			c.unknown()
 		default:
-			c.ascii(of(ev.Process.Usage))
+			c.ascii(of(&ev.Process.Usage))
 		}
 	}}
 }
@@ -258,7 +258,7 @@ func showArgs(c *cell, _ *Printer, ev *quark.Event) {
 		showFailed(c, &ev.Failed)
 		return
 	}
-	if known := c.mark(p, 1<<quark.FieldArgs); known && len(p.Args) > 0 {
+	if known := c.mark(p, 1<<quark.FieldArgs); known && len(p.Image.Args) > 0 {
 		first := true
 		for arg := range p.Arguments() {
 			if !first {

@@ -281,7 +281,7 @@ func FuzzAppend(f *testing.F) {
 		if bits&2 != 0 {
 			ev.Parts = []quark.Part{{Kind: quark.Kind(bits), Time: bits}, {Kind: quark.Kind(events), Time: bits + 1}}
 		}
-		proc := &quark.Process{PID: uint32(bits), Comm: text, Exe: text, Cwd: text, Cgroup: name, Args: cmdline, Exited: bits&4 != 0, EntryType: quark.EntryType(events)}
+		proc := &quark.Process{PID: uint32(bits), Comm: text, Image: quark.Image{Exe: text, Args: cmdline}, Cwd: text, Cgroup: name, Exited: bits&4 != 0, EntryType: quark.EntryType(events)}
 		proc.Known = quark.Fields(bits >> 8)
 		proc.Cached = quark.Fields(bits>>16) & proc.Known
 		proc.Truncated = quark.Fields(bits>>20) & proc.Known
@@ -300,7 +300,7 @@ func FuzzAppend(f *testing.F) {
 func BenchmarkAppend(b *testing.B) {
 	p := New(Options{Columns: columns(b, Default), Clock: zeroClock, Zone: time.UTC, User: made})
 	p.SetSize(120, 40)
-	proc := &quark.Process{PID: 4711, Args: []byte("/bin/sh\x00-c\x00echo a b\x00"), Exited: true}
+	proc := &quark.Process{PID: 4711, Image: quark.Image{Args: []byte("/bin/sh\x00-c\x00echo a b\x00")}, Exited: true}
 	proc.Known = quark.AllFields
 	ev := &quark.Event{Events: quark.EventFork | quark.EventExec | quark.EventExit, Process: proc}
 	var line []byte

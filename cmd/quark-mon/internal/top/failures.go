@@ -89,8 +89,8 @@ const maxArgs = 1024
 // shown returns a copy of the displayed members of a process, and of those that identify its user.
 func shown(p *quark.Process) *quark.Process {
 	c := &quark.Process{PID: p.PID, Task: p.Task, Comm: p.Comm, Cgroup: p.Cgroup, Exited: p.Exited}
-	c.Args = bytes.Clone(p.Args[:min(len(p.Args), maxArgs)])
-	if len(c.Args) < len(p.Args) {
+	c.Image.Args = bytes.Clone(p.Image.Args[:min(len(p.Image.Args), maxArgs)])
+	if len(c.Image.Args) < len(p.Image.Args) {
 		c.Truncated |= quark.SetOf(quark.FieldArgs)
 	}
 	return c

@@ -249,7 +249,7 @@ func TestStormOfFailures(t *testing.T) {
 	truth := make(map[string]uint64)
 	p := &quark.Process{}
 	p.Known, p.Task.Exit.WaitStatus = quark.SetOf(quark.FieldComm, quark.FieldExit), 256
-	p.Args = bytes.Repeat([]byte("x"), 1<<20)
+	p.Image.Args = bytes.Repeat([]byte("x"), 1<<20)
 	const all = 200_000
 	for i := range uint64(all) {
 		p.Comm = "one-" + strconv.FormatUint(i, 36)
@@ -264,8 +264,8 @@ func TestStormOfFailures(t *testing.T) {
 	}
 	found := false
 	for key, x := range f.of {
-		if len(x.Process.Args) != maxArgs || !x.Process.Truncated.Has(quark.FieldArgs) {
-			t.Errorf("%d bytes of arguments are kept", len(x.Process.Args))
+		if len(x.Process.Image.Args) != maxArgs || !x.Process.Truncated.Has(quark.FieldArgs) {
+			t.Errorf("%d bytes of arguments are kept", len(x.Process.Image.Args))
 		}
 		if n := truth[key.comm]; x.command != key || x.Process.Comm != key.comm || n > x.Count || n < x.Count-x.Over {
 			t.Errorf("%s failed %d times, and not %d to %d", key.comm, n, x.Count-x.Over, x.Count)

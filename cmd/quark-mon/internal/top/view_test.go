@@ -27,7 +27,7 @@ func busy() (*Frame, *State) {
 		r.Peak, r.Total = 1234, 123456789
 	}
 	process := func(i int, comm string, args ...string) *quark.Process {
-		p := &quark.Process{PID: uint32(4000000 + i*317), Comm: comm, Args: []byte(strings.Join(args, "\x00"))}
+		p := &quark.Process{PID: uint32(4000000 + i*317), Comm: comm, Image: quark.Image{Args: []byte(strings.Join(args, "\x00"))}}
 		p.Known = quark.SetOf(quark.FieldComm, quark.FieldArgs, quark.FieldUIDs)
 		p.Cred.UID = uint32(i % 3 * 1000)
 		return p
