@@ -62,7 +62,7 @@ var tests = []row{
 	{name: "t_types_file", doc: "a file of types named by hand is used, and said", run: typesFile, apart: true},
 	{name: "t_fallback", doc: "the first backend that can be opened is, and the reasons of the others are said", run: fallback, noBackend: true},
 	{name: "t_types_archive", doc: "the archive's types of this kernel are the kernel's", run: archivedTypes, noBackend: true},
-	{name: "t_exitsnoop", doc: "quark-exitsnoop runs, traces, lists, waits and cleans", run: exitsnoopCommand, noBackend: true, types: true},
+	{name: "t_exitsnoop", doc: "quark-exitsnoop runs, traces, lists and cleans", run: exitsnoopCommand, noBackend: true, types: true},
 }
 
 // unsuited are the tests that do not test a backend, and the reasons.
