@@ -24,6 +24,14 @@
 //		s.DeleteExitedEvent(exit.TraceID)
 //	}
 //
+// [Start] starts a command and traces its tree, with neither pins nor a race:
+//
+//	c, err := exitsnoop.Start(exec.Command("make", "-j4"))
+//	for exit, err := range c.Exits(ctx) {
+//		fmt.Println(exit.Pid, exit.WaitStatus(), err)
+//	}
+//	used, err := c.Wait() // CPU time and peak memory
+//
 // # Guarantees
 //
 //	Trace returned nil       the exit will be recorded, or is already

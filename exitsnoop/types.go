@@ -42,6 +42,9 @@ type ExitStatus struct {
 	ExittedTime uint64
 }
 
+// ExitedTime returns ExittedTime, the name of which is kept for existing callers.
+func (s *ExitStatus) ExitedTime() uint64 { return s.ExittedTime }
+
 // WaitStatus returns the exit code as a wait status.
 func (s *ExitStatus) WaitStatus() syscall.WaitStatus { return syscall.WaitStatus(s.ExitCode) }
 

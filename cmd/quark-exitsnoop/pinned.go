@@ -97,7 +97,7 @@ func report(ctx context.Context, o *options, s *exitsnoop.Store, ids []uint64) e
 		case errors.Is(err, exitsnoop.ErrLost):
 			err = o.out.lost(ev.TraceID, ev.Pid)
 		case err == nil:
-			err = o.out.exit(ev)
+			err = o.out.exit(ev, nil)
 		}
 		if err == nil {
 			err = s.DeleteExitedEvent(ev.TraceID)
@@ -134,7 +134,7 @@ func list(_ context.Context, o *options) (int, error) {
 		}
 	}
 	for _, e := range exits {
-		if err := o.out.exit(e); err != nil {
+		if err := o.out.exit(e, nil); err != nil {
 			return 0, err
 		}
 	}

@@ -42,6 +42,8 @@ type line struct {
 	Pidns      uint64 `json:"pidns,omitempty"`
 	Tree       uint64 `json:"tree,string,omitempty"`
 	Parent     uint64 `json:"parent,string,omitempty"`
+	CPUTime    uint64 `json:"cpu_time,omitempty"` // of a command that ran, in ns
+	PeakRSS    uint64 `json:"peak_rss,omitempty"`
 }
 
 func (p *printer) tracing(t exitsnoop.Task) error {
@@ -49,9 +51,13 @@ func (p *printer) tracing(t exitsnoop.Task) error {
 		line{Event: "tracing", TraceID: t.TraceID, Tree: t.Tree, Parent: t.Parent, Pid: t.Pid, Pidns: t.PidnsInfo.Ino})
 }
 
-func (p *printer) exit(e exitsnoop.Exit) error {
+// exit prints an exit. used is nil if it is unknown.
+func (p *printer) exit(e exitsnoop.Exit, used *exitsnoop.Usage) error {
 	l := line{Event: "exited", TraceID: e.TraceID, Tree: e.Tree, Parent: e.Parent, Pid: e.Pid,
-		WaitStatus: &e.ExitCode, Start: e.StartBoottime, Ended: e.ExittedTime}
+		WaitStatus: &e.ExitCode, Start: e.StartBoottime, Ended: e.ExitedTime()}
+	if used != nil {
+		l.CPUTime, l.PeakRSS = uint64(used.CPU), used.PeakRSS
+	}
 	w := e.WaitStatus()
 	if w.Signaled() {
 		n := int(w.Signal())
@@ -60,7 +66,7 @@ func (p *printer) exit(e exitsnoop.Exit) error {
 		n := w.ExitStatus()
 		l.Code = &n
 	}
-	return p.print(fmt.Sprintf("%d %s%s", e.Pid, describe(w), ago(e.ExittedTime)), l)
+	return p.print(fmt.Sprintf("%d %s%s", e.Pid, describe(w), ago(e.ExitedTime())), l)
 }
 
 func (p *printer) lost(id uint64, pid uint32) error {

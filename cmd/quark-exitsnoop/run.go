@@ -19,122 +19,82 @@ const (
 	statusNotFound  = 127
 )
 
-// runCommand runs a command, and prints its end and the ends of processes that it leaves behind, or
-// with -t of all its descendants.
+// runCommand runs a command, prints its end and the ends of processes that outlive it, or with -t of
+// all its descendants, and returns the status of the command.
 func runCommand(ctx context.Context, o *options) (int, error) {
-	path, err := exec.LookPath(o.args[0])
-	if err != nil {
-		status := statusCannotRun
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			status = statusNotFound
-		}
-		return status, fmt.Errorf("run: %w", err)
+	cmd := exec.Command(o.args[0], o.args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if cmd.Err != nil {
+		return statusOf(cmd.Err), fmt.Errorf("run: %w", cmd.Err)
 	}
-	// A private store, without pins.
-	s, err := exitsnoop.NewStoreFromAttach()
-	if err != nil {
-		return statusCannotRun, err
-	}
-	defer s.Close()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return statusCannotRun, fmt.Errorf("run: adopt orphans: %w", err)
 	}
-	command, tree, err := startTraced(s, path, o.args)
+	c, err := exitsnoop.Start(cmd)
 	if err != nil {
-		return statusCannotRun, err
+		return statusOf(err), fmt.Errorf("run: %w", err)
 	}
+	defer c.Close()
 	// A signal is forwarded, and does not end this process.
-	defer context.AfterFunc(ctx, func() { terminate(s) })()
-	f := &family{store: s, o: o, command: command, ended: map[uint64]uint64{}}
-	if err := f.watch(tree); err != nil {
+	defer context.AfterFunc(ctx, func() { c.Signal(unix.SIGTERM) })()
+	if err := printExits(c, o); err != nil {
 		return statusFailed, err
 	}
-	return f.status, untraced(s, exitsnoop.Stats{})
+	return shellStatus(cmd.ProcessState.Sys().(syscall.WaitStatus)), untraced(c.Store, exitsnoop.Stats{})
 }
 
-// startTraced starts the process of a command. It traces this process's tree meanwhile, so that the
-// command is traced before it can run.
-func startTraced(s *exitsnoop.Store, path string, argv []string) (pid int, tree uint64, err error) {
-	self := uint32(os.Getpid())
-	if tree, err = s.TraceTree(self, exitsnoop.TreeOptions{}); err != nil {
-		return 0, 0, err
+// statusOf returns a shell's status for a command that did not start.
+func statusOf(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return statusNotFound
 	}
-	p, err := os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
-	if err != nil {
-		return 0, 0, fmt.Errorf("run: %w", err)
-	}
-	return p.Pid, tree, s.DeleteTracingTask(self)
+	return statusCannotRun
 }
 
-// family is a command and its descendants.
-type family struct {
-	store   *exitsnoop.Store
-	o       *options
-	command int
-	ended   map[uint64]uint64 // time of the end, by trace id
-	last    uint64            // time of the last printed end
-	status  int               // status of the command
-}
-
-// watch prints ends until all processes have ended.
-func (f *family) watch(tree uint64) error {
-	for ev, err := range f.store.Events(context.Background(), tree) {
-		reap(int(ev.Pid))
+// printExits prints exits until all processes of the command have ended: without -t of the command
+// and of those that ended later. Their order is not that of their ends.
+func printExits(c *exitsnoop.Command, o *options) error {
+	var end uint64 // of the command
+	var early []exitsnoop.Exit
+	for ev, err := range c.Exits(context.Background()) {
+		isCommand := int(ev.Pid) == c.Cmd.Process.Pid
 		switch {
-		case ev.Parent == tree && int(ev.Pid) != f.command:
-			// os.StartProcess has tried all that the kernel can do.
 		case errors.Is(err, exitsnoop.ErrLost):
-			err = f.o.out.lost(ev.TraceID, ev.Pid)
-		case err == nil && (f.o.tree || f.leftBehind(ev)):
-			if ev.ExittedTime >= f.last {
-				f.last, f.status = ev.ExittedTime, shellStatus(ev.WaitStatus())
-			}
-			err = f.o.out.exit(ev)
+			err = o.out.lost(ev.TraceID, ev.Pid)
+		case err != nil:
+			return err
+		case isCommand:
+			u, _ := c.Wait() // the status is in ProcessState too
+			end, err = ev.ExitedTime(), o.out.exit(ev, &u)
+		case o.tree || end != 0 && ev.ExitedTime() > end:
+			err = o.out.exit(ev, nil)
+		case end == 0:
+			early = append(early, ev)
 		}
-		f.ended[ev.TraceID] = ev.ExittedTime
-		if err == nil {
-			err = f.store.DeleteExitedEvent(ev.TraceID)
+		for ; isCommand && err == nil && len(early) > 0; early = early[1:] {
+			if early[0].ExitedTime() > end {
+				err = o.out.exit(early[0], nil)
+			}
 		}
 		if err != nil {
 			return err
 		}
+		if !isCommand {
+			reap(int(ev.Pid))
+		}
+	}
+	if c.Cmd.ProcessState == nil { // its exit was lost
+		c.Wait()
 	}
 	return nil
 }
 
-// leftBehind reports whether a process is the command, or outlived its parent.
-func (f *family) leftBehind(ev exitsnoop.Exit) bool {
-	at, ended := f.ended[ev.Parent]
-	if !ended && int(ev.Pid) != f.command {
-		st, err := f.store.GetExitedEvent(ev.Parent)
-		if err != nil {
-			return !errors.Is(err, exitsnoop.ErrNotEnded)
-		}
-		at = st.ExittedTime
-	}
-	return at < ev.ExittedTime
-}
-
-// reap reaps a process with a reported end, if it is a child of this one, and then all other ended
-// children. The report comes a moment before the end is complete; without the wait the process
-// could be left to its adopter.
+// reap waits for a process with a reported end, if this one has adopted it: the report comes a
+// moment before the end is complete.
 func reap(pid int) {
 	for {
 		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
-			break
-		}
-	}
-	for {
-		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 && err != syscall.EINTR {
 			return
 		}
-	}
-}
-
-// terminate sends SIGTERM to all traced processes.
-func terminate(s *exitsnoop.Store) {
-	tasks, _ := s.Tasks()
-	for _, t := range tasks {
-		unix.Kill(int(t.Pid), unix.SIGTERM)
 	}
 }

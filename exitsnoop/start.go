@@ -1,0 +1,97 @@
+package exitsnoop
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Command is a started command with a traced tree: the command and all its descendants.
+type Command struct {
+	Cmd   *exec.Cmd
+	Store *Store // of the tree alone, without pins
+	tree  uint64
+}
+
+// Start starts a command, and traces it and all its descendants before they can run. Events of the
+// tree are in c.Exits; c.Wait waits for the command itself. The caller should start no other
+// process meanwhile, as the children of that one would be traced too.
+func Start(cmd *exec.Cmd) (c *Command, err error) {
+	c = &Command{Cmd: cmd}
+	if c.Store, err = NewStoreFromAttach(); err != nil {
+		return nil, err
+	}
+	// A child of a traced process is traced from its fork on.
+	self := uint32(os.Getpid())
+	if c.tree, err = c.Store.TraceTree(self, TreeOptions{}); err == nil {
+		err = errors.Join(cmd.Start(), c.Store.DeleteTracingTask(self))
+	}
+	if err == nil {
+		return c, nil
+	}
+	if cmd.Process != nil {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	return nil, errors.Join(err, c.Store.Close())
+}
+
+// Exits yields the exits of the command and its descendants as [Store.Events] does, and deletes
+// each. It ends after the last one.
+func (c *Command) Exits(ctx context.Context) iter.Seq2[Exit, error] {
+	return func(yield func(Exit, error) bool) {
+		for ev, err := range c.Store.Events(ctx, c.tree) {
+			// os/exec and package os fork once to find out what the kernel can do.
+			own := ev.Parent != c.tree || int(ev.Pid) == c.Cmd.Process.Pid
+			if own && !yield(ev, err) {
+				return
+			}
+			if ev.TraceID == 0 {
+				return // the error of the kernel is the last one
+			}
+			if err := c.Store.DeleteExitedEvent(ev.TraceID); err != nil {
+				yield(Exit{}, err)
+				return
+			}
+		}
+	}
+}
+
+// Usage is what the command used, with those descendants for which their parents waited.
+type Usage struct {
+	CPU     time.Duration // in user mode and in the kernel
+	PeakRSS uint64        // the largest resident memory of a process, in bytes
+}
+
+// Wait waits for the command as [exec.Cmd.Wait] does, and returns what it used. Descendants may
+// still run.
+func (c *Command) Wait() (Usage, error) {
+	err := c.Cmd.Wait()
+	state := c.Cmd.ProcessState
+	if state == nil {
+		return Usage{}, err
+	}
+	u := Usage{CPU: state.UserTime() + state.SystemTime()}
+	if r, ok := state.SysUsage().(*syscall.Rusage); ok {
+		u.PeakRSS = uint64(r.Maxrss) << 10
+	}
+	return u, err
+}
+
+// Signal sends a signal to all processes of the tree.
+func (c *Command) Signal(s syscall.Signal) error {
+	tasks, err := c.Store.Tasks()
+	for _, t := range tasks {
+		if e := syscall.Kill(int(t.Pid), s); e != nil && e != syscall.ESRCH {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// Close stops the tracing. It does not end processes.
+func (c *Command) Close() error { return c.Store.Close() }
