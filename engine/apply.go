@@ -2,230 +2,148 @@ package engine
 
 import "math"
 
-// find returns the process that a raw event is about, nil if the table has none. It does not look
-// through all that had the pid before: there can be thousands.
-func (t *table) find(r *RawEvent) *process {
-	birth, known := r.Kind == KindFork && !r.Thread, r.Task.Known.Has(FieldStart)
-	var since uint64 // the process was born no earlier, but for the rounding of start times
-	if known {
-		since = t.bornBy(r)
-	}
-	for p := t.byPID.get(r.PID); p != nil; p = p.older {
-		if p.mayBe(r) && (!t.doubtful(p) || t.certainly(p, r) || r.Time <= p.sighted || t.check(p)) {
-			return t.orOlder(p, r)
-		}
-		if !known && p.born <= r.Time {
-			since = max(since, p.born)
-		}
-		if p.born+ProcStartUnit < since || birth && !p.stragglers {
-			break
-		}
-	}
-	return nil
-}
-
-// orOlder returns the process of r, which may be about p: p, unless p is guessed and r has the
-// start time of the process before it.
-func (t *table) orOlder(p *process, r *RawEvent) *process {
-	o := p
-	for o != nil && r.Task.Known.Has(FieldStart) && o.guessed(r.Time) {
-		o = o.older
-	}
-	if o != nil && o.mayBe(r) && t.certainly(o, r) {
-		return o
-	}
-	return p
-}
-
-// certainly reports whether the start time of r, which may be about p, proves that r is about p: it
-// is p's start time, or one by which p had been forked.
-func (t *table) certainly(p *process, r *RawEvent) bool {
-	return r.Task.Known.Has(FieldStart) && (p.Known.Has(FieldStart) || p.forked && t.bornBy(r) <= p.born)
-}
-
-// mayBe reports whether r is about p.
-func (p *process) mayBe(r *RawEvent) bool {
-	birth := r.Kind == KindFork && !r.Thread
-	if birth && (p.Exited || p.forked) {
-		return false // a process is born only once, and before it ends
-	}
-	if p.Known.Has(FieldStart) && r.Task.Known.Has(FieldStart) {
-		// Two processes of one pid can have the same start time, rounded to a tick.
-		// Then the order of birth and end decides.
-		if p.start != 0 && r.Task.StartUnit == 1 {
-			return p.start == r.Task.Start
-		}
-		return p.sameStart(r.Task.Start, r.Task.StartUnit) && (p.exact(r) || !p.endedBefore(r.Time))
-	}
-	if birth {
-		// Without start times: a process that /proc showed after this fork, and that
-		// was born no later than it, is the one that was forked.
-		return p.sighted >= r.Time && p.born <= r.Time
-	}
-	return p.born <= r.Time && !p.endedBefore(r.Time)
-}
-
-// exact reports whether both start times are the kernel's, in ns, and not rounded to ticks.
-func (p *process) exact(r *RawEvent) bool { return p.StartUnit == 1 && r.Task.StartUnit == 1 }
-
-// endedBefore reports whether p is known to have ended before a time.
-func (p *process) endedBefore(time uint64) bool {
-	return p.Exited && !p.Inferred && p.asOf < time
-}
-
-// bornBy returns a time by which the process of r was born: its start time, or the time of the
-// event if the start time is unknown.
-func (t *table) bornBy(r *RawEvent) uint64 {
-	if !r.Task.Known.Has(FieldStart) {
-		return r.Time
-	}
-	return min(t.clock.Mono(r.Task.Start), r.Time)
-}
-
-// freedBefore returns when the latest process that had the pid before r ended, or 0. The process of
-// r was born later: its start time can be earlier only because it is rounded down.
-func (t *table) freedBefore(r *RawEvent) uint64 {
-	for p := t.byPID.get(r.PID); p != nil && p.Exited; p = p.older {
-		if p.endedBefore(r.Time) {
-			return p.asOf
-		}
-	}
-	return 0
-}
-
-// apply updates the table with r and returns r's process.
+// apply updates the table with r and returns r's process. That is valid until the next event.
 func (t *table) apply(r *RawEvent, now uint64) *process {
 	r.Task.Known &= AllFields
-	p := t.find(r)
-	isNew := p == nil
-	if isNew && r.Thread && r.Kind == KindExit && !r.Task.Known.Has(FieldStart) {
-		// It may belong to a process that already exited; adding it would leak an entry.
-		return t.stray(r)
-	}
-	if isNew {
-		born := r.Time
-		if r.Kind != KindFork || r.Thread {
-			born = max(t.bornBy(r), t.freedBefore(r))
-		}
-		if p = t.guessAgain(r); p == nil {
-			p = t.add(r.PID, born)
-			// A pid has one process at a time: the ends of the earlier ones were lost.
-			for o := p; o.stragglers && o.older != nil; o = o.older {
-				o.stragglers = false
-				t.replace(o.older, r, now)
-			}
-		}
-		t.revive(p, r.Time)
-	}
-	if p.sighted != 0 && p.start == 0 && r.Task.StartUnit == 1 && p.StartUnit > 1 && r.Task.Known.Has(FieldStart) {
-		p.doubts.start = r.Task.Start
-	}
-	if r.Time < p.sighted && r.Kind != KindExit {
-		switch {
-		case r.Kind == KindFork && !r.Thread:
-			t.learnBirth(p, r)
-		case r.Kind == KindExec && (!p.Known.Has(FieldExe) || p.imageSince < p.sighted):
-			t.replaceImage(p, r.Time) // it was read while it executed this
-			r.Task.Known &= FieldsImage.With(FieldComm)
-			t.update(p, r)
-		}
-		return p // the rest is of before what /proc showed
-	}
-	t.refresh(p)
-	if p.Inferred {
-		t.revive(p, r.Time)
-	}
-	if isNew && t.judge != nil && (r.Thread || r.Kind != KindFork) {
-		p.Marks.add(noMarksKnown)
+	t.late = nil
+	p, match := t.find(r)
+	switch {
+	case match == matchUnknown:
+		v := t.seen(r)
+		v.Marks.add(noMarksKnown)
+		return v
+	case match == matchNew:
+		p = t.enter(r, now)
+	case r.Time < p.asOf && r.Kind != KindExit:
+		return t.applyLate(p, r)
+	default:
+		t.refresh(p)
+		t.revive(p)
 	}
 	if r.Thread {
-		if t.certainly(p, r) {
-			t.ownDoubts(p).checked = max(p.checked, r.Time)
-		}
-		return t.thread(p, r)
+		return t.applyThread(p, r)
 	}
 	switch r.Kind {
 	case KindFork:
-		late := p.asOf > r.Time
-		p.forked, p.mayLead, p.missed = true, false, false
-		t.rebirth(p, r.Time)
-		t.clearImage(p)
-		creator := t.parentAt(r.Creator, p, r.Time)
-		if creator != nil {
-			t.inheritImage(p, creator, r)
-			if isNew { // what the event says too need not be looked up
-				p.context, p.Comm, p.Cwd = creator.context, creator.Comm, creator.Cwd
-			}
-		}
-		parent := t.setBirth(p, r, creator)
-		if t.judge != nil {
-			p.inheritMarks(parent, creator, r)
-		}
-		if late {
-			parent = nil // later execs of the parent may have been applied
-		}
-		if creator == nil && r.Creator == 0 {
-			creator = parent
-		}
-		t.inheritLogin(p, creator, r)
-		p.inheritEntry(parent, r.Time)
+		t.applyFork(p, r)
 	case KindExec:
-		t.replaceImage(p, r.Time)
-		p.missed, p.execed = false, true
+		t.applyExec(p, r)
+	case KindExit:
+		t.applyExit(p, r, now)
 	default:
-		p.mayLead = p.mayLead || r.IDChange&ChangedSID != 0
-		if !r.mayHaveImage(p.imageNumber) {
-			t.clearImage(p) // an exec replaced it and failed, or its EXEC was lost
-		}
+		t.applyChange(p, r)
 	}
-	replaced := r.ofFailedExec(p.imageNumber)
-	if r.Image != 0 {
-		p.imageNumber = r.Image
-	}
-	p.Known &^= r.changed() &^ r.Task.Known
-	if r.Kind == KindExit && p.Known.Has(FieldPPID) && t.orphaned(p, r.Time) {
-		p.Known &^= FieldPPID.Set() // update sets it again if r has the new parent
-	}
-	t.update(p, r)
-	if isNew && t.judge != nil && r.Kind != KindFork {
+	if match == matchNew && r.Kind != KindFork {
 		t.adoptMarks(p)
-	}
-	p.setCached(t.unseen, r)
-	p.doubt(replaced &^ r.Task.Known)
-	if r.Kind == KindExec {
-		t.decideEntry(p, r)
-		p.derivePrivileges(r)
-	}
-	p.asOf = r.Time
-	if r.Kind == KindExit {
-		p.Inferred = false
-		p.endedBy(r.Time)
-		t.markExited(p, r.Time, now)
 	}
 	return p
 }
 
-// learnBirth records the birth of p, which /proc showed later.
-func (t *table) learnBirth(p *process, fork *RawEvent) {
-	p.forked, p.mayLead = true, true
-	t.rebirth(p, fork.Time)
-	creator := t.parentAt(fork.Creator, p, fork.Time)
-	for _, o := range [...]*process{t.setBirth(p, fork, creator), creator} {
-		if o != nil {
-			p.Marks.add(o.Marks) // p had the marks of a later parent
-		}
+// applyState makes the state of p the state at r: fields that the event may have changed and does
+// not have become unknown, and others cached.
+func (t *table) applyState(p *process, r *RawEvent) {
+	replaced := r.ofFailedExec(p.number)
+	if r.Image != 0 && r.Image != p.number {
+		t.ownImage(p).number = r.Image
+	}
+	p.Known &^= r.changed() &^ r.Task.Known
+	t.update(p, r)
+	p.setCached(t.unseen, r)
+	p.Cached |= replaced & p.Known &^ r.Task.Known
+	p.asOf = r.Time
+}
+
+func (t *table) applyFork(p *process, r *RawEvent) {
+	p.birth.from = fromFork
+	creator := t.parentAt(r.Creator, p, r.Time)
+	if creator != nil {
+		t.inheritImage(p, creator, r)
+		p.context, p.Comm = creator.context, creator.Comm // r has mostly the same
+	}
+	parent := t.setBirth(p, r, creator)
+	if t.judge != nil {
+		p.inheritMarks(parent, creator, r)
+	}
+	if r.Creator == 0 {
+		creator = parent
+	}
+	t.inheritLogin(p, creator)
+	p.inheritEntry(parent, r.Time)
+	t.applyState(p, r)
+}
+
+func (t *table) applyExec(p *process, r *RawEvent) {
+	t.replaceImage(p, r.Time)
+	t.applyState(p, r)
+	t.decideEntry(p, r)
+	p.derivePrivileges(r)
+}
+
+func (t *table) applyExit(p *process, r *RawEvent, now uint64) {
+	if p.Known.Has(FieldPPID) && t.orphaned(p, r.Time) {
+		p.Known &^= FieldPPID.Set() // unless r has the new parent
+	}
+	t.applyChange(p, r)
+	p.endedBy(r.Time)
+	t.end(p, ended, r.Time, now)
+}
+
+func (t *table) applyChange(p *process, r *RawEvent) {
+	if !r.mayHaveImage(p.number) {
+		t.replaceImage(p, r.Time) // by an exec that failed, or its EXEC was lost
+	}
+	t.applyState(p, r)
+	if r.IDChange&ChangedSID != 0 { // setsid(2) makes a session of this number
+		p.SID, p.Known = p.PID, p.Known.With(FieldSID)
+		p.Cached &^= FieldSID.Set()
 	}
 }
 
-// thread returns the state of r's thread. It updates process p with the fields that all its threads
-// share. The result is valid until the next event.
-func (t *table) thread(p *process, r *RawEvent) *process {
-	if known, cached := r.Task.Known, r.Task.Cached; !p.Exited {
+// applyLate returns the state in an event that came after a later state of p. It adds only the
+// birth to p.
+func (t *table) applyLate(p *process, r *RawEvent) *process {
+	if r.isBirth() {
+		p.birth.from = fromFork
+		p.born = r.Time
+		if p.older != nil {
+			p.born = max(p.born, p.older.born)
+		}
+		creator := t.parentAt(r.Creator, p, r.Time)
+		for _, o := range [...]*process{t.setBirth(p, r, creator), creator} {
+			if o != nil {
+				p.Marks.add(o.Marks) // p had the marks of a later parent
+			}
+		}
+	}
+	v := t.seen(r)
+	v.birth, v.Marks, t.late = p.birth, p.Marks, p
+	if p.Known.Has(FieldStart) {
+		v.Start, v.StartUnit, v.Known = p.Start, p.StartUnit, v.Known.With(FieldStart)
+	}
+	return v
+}
+
+// seen returns the state that r alone has.
+func (t *table) seen(r *RawEvent) *process {
+	v := &t.view
+	t.release(v)
+	*v = process{}
+	v.PID, v.born, v.asOf, v.context, v.image = r.PID, t.bornBy(r), r.Time, &noContext, &noImage
+	t.update(v, r)
+	v.setCached(t.unseen, r)
+	return v
+}
+
+// applyThread returns the state of r's thread. It updates process p with the fields that all its
+// threads share.
+func (t *table) applyThread(p *process, r *RawEvent) *process {
+	if known, cached := r.Task.Known, r.Task.Cached; p.life == living {
 		r.Task.Known &^= FieldsThread
 		r.Task.Cached &^= FieldsThread
 		t.update(p, r)
 		p.setCached(t.unseen, r)
 		r.Task.Known, r.Task.Cached = known, cached
+		p.asOf = r.Time
 	}
 	v := &t.view
 	t.release(v)
@@ -233,20 +151,6 @@ func (t *table) thread(p *process, r *RawEvent) *process {
 	v.Known &^= FieldsThread
 	t.update(v, r)
 	v.setCached(t.unseen, r)
-	return v
-}
-
-// stray is thread for a process that is not in the table, and does not come into it.
-func (t *table) stray(r *RawEvent) *process {
-	v := &t.view
-	t.release(v)
-	*v = process{}
-	v.PID, v.born, v.context, v.image, v.doubts = r.PID, t.bornBy(r), &noContext, &noImage, &noDoubts
-	t.update(v, r)
-	v.setCached(t.unseen, r)
-	if t.judge != nil {
-		v.Marks.add(noMarksKnown)
-	}
 	return v
 }
 
@@ -265,31 +169,6 @@ func (r *RawEvent) ofFailedExec(number uint16) Fields {
 func (p *process) setCached(unseen Fields, r *RawEvent) {
 	p.Cached = (p.Cached|unseen)&^r.Task.Known | r.Task.Cached
 	p.Cached &= p.Known &^ FieldStart.Set()
-	p.dispel(r.Task.Known)
-}
-
-// doubt marks fields as cached as the process may have ended by an exec that failed.
-func (p *process) doubt(replaced Fields) {
-	if replaced &= p.Known &^ p.Cached; replaced != 0 {
-		p.doubted |= replaced.ofImage()
-		p.environDoubted = p.environDoubted || replaced.Has(FieldEnviron)
-		p.Cached |= replaced
-	}
-}
-
-// dispel marks fields as cached for another reason than doubt, or as not cached.
-func (p *process) dispel(s Fields) {
-	p.doubted &^= s.ofImage()
-	p.environDoubted = p.environDoubted && !s.Has(FieldEnviron)
-}
-
-// cachedAlive returns the fields of the image of p that are cached for a child that it forked.
-func (p *process) cachedAlive() Fields {
-	f := p.Cached &^ p.doubted.fields()
-	if p.environDoubted {
-		f &^= FieldEnviron.Set()
-	}
-	return f
 }
 
 // parentAt returns the process that had a pid at the time when child was forked, or nil if that is
@@ -308,20 +187,18 @@ func (t *table) parentAt(pid uint32, child *process, time uint64) *process {
 // setBirth records the parent that forked p, which only the FORK event shows. creator is the
 // process of fork.Creator, nil if it is not certain. It returns the parent, or nil.
 func (t *table) setBirth(p *process, fork *RawEvent, creator *process) *process {
-	p.birthKnown, p.birthStarted = false, false
+	p.birth.Birth = Birth{}
 	if !fork.Task.Known.Has(FieldPPID) || fork.Task.Cached.Has(FieldPPID) {
 		return nil
 	}
-	p.birthPID, p.birthKnown = fork.Task.PPID, true
+	b := &p.birth.Birth
+	b.Parent.PID, b.Known = fork.Task.PPID, FieldPPID.Set()
 	parent := creator
 	if fork.Task.PPID != fork.Creator {
 		parent = t.parentAt(fork.Task.PPID, p, fork.Time)
 	}
-	if parent != nil {
-		parent.parented = true
-	}
 	if parent != nil && parent.Known.Has(FieldStart) {
-		p.birthStart, p.birthStarted = parent.Start, true
+		b.Parent.Start, b.Known = parent.Start, b.Known.With(FieldStart)
 	}
 	return parent
 }
@@ -331,7 +208,7 @@ func (t *table) setBirth(p *process, fork *RawEvent, creator *process) *process 
 func (t *table) orphaned(p *process, time uint64) bool {
 	parent := t.at(p.PPID, time)
 	// An end may have been joined, and be later.
-	return parent == nil || parent.Exited && (parent.Inferred || parent.asOf <= time)
+	return parent == nil || parent.life != living && (parent.life != ended || parent.asOf <= time)
 }
 
 // changed returns the fields that the kernel may have changed with the event. Those that the source
@@ -369,8 +246,8 @@ func (t *table) idle(r *RawEvent) bool {
 	if r.Kind != KindIDChange || r.Thread {
 		return false
 	}
-	p := t.find(r)
-	if p == nil || p.sighted >= r.Time || p.asOf <= t.gapTo {
+	p, match := t.find(r)
+	if match != matchSame || r.Time < p.asOf || p.asOf <= t.gapTo {
 		return false
 	}
 	known, o, n := p.Known&r.Task.Known&^(p.Cached|t.unseen), &p.Cred, &r.Task.Cred
@@ -384,18 +261,19 @@ func (t *table) idle(r *RawEvent) bool {
 }
 
 // learn adds a process that /proc shows now to the table.
-func (t *table) learn(r *RawEvent) *process {
+func (t *table) learn(r *RawEvent, now uint64) *process {
 	r.Task.Known &= AllFields
-	p := t.byPID.get(r.PID)
-	if p == nil || !(p.Known.Has(FieldStart) && p.sameStart(r.Task.Start, r.Task.StartUnit)) {
-		p = t.add(r.PID, t.bornBy(r))
+	p, match := t.find(r)
+	if match != matchSame {
+		p = t.enter(r, now)
+		p.birth.from = fromProc
 	}
-	t.ownDoubts(p).sighted = r.Time
-	p.asOf, p.imageSince = r.Time, r.Time
+	t.replaceImage(p, r.Time)
 	t.update(p, r)
+	p.asOf = r.Time
 	// /proc shows the current arguments, which the process may have overwritten.
 	p.Cached = p.Known & (t.unseen | SetOf(FieldArgs, FieldEnviron) | p.Cached&FieldEntryLeader.Set())
-	p.unsettled, t.learned, p.parented = true, true, true
+	t.learned = append(t.learned, p)
 	return p
 }
 
@@ -407,19 +285,15 @@ func (t *table) update(p *process, r *RawEvent) {
 	if k.Has(FieldStart) && !p.Known.Has(FieldStart) {
 		p.Start, p.StartUnit = s.Start, uint32(min(max(s.StartUnit, 1), math.MaxUint32))
 	}
-	if k.Has(FieldLogin) && (p.Login != s.Login || !p.Known.Has(FieldLogin)) {
-		p.loginSince = r.Time
-		if s.Cached.Has(FieldLogin) {
-			p.loginSince = max(r.Time, r.Read)
-		}
-		p.loginMixed = p.loginMixed || p.parented
-	}
 	p.set(s, k)
-	if k&(FieldsInherited|FieldCgroup.Set()) != 0 && !p.context.has(r) {
+	if k&(FieldsInherited|1<<FieldCwd|1<<FieldCgroup) != 0 && !p.context.has(r) {
 		c := t.change(p)
 		c.copy(&s.Inherited, k)
 		if k.Has(FieldCgroup) {
 			t.updateName(&c.Cgroup, r.Bytes(FieldCgroup))
+		}
+		if k.Has(FieldCwd) {
+			t.updateName(&c.Cwd, r.Bytes(FieldCwd))
 		}
 		t.setContext(p, c)
 	}
@@ -428,9 +302,6 @@ func (t *table) update(p *process, r *RawEvent) {
 	}
 	if k.Has(FieldComm) {
 		t.updateName(&p.Comm, r.Bytes(FieldComm))
-	}
-	if k.Has(FieldCwd) {
-		t.updateName(&p.Cwd, r.Bytes(FieldCwd))
 	}
 	if k&FieldsImage != 0 {
 		t.updateImage(p, r, k&FieldsImage)
@@ -441,10 +312,8 @@ func (t *table) update(p *process, r *RawEvent) {
 
 // set copies the fields of fixed size in k from s that p does not share, except the start time.
 func (p *process) set(s *Task, k Fields) {
-	if k.Has(FieldExit) {
-		p.waitStatus, p.exitTime = s.Exit.WaitStatus, s.Exit.Time
-	}
-	copyIf(k.Has(FieldBirthParentTID), &p.ParentTID, &s.ParentTID)
+	copyIf(k.Has(FieldExit), &p.exit, &s.Exit)
+	copyIf(k.Has(FieldBirthParentTID), &p.birth.tid, &s.ParentTID)
 	copyIf(k.Has(FieldPPID), &p.PPID, &s.PPID)
 	copyIf(k.Has(FieldParentSignal), &p.ParentSignal, &s.ParentSignal)
 	copyIf(k.Has(FieldPGID), &p.PGID, &s.PGID)
@@ -456,7 +325,7 @@ func (p *process) set(s *Task, k Fields) {
 // equal values.
 func (c *context) has(r *RawEvent) bool {
 	k := r.Task.Known
-	return (!k.Has(FieldCgroup) || c.Cgroup == string(r.Bytes(FieldCgroup))) &&
+	return (!k.Has(FieldCgroup) || c.Cgroup == string(r.Bytes(FieldCgroup))) && (!k.Has(FieldCwd) || c.Cwd == string(r.Bytes(FieldCwd))) &&
 		(k&FieldsInherited == 0 || k&FieldsInherited == FieldsInherited && c.Inherited == r.Task.Inherited)
 }
 
@@ -480,48 +349,27 @@ func (t *table) updateName(dst *string, b []byte) {
 	}
 }
 
-// clearImage makes the image unknown.
-func (t *table) clearImage(p *process) {
-	t.setImage(p, &noImage)
-	p.forgetImage()
-}
-
-func (p *process) forgetImage() {
-	p.Known &^= FieldsImage.With(FieldPrivileges)
-	p.Truncated &^= FieldsImage
-	p.Cached &^= FieldsImage
-	p.dispel(FieldsImage)
-}
-
-// inheritImage gives p the image that its creator c had at the time of the fork.
+// inheritImage gives p the image that its creator c had at the time of the fork. The image is
+// unknown if c has executed since. It skips cached values that were read after the fork: the path
+// may begin at another root, and the arguments may be overwritten.
 func (t *table) inheritImage(p, c *process, fork *RawEvent) {
-	p.imageSince = fork.Time
-	switch b := &c.before; {
-	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
-		t.inherit(p, c.image, fork.Time, c.Known, c.Truncated, c.cachedAlive())
-	case c.hadEarlier(fork.Time) && fork.mayHaveImage(b.number):
-		t.inherit(p, b.image, fork.Time, b.known.fields(), b.truncated.fields(), b.cached.fields())
+	if c.since > fork.Time || !fork.mayHaveImage(c.number) {
+		return
 	}
+	known := c.Known & FieldsImage
+	if c.read > fork.Time {
+		known &^= c.Cached
+	}
+	t.setImage(p, c.image.share())
+	p.Known |= known
+	p.Truncated |= c.Truncated & FieldsImage
+	p.Cached |= c.Cached & FieldsImage
 }
 
-// inherit gives p, which was forked at a time, the known fields of image i. It skips cached values
-// that were read after the fork: the path may begin at another root, and the arguments may be
-// overwritten.
-func (t *table) inherit(p *process, i *image, forked uint64, known, truncated, cached Fields) {
-	if i.read > forked {
-		known &^= cached
-	}
-	t.setImage(p, i.share())
-	p.Known |= known & FieldsImage
-	p.Truncated |= truncated & FieldsImage
-	p.Cached |= cached & FieldsImage
-}
-
-// inheritLogin gives p the login that c had at the time of the fork: its creator, or its parent
-// where the source does not know the creator. Then a child of the parent may have made p
-// (CLONE_PARENT). It had that login too, unless the parent has changed it since.
-func (t *table) inheritLogin(p, c *process, fork *RawEvent) {
-	if c == nil || !c.Known.Has(FieldLogin) || c.loginSince > fork.Time || fork.Creator == 0 && c.loginMixed {
+// inheritLogin gives p the login of c, as cached: its creator, or its parent where the source does
+// not know the creator.
+func (t *table) inheritLogin(p, c *process) {
+	if c == nil || !c.Known.Has(FieldLogin) {
 		return
 	}
 	if p.Login != c.Login {
@@ -529,7 +377,6 @@ func (t *table) inheritLogin(p, c *process, fork *RawEvent) {
 		changed.Login = c.Login
 		t.setContext(p, changed)
 	}
-	p.loginSince = fork.Time
 	p.Known |= FieldLogin.Set()
 	p.Cached |= FieldLogin.Set()
 }
@@ -539,13 +386,10 @@ func (r *RawEvent) mayHaveImage(number uint16) bool {
 	return r.Image == 0 || number == 0 || r.Image == number
 }
 
-// replaceImage keeps the image that an exec at a time replaces, and makes the new one unknown until
-// the event sets it.
+// replaceImage gives p a new image, which is unknown until the event of that time sets it.
 func (t *table) replaceImage(p *process, time uint64) {
-	t.drop(p.before.image)
-	p.before = earlier{p.image, p.Known.ofImage(), p.Truncated.ofImage(), p.Cached.ofImage(), p.imageNumber}
-	p.before.known &^= SetOf(FieldExeFile, FieldExecPath).ofImage() // seldom needed
-	p.image = t.newImage(time)
-	p.forgetImage()
-	p.imageSince = time
+	t.setImage(p, t.newImage(time))
+	p.Known &^= FieldsImage.With(FieldPrivileges)
+	p.Truncated &^= FieldsImage
+	p.Cached &^= FieldsImage
 }

@@ -22,8 +22,7 @@ type Buffer struct {
 	filling   *block               // where the next event goes
 	inherited equals[Inherited]
 
-	gaps       int    // number of KindGap events held
-	gapTo      uint64 // the latest end of the gaps inserted so far
+	gaps       int // number of KindGap events held
 	insertions uint64
 	removals   uint64
 }
@@ -57,7 +56,6 @@ func (b *Buffer) Insert(r *RawEvent) {
 	if r.Kind == KindGap {
 		r.PID = 0
 		b.gaps++
-		b.gapTo = max(b.gapTo, r.Gap.To)
 	} else {
 		b.insertions++
 	}

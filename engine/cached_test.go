@@ -146,36 +146,6 @@ func TestCachedAfterFailedExec(t *testing.T) {
 	}
 }
 
-// A child is of before the end of its parent, whether or not that is delivered first: it has not
-// the doubt that an exec of the parent failed. What was read after that end is not the child's.
-func TestChildOfADoubtfulEnd(t *testing.T) {
-	killed, late := family(9), family(0x89)
-	late[3].ExecPath, late[3].Read = []byte("other"), uint64(time.Hour)
-	late[3].Task.Cached = engine.FieldExecPath.Set()
-	late = slices.Insert(late, 3, raw(core, 1, 1250*ms))
-	for name, c := range map[string]struct {
-		events []enginetest.Raw
-		joined string
-	}{"killed": {killed, "exec_path=parent"}, "read after a core dump": {late, "exec_path=?"}} {
-		for _, matrix := range []*engine.Matrix{nil, new(engine.Matrix)} {
-			r := newRig(t, engine.Options{Matrix: matrix})
-			r.src.Push(c.events...)
-			r.drain(t)
-			r.drain(t)
-			p, want := r.Lookup(2), "exec_path=parent"
-			if matrix == nil {
-				want = c.joined
-			}
-			if text := string(p.AppendDump(nil)); !strings.Contains(text, want) || p.Cached.Has(engine.FieldExecPath) {
-				t.Errorf("%s, joined %v: cached %s: %s", name, matrix == nil, p.Cached, text)
-			}
-			if p := r.Lookup(1); !p.Cached.Has(engine.FieldExecPath) {
-				t.Errorf("%s: the parent has %s cached", name, p.Cached)
-			}
-		}
-	}
-}
-
 // Without FORK and EXIT a pid is another process's unless a start time or a look tells that it is
 // not; and what is gone leaves the table without an event.
 func TestLifeWithoutBirthAndEnd(t *testing.T) {
@@ -283,71 +253,6 @@ func TestGap(t *testing.T) {
 	for _, want := range []engine.Fields{allButExit &^ engine.Fields(1<<engine.FieldStart|1<<engine.FieldComm), 0} {
 		if p := r.one(t).Process; p.Cached&^derived != want || p.Known&^derived != allButExit {
 			t.Errorf("known %s, cached %s, want %s", p.Known, p.Cached, want)
-		}
-	}
-}
-
-// A process whose EXIT was lost leaves the table, after all that happened before.
-func TestGone(t *testing.T) {
-	now := uint64(0)
-	look := func(pid uint32) (uint64, engine.Sight) {
-		switch pid {
-		case 1:
-			return 0, engine.SightGone
-		case 2:
-			return 0, engine.SightAlive
-		case 3:
-			return 7 * engine.ProcStartUnit, engine.SightAlive // another process
-		}
-		return 0, engine.SightUnknown
-	}
-	r := newRig(t, engine.Options{Look: look})
-	for pid := range uint32(4) {
-		r.src.Push(told(exec, pid+1, uint64(pid), allButExit))
-	}
-	r.drain(t)
-	now = r.clock.Now() - uint64(time.Second)
-	r.src.Push(gapAt(now, now+10, 1))
-	var lines []string
-	for range 40 {
-		r.clock.Advance(100 * time.Millisecond)
-		for {
-			ev, err := r.Get()
-			if err != nil {
-				break
-			}
-			lines = append(lines, ev.Events.String())
-			if ev.Events == engine.EventGone && (ev.Process.PID == 2 || ev.Process.PID == 4 || !ev.Process.Exited || !ev.Process.Inferred || ev.Process.Known.Has(engine.FieldExit)) {
-				t.Errorf("gone: %+v", ev.Process)
-			}
-		}
-	}
-	if diff := cmp.Diff([]string{"GAP", "GONE", "GONE"}, lines); diff != "" {
-		t.Error(diff)
-	}
-	if p := r.Lookup(2); p == nil || p.Exited {
-		t.Errorf("the living process is %+v", p)
-	}
-}
-
-// A process that was born before the end of a gap is gone, too, if its birth was held when the
-// gap was read.
-func TestGoneOfHeldBirth(t *testing.T) {
-	for name, born := range map[string]int64{"before the gap": -20, "in the gap": 5, "after the gap": 20} {
-		r := newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
-		r.drain(t)
-		now := r.clock.Now() - uint64(time.Second)
-		at := uint64(int64(now) + born)
-		r.src.Push(gapAt(now, now+10, 1), started(raw(fork, 1, at), at))
-		var got []string
-		for range 40 {
-			r.clock.Advance(100 * time.Millisecond)
-			for ev, err := r.Get(); err == nil; ev, err = r.Get() {
-				got = append(got, ev.Events.String())
-			}
-		}
-		if gone := slices.Contains(got, "GONE"); gone == (born > 10) {
-			t.Errorf("born %s: %q", name, got)
 		}
 	}
 }
@@ -494,118 +399,6 @@ func TestExitAfterItWasMissed(t *testing.T) {
 	}
 }
 
-// Events of a process that has ended since a gap, each of which may be another process's, do not
-// leave a process each.
-func TestManyGuesses(t *testing.T) {
-	r := newRig(t, engine.Options{Matrix: new(engine.Matrix), CacheGraceTime: time.Hour,
-		Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
-	r.src.Push(gapAt(10, 1000, 1))
-	r.one(t)
-	for i := range 100 {
-		r.src.Push(told(comm, 1, uint64(20+i), engine.FieldComm.Set()))
-		if p := r.one(t).Process; p.Known != engine.FieldComm.Set() {
-			t.Fatalf("event %d: known %s", i, p.Known)
-		}
-	}
-	if n := count(r); n != 1 {
-		t.Errorf("%d processes", n)
-	}
-}
-
-// An event without a start time after a gap may be another process's. A later one with the start
-// time proves that it is not.
-func TestSameProcessAfterAll(t *testing.T) {
-	start := engine.FieldStart.Set()
-	between := told(comm, 1, 30, engine.FieldComm.Set()|engine.FieldUIDs.Set())
-	for name, events := range map[string][]enginetest.Raw{
-		"no second gap":   {between, told(core, 1, 80, start)},
-		"a second gap":    {between, gapAt(40, 50, 1), told(core, 1, 80, start)},
-		"three processes": {between, gapAt(40, 50, 1), raw(core, 1, 60), told(core, 1, 80, start)},
-	} {
-		r := newRig(t, engine.Options{Matrix: new(engine.Matrix), CacheGraceTime: time.Hour})
-		first := told(exec, 1, 0, allButExit)
-		first.Task.Truncated = engine.FieldComm.Set()
-		r.src.Push(append([]enginetest.Raw{first, gapAt(10, 20, 1)}, events...)...)
-		for range len(events) + 1 {
-			r.one(t)
-		}
-		if p := r.Lookup(1); p.Known.Has(engine.FieldStart) {
-			t.Errorf("%s: the events of before have a start time: %s", name, p.Known)
-		}
-		p := r.one(t).Process
-		if youngest := r.Lookup(1); count(r) != 1 || p.Exited || p.Inferred || youngest.Known != p.Known {
-			t.Errorf("%s: %d processes, ended %v, inferred %v, the youngest knows %s", name, count(r), p.Exited, p.Inferred, youngest.Known)
-		}
-		want := allButExit &^ between.Task.Known.With(engine.FieldComm) // told meanwhile
-		if p.Known&^derived != want || p.Cached&^derived != want&^start || p.Truncated != 0 {
-			t.Errorf("%s: known %s, cached %s", name, p.Known, p.Cached)
-		}
-		r.src.Push(exited(raw(exit, 1, 90), 0))
-		if r.one(t); !r.Lookup(1).Exited {
-			t.Errorf("%s: it has not ended", name)
-		}
-		r.clock.Advance(time.Hour)
-		if r.Get(); count(r) != 0 {
-			t.Errorf("%s: %d processes are left after the grace time", name, count(r))
-		}
-	}
-}
-
-// A process whose FORK came before a gap, without a start time, is that of a later event whose
-// process started by then.
-func TestSameProcessAsForked(t *testing.T) {
-	const tick = engine.ProcStartUnit
-	for name, c := range map[string]struct {
-		start     uint64
-		processes int
-	}{"in that tick": {uint64(time.Second), 1}, "in the one before": {uint64(time.Second) - tick, 1}, "after it": {uint64(time.Second) + tick, 2}} {
-		r := newRig(t, engine.Options{Matrix: new(engine.Matrix), CacheGraceTime: time.Hour})
-		end := exited(started(raw(exit, 1, 2*tick), c.start), 0)
-		end.Task.StartUnit = tick
-		r.src.Push(told(fork, 1, 5, engine.SetOf(engine.FieldBirthParentTID)), gapAt(10, 20, 1), end)
-		r.drain(t)
-		p := r.Lookup(1)
-		if count(r) != c.processes || !p.Known.Has(engine.FieldExit) || p.Known.Has(engine.FieldBirthParentTID) != (c.processes == 1) {
-			t.Errorf("%s: %d processes, the youngest knows %s", name, count(r), p.Known)
-		}
-		for p := range r.Processes() {
-			if !p.Exited {
-				t.Errorf("%s: one has not ended: %s", name, p.Known)
-			}
-		}
-	}
-}
-
-// What has no start time stays a process of its own where it can be one.
-func TestNotTheSameProcess(t *testing.T) {
-	const tick = engine.ProcStartUnit
-	inTick := func(r enginetest.Raw) enginetest.Raw {
-		r = started(r, uint64(time.Second))
-		r.Task.StartUnit = tick
-		return r
-	}
-	for name, c := range map[string]struct {
-		events    []enginetest.Raw
-		last      enginetest.Raw
-		processes int
-		youngest  engine.Fields
-	}{
-		"forked in the same tick":      {[]enginetest.Raw{raw(fork, 1, 30)}, inTick(raw(core, 1, 40)), 2, engine.FieldStart.Set()},
-		"ended, and then a late event": {[]enginetest.Raw{raw(comm, 1, 30), exited(raw(exit, 1, 50), 0)}, inTick(raw(core, 1, 40)), 2, engine.SetOf(engine.FieldStart, engine.FieldExit)},
-		"younger than a late event":    {[]enginetest.Raw{raw(comm, 1, 30)}, inTick(raw(core, 1, 25)), 2, 0},
-	} {
-		r := newRig(t, engine.Options{Matrix: new(engine.Matrix), CacheGraceTime: time.Hour})
-		r.src.Push(inTick(raw(exec, 1, 0)), gapAt(10, 20, 1))
-		r.src.Push(c.events...)
-		r.drain(t)
-		r.src.Push(c.last)
-		r.drain(t)
-		if p := r.Lookup(1); count(r) != c.processes || p.Known != c.youngest || p.Exited != p.Known.Has(engine.FieldExit) {
-			t.Errorf("%s: %d processes, the youngest knows %s, ended %v", name, count(r), p.Known, p.Exited)
-		}
-	}
-}
-
 // What was told of a process while it was taken for others makes the rest cached, also without a
 // gap.
 func TestSameProcessWithoutBirths(t *testing.T) {
@@ -644,32 +437,6 @@ func TestGoneAndBack(t *testing.T) {
 		if ev := r.one(t); ev.Process.Exited || ev.Process.Inferred {
 			t.Error("it has an event and is said to have ended")
 		}
-	}
-}
-
-// The number of a cached group names the process that had it at the birth of its member: the group
-// may be gone since, and the pid another's.
-func TestLeaderOfCachedGroup(t *testing.T) {
-	r := newRig(t, engine.Options{CacheGraceTime: time.Hour})
-	member := raw(fork, 2, 10)
-	member.Task.PGID, member.Task.Known = 1, engine.FieldPGID.Set()
-	r.src.Push(started(raw(fork, 1, 0), 100), member, exited(started(raw(exit, 1, 20), 100), 0), started(raw(fork, 1, 30), 200), raw(core, 2, 40))
-	r.drain(t)
-	p := r.Lookup(2)
-	if l := r.GroupLeader(p); !p.Cached.Has(engine.FieldPGID) || l == nil || l.Start != 100 {
-		t.Errorf("the leader is %+v", l)
-	}
-}
-
-// Who leads a session itself does so also if its end is only inferred.
-func TestOwnLeaderOfInferredEnd(t *testing.T) {
-	r := newRig(t, engine.Options{CacheGraceTime: time.Hour})
-	first := started(raw(fork, 1, 0), 100)
-	first.Task.SID, first.Task.Known = 1, first.Task.Known.With(engine.FieldSID)
-	r.src.Push(first, started(raw(fork, 1, 20), 200))
-	r.drain(t)
-	if p := r.LookupIdentity(engine.Identity{PID: 1, Start: 100}); !p.Inferred || r.SessionLeader(p) != p {
-		t.Errorf("the leader of %+v is %+v", p, r.SessionLeader(p))
 	}
 }
 
@@ -849,31 +616,6 @@ func TestOtherIDsDoNotJoin(t *testing.T) {
 	}
 }
 
-// A process is said to be gone by a time at which it was: it can end while it is looked for.
-func TestGoneBy(t *testing.T) {
-	var ended uint64
-	var r *rig
-	r = newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) {
-		r.clock.Advance(time.Millisecond)
-		ended = r.clock.Now()
-		return 0, engine.SightGone
-	}})
-	r.src.Push(raw(fork, 1, 0))
-	r.drain(t)
-	now := r.clock.Now() - uint64(time.Second)
-	r.src.Push(gapAt(now, now+10, 1))
-	for range 40 {
-		r.clock.Advance(100 * time.Millisecond)
-		if ev, err := r.Get(); err == nil && ev.Events == engine.EventGone {
-			if ev.Time < ended {
-				t.Errorf("gone %d ns before its end", ended-ev.Time)
-			}
-			return
-		}
-	}
-	t.Error("it is not told that the process is gone")
-}
-
 // In a full buffer events are delivered early. A process that was found to be gone before them is
 // told as gone after them.
 func TestGoneIsNeverLate(t *testing.T) {
@@ -901,30 +643,4 @@ func TestGoneIsNeverLate(t *testing.T) {
 		}
 	}
 	t.Error("it is not told that the process is gone")
-}
-
-// A child has the executable of its creator, as cached. If the creator has executed since, it is
-// unknown, and not that of the new image.
-func TestExecutableIsInherited(t *testing.T) {
-	r := newRig(t, engine.Options{})
-	image := engine.FieldExe.Set() | engine.FieldExeFile.Set()
-	for i, at := range []uint64{200, 400} {
-		e := told(exec, 1, at, image)
-		e.Task.ExeFile.Inode = uint64(7 + i)
-		r.src.Push(e)
-		r.one(t)
-	}
-	for _, c := range []struct {
-		at    uint64
-		inode uint64
-	}{{500, 8}, {300, 0}} {
-		f := raw(fork, uint32(c.at), c.at)
-		f.Creator = 1
-		r.src.Push(f)
-		p := r.one(t).Process
-		if known := p.Known.Has(engine.FieldExeFile); known != (c.inode != 0) || known != p.Cached.Has(engine.FieldExeFile) ||
-			known && p.ExeFile.Inode != c.inode {
-			t.Errorf("forked at %d: %v, known %v, cached %v", c.at, p.ExeFile, p.Known, p.Cached)
-		}
-	}
 }

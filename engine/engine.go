@@ -87,8 +87,8 @@ func (e *Engine) Learn(r *RawEvent) {
 		return
 	}
 	zombie := r.Kind == KindExit
-	r.Kind = 0 // it is no event
-	if p := e.table.learn(r); zombie {
+	r.Kind = kindSeen
+	if p := e.table.learn(r, r.Time); zombie {
 		e.table.miss(p, r.Time)
 	}
 }
@@ -127,8 +127,8 @@ func (e *Engine) early(r *RawEvent) bool {
 	if e.begin == 0 || r.Time >= e.begin+lastWord || r.Kind != KindExit || r.Thread || !e.table.births || e.table.gapTo != 0 {
 		return false
 	}
-	p := e.table.find(r)
-	return p == nil || !p.forked && p.sighted == 0
+	p, match := e.table.find(r)
+	return match != matchSame || p.birth.from == fromEvent
 }
 
 // Young reads the source unless an event is ripe, and reports whether events are held and all are

@@ -193,51 +193,13 @@ func TestThreadsOwnState(t *testing.T) {
 // The process learns from its thread's event what all threads share.
 func TestProcessOfThreadEvent(t *testing.T) {
 	r := newRig(t, engine.Options{MinAgg: true})
-	ev := exited(told(exit, 1, 10, allButExit), 3<<8)
+	ev := told(comm, 1, 10, allButExit)
 	ev.Thread, ev.TID, ev.Task.Start, ev.Task.PGID = true, 7, 5, 6
 	r.src.Push(ev)
 	seen := r.one(t).Process
 	p := r.LookupIdentity(engine.Identity{PID: 1, Start: 5})
 	if p == nil || p.PGID != 6 || p.Exited || p.Known&^seen.Known != 0 || p.Known.Has(engine.FieldComm) || p.Known.Has(engine.FieldUIDs) {
 		t.Errorf("the table has %+v after the event of %+v", p, seen)
-	}
-}
-
-// A thread can tell of its end after its process has. Of a process that /proc has shown, with a
-// rounded start time, that is an event of the one that has ended too, and not of another one.
-func TestThreadEndsAfterProcess(t *testing.T) {
-	const start, tick = uint64(time.Second), uint64(engine.ProcStartUnit)
-	for _, c := range []struct {
-		name   string
-		events []enginetest.Raw // before the process's EXIT
-		start  uint64           // of the thread's event
-		same   bool
-	}{
-		{name: "an exact start time at the end", start: start + 7, same: true},
-		{name: "an exact start time before", events: []enginetest.Raw{started(raw(exec, 3, 20), start+7)}, start: start + 7, same: true},
-		{name: "another process of that tick", start: start + 8},
-	} {
-		r := newRig(t, engine.Options{MinAgg: true}, engine.FieldStart)
-		first := raw(0, 3, 10)
-		first.Task.Known, first.Task.Start, first.Task.StartUnit = engine.FieldStart.Set(), start, tick
-		var seen engine.RawEvent
-		first.Fill(&seen)
-		r.Learn(&seen)
-		thread := exited(started(raw(exit, 3, 50), c.start), 3<<8)
-		thread.Thread, thread.TID = true, 7
-		r.src.Push(append(c.events, exited(started(raw(exit, 3, 40), start+7), 9), thread)...)
-		r.clock.Advance(2 * time.Second)
-		var last *engine.Event
-		for range len(c.events) + 2 {
-			ev, err := r.Get()
-			if err != nil {
-				t.Fatal(err)
-			}
-			last = ev
-		}
-		if last.Process.Exited != c.same || r.Lookup(3).Exited != c.same {
-			t.Errorf("%s: ended %v in the event, %v in the table", c.name, last.Process.Exited, r.Lookup(3).Exited)
-		}
 	}
 }
 
@@ -514,80 +476,6 @@ func TestGraceTimeOfASlowCaller(t *testing.T) {
 	}
 }
 
-func TestPidReuse(t *testing.T) {
-	r := newRig(t, engine.Options{})
-	r.src.Push(
-		started(raw(fork, 1, 0), 100), exited(started(raw(exit, 1, 10), 100), 1<<8),
-		started(raw(fork, 1, 20), 200),
-	)
-	if diff := cmp.Diff([]string{"1 FORK+EXIT", "1 FORK"}, r.drain(t)); diff != "" {
-		t.Error(diff)
-	}
-	old, young := r.LookupIdentity(engine.Identity{PID: 1, Start: 100}), r.LookupIdentity(engine.Identity{PID: 1, Start: 200})
-	if old == nil || young == nil || old == young || !old.Exited || young.Exited || r.Lookup(1) != young {
-		t.Fatalf("old %+v young %+v", old, young)
-	}
-	var order []uint64
-	for p := range r.Processes() {
-		order = append(order, p.Start)
-	}
-	if !slices.Equal(order, []uint64{100, 200}) {
-		t.Errorf("order %v", order)
-	}
-	r.clock.Advance(5 * time.Second)
-	r.Get()
-	if r.LookupIdentity(engine.Identity{PID: 1, Start: 100}) != nil || r.Lookup(1) == nil {
-		t.Error("the grace time of the old process ended the wrong one")
-	}
-}
-
-// Without start times, as the proc connector has it for short lives, order decides.
-func TestPidReuseWithoutStart(t *testing.T) {
-	r := newRig(t, engine.Options{})
-	r.src.Push(raw(fork, 1, 0), exited(raw(exit, 1, 10), 1<<8), raw(fork, 1, 20), exited(raw(exit, 1, 30), 2<<8))
-	r.drain(t)
-	var codes []int
-	for p := range r.Processes() {
-		codes = append(codes, p.Task.Exit.Code())
-	}
-	if !slices.Equal(codes, []int{1, 2}) {
-		t.Errorf("exit codes %v", codes)
-	}
-}
-
-// A process ends once: after a gap, another end without a status is not that of a process that has
-// ended before.
-func TestPidReuseInAGap(t *testing.T) {
-	r := newRig(t, engine.Options{})
-	r.src.Push(raw(fork, 1, 0), raw(exit, 1, 10), raw(fork, 1, 20), gapAt(25, 40, 1), raw(exit, 1, 30))
-	for r.one(t).Events != engine.EventGap {
-	}
-	if ev := r.one(t); ev.Events != engine.EventExit || !r.Lookup(1).Exited {
-		t.Errorf("%s of another process than the youngest", ev.Events)
-	}
-}
-
-// A lost EXIT does not keep a process in the table once its pid is used again.
-func TestLostExitEndsAtReuse(t *testing.T) {
-	r := newRig(t, engine.Options{})
-	r.src.Push(started(raw(fork, 1, 0), 100), started(raw(fork, 1, 20), 200))
-	r.drain(t)
-	old := r.LookupIdentity(engine.Identity{PID: 1, Start: 100})
-	if old == nil || !old.Exited || old.Known.Has(engine.FieldExit) {
-		t.Fatalf("%+v", old)
-	}
-}
-
-func learn(r *rig, pid uint32, at, start, unit uint64, filename string) {
-	var ev engine.RawEvent
-	d := raw(fork, pid, at)
-	d.Task.Known = engine.FieldStart.Set()
-	d.Task.Start, d.Task.StartUnit = start, unit
-	d.Exe = []byte(filename)
-	d.Fill(&ev)
-	r.Learn(&ev)
-}
-
 func count(r *rig) (n int) {
 	for range r.Processes() {
 		n++
@@ -595,57 +483,31 @@ func count(r *rig) (n int) {
 	return n
 }
 
-// A process born while /proc was read is seen twice and is one.
+// A process born while /proc was read is seen twice and is one, also after a gap.
 func TestSnapshotMeetsFork(t *testing.T) {
-	for _, unit := range []uint64{1, engine.ProcStartUnit} {
-		r := newRig(t, engine.Options{})
-		start := uint64(time.Second) + 12*ms
-		learn(r, 1, 50*ms, start/unit*unit, unit, "/bin/new")
-		r.src.Push(started(raw(fork, 1, 12*ms), start))
-		if got := r.drain(t); got != nil {
-			t.Errorf("before the start: %s", got)
+	birth, start := raw(fork, 1, 12*ms), uint64(time.Second)+12*ms
+	for i, c := range []struct {
+		seen, start, unit uint64
+		events            []enginetest.Raw
+		processes         int
+	}{
+		{50 * ms, start, 1, []enginetest.Raw{started(birth, start)}, 1},
+		{50 * ms, start - 2*ms, engine.ProcStartUnit, []enginetest.Raw{started(birth, start)}, 1},
+		{50 * ms, start - 2*ms, engine.ProcStartUnit, []enginetest.Raw{birth}, 1},
+		{50 * ms, start - 2*ms, engine.ProcStartUnit, []enginetest.Raw{gapAt(5*ms, 60*ms, 1), birth}, 1},
+		{5 * ms, start - 12*ms, engine.ProcStartUnit, []enginetest.Raw{birth}, 2},
+	} {
+		r := newRig(t, engine.Options{CacheGraceTime: time.Hour})
+		var seen engine.RawEvent
+		first := started(raw(fork, 1, c.seen), c.start)
+		first.Task.StartUnit, first.Exe = c.unit, []byte("/bin/new")
+		first.Fill(&seen)
+		r.Learn(&seen)
+		r.src.Push(c.events...)
+		r.drain(t)
+		if p := r.Lookup(1); count(r) != c.processes || c.processes == 1 && (p.Start != c.start || p.Image.Exe != "/bin/new") {
+			t.Errorf("%d: %d processes, start %d, %q", i, count(r), p.Start, p.Image.Exe)
 		}
-		p := r.Lookup(1)
-		if count(r) != 1 || p.Start != start/unit*unit {
-			t.Errorf("unit %d: %d processes, start %d: a start time once known stays", unit, count(r), p.Start)
-		}
-		if p.Image.Exe != "/bin/new" {
-			t.Errorf("what /proc showed is lost: %q", p.Image.Exe)
-		}
-	}
-	// Without start times.
-	r := newRig(t, engine.Options{})
-	learn(r, 1, 50*ms, uint64(time.Second)+10*ms, engine.ProcStartUnit, "/bin/new")
-	r.src.Push(raw(fork, 1, 12*ms))
-	if r.drain(t); count(r) != 1 {
-		t.Errorf("%d processes", count(r))
-	}
-	// A gap does not matter: /proc showed the process after the fork.
-	r = newRig(t, engine.Options{})
-	learn(r, 1, 50*ms, uint64(time.Second)+10*ms, engine.ProcStartUnit, "/bin/new")
-	r.src.Push(gapAt(5*ms, 60*ms, 1), raw(fork, 1, 12*ms))
-	if r.drain(t); count(r) != 1 {
-		t.Errorf("%d processes after a gap", count(r))
-	}
-	// A fork after the snapshot is another process.
-	r = newRig(t, engine.Options{})
-	learn(r, 1, 5*ms, uint64(time.Second), engine.ProcStartUnit, "/bin/old")
-	r.src.Push(raw(fork, 1, 12*ms))
-	if r.drain(t); count(r) != 2 {
-		t.Errorf("%d processes", count(r))
-	}
-}
-
-// The event of a process that ended before the snapshot saw its successor
-// goes to the older process.
-func TestSnapshotOfReusedPid(t *testing.T) {
-	r := newRig(t, engine.Options{})
-	sec := uint64(time.Second)
-	learn(r, 1, 90*ms, sec+80*ms, 1, "/bin/new")
-	r.src.Push(started(raw(fork, 1, 10*ms), sec+10*ms), exited(started(raw(exit, 1, 20*ms), sec+10*ms), 0))
-	r.drain(t)
-	if p := r.Lookup(1); p.Exited || p.Start != sec+80*ms || count(r) != 2 {
-		t.Errorf("%d processes, youngest %+v", count(r), p)
 	}
 }
 
@@ -659,8 +521,15 @@ func TestInheritance(t *testing.T) {
 	second := raw(exec, 1, 30)
 	second.Exe = []byte("/bin/second")
 	orphan := raw(fork, 3, 40)
-	r.src.Push(parent, image, child, second, orphan)
+	// Its creator's FORK and EXEC are delivered as one, before it.
+	sub, between, becomes := raw(fork, 4, 50), raw(fork, 5, 60), raw(exec, 4, 70)
+	sub.Creator, between.Creator = 2, 4
+	becomes.Exe = []byte("/bin/foo")
+	r.src.Push(parent, image, child, second, orphan, sub, between, becomes)
 	r.drain(t)
+	if a, b := r.Lookup(4), r.Lookup(5); a.Image.Exe != "/bin/foo" || b.Known.Has(engine.FieldExe) {
+		t.Errorf("parent %q, child from before its exec %q", a.Image.Exe, b.Image.Exe)
+	}
 	p := r.Lookup(2)
 	if !p.Known.Has(engine.FieldExe) || p.Image.Exe != "/bin/sh" || string(p.Image.Args) != "sh\x00-c\x00" {
 		t.Errorf("child has %q %q", p.Image.Exe, p.Image.Args)
@@ -670,27 +539,6 @@ func TestInheritance(t *testing.T) {
 	}
 	if p := r.Lookup(1); p.Image.Exe != "/bin/second" || p.Known.Has(engine.FieldArgs) {
 		t.Errorf("an exec that does not say its cmdline leaves %q", p.Image.Args)
-	}
-}
-
-// The parent's FORK and EXEC are delivered as one, before the child that it
-// forked between the two: that child has the image from before the exec.
-func TestInheritanceFromBeforeTheExec(t *testing.T) {
-	r := newRig(t, engine.Options{})
-	shell := raw(exec, 9, 0)
-	shell.Exe = []byte("/bin/sh")
-	sub := raw(fork, 1, 10)
-	sub.Creator = 9
-	child := raw(fork, 2, 20)
-	child.Creator = 1
-	image := raw(exec, 1, 30)
-	image.Exe = []byte("/bin/foo")
-	r.src.Push(shell, sub, child, image)
-	if diff := cmp.Diff([]string{"9 EXEC", "1 FORK+EXEC", "2 FORK"}, r.drain(t)); diff != "" {
-		t.Error(diff)
-	}
-	if a, b := r.Lookup(1).Image.Exe, r.Lookup(2).Image.Exe; a != "/bin/foo" || b != "/bin/sh" {
-		t.Errorf("parent %q child %q", a, b)
 	}
 }
 

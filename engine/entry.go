@@ -85,7 +85,7 @@ func (p *process) entersContainer(parent *process) (enters, known bool) {
 
 // setEntry makes p an entry leader.
 func (p *process) setEntry(by EntryType, cached bool) {
-	p.EntryType, p.entryPID, p.entryStart = by, p.PID, p.Start
+	p.entry = entry{Identity{p.PID, p.Start}, by}
 	p.markEntry(p.Known.Has(FieldStart), cached)
 }
 
@@ -102,17 +102,17 @@ func (p *process) markEntry(known, cached bool) {
 
 // entersItself reports whether p is its own entry leader, and has not been since its birth.
 func (p *process) entersItself() bool {
-	return p.entryPID == p.PID && p.EntryType > EntryKThread
+	return p.entry.leader.PID == p.PID && p.entry.by > EntryKThread
 }
 
 // inheritEntry gives p the entry leader that its parent had at a time. parent is nil if it is not
 // certain.
 func (p *process) inheritEntry(parent *process, time uint64) {
-	if parent == nil || !parent.Known.Has(FieldEntryLeader) || parent.entersItself() && time < parent.imageSince {
+	if parent == nil || !parent.Known.Has(FieldEntryLeader) || parent.entersItself() && time < parent.since {
 		p.markEntry(false, false)
 		return
 	}
-	p.EntryType, p.entryPID, p.entryStart = parent.EntryType, parent.entryPID, parent.entryStart
+	p.entry = parent.entry
 	p.markEntry(true, parent.Cached.Has(FieldEntryLeader))
 }
 
@@ -126,18 +126,19 @@ func (t *table) decideEntry(p *process, exec *RawEvent) {
 		p.markEntry(false, false)
 		return
 	case !leads:
-		if cached && p.Known.Has(FieldEntryLeader) {
+		// The program of a kernel thread's child is no kernel thread; see IsKernelThread.
+		if (cached || p.entry.by == EntryKThread) && p.Known.Has(FieldEntryLeader) {
 			p.Cached |= FieldEntryLeader.Set()
 		}
 		return
 	}
 	const needed = Fields(1<<FieldPPID | 1<<FieldTTY | 1<<FieldExe)
 	parent := t.parentAt(p.PPID, p, exec.Time)
-	if p.Known&needed != needed || parent == nil || parent.Known&FieldExe.Set() == 0 || exec.Time < parent.imageSince {
+	if p.Known&needed != needed || parent == nil || parent.Known&FieldExe.Set() == 0 || exec.Time < parent.since {
 		p.markEntry(false, false)
 		return
 	}
-	cached = p.Cached&needed != 0 || parent.missed
+	cached = p.Cached&needed != 0 || parent.since <= t.gapTo
 	by := p.ownEntry(fileName(parent.Exe))
 	if by == EntryUnknown {
 		enters, known := p.entersContainer(parent)
@@ -166,33 +167,37 @@ func (t *table) leadsSession(p *process) (leads, known, cached bool) {
 	switch {
 	case p.Known.Has(FieldSID) && p.SID == p.PID: // for good
 		return true, true, false
-	case p.Known.Has(FieldSID) && !p.Cached.Has(FieldSID), p.forked && !p.mayLead && !t.unseen.Has(FieldSID):
+	case p.Known.Has(FieldSID) && !p.Cached.Has(FieldSID), !p.Known.Has(FieldSID) && p.birth.from == fromFork && p.born > t.gapTo && !t.unseen.Has(FieldSID):
 		return false, true, false
 	}
 	return false, p.Known.Has(FieldSID), true
 }
 
-// settleEntries decides the entry leaders of the processes that were learned.
+// settleEntries decides the entry leaders of the processes that were learned: of parents before
+// their children.
 func (t *table) settleEntries() {
-	if !t.learned {
+	if t.learned == nil {
 		return
 	}
-	t.learned = false
-	var chain []*process
-	for pid := range t.byPID.pids() {
-		// From the first ancestor that is decided down to the process.
-		for p := t.byPID.get(pid); p != nil && p.unsettled; p = t.byPID.get(p.PPID) {
-			p.unsettled = false
-			chain = append(chain, p)
-		}
-		for n := len(chain) - 1; n >= 0; n-- {
-			t.settleEntry(chain[n])
+	waiting := make(map[*process]bool, len(t.learned))
+	for _, p := range t.learned {
+		waiting[p] = true
+	}
+	var settle func(p *process)
+	settle = func(p *process) {
+		if waiting[p] {
+			delete(waiting, p)
+			settle(t.byPID.get(p.PPID))
+			t.settleEntry(p)
 			if t.judge != nil {
-				t.settleMarks(chain[n])
+				t.settleMarks(p)
 			}
 		}
-		chain = chain[:0]
 	}
+	for _, p := range t.learned {
+		settle(p)
+	}
+	t.learned = nil
 }
 
 // settleEntry decides the entry leader of a process that /proc showed, after its parent's.
@@ -208,7 +213,7 @@ func (t *table) settleEntry(p *process) {
 	default:
 		p.inheritEntry(parent, math.MaxUint64)
 		const needed = Fields(1<<FieldSID | 1<<FieldTTY | 1<<FieldExe)
-		if p.EntryType == EntryKThread || p.Known.Has(FieldSID) && p.SID != p.PID {
+		if p.entry.by == EntryKThread || p.Known.Has(FieldSID) && p.SID != p.PID {
 			break
 		}
 		if p.Known&needed != needed || !parent.Known.Has(FieldExe) {
@@ -219,7 +224,7 @@ func (t *table) settleEntry(p *process) {
 			p.setEntry(EntryContainer, true)
 		}
 	}
-	if p.EntryType > EntryKThread || p.EntryType == EntryInit && p.PID != 1 {
+	if p.entry.by > EntryKThread || p.entry.by == EntryInit && p.PID != 1 {
 		p.markEntry(p.Known.Has(FieldEntryLeader), true)
 	}
 }

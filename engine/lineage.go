@@ -64,10 +64,10 @@ func (p *process) isFirst() bool { return p.PID == 1 || p.Known.Has(FieldPPID) &
 // parent returns the parent of p at its birth, or nil if that is not certain.
 func (t *table) parent(p *process) *process {
 	switch {
-	case p.birthStarted:
-		return t.lookupIdentity(Identity{p.birthPID, p.birthStart})
-	case p.birthKnown:
-		return t.parentAt(p.birthPID, p, p.born)
+	case p.birth.Known.Has(FieldStart):
+		return t.lookupIdentity(p.birth.Parent)
+	case p.birth.Known.Has(FieldPPID):
+		return t.parentAt(p.birth.Parent.PID, p, p.born)
 	case p.Known.Has(FieldPPID):
 		// A parent is older than its child, also one that adopted it.
 		return t.parentAt(p.PPID, p, p.born)
@@ -86,10 +86,10 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 	}
 	l := t.at(pid, at)
 	switch {
-	case l == nil, !t.births && l.Exited:
+	case l == nil, !t.births && l.life != living, l.PID == p.PID && l.born != p.born:
 		return nil
-	case l.Exited && l.PID != p.PID: // its pid stays reserved while the group lasts
-		if t.gapTo != 0 && (!l.Known.Has(FieldExit) || l.exitTime <= t.gapTo) {
+	case l.life != living && l.PID != p.PID: // its pid stays reserved while the group lasts
+		if t.gapTo != 0 && (!l.Known.Has(FieldExit) || l.exit.Time <= t.gapTo) {
 			return nil
 		}
 	case t.doubtful(l) && !t.check(l):
@@ -103,7 +103,6 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 type relative struct {
 	*process
 	known, cached Fields // of FieldComm and FieldExe
-	filename      string
 	exited        bool
 }
 
@@ -116,22 +115,17 @@ func (e *Event) relative(p *process) relative {
 	case !e.Thread && p.PID == e.Process.PID && p.born == e.Process.born: // its own leader
 		time = p.asOf
 	}
-	r := relative{process: p, filename: p.Exe}
-	r.exited = p.Exited && p.exitTime != 0 && p.exitTime <= time
+	r := relative{process: p}
+	r.exited = p.life != living && p.exit.Time != 0 && p.exit.Time <= time
 	if p.asOf <= time {
 		r.known = p.Known & FieldComm.Set()
 	}
 	// An exec that a signal ends may have changed the image first, without an EXEC.
-	killed := p.Exited && (!p.Known.Has(FieldExit) || Exit{WaitStatus: p.waitStatus}.Signal() != 0)
-	cached, file := p.Cached, FieldExe.Set()
-	switch b := &p.before; {
-	case p.imageSince <= time && (p.asOf <= time || !killed):
-		r.known |= p.Known & file
-	case p.hadEarlier(time):
-		r.known |= b.known.fields() & file
-		r.filename, cached = b.Exe, b.cached.fields()|p.Cached&^file
+	killed := p.life != living && (!p.Known.Has(FieldExit) || p.exit.Signal() != 0)
+	if p.since <= time && (p.asOf <= time || !killed) {
+		r.known |= p.Known & FieldExe.Set()
 	}
-	r.cached = cached & r.known
+	r.cached = p.Cached & r.known
 	return r
 }
 
@@ -171,7 +165,7 @@ func (r relative) appendTo(b []byte) []byte {
 		o.uint("start_boottime", r.Start)
 	}
 	o.textIf(r.known.Has(FieldComm), "comm", r.Comm)
-	o.textIf(r.known.Has(FieldExe), "exe", r.filename)
+	o.textIf(r.known.Has(FieldExe), "exe", r.Exe)
 	o.trueIf(r.exited, "exited")
 	return append(r.cached.appendJSON(o.b, `,"cached":[`), '}')
 }

@@ -15,22 +15,22 @@ const (
 // gap makes the state of all processes doubtful that is of before the end of g.
 func (t *table) gap(g *Gap) { t.gapTo = max(t.gapTo, g.To) }
 
+// lost reports whether the end of p may have been lost.
+func (t *table) lost(p *process) bool {
+	return p.life != ended && t.gapTo != 0 && max(p.asOf, p.checked) <= t.gapTo
+}
+
 // refresh marks values that a lost event may have changed as cached.
 func (t *table) refresh(p *process) {
-	if p.asOf <= t.gapTo && (!p.Exited || p.Inferred) {
+	if p.asOf <= t.gapTo && p.life != ended {
 		p.Cached |= p.Known &^ constant
-		p.missed = true
-		p.dispel(FieldsImage)
 	}
 }
 
 // doubtful reports whether the pid of p may belong to another process: its end may have been lost,
 // or the source reports neither this end nor the next birth.
 func (t *table) doubtful(p *process) bool {
-	if !t.births && (!t.ends || p.Exited) {
-		return true
-	}
-	return t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo && (!p.Exited || p.Inferred)
+	return t.lost(p) || !t.births && (!t.ends || p.life != living)
 }
 
 // sameLife reports whether two events of one pid certainly belong to one process. joined has the
@@ -58,62 +58,6 @@ func (t *table) sight(p *process) Sight {
 	if !p.sameStart(start, ProcStartUnit) {
 		return SightGone
 	}
-	t.ownDoubts(p).checked = now
+	p.checked = now
 	return SightAlive
-}
-
-// infer ends p, which had ended by a time. Its EXIT was lost.
-func (t *table) infer(p *process, time, now uint64) {
-	if !p.Exited {
-		p.Inferred = true
-		t.markExited(p, time, now)
-	}
-}
-
-// guessed reports whether p is a process of its own only for lack of proof: the events that made
-// it, by a time, have no start time, and may belong to an older process of the pid.
-func (p *process) guessed(time uint64) bool {
-	return !p.Known.Has(FieldStart) && !p.forked && (!p.Exited || p.Inferred) && p.born <= time
-}
-
-// guessAgain replaces the guessed process of r's pid with a new one, if that would be as uncertain,
-// and returns the new one, else nil. Without it, each event of a process that has ended since a gap
-// would leave one more process to check at the next gap.
-func (t *table) guessAgain(r *RawEvent) *process {
-	if r.Kind == KindFork || r.Task.Known.Has(FieldStart) {
-		return nil
-	}
-	p := t.byPID.get(r.PID)
-	if p == nil || p.Exited || !p.guessed(r.Time) {
-		return nil
-	}
-	guesses := p.guesses | p.Known
-	t.remove(p)
-	p = t.add(r.PID, r.Time)
-	t.ownDoubts(p).guesses = guesses
-	return p
-}
-
-// revive undoes the inferred end of p, which has an event at a time. The guessed processes up to
-// then are p: the fields that their events set are unknown of p, and the rest cached.
-func (t *table) revive(p *process, time uint64) {
-	for o := p.younger; o != nil; {
-		next := o.younger
-		if o.guessed(time) {
-			p.Known &^= (o.Known | o.guesses) &^ constant
-			p.Truncated &= p.Known
-			p.Cached = p.Known &^ constant
-			p.dispel(FieldsImage)
-			p.Marks.add(Marks{Set: o.Marks.Set})
-			o.found()
-			t.cancelExit(o)
-			t.unlink(o)
-			t.release(o)
-		}
-		o = next
-	}
-	if p.younger == nil {
-		p.found()
-		t.cancelExit(p)
-	}
 }

@@ -43,6 +43,10 @@ func (p *process) inheritMarks(parent, creator *process, fork *RawEvent) {
 // adoptMarks gives p, which has no seen birth, the marks of its current parent. Process 1 adopts
 // orphans: an earlier parent may have had marks that process 1 lacks, so they stay unknown.
 func (t *table) adoptMarks(p *process) {
+	if t.judge == nil {
+		return
+	}
+	p.Marks.add(noMarksKnown)
 	parent := t.parent(p)
 	if parent == nil {
 		return
@@ -93,6 +97,9 @@ func (e *Engine) judge(ev *Event, p *process) Verdict {
 	}
 	verdict := e.opts.Judge(ev)
 	p.Marks, ev.Unsure = ev.Process.Marks, verdict == VerdictUnsure
+	if of := e.table.late; of != nil {
+		of.Marks.add(p.Marks)
+	}
 	return verdict
 }
 

@@ -57,12 +57,10 @@ type Process struct {
 	// be there any more, or its pid to be another's. A later event of it takes both back.
 	Inferred bool
 
-	asOf uint64 // see AsOf
-	born uint64
-	// execed is set if an EXEC of it has been seen.
-	execed bool
-	tags   []string // the names of the bits of Marks
-	clock  *Clock
+	asOf  uint64 // see AsOf
+	born  uint64
+	tags  []string // the names of the bits of Marks
+	clock *Clock
 }
 
 // Image is the program that a process executes.
@@ -129,7 +127,7 @@ func (p *Process) AsOf() uint64 { return p.asOf }
 // executable nor arguments.
 func (p *Process) IsKernelThread() bool {
 	certain := (p.Known &^ p.Cached).Has(FieldEntryLeader) && p.EntryType == EntryKThread
-	return certain && !p.execed && !p.Known.Has(FieldExe) && !p.Known.Has(FieldArgs)
+	return certain && !p.Known.Has(FieldExe) && !p.Known.Has(FieldArgs)
 }
 
 // Arguments yields the arguments, without their NULs. The slices are parts of Args.

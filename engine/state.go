@@ -8,120 +8,74 @@ import (
 // process is the table's state of a process; show makes a [Process] of it. Processes share equal
 // parts: a child has the context and the image of its parent until either gets another.
 type process struct {
-	PID, ParentSignal        uint32
+	PID                      uint32
+	life                     life
+	StartUnit                uint32
 	Known, Truncated, Cached Fields
 
 	*context // of setContext alone, not to be written to
 	*image   // of setImage and ownImage, likewise
-	*doubts  // of ownDoubts, likewise
 
-	Comm, Cwd string
+	Comm  string
+	Start uint64
+	exit  Exit // Time is by when it has ended, 0 for unknown, if FieldExit is not known
 
-	Start     uint64
-	StartUnit uint32
-	shown     uint32 // 1 + its index in table.shown, 0 while it is not there
+	NSPID, PPID, PGID, SID, ParentSignal uint32
 
-	NSPID, PPID, PGID, SID, ParentTID uint32
-
-	waitStatus int32
-	exitTime   uint64 // by when it has ended, 0 for unknown; of FieldExit if that is known
-
+	shown uint32 // 1 + its index in table.shown, 0 while it is not there
 	Marks Marks
+	birth birth
+	entry entry
 
-	origin
-	history
-	current
-
-	loginSince uint64 // when Login got its value
-
-	// asOf is the time of the state: of the last event, or sighted.
+	// born orders the processes of one pid: the monotonic time of the fork, or the best lower
+	// bound known.
+	born uint64
+	// asOf is the time of the state: of the last event, or of the reading of /proc.
 	asOf uint64
+	// checked is when /proc showed that this process still has the pid.
+	checked uint64
 
 	older   *process // previous process of the same pid
 	younger *process // next one
 }
 
-// origin is how a process came to be: its parent at birth and its entry leader.
-type origin struct {
-	birthPID, entryPID     uint32
-	birthStart, entryStart uint64
-	// born orders the processes of one pid: the monotonic time of the fork, or
-	// the best lower bound known.
-	born uint64
-
-	birthKnown   bool // the pid of the parent at birth
-	birthStarted bool // its start time
-	forked       bool // its FORK has been applied
-	// stragglers is set if an older process of the pid may not have ended.
-	stragglers bool
-	EntryType  EntryType
-	// unsettled is set until the entry leader is found from the processes that /proc showed.
-	unsettled bool
+// birth is how a process came to be.
+type birth struct {
+	Birth
+	tid  uint32 // the thread of the parent
+	from origin
 }
 
-// history is which events of a process have been applied or may have been lost.
-type history struct {
-	Exited     bool
-	Inferred   bool
-	execed     bool // an EXEC of it has been applied
-	missed     bool // events of it may have been lost since its last EXEC
-	mayLead    bool // it may have made a session since its FORK
-	parented   bool // it was the parent at a FORK
-	loginMixed bool // Login became another after that
-}
+// origin is what made a process known.
+type origin uint8
 
-// current is the state of a process that belongs to its image: the image with imageNumber, see
-// [RawEvent.Image], since imageSince.
-type current struct {
-	imageSince uint64
-	// before is the image until imageSince. A child forked before an exec that was delivered
-	// ahead of the fork inherits that one.
-	before      earlier
-	imageNumber uint16
-	// doubted and environDoubted are the fields of the image that are cached only because the
-	// process may have ended by an exec that failed after the point of no return. No child was
-	// forked after that.
-	doubted        imageFlags
-	environDoubted bool
-	Privileges     Privileges
-}
+const (
+	fromEvent origin = iota // an event, and not its FORK
+	fromProc                // /proc showed it
+	fromFork
+)
 
-// doubts hold the checks whether a process is alive and its values are true. Few processes need
-// them; the others share noDoubts.
-type doubts struct {
-	// sighted is when /proc showed the process, 0 if an event made it known.
-	sighted uint64
-	// checked is when /proc showed that this process still has the pid.
-	checked uint64
-	// missing is when /proc did not show it, until its end is inferred from that; see sweep.
-	missing uint64
-	// start is the start time as an event had it, 0 for none, where /proc had it in ticks.
-	start uint64
-	// guesses are the known fields of guessed processes that this one replaced, see guessAgain.
-	guesses Fields
-}
+// life is whether a process has ended.
+type life uint8
 
-// ownDoubts returns the doubts of p for writing to. Their memory is used again.
-func (t *table) ownDoubts(p *process) *doubts {
-	if p.doubts != &noDoubts {
-		return p.doubts
-	}
-	p.doubts = t.doubts.Get()
-	return p.doubts
-}
+const (
+	living   life = iota
+	replaced      // another process has its pid: the EXIT was lost, and its GONE is to come
+	inferred      // the EXIT was lost
+	ended         // by its EXIT
+)
 
-// found marks p as not missing.
-func (p *process) found() {
-	if p.missing != 0 { // so they are its own
-		p.doubts.missing = 0
-	}
+// entry is the entry leader of a process.
+type entry struct {
+	leader Identity
+	by     EntryType
 }
 
 // context holds values that a child inherits from its parent and most processes never change. Equal
 // ones are shared.
 type context struct {
 	Inherited
-	Cgroup string
+	Cwd, Cgroup string
 }
 
 // file is the file that a process executes and the requested path, shared by all processes with the
@@ -180,28 +134,12 @@ type image struct {
 
 	texts  []byte // the arguments and the environment
 	args   uint32 // length of the arguments
-	shared int32  // processes that have it, also as an earlier one
+	shared int32  // processes that have it
 	since  uint64 // when it was first seen
 	read   uint64 // when its cached fields were read, see [RawEvent.Read]
-}
+	number uint16 // see [RawEvent.Image]
 
-// imageFlags has the bits of FieldsImage from FieldExe on, without FieldEnviron.
-type imageFlags uint16
-
-func (s Fields) ofImage() imageFlags { return imageFlags(s & FieldsImage >> FieldExe) }
-
-func (f imageFlags) fields() Fields { return Fields(f) << FieldExe }
-
-// earlier is the image that a process had until imageSince, nil if it is not known.
-type earlier struct {
-	*image
-	known, truncated, cached imageFlags
-	number                   uint16
-}
-
-// hadEarlier reports whether the process p had its earlier image at a time.
-func (p *process) hadEarlier(time uint64) bool {
-	return p.before.image != nil && p.before.since <= time && time < p.imageSince
+	Privileges Privileges
 }
 
 func (i *image) cmdline() []byte { return i.texts[:i.args:i.args] }
@@ -240,7 +178,6 @@ var (
 	noFile    file
 	noImage   = image{file: &noFile}
 	noContext context
-	noDoubts  doubts
 )
 
 // setImage makes i, which is p's already, the image of p.
@@ -254,12 +191,8 @@ func (t *table) ownImage(p *process) *image {
 	if p.image.shared == 1 {
 		return p.image
 	}
-	since := p.image.since
-	if p.image == &noImage {
-		since = p.imageSince
-	}
-	i := t.newImage(since)
-	i.file, i.read = p.file, p.image.read
+	i := t.newImage(p.image.since)
+	i.file, i.read, i.number, i.Privileges = p.file, p.read, p.number, p.Privileges
 	i.texts, i.args = append(i.texts, p.texts...), p.args
 	t.setImage(p, i)
 	return i
@@ -323,23 +256,13 @@ func (t *table) setContext(p *process, c *context) {
 func (t *table) copy(c, p *process) {
 	*c = *p
 	c.image.share()
-	c.before.image.share()
 	c.older, c.younger, c.shown = nil, nil, 0
-	if c.doubts = &noDoubts; p.doubts != &noDoubts {
-		*t.ownDoubts(c) = *p.doubts
-	}
 }
 
 // release drops p's references to shared parts.
 func (t *table) release(p *process) {
 	t.drop(p.image)
-	t.drop(p.before.image)
-	p.image, p.before.image = &noImage, nil
-	if d := p.doubts; d != nil && d != &noDoubts {
-		*d = doubts{}
-		t.doubts.Put(d)
-	}
-	p.doubts = &noDoubts
+	p.image = &noImage
 }
 
 // show returns p as callers see it, until hide, nil for nil.
@@ -379,36 +302,26 @@ func (t *table) fill(v *Process, p *process) {
 	k := &v.Task
 	k.Known, k.Truncated, k.Cached, k.ParentSignal, k.NSPID = p.Known, p.Truncated, p.Cached, p.ParentSignal, p.NSPID
 	k.Start, k.StartUnit = p.Start, uint64(p.StartUnit)
-	k.PPID, k.PGID, k.SID, k.ParentTID = p.PPID, p.PGID, p.SID, p.ParentTID
+	k.PPID, k.PGID, k.SID, k.ParentTID = p.PPID, p.PGID, p.SID, p.birth.tid
 	k.Inherited, k.ExeFile, k.Exit = p.Inherited, p.ExeFile, Exit{}
 	if p.Known.Has(FieldExit) {
-		k.Exit = Exit{p.waitStatus, p.exitTime}
+		k.Exit = p.exit
 	}
-	v.Birth = Birth{Parent: Identity{p.birthPID, p.birthStart}}
-	if p.birthKnown {
-		v.Birth.Known |= FieldPPID.Set()
-	}
-	if p.birthStarted {
-		v.Birth.Known |= FieldStart.Set()
-	}
-	v.Usage = Usage{}
+	v.Birth, v.Usage = p.birth.Birth, Usage{}
 	if p == t.used {
 		v.Usage = t.usage
 	}
-	v.EntryLeader, v.EntryType, v.Privileges = Identity{p.entryPID, p.entryStart}, p.EntryType, p.Privileges
-	v.Marks, v.Exited, v.Inferred = p.Marks, p.Exited, p.Inferred
-	v.asOf, v.born, v.execed, v.tags, v.clock = p.asOf, p.born, p.execed, t.tags, t.clock
+	v.EntryLeader, v.EntryType, v.Privileges = p.entry.leader, p.entry.by, p.Privileges
+	v.Marks, v.Exited, v.Inferred = p.Marks, p.life != living, p.life == replaced || p.life == inferred
+	v.asOf, v.born, v.tags, v.clock = p.asOf, p.born, t.tags, t.clock
 }
 
 // inner returns the members of p that identify its relatives. p may be a clone of a removed
 // process.
 func (p *Process) inner() process {
 	return process{
-		doubts: &noDoubts, PID: p.PID, Known: p.Known, Cached: p.Cached, PPID: p.PPID, PGID: p.PGID, SID: p.SID, asOf: p.asOf,
-		origin: origin{
-			birthKnown: p.Birth.Known.Has(FieldPPID), birthStarted: p.Birth.Known.Has(FieldStart),
-			birthPID: p.Birth.Parent.PID, birthStart: p.Birth.Parent.Start, born: p.born,
-		},
+		PID: p.PID, Known: p.Known, Cached: p.Cached, PPID: p.PPID, PGID: p.PGID, SID: p.SID,
+		asOf: p.asOf, born: p.born, birth: birth{Birth: p.Birth},
 	}
 }
 

@@ -5,24 +5,28 @@ import (
 	"time"
 )
 
-// sweep looks which processes of the table are still there: after a gap, and, if the source
-// does not report every EXIT, when the table has doubled. After a gap it looks twice: at once, and
-// when all that happened until its end was delivered, at those that were born since in the table.
-// It does a few at a time, so that no call of Get takes long.
+// sweep looks which processes of the table are still there: when all that happened until the end of
+// a gap was delivered, and, if the source does not report every EXIT, when the table has doubled.
+// It looks at a few at a time, so that no call of Get takes long.
 type sweep struct {
-	todo   []uint32 // pids to look at
-	gapTo  uint64   // the end of the gap that they are looked at for
-	behind uint64   // the end of the latest gap that was looked at twice
-	alive  int      // processes that were there at the latest look without EXITs
-	again  uint64   // the earliest time of the next one
-	next   uint64   // when to go on
+	todo  []uint32 // pids to look at
+	gapTo uint64   // the end of the gap that they are looked at for
+	alive int      // processes that were there at the latest look without EXITs
+	again uint64   // the earliest time of the next one
+	next  uint64   // when to go on
 }
 
-// missing is a process that was not there, or had lost its pid to another. Its EXIT may only not
-// have been delivered yet.
+// missing is a process that was not there at a time, or had lost its pid to another. Its EXIT may
+// only not have been delivered yet.
 type missing struct {
 	p    *process
-	time uint64 // of that; also in p.missing, which a process in the same place has not
+	born uint64 // of p, whose memory may be another's by now
+	time uint64
+}
+
+// gone reports whether m is still missing.
+func (m *missing) gone() bool {
+	return m.p.born == m.born && (m.p.life == replaced || m.p.life == living && max(m.p.asOf, m.p.checked) <= m.time)
 }
 
 const (
@@ -47,8 +51,7 @@ func (e *Engine) sweep(now uint64) *Event {
 // sweeps reports whether there are processes to look for, now or later.
 func (e *Engine) sweeps(now uint64) bool {
 	s := &e.sweeping
-	return len(s.todo)+len(e.table.missing) > 0 ||
-		e.table.look != nil && (max(e.table.gapTo, e.buffer.gapTo) > s.gapTo || s.behind < s.gapTo || e.doubled(now))
+	return len(s.todo)+len(e.table.missing) > 0 || e.table.look != nil && (e.table.gapTo > s.gapTo || e.doubled(now))
 }
 
 // doubled reports whether no look is under way, and the table has twice the processes that were
@@ -61,14 +64,7 @@ func (e *Engine) doubled(now uint64) bool {
 // search checks the next processes, if it is time to.
 func (e *Engine) search(now uint64) {
 	s := &e.sweeping
-	gapTo := max(e.table.gapTo, e.buffer.gapTo)
-	if e.doubled(now) {
-		gapTo, s.alive, s.again = now, 0, now+e.table.grace
-	}
-	if gapTo == 0 && s.gapTo == 0 {
-		return
-	}
-	if len(s.todo) == 0 && e.lookDue(gapTo, now) {
+	if len(s.todo) == 0 && e.lookDue(now) {
 		for pid := range e.table.byPID.pids() {
 			s.todo = append(s.todo, pid)
 		}
@@ -83,17 +79,16 @@ func (e *Engine) search(now uint64) {
 	}
 }
 
-// lookDue reports whether to look through the table, once a look is over: gapTo is the end of the
-// latest gap.
-func (e *Engine) lookDue(gapTo, now uint64) bool {
-	s := &e.sweeping
+// lookDue reports whether to look through the table, once a look is over.
+func (e *Engine) lookDue(now uint64) bool {
+	s, gapTo := &e.sweeping, e.table.gapTo
 	switch {
-	case s.gapTo < gapTo:
-		s.gapTo = gapTo
+	case e.doubled(now):
+		s.gapTo, s.alive, s.again = now, 0, now+e.table.grace
 		return true
-	case s.behind < s.gapTo && now >= s.next:
-		if e.told(s.gapTo, s.gapTo+e.hold, now) {
-			s.behind = s.gapTo
+	case gapTo > s.gapTo && now >= s.next:
+		if e.told(gapTo, gapTo+e.hold, now) {
+			s.gapTo = gapTo
 			return true
 		}
 		s.next = now + sweepPause
@@ -105,7 +100,7 @@ func (e *Engine) lookDue(gapTo, now uint64) bool {
 func (e *Engine) lookFor(pid uint32) {
 	s := &e.sweeping
 	p := e.table.byPID.get(pid)
-	if p == nil || p.Exited || p.missing != 0 || p.asOf > s.gapTo || p.checked > s.gapTo {
+	if p == nil || p.life != living || max(p.asOf, p.checked) > s.gapTo {
 		return
 	}
 	if e.table.sight(p) == SightGone {
@@ -117,21 +112,18 @@ func (e *Engine) lookFor(pid uint32) {
 
 // miss records that p was not there at a time.
 func (t *table) miss(p *process, time uint64) {
-	t.ownDoubts(p).missing = time
-	t.missing = append(t.missing, missing{p, time})
+	t.missing = append(t.missing, missing{p, p.born, time})
 }
 
-// replace ends p, as another process had its pid at r. That is certain if r is a birth, or has a
-// start time; else r can be an event of p, also its EXIT.
+// replace ends p, as another process has its pid at r. After a gap it is GONE, unless r may be
+// its own event: only a birth or different start times prove another process.
 func (t *table) replace(p *process, r *RawEvent, now uint64) {
-	switch certain := r.Kind == KindFork && !r.Thread || r.Task.Known.Has(FieldStart); {
-	case p.Exited:
-	case !certain:
-		p.found()
-	case p.missing == 0 && t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo:
+	by := inferred
+	if p.life == living && t.lost(p) && (r.isBirth() || (r.Task.Known & p.Known).Has(FieldStart)) {
+		by = replaced
 		t.miss(p, r.Time)
 	}
-	t.infer(p, r.Time, now)
+	t.end(p, by, r.Time, now)
 }
 
 // gone ends the first of the missing processes that can't have an EXIT any more: all that happened
@@ -140,21 +132,18 @@ func (e *Engine) gone(now uint64) *Event {
 	t := &e.table
 	for len(t.missing) > 0 {
 		m := t.missing[0]
-		if m.p.missing == m.time {
-			if !e.told(m.time, m.time+max(e.hold, lastWord), now) {
-				return nil
-			}
+		if m.gone() && !e.told(m.time, m.time+max(e.hold, lastWord), now) {
+			return nil
 		}
 		t.missing = t.missing[:copy(t.missing, t.missing[1:])]
-		if m.p.missing != m.time {
+		if !m.gone() {
 			continue
 		}
-		m.p.found()
 		next := uint64(math.MaxUint64) // when its pid was another's
 		if m.p.younger != nil {
 			next = m.p.younger.born
 		}
-		if m.p.Exited && !m.p.Inferred || e.buffer.hasExit(m.p.PID, next) {
+		if e.buffer.hasExit(m.p.PID, next) {
 			continue
 		}
 		if ev := e.tellGone(m.p, m.time, now); ev != nil {
@@ -182,7 +171,7 @@ func (e *Engine) told(time, late, now uint64) bool {
 // wanted.
 func (e *Engine) tellGone(p *process, time, now uint64) *Event {
 	e.table.refresh(p)
-	e.table.infer(p, time, now)
+	e.table.end(p, inferred, time, now)
 	p.endedBy(time)
 	if !e.table.ends {
 		return nil // EXIT was not requested
@@ -207,8 +196,8 @@ func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
 	case len(e.table.missing) > 0:
 		at := e.table.missing[0].time + max(e.hold, lastWord)
 		return at - min(now, at), true
-	case s.behind < s.gapTo:
-		at := max(s.gapTo+e.hold, s.next)
+	case e.table.look != nil && e.table.gapTo > s.gapTo:
+		at := max(e.table.gapTo+e.hold, s.next)
 		return at - min(now, at), true
 	}
 	return 0, false

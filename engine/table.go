@@ -27,13 +27,13 @@ type table struct {
 	missing []missing // in the order in which they were missed
 
 	free     freelist.List[process]
-	images   freelist.List[image]  // free ones
-	doubts   freelist.List[doubts] // likewise
+	images   freelist.List[image] // free ones
 	contexts equals[context]
 	files    equals[file]
-	changed  context // see change
-	executed file    // see updateImage
-	view     process // what the last event of a thread is about
+	changed  context  // see change
+	executed file     // see updateImage
+	late     *process // of the last event, if that came late
+	view     process  // of the last event whose state is not the process's
 
 	judged Process
 	views  []*Process // of those in shown, and more for later
@@ -43,9 +43,8 @@ type table struct {
 	used  *process // which has it until the next event
 
 	reports
-	gapTo uint64 // end of the latest gap, 0 if there was none
-	// learned is set while the entry leaders of processes that were learned are not settled.
-	learned bool
+	gapTo   uint64     // end of the latest gap, 0 if there was none
+	learned []*process // those whose entry leaders are not settled
 	look    func(pid uint32) (start uint64, sight Sight)
 	now     func() uint64
 	judge   func(*Event) Verdict // nil for none
@@ -119,50 +118,28 @@ func (t *table) at(pid uint32, time uint64) *process {
 	return nil
 }
 
-// add makes a process and inserts it into the chain of its pid, which is ordered by birth.
+// add makes a process, the youngest of its pid.
 func (t *table) add(pid uint32, born uint64) *process {
+	t.count++
+	youngest := t.byPID.place(pid)
 	p := t.free.Get()
 	*p = process{} // a literal with all would be built elsewhere and copied
-	p.PID, p.born, p.context, p.image, p.doubts = pid, born, &noContext, &noImage, &noDoubts
-	t.link(p)
+	p.PID, p.born, p.context, p.image, p.older = pid, born, &noContext, &noImage, *youngest
+	if p.older != nil {
+		p.born = max(p.born, p.older.born)
+		p.older.younger = p
+	}
+	*youngest = p
 	return p
 }
 
-// link inserts p into the chain of its pid.
-func (t *table) link(p *process) {
-	t.count++
-	youngest := t.byPID.place(p.PID)
-	p.younger, p.older = nil, *youngest
-	for p.older != nil && p.older.born > p.born {
-		p.younger, p.older = p.older, p.older.older
-		p.younger.stragglers = p.younger.stragglers || !p.Exited
-	}
-	if p.older != nil {
-		p.older.younger = p
-	}
-	p.stragglers = p.older != nil && (!p.older.Exited || p.older.stragglers)
-	if p.younger != nil {
-		p.younger.older = p
-	} else {
-		*youngest = p
-	}
-}
-
-// rebirth sets the time of birth of p and moves p to its place in the chain.
-func (t *table) rebirth(p *process, born uint64) {
-	if p.born != born {
-		t.unlink(p)
-		p.born = born
-		t.link(p)
-	}
-}
-
-// markExited starts the grace time of p, which has ended by a time.
-func (t *table) markExited(p *process, time, now uint64) {
-	if p.Exited {
+// end starts the grace time of p, which has ended by a time.
+func (t *table) end(p *process, by life, time, now uint64) {
+	if before := p.life; before != living {
+		p.life = max(before, by)
 		return
 	}
-	p.Exited = true
+	p.life = by
 	if len(t.exits) == cap(t.exits) && 2*t.firstExit > len(t.exits) {
 		live := copy(t.exits, t.exits[t.firstExit:])
 		clear(t.exits[live:])
@@ -174,21 +151,34 @@ func (t *table) markExited(p *process, time, now uint64) {
 // endedBy stores the latest possible end of p, if its exit status is unknown.
 func (p *process) endedBy(time uint64) {
 	if !p.Known.Has(FieldExit) {
-		p.exitTime = time
+		p.exit.Time = time
 	}
 }
 
-// cancelExit undoes markExited.
-func (t *table) cancelExit(p *process) {
-	if !p.Exited {
+// revive undoes the inferred end of p, which has an event. The guessed processes since then are p.
+func (t *table) revive(p *process) {
+	if p.life == living || p.life == ended {
 		return
 	}
-	for i := t.firstExit; i < len(t.exits); i++ {
-		if t.exits[i].p == p {
-			t.exits = slices.Delete(t.exits, i, i+1)
-		}
+	for q := p.younger; q != nil && q.guessed(); q = p.younger {
+		p.Marks.add(Marks{Set: q.Marks.Set})
+		t.cancelExit(q)
+		t.remove(q)
 	}
-	p.Exited, p.Inferred = false, false
+	if p.younger == nil {
+		t.cancelExit(p)
+		p.Cached |= p.Known &^ constant
+	}
+}
+
+// cancelExit undoes end.
+func (t *table) cancelExit(p *process) {
+	if p.life == living {
+		return
+	}
+	i := t.firstExit + slices.IndexFunc(t.exits[t.firstExit:], func(e exit) bool { return e.p == p })
+	t.exits = slices.Delete(t.exits, i, i+1)
+	p.life = living
 	p.endedBy(0)
 }
 
@@ -198,7 +188,7 @@ func (t *table) cancelExit(p *process) {
 func (t *table) collect(now, reached uint64) {
 	over := func(since, at uint64) bool { return at >= since && at-since >= t.grace }
 	for ; t.firstExit < len(t.exits); t.firstExit++ {
-		if e := t.exits[t.firstExit]; !over(e.at, now) || !over(e.time, reached) || e.p.missing != 0 {
+		if e := t.exits[t.firstExit]; !over(e.at, now) || !over(e.time, reached) || e.p.life == replaced {
 			return
 		}
 		t.remove(t.exits[t.firstExit].p)
@@ -219,7 +209,6 @@ func (t *table) remove(p *process) {
 func (t *table) trim() {
 	t.byPID.trim()
 	t.images.Trim()
-	t.doubts.Trim()
 	t.free.Trim()
 	if live := t.exits[t.firstExit:]; cap(t.exits) > 64 && 4*len(live) < cap(t.exits) {
 		t.exits, t.firstExit = slices.Clone(live), 0
