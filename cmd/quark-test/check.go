@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // truth returns what /proc shows of a process that stands still.
@@ -64,9 +65,32 @@ func (v *view) checkExit(ev *event, p *proc, need bool) {
 	if x.Code() != max(p.status.ExitStatus(), 0) || x.Signal() != signal || x.CoreDumped() != p.status.CoreDump() {
 		v.Errorf("pid %d: exit code %d, signal %d, core %v, wait4 says %#x", p.PID, x.Code(), x.Signal(), x.CoreDumped(), p.status)
 	}
+	if x.Time+v.stamps().Early < p.before || x.Time > clock.Monotonic() {
+		v.Errorf("pid %d: exit time %d is not between %d, its birth, and now", p.PID, x.Time, p.before)
+	}
 }
 
-// checkLife checks p's life: see wantLives. The scores of scenarios are about times.
+// checkStart compares the start time, if known, with the times around the fork.
+func (v *view) checkStart(ev *event, p *proc) {
+	q := ev.Process
+	if !q.Known.Has(engine.FieldStart) {
+		return
+	}
+	offset := v.q.Clock().Newest().Boot
+	if q.Start+q.StartUnit <= p.before+offset || q.Start > p.born+offset {
+		v.Errorf("pid %d: started at %d (precision %d), it was between %d and %d", p.PID, q.Start, q.StartUnit, p.before+offset, p.born+offset)
+	}
+}
+
+// checkBirth compares the time of a FORK with the times around the fork.
+func (v *view) checkBirth(ev *event, p *proc) {
+	v.checkStart(ev, p)
+	if at := v.stamps(); ev.Time+at.Early < p.before || ev.Time > p.born+at.Late {
+		v.Errorf("pid %d: FORK at %d, it was between %d and %d", p.PID, ev.Time, p.before, p.born)
+	}
+}
+
+// checkLife checks p's life: see wantLives.
 func (v *view) checkLife(p *proc, execs int) {
 	for _, want := range []struct {
 		kind engine.Events
@@ -80,5 +104,6 @@ func (v *view) checkLife(p *proc, execs int) {
 	if !list[0].Events.Has(engine.EventFork) || list[len(list)-1] != exit {
 		v.Errorf("pid %d: events out of order: %s", p.PID, v.history(p))
 	}
+	v.checkBirth(list[0], p)
 	v.checkExit(exit, p, true)
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 // test is a running test with the queues that it uses. Its own failures concern all backends.
@@ -21,8 +20,7 @@ type test struct {
 	row   row
 	cells []*cell // one for each of its backends
 	views []*view
-	begun *scenario.Running // before the queues were opened
-	wait  atomic.Value      // string: what it waits for
+	wait  atomic.Value // string: what it waits for
 }
 
 // cell is a running test on one of its backends. Its failures concern that backend alone.
