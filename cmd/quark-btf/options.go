@@ -30,7 +30,7 @@ func newCommand(run func(*options) error) *cobra.Command {
 quark-btf -l VERSION [-bjv] [-a ARCH] [-f ARCHIVE] [TARGET...]
 quark-btf -d [-bj] [-a ARCH] A B
 quark-btf -g [-a ARCH] [-f FILE] ARCHIVE [NAME VERSION]`,
-		Long: "Prints the offset of every target, or of the named ones, in the kernel's types.\nA missing target is printed as U.",
+		Long: "Prints the offsets of all targets, or of the named targets, in the kernel's types.\nA missing target is printed as U.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, operands []string) error {
 			o.operands = operands
@@ -45,7 +45,7 @@ quark-btf -g [-a ARCH] [-f FILE] ARCHIVE [NAME VERSION]`,
 	f.BoolVarP(&o.bits, "bits", "b", false, "also print offsets in bits")
 	f.BoolVarP(&o.diff, "diff", "d", false, "print the differences between two kernels: files, or releases in the archive")
 	f.VarP((*command.File)(&o.file), "file", "f", "use the types in a `file`: raw BTF, ELF with BTF, a kernel image, or an archive")
-	f.BoolVarP(&o.add, "add", "g", false, "add the types to an archive file as release VERSION of distribution NAME, by default as the file names them")
+	f.BoolVarP(&o.add, "add", "g", false, "add the types to an archive file, as release VERSION of distribution NAME; default: the release in the file")
 	f.BoolVarP(&o.json, "json", "j", false, "print JSON")
 	f.StringVarP(&o.lookup, "lookup", "l", "", "look up release VERSION in the archive")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "print the origin of the types and the alternative found; with -l print the offsets")

@@ -32,7 +32,7 @@ type verb func(context.Context, *options) (int, error)
 // newCommand returns the command line, which calls do with a verb.
 func newCommand(do func(context.Context, verb, *options) error) *cobra.Command {
 	root := command.New(&cobra.Command{Use: "quark-exitsnoop COMMAND [options]",
-		Long: "Prints how processes ended: any process, also while this command did not run."})
+		Long: "Prints the exit status of any traced process, even if it exits while this command does not run."})
 	add := func(c *cobra.Command, v verb, operand string, define ...func(*options, *cobra.Command)) {
 		o := new(options)
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -49,16 +49,16 @@ func newCommand(do func(context.Context, verb, *options) error) *cobra.Command {
 			d(o, c)
 		}
 	}
-	run := &cobra.Command{Use: "run [-jt] [--] COMMAND [ARGUMENT...]", Short: "run a command and print its end, and the ends of processes that it leaves behind"}
+	run := &cobra.Command{Use: "run [-jt] [--] COMMAND [ARGUMENT...]", Short: "run a command, and print its exit status and those of processes that outlive it"}
 	add(run, runCommand, "command", asJSON, wholeTree)
 	run.Flags().SetInterspersed(false) // the rest are options of the command
-	add(&cobra.Command{Use: "trace [-jnt] [-r ROOT] PID...", Short: "record the ends of processes and, without -n, print them"}, trace, "pid", asJSON, pinnedBelow, wholeTree,
+	add(&cobra.Command{Use: "trace [-jnt] [-r ROOT] PID...", Short: "record the exits of processes and, without -n, print them"}, trace, "pid", asJSON, pinnedBelow, wholeTree,
 		func(o *options, c *cobra.Command) {
-			c.Flags().BoolVarP(&o.noWait, "no-wait", "n", false, "do not wait for the ends")
+			c.Flags().BoolVarP(&o.noWait, "no-wait", "n", false, "do not wait for the exits")
 		})
-	add(&cobra.Command{Use: "list [-j] [-r ROOT]", Short: "print traced processes and recorded ends"}, list, "", asJSON, pinnedBelow)
-	add(&cobra.Command{Use: "status [-j] [-r ROOT]", Short: "print whether it runs, its version and its counters"}, status, "", asJSON, pinnedBelow)
-	add(&cobra.Command{Use: "clean [-r ROOT] [--older TIME]", Short: "stop it and remove its pins, or only old records"}, clean, "", pinnedBelow,
+	add(&cobra.Command{Use: "list [-j] [-r ROOT]", Short: "print traced processes and recorded exits"}, list, "", asJSON, pinnedBelow)
+	add(&cobra.Command{Use: "status [-j] [-r ROOT]", Short: "print the state, version and counters of the eBPF program"}, status, "", asJSON, pinnedBelow)
+	add(&cobra.Command{Use: "clean [-r ROOT] [--older TIME]", Short: "stop the eBPF program and remove its pins, or remove only old records"}, clean, "", pinnedBelow,
 		func(o *options, c *cobra.Command) {
 			c.Flags().Var((*command.Span)(&o.older), "older", "only delete records older than this `time`")
 		})
@@ -66,7 +66,7 @@ func newCommand(do func(context.Context, verb, *options) error) *cobra.Command {
 }
 
 func asJSON(o *options, c *cobra.Command) {
-	c.Flags().BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
+	c.Flags().BoolVarP(&o.json, "json", "j", false, "print one JSON object per line")
 }
 
 func pinnedBelow(o *options, c *cobra.Command) {
@@ -74,5 +74,5 @@ func pinnedBelow(o *options, c *cobra.Command) {
 }
 
 func wholeTree(o *options, c *cobra.Command) {
-	c.Flags().BoolVarP(&o.tree, "tree", "t", false, "include the ends of all descendants")
+	c.Flags().BoolVarP(&o.tree, "tree", "t", false, "include all descendants")
 }

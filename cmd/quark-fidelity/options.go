@@ -31,7 +31,7 @@ type options struct {
 // newCommand returns the command line of the program.
 func newCommand(out, errw io.Writer) *cobra.Command {
 	root := command.New(&cobra.Command{Use: "quark-fidelity COMMAND [options]",
-		Long: "Compares the reports of backends and other monitors with ground truth, and their costs. It needs root."})
+		Long: "Compares the events of backends and other monitors with ground truth, and compares their costs. It needs root."})
 	add := func(c *cobra.Command, do func(*options) error, define ...func(*options, *cobra.Command)) {
 		o := new(options)
 		for _, d := range define {
@@ -65,7 +65,7 @@ It shrinks the first defect and writes a script for "run SCRIPT". The exit statu
 		Long: `Runs the same loads under backends and other monitors, in turns. With FILE it prints earlier
 benchmarks.`},
 		func(o *options) error { return benchmark(o, out, errw) }, (*options).listening, (*options).monitoring, (*options).benchmarking, (*options).writing)
-	add(&cobra.Command{Use: "report [-p PAGE] FILE...", Short: "print runs again", Args: cobra.MinimumNArgs(1)},
+	add(&cobra.Command{Use: "report [-p PAGE] FILE...", Short: "print the reports of earlier runs", Args: cobra.MinimumNArgs(1)},
 		func(o *options) error { return showReports(o, out) }, (*options).paging)
 	add(&cobra.Command{Use: "compare FILE FILE", Short: "print the differences between two runs", Args: cobra.ExactArgs(2)},
 		func(o *options) error { return compare(o, out) })
@@ -86,7 +86,7 @@ func (o *options) repeating(c *cobra.Command) {
 
 func (o *options) monitoring(c *cobra.Command) {
 	c.Flags().StringArrayVar(&o.monitors, "monitor", nil, "also score this other monitor: NAME, or all")
-	c.Flags().StringArrayVar(&o.commands, "command", nil, "also score this command, with output in --format")
+	c.Flags().StringArrayVar(&o.commands, "command", nil, "also score this command, with its output in the format of --format")
 	c.Flags().StringArrayVar(&o.formats, "format", nil, "`file` that describes the members of a JSON line, or the name of a monitor")
 }
 
@@ -94,7 +94,7 @@ func (o *options) fuzzing(c *cobra.Command) {
 	o.fuzz.Seed = rand.Uint64N(1e6)
 	c.Flags().Uint64Var(&o.fuzz.Seed, "seed", o.fuzz.Seed, "seed of the workloads")
 	c.Flags().Lookup("seed").DefValue = "a random number"
-	c.Flags().Var((*command.Span)(&o.fuzz.For), "for", "end after this `time` (default never)")
+	c.Flags().Var((*command.Span)(&o.fuzz.For), "for", "stop after this `time` (default never)")
 	c.Flags().BoolVar(&o.fuzz.Faults, "faults", false, "pause the monitor, limit its buffers, start it late, end it early; load the CPUs")
 	c.Flags().StringVarP(&o.fuzz.Dir, "output", "o", "", "write the script of a defect to this `directory`")
 }
@@ -102,7 +102,7 @@ func (o *options) fuzzing(c *cobra.Command) {
 func (o *options) benchmarking(c *cobra.Command) {
 	c.Flags().IntVarP(&o.run.Repeats, "repeats", "n", 0, "number of turns of each participant (default 6)")
 	c.Flags().Var((*command.Span)(&o.fuzz.For), "for", "limit the duration to this `time` (default 15m)")
-	c.Flags().BoolVar(&o.quick, "quick", false, "run few and short loads, once without -n")
+	c.Flags().BoolVar(&o.quick, "quick", false, "run few and short loads; without -n run each once")
 }
 
 func (o *options) writing(c *cobra.Command) {

@@ -14,7 +14,7 @@ import (
 
 // addVerb makes a row of the kernel in an image.
 func addVerb() (*cobra.Command, verb) {
-	c := &cobra.Command{Use: "add [--images DIR] VMLINUZ [MODULES]", Short: "make a row local/RELEASE of a kernel image", Args: cobra.ArbitraryArgs}
+	c := &cobra.Command{Use: "add [--images DIR] VMLINUZ [MODULES]", Short: "add a kernel image as row local/RELEASE", Args: cobra.ArbitraryArgs}
 	f := c.Flags()
 	images := f.String("images", "kernel_images", "directory of the kernels' images, with local/ in it")
 	return c, func(_ context.Context, operands []string, stdout io.Writer) (int, error) {

@@ -22,26 +22,26 @@ const bootUsage = `usage: ./krun.sh INITRAMFS KERNEL COMMAND [ARGUMENT...]
        ./krun.sh --machine KERNEL
 
 Boots KERNEL (an x86 bzImage or vmlinux, an arm64 Image, also compressed) with
-INITRAMFS (made by ` + "`make initramfs.gz`" + `) and runs COMMAND in it, looked up in
-/bin. The console goes to standard output. With --machine it prints what KERNEL
-would be booted by, qemu's version and the acceleration, on one line.
+INITRAMFS (built by ` + "`make initramfs.gz`" + `) and runs COMMAND in the guest. COMMAND is
+looked up in /bin. The console goes to standard output. With --machine it prints
+one line: the qemu binary for KERNEL, its version and the acceleration.
 
 environment:
   KRUN_SMP      virtual CPUs (2)
   KRUN_MEM      memory in MiB (512)
-  KRUN_TIMEOUT  seconds until the guest's stacks are printed and it is killed (300)
-  KRUN_RESULTS  file for the guest's records, one JSON object a line (none)
-  KRUN_APPEND   further words for the kernel command line, before the command, in
-                place of those of the same name: audit=1
-  KRUN_ACCEL    kvm or tcg: skip the search for what works
-  KRUN_STDIN    when 1: the command reads standard input, through the console; so
-                does the command sh when standard input is a terminal. Control A
-                is qemu's escape: x after it ends the guest, A sends one
+  KRUN_TIMEOUT  seconds until the guest's stacks are printed and the guest is killed (300)
+  KRUN_RESULTS  file for the guest's records, one JSON object per line (none)
+  KRUN_APPEND   additional kernel parameters, such as audit=1; they replace
+                parameters of the same name
+  KRUN_ACCEL    kvm or tcg: the acceleration, instead of the first that works
+  KRUN_STDIN    when 1: the command reads standard input through the console. This is
+                the default for the command sh on a terminal. Control-A is qemu's
+                escape: Control-A x ends the guest, Control-A A sends Control-A
   KRUN_GDB      when 1: the guest waits for gdb on TCP port 1234 of this machine
-                ('target remote :1234'); another number is another port
+                ('target remote :1234'); another number is the port
   KRUN_VERBOSE  when set and not 0: all kernel messages on the console
 
-SIGUSR1 does at once what the deadline does.
+SIGUSR1 has the effect of the deadline.
 
 exit status: the command's (128 + N when signal N killed it), 124 when the
 deadline passed, 125 when the guest did not report, 126 when it could not be

@@ -31,10 +31,10 @@ func execVerb() (*cobra.Command, verb) {
 	arch := f.String("arch", runtime.GOARCH, "architecture of the kernel")
 	initramfs := f.String("initramfs", "", "initramfs (initramfs.gz or initramfs-ARCH.gz at the module's root)")
 	images := f.String("images", "", "directory of the kernels' images (kernel_images at the module's root)")
-	env := f.StringArrayP("env", "e", nil, "NAME=VALUE for the binary's environment; may be repeated")
-	words := f.String("append", "", "further words for the kernel's command line, such as audit=1")
+	env := f.StringArrayP("env", "e", nil, "set NAME=VALUE in the binary's environment; may be repeated")
+	words := f.String("append", "", "additional kernel parameters, such as audit=1")
 	hidden := f.Bool("hide-btf", false, "hide the kernel's types")
-	mem := f.Int("mem", 512, "MiB of memory of the guest")
+	mem := f.Int("mem", 512, "memory of the guest in MiB")
 	return c, func(ctx context.Context, operands []string, stdout io.Writer) (int, error) {
 		if len(operands) == 0 || *kernel == "" {
 			return unusable, fmt.Errorf("%w: exec wants --kernel NAME and a test binary, which go test -exec adds", errUsage)

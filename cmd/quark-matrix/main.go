@@ -40,7 +40,7 @@ func main() {
 func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	status := allGood
 	root := command.New(&cobra.Command{Use: "quark-matrix COMMAND [options]",
-		Long: "Boots kernels under qemu, and runs quark's tests in them. It runs in quark's repository, as\nmake test-kernel does."})
+		Long: "Boots kernels under qemu, and runs quark's tests in them. Run it in quark's repository, as\nmake test-kernel does."})
 	for _, v := range []func() (*cobra.Command, verb){runVerb, listVerb, reportVerb, sumVerb, mergeVerb, addVerb, execVerb} {
 		c, do := v()
 		c.RunE = func(c *cobra.Command, operands []string) (err error) {

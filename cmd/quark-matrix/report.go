@@ -16,7 +16,7 @@ import (
 
 // reportVerb prints the last run again, or prints its table in Markdown.
 func reportVerb() (*cobra.Command, verb) {
-	c := &cobra.Command{Use: "report [-o DIR] [--markdown]", Short: "show the last run again"}
+	c := &cobra.Command{Use: "report [-o DIR] [--markdown]", Short: "print the results of the last run"}
 	f := c.Flags()
 	dir := f.StringP("output", "o", "build/matrix", "directory of the results")
 	markdown := f.Bool("markdown", false, "print the table in Markdown")

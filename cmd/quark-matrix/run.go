@@ -46,24 +46,24 @@ func (o *options) define(c *cobra.Command) {
 	f.StringVarP(&o.out, "output", "o", "build/matrix", "directory for the results")
 	f.StringSliceVar(&o.arches, "arch", []string{runtime.GOARCH}, "architectures of the kernels")
 	f.StringToStringVar(&o.initramfs, "initramfs", map[string]string{runtime.GOARCH: "initramfs.gz"}, "initramfs of each architecture")
-	f.StringSliceVarP(&o.backends, "backends", "b", nil, "run on these backends only: "+matrix.KnownBackends())
-	f.StringSliceVarP(&o.tests, "tests", "t", nil, "run these tests only, names or patterns: those of quark-test, and as PACKAGE.TEST Go tests")
-	f.StringSliceVar(&o.packages, "packages", nil, "run the Go tests of these packages, too, in guests of their own")
-	f.StringVar(&o.command, "command", "", "run this command and its words instead of tests; its exit status and its records are judged")
-	f.StringArrayVar(&o.keep, "keep", nil, "a file that the command makes, or a pattern of files, to be kept under files/ of the guest's results; may be repeated")
-	f.StringSliceVar(&o.btf, "btf", nil, "boot with the kernel's types present, hidden or in a file only")
-	f.StringArrayVarP(&o.env, "env", "e", nil, "NAME=VALUE for the tests' environment; may be repeated")
-	f.StringVar(&o.append, "append", "", "further words for the kernel's command line, such as audit=1")
-	f.IntVar(&o.mem, "mem", 512, "MiB of memory of a guest")
+	f.StringSliceVarP(&o.backends, "backends", "b", nil, "run only on these backends: "+matrix.KnownBackends())
+	f.StringSliceVarP(&o.tests, "tests", "t", nil, "run only these tests: names or patterns of quark-test, or PACKAGE.TEST for Go tests")
+	f.StringSliceVar(&o.packages, "packages", nil, "also run the Go tests of these packages, in separate guests")
+	f.StringVar(&o.command, "command", "", "run this command instead of tests; its exit status and its records are the result")
+	f.StringArrayVar(&o.keep, "keep", nil, "copy this file, or the files that match this pattern, from the guest to files/ in the guest's results; may be repeated")
+	f.StringSliceVar(&o.btf, "btf", nil, "boot only with the kernel's types present, hidden or in a file")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "set NAME=VALUE in the tests' environment; may be repeated")
+	f.StringVar(&o.append, "append", "", "additional kernel parameters, such as audit=1")
+	f.IntVar(&o.mem, "mem", 512, "memory of a guest in MiB")
 	// A guest needs at most one CPU, and waits for a third of its time: with one guest for each
 	// CPU of the host, the host is idle for a third, too.
-	f.IntVarP(&o.jobs, "jobs", "j", (3*runtime.NumCPU()+1)/2, "guests at a time")
-	f.BoolVar(&o.fresh, "fresh", false, "run also what is known from before, with nothing changed since")
+	f.IntVarP(&o.jobs, "jobs", "j", (3*runtime.NumCPU()+1)/2, "number of parallel guests")
+	f.BoolVar(&o.fresh, "fresh", false, "also run guests that have cached results")
 	f.StringVar(&o.shard, "shard", "", "I/N: run the Ith of N parts of the guests")
-	f.DurationVar(&o.boot, "deadline-boot", 2*time.Minute, "how long a guest may take to boot")
-	f.DurationVar(&o.test, "deadline-test", 3*time.Minute, "how long a test, or the command, may take")
+	f.DurationVar(&o.boot, "deadline-boot", 2*time.Minute, "time limit for booting")
+	f.DurationVar(&o.test, "deadline-test", 3*time.Minute, "time limit of a test, or of the command")
 	f.StringVar(&o.images, "images", "kernel_images", "directory of the kernels' images")
-	f.StringVar(&o.qemu, "qemu", "", "the emulator, instead of qemu-system-ARCH")
+	f.StringVar(&o.qemu, "qemu", "", "the qemu binary, instead of qemu-system-ARCH")
 }
 
 // check returns why the options can't be used.
@@ -115,7 +115,7 @@ func (o *options) guests() (whole, here []matrix.Guest, err error) {
 
 func listVerb() (*cobra.Command, verb) {
 	o := new(options)
-	c := &cobra.Command{Use: "list [options] [KERNEL...]", Short: "list what run boots"}
+	c := &cobra.Command{Use: "list [options] [KERNEL...]", Short: "list the guests that run boots"}
 	o.define(c)
 	return c, o.list
 }
@@ -141,11 +141,11 @@ func (o *options) list(_ context.Context, kernels []string, stdout io.Writer) (i
 
 func runVerb() (*cobra.Command, verb) {
 	o := new(options)
-	c := &cobra.Command{Use: "run [options] [KERNEL...]", Short: "run quark-test, or something else, on many kernels",
-		Long: `Boots kernels and runs quark-test in them on every backend, once more, with the kernels'
-types hidden, those tests that show that it works then (-t '*': all), and the Go tests
-of --packages. It writes its reports to a directory. KERNEL is a name or a pattern such
-as '6.*-cloud'; without one the default rows of the catalogue run.`}
+	c := &cobra.Command{Use: "run [options] [KERNEL...]", Short: "run quark-test, or another command, on many kernels",
+		Long: `Boots kernels and runs quark-test in each guest on every backend. It boots each kernel again with
+hidden types, for some tests (-t '*': all), and for the Go tests of --packages. It writes its
+reports to a directory. KERNEL is a name or a pattern such as '6.*-cloud'; without KERNEL the
+default rows of the catalogue run.`}
 	o.define(c)
 	return c, o.run
 }

@@ -13,7 +13,7 @@ import (
 
 // sumVerb sums up make test: the Go tests of this machine and the last run of guests.
 func sumVerb() (*cobra.Command, verb) {
-	c := &cobra.Command{Use: "sum [-o DIR]", Short: "count the tests of a go test -json on standard input and of the last run"}
+	c := &cobra.Command{Use: "sum [-o DIR]", Short: "count the tests in go test -json output on standard input and in the last run"}
 	dir := c.Flags().StringP("output", "o", "build/matrix", "directory of the results")
 	return c, func(_ context.Context, _ []string, stdout io.Writer) (int, error) {
 		s := gotest.Sum{Out: stdout}

@@ -57,14 +57,14 @@ const (
 	narrowTree  = "clock,duration,pid,event,status,args"
 )
 
-const about = `quark-mon prints what processes do until it is interrupted. Without -b, -k, -c and --audit it uses the first backend of ebpf,
-kprobe and cnproc that works.`
+const about = `quark-mon prints events of processes until it is interrupted. Without -b, -k, -c, --audit and --any it uses ebpf, or kprobe
+if ebpf does not work.`
 
-const examples = `  quark-mon -- make -j4                          what a command does, and what of it failed
-  quark-mon --failed                             what fails, until Ctrl-C
-  quark-mon --filter 'exec and uid != 0'         what others than root execute
+const examples = `  quark-mon -- make -j4                          the processes of a command, and which of them fail
+  quark-mon --failed                             processes that fail, until Ctrl-C
+  quark-mon --filter 'exec and uid != 0'         programs that users other than root execute
   quark-mon -s -j | jq -c .process.args          JSON lines, for other programs
-  quark-mon -q -w day.trace                      record all, for quark-mon replay day.trace`
+  quark-mon -q -w day.trace                      record all events, for quark-mon replay day.trace`
 
 // newCommand returns the command line of the program. Each verb has options of its own, with
 // which it calls run.
@@ -86,14 +86,14 @@ func newCommand(out io.Writer, run func(context.Context, *options) error) *cobra
 	}
 	root := verb(&options{}, &cobra.Command{Use: "quark-mon [options] [-- PROGRAM [ARGUMENT...]]\nquark-mon COMMAND [options]", Long: about, Example: examples})
 	replay := verb(&options{recorded: true}, &cobra.Command{Use: "replay [options] FILE", Short: "print a recording",
-		Long: "Prints what -w recorded as quark-mon prints what happens. It asks nothing of the\nkernel and works on every system."})
+		Long: "Prints the events of a recording made with -w, as quark-mon prints live events.\nIt does not use the kernel, and works on every system."})
 	replay.AddCommand(verb(&options{recorded: true, tree: true}, &cobra.Command{Use: "tree [options] FILE", Short: "print a recording as a tree",
 		Long: "Prints a recording, each process below its parent."}))
 	root.AddCommand(replay,
 		verb(&options{tree: true}, &cobra.Command{Use: "tree [options]", Short: "print events as a tree",
-			Long: "Prints what processes do, each process below its parent."}),
-		verb(&options{top: true}, &cobra.Command{Use: "top [options]", Short: "show rates, the busiest trees and what fails",
-			Long: "Shows on a terminal how much happens, below which processes, and what fails."}))
+			Long: "Prints events of processes, each process below its parent."}),
+		verb(&options{top: true}, &cobra.Command{Use: "top [options]", Short: "show rates, the busiest trees and failing commands",
+			Long: "Shows on a terminal the rates of events, the busiest process trees and the failing commands."}))
 	return root
 }
 
@@ -102,7 +102,7 @@ func (o *options) groups() (all []command.Group) {
 	if !o.recorded {
 		all = append(all, command.Group{Title: "Where events come from", Define: o.Backend}, command.Group{Title: "Which events", Define: o.Events})
 	}
-	all = append(all, command.Group{Title: "Which of them are shown", Define: o.Filter})
+	all = append(all, command.Group{Title: "Which events are printed", Define: o.Filter})
 	if !o.top {
 		all = append(all, command.Group{Title: "What is printed", Define: o.printing})
 	}
@@ -118,35 +118,35 @@ func (o *options) printing(c *cobra.Command) {
 	byDefault := treeColumns
 	if !o.tree {
 		byDefault = line.Default
-		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "no processes that exist at the start, as in lines, which have them with -s=false")
-		f.BoolVar(&o.text, "text", false, "all that is known of each event, in several lines")
-		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
+		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "omit the processes that exist at the start; the default for lines, unless -s=false")
+		f.BoolVar(&o.text, "text", false, "print all known fields of each event, in several lines")
+		f.BoolVarP(&o.json, "json", "j", false, "print one JSON object per line")
 		if !o.recorded {
-			f.BoolVar(&o.Names, "names", false, "with -j: also the names that this host has for users and groups; --uid and --gid ask getent(1)")
+			f.BoolVar(&o.Names, "names", false, "with -j: also print names of users and groups; --uid and --gid use getent(1)")
 		}
-		f.BoolVar(&o.host, "host", false, "with -j: first a line with the host that the events are of")
-		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
-		f.BoolVarP(&o.count, "count", "M", false, "no events but statistics once a second")
-		f.BoolVarP(&o.quiet, "quiet", "q", false, "no events, for when they are recorded")
+		f.BoolVar(&o.host, "host", false, "with -j: first print a line with the host of the events")
+		f.BoolVarP(&o.lineage, "lineage", "e", false, "also print the leaders and the ancestors of each process")
+		f.BoolVarP(&o.count, "count", "M", false, "print statistics once a second instead of events")
+		f.BoolVarP(&o.quiet, "quiet", "q", false, "print no events, for use with -w or -C")
 	}
-	f.Var(&o.columns, "columns", "these `columns` of a line an event: a list of "+strings.Join(line.Names(), ", ")+" (default "+byDefault+", fewer on a narrow terminal)")
-	f.CountVarP(&o.verbose, "verbose", "v", "what the backend can report, and counters at the end; -vv also the rules of joining; -vvv also counters once a second")
+	f.Var(&o.columns, "columns", "print each event as a line with these `columns`: a list of "+strings.Join(line.Names(), ", ")+" (default "+byDefault+", fewer on a narrow terminal)")
+	f.CountVarP(&o.verbose, "verbose", "v", "print the capability table, and counters at the end; -vv also the rules of joining; -vvv also counters once a second")
 	command.CompleteList(c, "columns", line.Names()...)
 }
 
 func (o *options) files(c *cobra.Command) {
 	f := c.Flags()
 	if !o.top {
-		f.VarP((*command.File)(&o.output), "output", "o", "append to this `file` in place of standard output, and open it again on SIGHUP")
+		f.VarP((*command.File)(&o.output), "output", "o", "append to this `file` instead of standard output, and open it again on SIGHUP")
 	}
 	f.VarP((*command.File)(&o.record), "record", "w", "also record all raw events in this `file`")
-	f.VarP((*command.File)(&o.graph), "graph", "C", "at the end write the tree of processes to this `file`, for dot(1)")
+	f.VarP((*command.File)(&o.graph), "graph", "C", "at the end write a graph of the processes to this `file`, for dot(1)")
 }
 
 func (o *options) running(c *cobra.Command) {
 	f := c.Flags()
-	f.VarP((*command.Span)(&o.duration), "duration", "d", "end after this `time`, in seconds or with a unit such as 5m")
-	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
+	f.VarP((*command.Span)(&o.duration), "duration", "d", "exit after this `time`, in seconds or with a unit such as 5m")
+	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening, become user nobody in an empty root directory")
 }
 
 // takeCommand takes the operands after --, a program that is run.

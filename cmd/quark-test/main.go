@@ -30,9 +30,9 @@ import (
 	"github.com/quark-linux/quark/internal/seccompfail"
 )
 
-const about = `Runs the tests named, or all, on the backends chosen, or eBPF and the proc
-connector. Names may be patterns as in t_exit*. The exit status is the number of
-tests that failed, at most 100; 101 is wrong usage.`
+const about = `Runs the named tests, by default all, on the named backends, by default eBPF and the
+proc connector. A name can be a pattern such as t_exit*. The exit status is the number
+of failed tests, at most 100; 101 is wrong usage.`
 
 // Exit statuses: the number of failed tests up to maxFailed, and unusable if they could not be run.
 const (
@@ -154,14 +154,14 @@ func program(ctx context.Context, args []string, out io.Writer) (failed int, err
 		f.BoolP(b[0], b[1], false, "run on "+b[0])
 	}
 	o.deadline = defaultDeadline()
-	f.Var((*command.Span)(&o.deadline), "deadline", "how long a test may take")
+	f.Var((*command.Span)(&o.deadline), "deadline", "time limit of a test")
 	f.StringVarP(&o.records, "json", "j", os.Getenv("QUARK_RESULTS"),
 		"append a JSON record a line to this `file` or serial line (default $QUARK_RESULTS)")
 	f.BoolVarP(&o.list, "list", "l", false, "list the tests")
-	f.BoolVarP(&o.trace, "trace", "t", false, "show what the kernel's trace_pipe had during a test that failed")
-	f.CountVarP(&o.verbose, "verbose", "v", "show the logs of all tests; -vv: what they wait for, -vvv: every event")
-	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "leave out the tests that match this pattern; may be repeated")
-	f.BoolVar(&o.types, "types", false, "only the tests to run again where the kernel's types come from elsewhere")
+	f.BoolVarP(&o.trace, "trace", "t", false, "print the contents of the kernel's trace_pipe from a failed test")
+	f.CountVarP(&o.verbose, "verbose", "v", "print the logs of all tests; -vv: also the conditions they wait for; -vvv: also every event")
+	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "skip the tests that match this pattern; may be repeated")
+	f.BoolVar(&o.types, "types", false, "run only the tests for kernel types from another source than the kernel")
 	f.Lookup("json").DefValue = "" // as it is not a constant
 	err = command.Run(ctx, c, args, out)
 	return failed, err

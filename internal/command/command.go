@@ -117,7 +117,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, out io.Writer)
 	root.SetOut(out)
 	root.InitDefaultCompletionCmd(args...)
 	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
-		c.Short, c.Args = "print what makes a shell complete the options", cobra.ArbitraryArgs
+		c.Short, c.Args = "print a script that makes a shell complete the options", cobra.ArbitraryArgs
 		c.RunE = func(*cobra.Command, []string) error {
 			return errors.New("completion: name one shell: bash, zsh, fish or powershell")
 		}

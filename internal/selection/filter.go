@@ -46,19 +46,19 @@ func (o *filterOptions) flags(c *cobra.Command) {
 		}
 		return t
 	}
-	add("uid", "", "uid", "==", "only of processes of one of these `users`, a list of ids or names").database = "passwd"
-	add("gid", "", "gid", "==", "only of processes with one of these `groups`, a list of ids or names").database = "group"
-	add("pid", "", "pid", "==", "only of these `processes`, a list")
-	add("ppid", "P", "ppid", "==", "only of the children of these `processes`, a list")
-	add("tree", "", "tree", "==", "only of these `processes`, a list, and all their descendants")
-	add("comm", "", "comm", "~", "only of processes with such a name; the `pattern` has * ? and [a-z]")
-	add("exe", "", "exe", "~", "only of such an executable: its last name, or a `pattern` of its path in which ** stands for slashes too")
-	add("args", "", "args", "~", "only with an argument like this `pattern`")
-	add("container", "", "container_id", "~", "only in the container with this `id`, or its beginning").suffix = "*"
-	add("cgroup", "", "cgroup", "~", "only in a cgroup like this `pattern`, in which ** stands for slashes too")
-	f.BoolVar(&o.failed, "failed", false, "only the ends with a code other than 0 or by a signal")
-	f.StringArrayVar(&o.expressions, "filter", nil, "only what this `expression` is true of, such as 'exec and uid != 0 and exe ~ \"/tmp/**\"'")
-	f.Var((*rulesFile)(&o.rules), "rules", "only what the rules in this `file` let pass; - is the standard input")
+	add("uid", "", "uid", "==", "only processes of one of these `users`, a list of ids or names").database = "passwd"
+	add("gid", "", "gid", "==", "only processes with one of these `groups`, a list of ids or names").database = "group"
+	add("pid", "", "pid", "==", "only these `processes`, a list")
+	add("ppid", "P", "ppid", "==", "only children of these `processes`, a list")
+	add("tree", "", "tree", "==", "only these `processes`, a list, and all their descendants")
+	add("comm", "", "comm", "~", "only processes with a name that matches this `pattern` with * ? and [a-z]")
+	add("exe", "", "exe", "~", "only processes with an executable that matches this `pattern`: its last component, or its path, where ** also matches slashes")
+	add("args", "", "args", "~", "only processes with an argument that matches this `pattern`")
+	add("container", "", "container_id", "~", "only processes in a container with an id that begins with this `id`").suffix = "*"
+	add("cgroup", "", "cgroup", "~", "only processes in a cgroup that matches this `pattern`, where ** also matches slashes")
+	f.BoolVar(&o.failed, "failed", false, "only exits with a code other than 0 or by a signal")
+	f.StringArrayVar(&o.expressions, "filter", nil, "only events for which this `expression` is true, such as 'exec and uid != 0 and exe ~ \"/tmp/**\"'")
+	f.Var((*rulesFile)(&o.rules), "rules", "only events that pass the rules in this `file`; - is the standard input")
 }
 
 // rulesFile is a command.File, or "-".

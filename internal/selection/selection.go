@@ -49,18 +49,18 @@ func (o *Options) Backend(c *cobra.Command) {
 	o.live = true
 	f := c.Flags()
 	o.backends = Backends(c, quark.EveryBackend.Names())
-	f.BoolVar(&o.any, "any", false, "use the first backend of eBPF, kprobes and the proc connector that works, also if it reports fewer fields")
-	f.BoolVar(&o.Queue.Audit.Enable, "audit-enable", false, "with --audit: enable audit if it is not, which slows down system calls until the next boot")
-	f.VarP((*command.File)(&o.Queue.BTF.Path), "btf", "B", "read the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those cached)")
+	f.BoolVar(&o.any, "any", false, "also try the proc connector, which reports fewer fields")
+	f.BoolVar(&o.Queue.Audit.Enable, "audit-enable", false, "with --audit: enable audit if it is disabled; this slows down system calls until the next boot")
+	f.VarP((*command.File)(&o.Queue.BTF.Path), "btf", "B", "read the running kernel's types from this `file` (default $QUARK_BTF_PATH, else the kernel's own types, else the embedded archive)")
 }
 
 // Events adds the options that choose the events of the backend.
 func (o *Options) Events(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(kindNames(), ", ")+", or all (default all but exec_failed)")
-	f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
+	f.StringVar(&o.exits, "exits", "all", "report all exits, or only exits with a `status` other than 0: all or nonzero")
 	f.BoolVarP(&o.Queue.Threads, "threads", "t", false, "also report events of single threads")
-	f.StringSliceVar(&o.Queue.Environ.Names, "environ", nil, "also report the variables with which programs are started: a `list` of names such as LD_*, or * for all")
+	f.StringSliceVar(&o.Queue.Environ.Names, "environ", nil, "also report these environment variables of started programs: a `list` of names such as LD_*, or * for all")
 	command.CompleteList(c, "events", append(kindNames(), "all")...)
 	command.Complete(c, "exits", "all", "nonzero")
 }
@@ -71,7 +71,7 @@ func (o *Options) Filter(c *cobra.Command) { o.filter.flags(c) }
 // Joining adds the options of the buffer.
 func (o *Options) Joining(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVarP(&o.Queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT one by one")
+	f.BoolVarP(&o.Queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT are separate events")
 	f.DurationVar(&o.Queue.HoldTime, "hold-time", 0, "hold events this long to order and join them (default 1s)")
 	f.IntVarP(&o.Queue.MaxLength, "max-length", "l", 0, "buffer at most this many events (default 10000)")
 }

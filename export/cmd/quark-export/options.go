@@ -39,9 +39,9 @@ func newCommand(run func(context.Context, *options) error) *cobra.Command {
 		return command.New(c, o.groups()...)
 	}
 	root := verb(&options{}, &cobra.Command{Use: "quark-export [--metrics ADDRESS] [--otlp URL] [--ecs [-o FILE]] [options]\nquark-export COMMAND [options]",
-		Long: "Exports what processes do until it is interrupted. The options that choose the backend and the\nevents are those of quark-mon."})
-	root.AddCommand(verb(&options{recorded: true}, &cobra.Command{Use: "replay [options] FILE", Short: "export what quark-mon -w recorded",
-		Long: "Exports what quark-mon -w recorded, as fast as it can be read: that is faster than a target takes it."}))
+		Long: "Exports events of processes until it is interrupted. The options for backends and events are the\nsame as those of quark-mon."})
+	root.AddCommand(verb(&options{recorded: true}, &cobra.Command{Use: "replay [options] FILE", Short: "export a recording of quark-mon -w",
+		Long: "Exports a recording of quark-mon -w at full speed, which is faster than a target accepts events."}))
 	return root
 }
 
@@ -52,12 +52,12 @@ func (o *options) groups() []command.Group {
 		all = append(all, command.Group{Title: "Where events come from", Define: o.Backend}, command.Group{Title: "Which events", Define: o.Events})
 	}
 	all = append(all, command.Group{Title: "Which of them are exported", Define: func(c *cobra.Command) {
-		c.Flags().BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "leave out the processes that exist at the start")
+		c.Flags().BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "omit the processes that exist at the start")
 		o.Filter(c)
 	}}, command.Group{Title: "How events are joined", Define: o.Joining})
 	if !o.recorded {
 		all = append(all, command.Group{Title: "How it runs", Define: func(c *cobra.Command) {
-			c.Flags().VarP((*command.Span)(&o.duration), "duration", "d", "end after this `time`, in seconds or with a unit such as 5m")
+			c.Flags().VarP((*command.Span)(&o.duration), "duration", "d", "exit after this `time`, in seconds or with a unit such as 5m")
 		}})
 	}
 	return all
@@ -67,11 +67,11 @@ func (o *options) targetOptions(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.metrics, "metrics", "", "serve counters to Prometheus at this `address`, HOST:PORT, below /metrics")
 	f.StringVar(&o.otlp, "otlp", "", "send events as log records to the OpenTelemetry collector at this `URL`, such as http://localhost:4318")
-	f.BoolVar(&o.ecs, "ecs", false, "print events as documents of the Elastic Common Schema, one a line")
-	f.VarP((*command.File)(&o.output), "output", "o", "with --ecs: append to this `file` in place of standard output, and open it again on SIGHUP")
+	f.BoolVar(&o.ecs, "ecs", false, "print events as documents of the Elastic Common Schema, one per line")
+	f.VarP((*command.File)(&o.output), "output", "o", "with --ecs: append to this `file` instead of standard output, and open it again on SIGHUP")
 	if !o.recorded {
-		f.BoolVar(&o.hash, "hash", false, "with --ecs: also the SHA-256 of executables")
-		f.BoolVar(&o.names, "names", false, "with --otlp or --ecs: also the names that this host has for users and groups")
+		f.BoolVar(&o.hash, "hash", false, "with --ecs: add the SHA-256 of executables")
+		f.BoolVar(&o.names, "names", false, "with --otlp or --ecs: add the names of users and groups on this host")
 	}
 }
 
