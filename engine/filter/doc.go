@@ -20,9 +20,9 @@
 //
 // Fields with a number:
 //
-//   - The numbers of [engine.Rows] that are no times, such as pid, ppid and uts_ns: user and group ids
-//     also by the names that this host has; login_uid and login_session, which may be unset; tty, a
-//     device such as 136:0, or 0:0 for none.
+//   - The numbers of [engine.Rows] that are no times, such as pid, ppid and uts_ns: user and group
+//     ids also by the names that this host has; login_uid and login_session, which may be unset;
+//     tty, a device such as 136:0, or 0:0 for none.
 //   - Of these exe_uid, exe_gid, exe_dev (such as 8:1) and exe_inode are of the file of the
 //     executable. A thread of the kernel has none: such a term is false of it.
 //   - exit_code, exit_signal (a number or a name such as SIGKILL) and duration, a time such as 1.5s
