@@ -191,8 +191,8 @@ func (e *ensurer) catchUp(endsMissing bool) (err error) {
 	if err == nil {
 		err = s.traceExisting(0)
 	}
-	if errors.Is(err, ErrNamespace) {
-		return nil // processes cannot be looked up here; a later caller does it
+	if errors.Is(err, ErrNamespace) || errors.Is(err, errBlocked) {
+		return nil // processes cannot be looked up here, or now; a later caller does it
 	}
 	return err
 }

@@ -9,9 +9,7 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
@@ -129,7 +127,7 @@ func attach(o *Options, have maps, attached links) error {
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, opts)
 	if err != nil {
-		return cmp.Or(kernelversion.Hidden(), missingHelper(), kernelError("load the program", err))
+		return cmp.Or(kernelversion.Hidden(), kernelError("load the program", err))
 	}
 	defer c.Close() // except the maps that are moved to have
 	for _, name := range attached.missing() {
@@ -156,15 +154,6 @@ func attach(o *Options, have maps, attached links) error {
 			have[name] = m
 			delete(c.Maps, name)
 		}
-	}
-	return nil
-}
-
-// missingHelper returns an ErrUnsupported if the kernel lacks the newest helper that the program
-// calls. It is called only after a failure.
-func missingHelper() error {
-	if errors.Is(features.HaveProgramHelper(ebpf.RawTracepoint, asm.FnGetNsCurrentPidTgid), ebpf.ErrNotSupported) {
-		return fmt.Errorf("%w: it has no bpf_get_ns_current_pid_tgid (Linux 5.7)", ErrUnsupported)
 	}
 	return nil
 }

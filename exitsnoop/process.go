@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,18 +51,20 @@ func (p *process) endsWithin(d time.Duration) bool {
 }
 
 // start returns the range [from, to) in which the process started, ns of CLOCK_BOOTTIME.
-func (p *process) start(offset bootOffset) (from, to uint64, err error) {
+func (p *process) start() (from, to uint64, err error) {
 	st, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
 		return 0, 0, err
 	}
-	from, to = offset.span(st.Start)
-	return from, to, nil
+	return st.Start, st.Start + proctext.Tick, nil
 }
 
 // readPatience limits a read of /proc. From Linux 6.18 on a process can block it for any time, for
 // example with a file system that hangs.
 const readPatience = 3 * time.Second
+
+// errBlocked is the error of a read that a process blocks.
+var errBlocked = errors.New("the process blocks this: try again later")
 
 // readStat reads a stat file. It fails if the process blocks that.
 func readStat(path string) (proctext.Stat, error) {
@@ -79,42 +79,19 @@ func readStat(path string) (proctext.Stat, error) {
 	case <-done:
 		return st, err
 	case <-time.After(readPatience):
-		return proctext.Stat{}, fmt.Errorf("read %s: the process has blocked this for %v: try again later", path, readPatience)
+		return proctext.Stat{}, fmt.Errorf("read %s for %v: %w", path, readPatience, errBlocked)
 	}
 }
 
-// namespace returns the pid namespace of the process.
-func (p *process) namespace() (PidnsInfo, error) {
-	return namespaceOf(fmt.Sprintf("/proc/%d/ns/pid", p.pid))
-}
-
-func namespaceOf(path string) (PidnsInfo, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return PidnsInfo{}, fmt.Errorf("stat %s: %w", path, err)
-	}
-	return PidnsInfo{Dev: st.Dev, Ino: st.Ino}, nil
-}
-
-// inInitialNamespace returns ErrNamespace if the caller is in another pid namespace, where pids
-// differ from those that the program sees.
+// inInitialNamespace returns ErrNamespace if the caller is in another pid or time namespace, where
+// pids or start times differ from those that the program sees.
 func inInitialNamespace() error {
-	if !proctext.InInitialNamespace("pid") {
-		return fmt.Errorf("%w: the caller must be in the initial one", ErrNamespace)
+	for _, kind := range []string{"pid", "time"} {
+		if !proctext.InInitialNamespace(kind) {
+			return fmt.Errorf("%w: the caller must be in the initial %s namespace", ErrNamespace, kind)
+		}
 	}
 	return nil
-}
-
-// minorBits is the number of bits of the minor number in the kernel's own dev_t (MINORBITS).
-const minorBits = 20
-
-// kernelDev and userDev convert between the device number of stat(2) and the kernel's own.
-func kernelDev(dev uint64) uint64 {
-	return uint64(unix.Major(dev))<<minorBits | uint64(unix.Minor(dev))
-}
-
-func userDev(dev uint64) uint64 {
-	return unix.Mkdev(uint32(dev>>minorBits), uint32(dev&(1<<minorBits-1)))
 }
 
 // endWillBeSeen reports whether the program is certain to see the end of the process. It is if a
@@ -149,37 +126,4 @@ func unlessGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// bootOffset is the offset in ns of the boot time in this process's /proc from the kernel's.
-type bootOffset int64
-
-// ownOffset reads the offset of the caller's time namespace (Linux 5.6).
-func ownOffset() bootOffset {
-	b, err := os.ReadFile("/proc/self/timens_offsets")
-	if err != nil {
-		return 0
-	}
-	return parseOffsets(string(b))
-}
-
-func parseOffsets(s string) bootOffset {
-	for l := range strings.Lines(s) {
-		f := strings.Fields(l)
-		if len(f) != 3 || f[0] != "boottime" && f[0] != "7" { // its number, in 5.6 to 5.7
-			continue
-		}
-		sec, err1 := strconv.ParseInt(f[1], 10, 34) // the kernel's limit is far below
-		ns, err2 := strconv.ParseInt(f[2], 10, 34)
-		if err1 == nil && err2 == nil {
-			return bootOffset(sec*1e9 + ns)
-		}
-	}
-	return 0
-}
-
-// span returns the kernel's times that /proc shows as start.
-func (c bootOffset) span(start uint64) (from, to uint64) {
-	from = start - uint64(c)
-	return from, from + proctext.Tick
 }

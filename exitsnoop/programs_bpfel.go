@@ -15,13 +15,12 @@ import (
 type programsCounter uint32
 
 const (
-	programsCounterCOUNT_RECORDED        programsCounter = 0
-	programsCounterCOUNT_LOST            programsCounter = 1
-	programsCounterCOUNT_WRONG_NAMESPACE programsCounter = 2
-	programsCounterCOUNT_WRONG_START     programsCounter = 3
-	programsCounterCOUNT_REFUSED         programsCounter = 4
-	programsCounterCOUNT_UNSEEN          programsCounter = 5
-	programsCounterCOUNTERS              programsCounter = 6
+	programsCounterCOUNT_RECORDED    programsCounter = 0
+	programsCounterCOUNT_LOST        programsCounter = 1
+	programsCounterCOUNT_WRONG_START programsCounter = 2
+	programsCounterCOUNT_REFUSED     programsCounter = 3
+	programsCounterCOUNT_UNSEEN      programsCounter = 4
+	programsCounterCOUNTERS          programsCounter = 5
 )
 
 type programsEventState uint32
@@ -53,8 +52,6 @@ type programsMember struct {
 type programsTask struct {
 	_        structs.HostLayout
 	TraceId  uint64
-	PidnsDev uint64
-	PidnsIno uint64
 	StartMin uint64
 	StartEnd uint64
 	Leader   uint64

@@ -7,8 +7,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
-
-	"github.com/quark-linux/quark/internal/clock"
 )
 
 // Store has the traced processes and their exits. Its methods may be called from any goroutine.
@@ -21,7 +19,6 @@ type Store struct {
 	maps    maps    // all of them
 	links   links   // of a private store, closed with it
 	dir     *pinDir // nil for a private store
-	offset  bootOffset
 
 	// whole is held for reading by operations that must be complete: an interrupted one would
 	// look like a lost exit in pinned maps.
@@ -80,7 +77,7 @@ func newStore(m maps, l links) (*Store, error) {
 	return &Store{
 		tasks: use(programsMapTracingTasks), events: use(programsMapExitedEvents), counters: use(programsMapCounters),
 		members: use(programsMapTreeMembers), treeCounters: use(programsMapTreeCounters),
-		closing: c, maps: m, links: l, offset: ownOffset(), watchers: map[*watcher]bool{},
+		closing: c, maps: m, links: l, watchers: map[*watcher]bool{},
 	}, nil
 }
 
@@ -116,7 +113,7 @@ func (s *Store) GetTracingTask(pid uint32) (*TaskInfo, error) {
 }
 
 func (t *programsTask) info() *TaskInfo {
-	return &TaskInfo{TraceID: t.TraceId, PidnsInfo: PidnsInfo{Dev: userDev(t.PidnsDev), Ino: t.PidnsIno}}
+	return &TaskInfo{TraceID: t.TraceId}
 }
 
 // DeleteTracingTask ends the tracing of a process, or returns ErrNotTraced. If no exit was recorded
@@ -196,30 +193,6 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 	return nil
 }
 
-// ExitedEventFromWaitStatus records the status of a process that the caller has waited for. The
-// process is traced with this id, or untraced. If the id already has a status the error is
-// ErrDuplicateID.
-func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint32) error {
-	s.whole.RLock()
-	defer s.whole.RUnlock()
-	e := programsExitEvent{Pid: pid, ExitCode: int32(status), StoredTime: clock.Monotonic(), State: programsEventStateSTATE_ENDED}
-	old, err := s.event(traceEventID)
-	switch {
-	case err == nil && old.State == programsEventStateSTATE_ENDED:
-		err = ErrDuplicateID
-	case err == nil && old.Pid != pid:
-		err = fmt.Errorf("%w, for pid %d", ErrDuplicateID, old.Pid)
-	case err == nil:
-		err = s.events.Update(traceEventID, &e, ebpf.UpdateExist)
-		if t, terr := s.task(pid); err == nil && terr == nil && t.TraceId == traceEventID {
-			s.tasks.Delete(pid)
-		}
-	case errors.Is(err, ErrNotTraced):
-		err = s.reserve(traceEventID, &e)
-	}
-	return withTraceID(traceEventID, err)
-}
-
 // reserve adds an event. It is an error if the id has one.
 func (s *Store) reserve(id uint64, e *programsExitEvent) error {
 	err := s.events.Update(id, e, ebpf.UpdateNoExist)
@@ -291,14 +264,13 @@ func (s *Store) Stats() (st Stats, err error) {
 		counters table
 		index    uint32
 	}{
-		&st.Recorded:       {s.counters, uint32(programsCounterCOUNT_RECORDED)},
-		&st.Lost:           {s.counters, uint32(programsCounterCOUNT_LOST)},
-		&st.WrongNamespace: {s.counters, uint32(programsCounterCOUNT_WRONG_NAMESPACE)},
-		&st.WrongStart:     {s.counters, uint32(programsCounterCOUNT_WRONG_START)},
-		&st.Refused:        {s.counters, uint32(programsCounterCOUNT_REFUSED)},
-		&st.Unseen:         {s.counters, uint32(programsCounterCOUNT_UNSEEN)},
-		&st.Descendants:    {s.treeCounters, uint32(programsTreeCounterCOUNT_DESCENDANTS)},
-		&st.Untraced:       {s.treeCounters, uint32(programsTreeCounterCOUNT_UNTRACED)},
+		&st.Recorded:    {s.counters, uint32(programsCounterCOUNT_RECORDED)},
+		&st.Lost:        {s.counters, uint32(programsCounterCOUNT_LOST)},
+		&st.WrongStart:  {s.counters, uint32(programsCounterCOUNT_WRONG_START)},
+		&st.Refused:     {s.counters, uint32(programsCounterCOUNT_REFUSED)},
+		&st.Unseen:      {s.counters, uint32(programsCounterCOUNT_UNSEEN)},
+		&st.Descendants: {s.treeCounters, uint32(programsTreeCounterCOUNT_DESCENDANTS)},
+		&st.Untraced:    {s.treeCounters, uint32(programsTreeCounterCOUNT_UNTRACED)},
 	} {
 		if *to, err = counted(in.counters, in.index); err != nil {
 			return st, err

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -62,7 +61,7 @@ func (s *Store) trace(pid uint32, info TaskInfo, m *programsMember, start uint64
 		return err
 	}
 	defer p.close()
-	t, err := newTask(p, info, s.offset)
+	t, err := newTask(p, info)
 	switch {
 	case err != nil:
 		return err
@@ -89,29 +88,25 @@ func CanTrace(pid uint32) error {
 	p, err := openProcess(pid)
 	if err == nil {
 		defer p.close()
-		_, err = newTask(p, TaskInfo{}, ownOffset())
+		_, err = newTask(p, TaskInfo{})
 	}
 	return withPID(pid, err)
 }
 
 // newTask returns the tracing entry of a live process.
-func newTask(p *process, info TaskInfo, offset bootOffset) (*programsTask, error) {
+func newTask(p *process, info TaskInfo) (*programsTask, error) {
 	if err := inInitialNamespace(); err != nil {
 		return nil, err
 	}
-	from, to, err1 := p.start(offset)
-	ns, err2 := p.namespace()
-	// If it has not ended now, the reads were of this process.
+	from, to, err := p.start()
+	// If it has not ended now, the read was of this process.
 	if p.ended() {
 		return nil, ErrNoProcess
 	}
-	if err := errors.Join(err1, err2); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	if want := info.PidnsInfo; want != (PidnsInfo{}) && want != ns {
-		return nil, fmt.Errorf("%w: the process is in %d (device %d), not in %d (device %d)", ErrNamespace, ns.Ino, ns.Dev, want.Ino, want.Dev)
-	}
-	return &programsTask{TraceId: info.TraceID, PidnsDev: kernelDev(ns.Dev), PidnsIno: ns.Ino, StartMin: from, StartEnd: to}, nil
+	return &programsTask{TraceId: info.TraceID, StartMin: from, StartEnd: to}, nil
 }
 
 // addTask reserves the event and adds the tracing entry. It adds a membership first, if m is not

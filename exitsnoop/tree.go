@@ -53,9 +53,14 @@ func (s *Store) TraceTree(pid uint32, o TreeOptions) (traceID uint64, err error)
 	return traceID, err
 }
 
+// maxBlocked is the number of processes that may block a read before traceExisting ends.
+const maxBlocked = 8
+
 // traceExisting traces the children of a tree's members, or of all trees if tree is 0, until all
-// are traced. The program traces children that are forked meanwhile.
+// are traced. The program traces children that are forked meanwhile. It skips processes that block
+// a read, and returns an error of them at the end.
 func (s *Store) traceExisting(tree uint64) error {
+	blocked, errs := make(map[string]bool), []error(nil)
 	for found := true; found; {
 		found = false
 		paths, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -63,7 +68,14 @@ func (s *Store) traceExisting(tree uint64) error {
 			return err
 		}
 		for _, path := range paths {
+			if blocked[path] {
+				continue
+			}
 			p, err := readStat(path)
+			if errors.Is(err, errBlocked) && len(blocked) < maxBlocked {
+				blocked[path], errs = true, append(errs, err)
+				continue
+			}
 			if err != nil {
 				if err = unlessGone(err); err != nil {
 					return err
@@ -78,7 +90,7 @@ func (s *Store) traceExisting(tree uint64) error {
 			found = found || traced
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // traceChild traces a process if its parent is a member of the tree and it is not, and reports
@@ -96,8 +108,7 @@ func (s *Store) traceChild(pid uint32, p *proctext.Stat, tree uint64) (bool, err
 	if err == nil {
 		held.close()
 		member.Parent, member.Untraced = parent.TraceId, 0
-		from, _ := s.offset.span(p.Start)
-		_, err = withRandomID(func(id uint64) error { return s.trace(pid, TaskInfo{TraceID: id}, member, from) })
+		_, err = withRandomID(func(id uint64) error { return s.trace(pid, TaskInfo{TraceID: id}, member, p.Start) })
 	}
 	if errors.Is(err, ErrAlreadyTraced) { // by Trace, and so outside of trees
 		t, e := s.task(pid)

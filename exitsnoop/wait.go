@@ -124,7 +124,7 @@ func (s *Store) openTraced(id uint64, pid uint32) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, to, err := p.start(s.offset)
+	from, to, err := p.start()
 	switch {
 	case p.ended() || err == nil && (from >= t.StartEnd || to <= t.StartMin):
 		// It has just ended, or the pid was reused.

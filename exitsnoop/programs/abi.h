@@ -10,8 +10,6 @@
 /* A process to be traced. The key is its pid in the initial namespace. */
 struct task {
 	__u64 trace_id;
-	/* Its pid namespace: inode, and device in the kernel's encoding. */
-	__u64 pidns_dev, pidns_ino;
 	/* It started in [start_min, start_end), ns since boot. */
 	__u64 start_min, start_end;
 	/*
@@ -59,7 +57,6 @@ struct member {
 enum counter {
 	COUNT_RECORDED,
 	COUNT_LOST,
-	COUNT_WRONG_NAMESPACE,
 	COUNT_WRONG_START,
 	COUNT_REFUSED, /* by Trace, as a map was full */
 	COUNT_UNSEEN, /* found by user space: ended unseen by the program */

@@ -88,7 +88,6 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 {
 	/* Copies: once the entry is deleted, another process can reuse its memory. */
 	__u64 id = t->trace_id, start_min = t->start_min, start_end = t->start_end;
-	struct bpf_pidns_info info = {};
 	struct task_struct *leader = 0;
 	struct signal_struct *signal = 0;
 	struct exit_event ended = {}, *e;
@@ -103,11 +102,6 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 	if (ended.start_boottime < start_min || ended.start_boottime >= start_end) {
 		if (!twin)
 			count(COUNT_WRONG_START);
-		return;
-	}
-	if (bpf_get_ns_current_pid_tgid(t->pidns_dev, t->pidns_ino, &info, sizeof(info))) {
-		if (!twin)
-			count(COUNT_WRONG_NAMESPACE);
 		return;
 	}
 	if (ends_group(task, leader, signal, t) != GROUP_ENDED)
@@ -174,33 +168,16 @@ int handle_sched_process_exit_perf(void *ctx)
 	return 1;
 }
 
-/* The inode of a new process's pid namespace. Its children may be in other ones later. */
-static __always_inline __u64 pid_namespace_of(struct task_struct *child, __u64 by_default)
-{
-	struct nsproxy *proxy = 0;
-	struct pid_namespace *ns = 0;
-	__u32 inum = 0;
-
-	if (!bpf_core_field_exists(proxy->pid_ns_for_children) || !bpf_core_field_exists(ns->ns.inum) ||
-	    bpf_core_read(&proxy, sizeof(proxy), &child->nsproxy) ||
-	    bpf_core_read(&ns, sizeof(ns), &proxy->pid_ns_for_children) ||
-	    bpf_core_read(&inum, sizeof(inum), &ns->ns.inum))
-		return by_default;
-	return inum;
-}
-
 /*
  * Trace a child, which has not run yet, as a member of its parent's tree. Returns 0, also if it is
  * already traced, or an error without any change.
  */
-static __always_inline int trace_child(struct task *parent, struct member *born, struct task_struct *child, __u32 pid)
+static __always_inline int trace_child(struct member *born, struct task_struct *child, __u32 pid)
 {
 	__u64 id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1ULL << 63;
 	__u64 start = start_time(child);
 	struct task t = {
 		.trace_id = id,
-		.pidns_dev = parent->pidns_dev,
-		.pidns_ino = pid_namespace_of(child, parent->pidns_ino),
 		.start_min = start,
 		.start_end = start + 1,
 	};
@@ -258,7 +235,7 @@ static __always_inline int handle_fork(struct task_struct *parent, struct task_s
 	born.tree = m->tree;
 	born.parent = id;
 	start = start_time(child);
-	if (trace_child(t, &born, child, pid) && m->untraced != start) {
+	if (trace_child(&born, child, pid) && m->untraced != start) {
 		m->untraced = start;
 		count_in(&tree_counters, COUNT_UNTRACED);
 	}
