@@ -85,9 +85,9 @@ var table = []feature{
 	{Backend: "kprobe", Name: "fetch: a chain of dereferences", Since: "4.1", Probe: probe("a=+0(+8(+8(%ARG))):u32"), Built: noKprobes},
 	{Backend: "kprobe", Name: "fetch: bits of a word", Since: "4.1", Probe: probe("a=+8(%ARG):b1@2/32"), Built: noKprobes},
 	{Backend: "kprobe", Name: "fetch: string", Since: "4.1", Probe: probe("a=+0(+8(%ARG)):string"), Built: noKprobes},
-	{Backend: "kprobe", Name: "fetch: array", Since: "4.20",
+	{Backend: "kprobe", Name: "fetch: array", Since: "4.20", Without: "nothing, but each value is an argument of its own, and arguments take twice the probes",
 		Probe: probe("a=+0(%ARG):x64[8]"), Built: noKprobes},
-	{Backend: "kprobe", Name: "fetch: word of the definition", Since: "5.4", Without: "arguments",
+	{Backend: "kprobe", Name: "fetch: word of the definition", Since: "5.4", Without: "arguments from 4.20 on; before, those after eight empty ones",
 		Probe: probe(`a=\0x12`), Built: noKprobes},
 
 	{Backend: "cnproc", Name: "events of the proc connector", Since: "2.6", Probe: connector},

@@ -31,10 +31,14 @@ func (b *builder) argvProbes() [][]fetch {
 
 // chunkProbes fetches the text at an address.
 func (b *builder) chunkProbes(start expr) (probes [][]fetch) {
-	for c := 0; c < chunks; c += chunksPerProbe {
+	each := chunksPerProbe
+	if b.singles {
+		each = 1 // more words do not fit into a definition
+	}
+	for c := 0; c < chunks; c += each {
 		part := b.part()
-		for n := c; n < c+chunksPerProbe; n++ {
-			part.addArray(slotArgv+slot(n), typeX64, start.at(n*chunkSize+argvShift), maxArray)
+		for n := c; n < c+each; n++ {
+			part.addChunk(n, start)
 		}
 		probes = append(probes, part.args)
 	}
@@ -55,6 +59,9 @@ func (b *builder) addArguments() {
 // arguments has a guard: a probe on the same function that runs right before it and fills the same
 // memory with guardWord, in a record that its filter then drops. The kernel runs the probes of a
 // function one after the other, without another task in between, and the last one defined first.
+
+// Kernels before 4.20 accept neither arrays nor the guard's word. There such words are 0, like
+// eight empty arguments: see values.zeroKnown.
 
 // guardValue is the value of each word that a guard fetches.
 var guardValue = expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}

@@ -37,6 +37,13 @@ func (e expr) at(off int) expr {
 	return expr{e.register, append(slices.Clip(e.reads), off)}
 }
 
+// element returns element n, of so many bytes, of the array that begins at e.
+func (e expr) element(n, size int) expr {
+	reads := slices.Clone(e.reads)
+	reads[len(reads)-1] += n * size
+	return expr{e.register, reads}
+}
+
 // steps returns the number of reads.
 func (e expr) steps() int { return len(e.reads) }
 
@@ -79,6 +86,7 @@ type fetch struct {
 	value expr
 	typ   fetchType
 	count int // 0 for a value that is no array
+	word  int // of a chunk that is fetched word by word, counted from 1; 0 for another argument
 }
 
 // name returns the name of the slot's argument and of its field in the records.
@@ -90,7 +98,12 @@ func (s slot) name() string {
 }
 
 // name returns the name of the argument and of its field in the records.
-func (f fetch) name() string { return f.slot.name() }
+func (f fetch) name() string {
+	if f.word == 0 {
+		return f.slot.name()
+	}
+	return f.slot.name() + "w" + strconv.Itoa(f.word)
+}
 
 func (f fetch) String() string { return f.name() + "=" + f.body() }
 
@@ -122,7 +135,7 @@ func (f fetch) size() int {
 const (
 	maxArguments  = 128  // MAX_TRACE_ARGS
 	maxDefinition = 4094 // WRITE_BUFSIZE less newline and NUL
-	maxArray      = 64   // MAX_ARRAY_LEN
+	maxArray      = 64   // MAX_ARRAY_LEN, since 4.20
 	maxBody       = 63   // MAX_ARGSTR_LEN
 	// maxReads is the largest number of reads that FETCH_INSN_MAX of 16 allows for. 7.3 allows
 	// for minReads only, so the limit is found by trial.

@@ -22,6 +22,7 @@ const magicOfFS = "super_block.s_magic"
 type kernel struct {
 	offsets offsets
 	reads   int  // how many nested reads it accepts
+	singles bool // it accepts no arrays
 	warns   bool // it warns of reads at invalid addresses
 	cgroups proctext.Hierarchy
 	threads bool // single threads are reported
@@ -68,10 +69,29 @@ func (b *builder) follow(e expr, chain ...string) expr {
 // add appends a fetch argument, unless there is no such value.
 func (b *builder) add(s slot, t fetchType, e expr) { b.addArray(s, t, e, 0) }
 
-// addArray appends one for an array of values, 0 for a single value.
+// addArray appends one for an array of values, or one for each value if the kernel accepts no
+// arrays.
 func (b *builder) addArray(s slot, t fetchType, e expr, count int) {
-	if !e.missing() {
+	switch {
+	case e.missing():
+	case count == 0 || !b.singles:
 		b.args = append(b.args, fetch{slot: s, value: e, typ: t, count: count})
+	default:
+		for n := range count {
+			b.args = append(b.args, fetch{slot: s + slot(n), value: e.element(n, t.size), typ: t})
+		}
+	}
+}
+
+// addChunk appends a chunk of text, as one array of words if the kernel accepts arrays.
+func (b *builder) addChunk(n int, text expr) {
+	s, at := slotArgv+slot(n), text.at(n*chunkSize+argvShift)
+	if !b.singles {
+		b.addArray(s, typeX64, at, maxArray)
+		return
+	}
+	for word := range maxArray {
+		b.args = append(b.args, fetch{slot: s, value: at.element(word, typeX64.size), typ: typeX64, word: word + 1})
 	}
 }
 

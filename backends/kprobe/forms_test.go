@@ -1,9 +1,15 @@
 package kprobe
 
 import (
+	"encoding/binary"
+	"fmt"
 	"testing"
 
+	"github.com/quark-linux/quark/backends/internal/perf"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/tracefs"
 )
 
 // wide returns offsets as long as in the largest structs.
@@ -12,27 +18,109 @@ type wide struct{}
 func (wide) Bytes(string) (uint32, bool) { return 3456, true }
 func (wide) Value(string) (int64, bool)  { return 3, true }
 
-// All definitions keep the kernel's limits.
-func TestFamilyLimits(t *testing.T) {
-	for _, f := range families {
-		for _, h := range f.hooks {
-			b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, threads: true, cgroups: proctext.UnifiedCgroup}}
-			if h.args != nil {
-				h.args(&b)
-			}
-			f.state(&b, &h)
-			all := [][]fetch{b.args}
-			for _, text := range f.texts {
-				all = append(all, text.probes(&b)...)
-			}
-			for _, args := range all {
-				d := definition{"quark_12345_1", f.name + "_argv0", h.symbol, args, 1<<64 - 1}
-				if err := d.check(maxReads); err != nil && !h.tracepoint {
-					t.Errorf("%s: %v", h.symbol, err)
+// Where the kernel takes no arrays, each value is an argument of its own, and all definitions keep
+// the kernel's limits.
+func TestSingles(t *testing.T) {
+	for _, singles := range []bool{false, true} {
+		for _, f := range families {
+			for _, h := range f.hooks {
+				b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, singles: singles, threads: true, cgroups: proctext.UnifiedCgroup}}
+				if h.args != nil {
+					h.args(&b)
+				}
+				f.state(&b, &h)
+				all := [][]fetch{b.args}
+				for _, text := range f.texts {
+					all = append(all, text.probes(&b)...)
+				}
+				for _, args := range all {
+					d := definition{"quark_12345_1", f.name + "_argv0", h.symbol, args, 1<<64 - 1}
+					if err := d.check(maxReads); err != nil && !h.tracepoint {
+						t.Errorf("%s, singles %v: %v", h.symbol, singles, err)
+					}
+					for _, a := range args {
+						if singles && a.count > 0 {
+							t.Errorf("%s fetches an array: %s", h.symbol, a)
+						}
+					}
 				}
 			}
 		}
 	}
+}
+
+// A chunk that is fetched word by word is one chunk in the records.
+func TestChunkOfWords(t *testing.T) {
+	b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, singles: true}}
+	b.addChunk(1, argument(0).at(8))
+	event := &tracefs.Event{Name: "argv", ID: 7}
+	for n, a := range b.args {
+		if want := fmt.Sprintf("f%dw%d=+%d(+8(%s))", slotArgv+1, n+1, chunkSize+8*n, argument(0)); a.String() != want {
+			t.Errorf("%s, want %s", a, want)
+		}
+		event.Fields = append(event.Fields, tracefs.Field{Name: a.name(), Offset: 16 + 8*n, Size: 8})
+	}
+	l, err := newLayout(b.args, event)
+	if err != nil || len(l.places) != 1 || l.size != 16+chunkSize {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	if p := l.places[0]; p.kind != placeChunk || p.slot != slotArgv+1 || p.off != 16 {
+		t.Errorf("%+v", p)
+	}
+	event.Fields[9].Offset += 8
+	if _, err := newLayout(b.args, event); err == nil {
+		t.Error("words that are not one behind the other are a chunk")
+	}
+}
+
+// Words that could not be read are 0 in old kernels. They are distinguished from empty arguments if
+// other words of their pages are not 0. Otherwise the arguments end there.
+func TestZeroWords(t *testing.T) {
+	s, c, probes := offline(t, testFormats)
+	s.sets[familyExec].zeroes = true
+	for name, tt := range map[string]struct {
+		start uint64        // of the arguments
+		words func(int) int // the value of each word
+		want  int           // bytes that are known of 2000, -1 for none
+	}{
+		"all read":               {4096, func(int) int { return 1 }, 2000},
+		"none read":              {4096, func(int) int { return 0 }, -1},
+		"empty arguments":        {4096, func(n int) int { return btoi(n == 0 || n > 200) }, 2000},
+		"second page not read":   {8192 - 800, func(n int) int { return btoi(n < 100) }, 800},
+		"word across, not read":  {8192 - 804, func(n int) int { return btoi(n < 100) }, 800},
+		"second page was read":   {8192 - 804, func(n int) int { return btoi(n < 50 || n > 150) }, 2000},
+		"first page not read":    {8192 - 800, func(n int) int { return btoi(n >= 100) }, -1},
+		"only before the second": {8192 - 800, func(n int) int { return btoi(n == 99) }, 800},
+	} {
+		c.now.set = nil
+		var l conform.Events
+		for _, p := range s.sets[familyExec].probes {
+			raw := record(probes[p.def.name], map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: tt.start, slotArgEnd: tt.start + 2000}, nil)
+			for _, pl := range p.layout.places {
+				for at := 0; pl.kind == placeChunk && at < chunkSize; at += 8 {
+					binary.NativeEndian.PutUint64(raw[int(pl.off)+at:], uint64(tt.words((int(pl.slot-slotArgv)*chunkSize+at)/8)))
+				}
+			}
+			s.sample(c, &l, &perf.Sample{Time: 1, Count: uint64(len(name)), Raw: raw})
+		}
+		if len(l) != 1 {
+			t.Fatalf("%s: %d events", name, len(l))
+		}
+		got := -1
+		if l[0].Task.Known.Has(engine.FieldArgs) {
+			got = len(l[0].Bytes(engine.FieldArgs))
+		}
+		if got != tt.want || l[0].Task.Truncated.Has(engine.FieldArgs) != (got >= 0 && got < 2000) {
+			t.Errorf("%s: %d bytes are known, want %d", name, got, tt.want)
+		}
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // On a kernel that warns of reads at invalid addresses, no probe reads the pids of levels that a

@@ -21,6 +21,7 @@ type installer struct {
 	group   string
 	reports func(engine.Events) bool
 	places  places
+	zeroes  bool // words that the kernel can't read are 0, see guardValue
 
 	installed []string // the lines that remove the definitions
 	notes     []string
@@ -44,13 +45,24 @@ func (in *installer) findReads() int {
 func (in *installer) accepts(arg fetch) bool {
 	symbol := families[familyFork].hooks[0].symbol
 	d := definition{in.group, "trial", symbol, []fetch{arg}, in.places[symbol]}
-	if in.probes.Write(d.String()) != nil {
+	if refused != nil && refused(arg) || in.probes.Write(d.String()) != nil {
 		return false
 	}
 	if in.probes.Write(d.removal()) != nil {
 		in.installed = append(in.installed, d.removal())
 	}
 	return true
+}
+
+// refused is nil except in tests. It reports whether the trial of a fetch argument fails, as in an
+// older kernel.
+var refused func(fetch) bool
+
+// findForms finds by trial which forms of fetch arguments the kernel accepts.
+func (in *installer) findForms() {
+	in.reads = in.findReads()
+	in.singles = !in.accepts(fetch{value: firstArgument.at(0), typ: typeX64, count: 2})
+	in.zeroes = in.singles && !in.accepts(fetch{value: guardValue, typ: typeX64})
 }
 
 // family installs the first hook of a family that the kernel accepts.
@@ -76,7 +88,7 @@ func (in *installer) family(n int) (*set, error) {
 }
 
 func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
-	s := &set{family: n, kind: f.kind, symbol: h.symbol, filter: h.filter}
+	s := &set{family: n, kind: f.kind, symbol: h.symbol, filter: h.filter, zeroes: in.zeroes}
 	if h.threads != "" && !in.threads {
 		s.filter = h.threads
 	}
@@ -133,7 +145,7 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	for i, args := range parts {
 		// The chunks come first, as the guard writes its words there.
 		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
-		if err == nil && (t == cmdline || t == execPath) {
+		if err == nil && (t == cmdline || t == execPath) && !in.zeroes {
 			err = in.guard(s)
 		}
 		if err != nil {

@@ -3,6 +3,7 @@ package kprobe
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +86,36 @@ func TestNotResident(t *testing.T) {
 		if ev := evs.One(t, c.Process.Pid, engine.KindExec); ev.Bytes(engine.FieldArgs) != nil {
 			t.Errorf("arguments of a page that is not there: %q", ev.Bytes(engine.FieldArgs))
 		}
+	}
+}
+
+// The forms of fetches that older kernels take bring the same events: without arrays and the
+// guard's word (before 4.20). Without the word, only memory that is there is read: this kernel does
+// not set a word to 0 that it can't read.
+func TestOlderForms(t *testing.T) {
+	open(t, Options{}).Close()
+	arrays := func(f fetch) bool { return f.count > 0 }
+	immediates := func(f fetch) bool { return strings.HasPrefix(f.value.register, `\`) }
+	for name, lacks := range map[string]func(fetch) bool{
+		"no arrays": arrays, "neither": func(f fetch) bool { return arrays(f) || immediates(f) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused = lacks
+			defer func() { refused = nil }()
+			s := open(t, Options{})
+			conform.Score(t, s, "fork-exec-exit", "setres-ids", "comm", "args-sizes", "args-2000", "args-none", "cwd-30", "thread-ends")
+			for _, set := range s.sets {
+				for _, p := range slices.Concat(set.probes, set.guards) {
+					if i := slices.IndexFunc(p.def.args, lacks); i >= 0 {
+						t.Errorf("%s fetches %s", p.def.name, p.def.args[i])
+					}
+				}
+			}
+			s.Close()
+			if name != "neither" {
+				TestNotResident(t)
+			}
+		})
 	}
 }
 

@@ -91,7 +91,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 		kernel: kernel{offsets: offsets, threads: s.shared.Threads, cgroups: proctext.OwnHierarchy(), warns: selftest.ReadsWarn()},
 		fs:     fs, probes: s.probes, group: me.Name(queues.Add(1)), reports: s.shared.Reports, places: findPlaces(),
 	}
-	in.reads = in.findReads()
+	in.findForms()
 	failed := make([]error, numFamilies)
 	for n := range families {
 		if !s.installs(n) {

@@ -22,6 +22,7 @@ type set struct {
 	numbers []func(*engine.RawEvent, *values) // set the known fields of the first probe
 	known   engine.Fields
 	texts   []setText
+	zeroes  bool // unreadable words of the arguments are 0, else guardWord
 }
 
 // setText is a text field of a set, and the bits of its probes.
@@ -112,6 +113,13 @@ func newLayout(args []fetch, event *tracefs.Event) (*layout, error) {
 		want := a.typ.size * max(a.count, 1)
 		if !ok || f.Size != want {
 			return nil, fmt.Errorf("format has no field %s of %d bytes", a.name(), want)
+		}
+		if a.word > 1 { // a part of the chunk that is placed already
+			if chunk := l.places[len(l.places)-1]; f.Offset != int(chunk.off)+(a.word-1)*a.typ.size {
+				return nil, fmt.Errorf("format has field %s not behind the word before it", a.name())
+			}
+			l.size = max(l.size, f.Offset+f.Size)
+			continue
 		}
 		p := place{slot: a.slot, off: uint16(f.Offset), size: uint8(a.typ.size), count: uint8(max(a.count, 1))}
 		switch {

@@ -14,6 +14,7 @@ type values struct {
 	records [maxParts][]byte // by the number of the probe; nil if it has not come
 	own     [maxParts]bool   // the record is a copy in memory
 	memory  []byte
+	zeroes  bool
 }
 
 // maxParts is the largest number of probes in a set.
@@ -69,7 +70,7 @@ func (p *slotPlaces) hasAll(from, to slot) bool {
 
 // begin removes all records.
 func (v *values) begin(s *set) {
-	v.slots = &s.slots
+	v.slots, v.zeroes = &s.slots, s.zeroes
 	clear(v.records[:])
 	clear(v.own[:])
 	v.memory = v.memory[:0]
@@ -168,19 +169,49 @@ func (v *values) chunk(n int) []byte {
 // readable returns how many of the first size bytes of the arguments have come and were read by the
 // kernel.
 func (v *values) readable(size int) (n int) {
+	unread := uint64(guardWord)
+	if v.zeroes {
+		unread = 0
+	}
 	for c := 0; n < size && c < chunks; c++ {
 		b := v.chunk(c)
 		if b == nil {
 			break
 		}
 		for at := 0; at < len(b) && n+at < size; at += 8 {
-			if binary.NativeEndian.Uint64(b[at:]) == guardWord {
+			if binary.NativeEndian.Uint64(b[at:]) == unread && !(v.zeroes && v.zeroKnown(n+at)) {
 				return n + at
 			}
 		}
 		n += len(b)
 	}
 	return min(n, size)
+}
+
+// zeroKnown reports whether a word of 0 at an offset into the arguments was really read, as a
+// failed read gives 0 too. It was if other words of its pages are not 0: a probe reads all of them,
+// and no page can be removed meanwhile.
+func (v *values) zeroKnown(at int) bool {
+	start := v.number(slotArgStart) + uint64(at)
+	return v.pageRead(start) && (page(start) == page(start+7) || v.pageRead(start+7))
+}
+
+// page returns the number of the page at an address, for the smallest page size.
+func page(address uint64) uint64 { return address / 4096 }
+
+// pageRead reports whether a word that is not 0 was read of the page at an address.
+func (v *values) pageRead(address uint64) bool {
+	start := v.number(slotArgStart)
+	for n := range chunks {
+		b := v.chunk(n)
+		for word := 0; word < len(b); word += 8 {
+			at := start + uint64(n*chunkSize+word)
+			if (page(at) == page(address) || page(at+7) == page(address)) && binary.NativeEndian.Uint64(b[word:]) != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // arguments fills dst with the start of the arguments. Its length is at most what readable
