@@ -297,12 +297,9 @@ func changes(w *writer) {
 		if len(by) == 0 && f.Unseen == "" {
 			continue
 		}
-		row := ""
-		if len(by) > 0 {
-			row = "By " + strings.Join(by, ", ") + "."
-		}
+		row := strings.Join(by, ", ")
 		if f.Unseen != "" {
-			row = strings.TrimSpace(row + "\nWithout an event: " + f.Unseen + ".")
+			row = strings.TrimPrefix(row+"; without an event: "+f.Unseen, "; ")
 		}
 		if names[row] == nil {
 			order = append(order, row)
@@ -310,7 +307,7 @@ func changes(w *writer) {
 		names[row] = append(names[row], f.Name)
 	}
 	for _, row := range order {
-		w.line(".It Va %s\n%s", strings.Join(names[row], " , "), row)
+		w.line(".It Va %s\n%s.", strings.Join(names[row], " , "), row)
 	}
 }
 
