@@ -62,7 +62,6 @@ func TestKrunRefuses(t *testing.T) {
 		{"other ELF", nil, []string{image, file("elf", []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00")), "true"}, 126, "unsupported architecture"},
 		{"gdb", []string{"KRUN_GDB=yes"}, []string{image, x86, "true"}, 2, "number of a port"},
 		{"stdin", []string{"KRUN_STDIN=yes"}, []string{image, x86, "true"}, 2, "0 or 1 is wanted"},
-		{"machine", nil, []string{"--machine"}, 2, "KERNEL are wanted"},
 		{"timeout", []string{"KRUN_TIMEOUT=soon"}, []string{image, x86, "true"}, 2, "positive number"},
 		{"results", []string{"KRUN_RESULTS=" + dir + "/none/x"}, []string{image, x86, "true"}, 126, "cannot write KRUN_RESULTS"},
 		{"words too long", []string{"KRUN_ACCEL=tcg"}, []string{image, x86, strings.Repeat("x", 2100)}, 2, "2047 fit"},

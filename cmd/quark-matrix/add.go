@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,11 +25,7 @@ func addVerb() (*cobra.Command, verb) {
 		if err != nil {
 			return unusable, err
 		}
-		fmt.Fprintf(stdout, "%s%s: on %s", local.Prefix, k.Name, k.Arch)
-		if len(k.Features) > 0 {
-			fmt.Fprintf(stdout, "; promises %s", strings.Join(k.Features, ", "))
-		}
-		fmt.Fprintln(stdout)
+		fmt.Fprintf(stdout, "%s%s: on %s\n", local.Prefix, k.Name, k.Arch)
 		if !k.BTF {
 			fmt.Fprintf(stdout, "it has no types (BTF): make them from its debug information: pahole --btf_encode_detached=%s.btf VMLINUX\n",
 				filepath.Join(dir, k.Name))

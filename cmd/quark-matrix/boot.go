@@ -19,12 +19,10 @@ import (
 )
 
 const bootUsage = `usage: ./krun.sh INITRAMFS KERNEL COMMAND [ARGUMENT...]
-       ./krun.sh --machine KERNEL
 
 Boots KERNEL (an x86 bzImage or vmlinux, an arm64 Image, also compressed) with
 INITRAMFS (built by ` + "`make initramfs.gz`" + `) and runs COMMAND in the guest. COMMAND is
-looked up in /bin. The console goes to standard output. With --machine it prints
-one line: the qemu binary for KERNEL, its version and the acceleration.
+looked up in /bin. The console goes to standard output.
 
 environment:
   KRUN_SMP      virtual CPUs (2)
@@ -62,10 +60,9 @@ type guestBoot struct {
 	getenv         func(string) string
 	signals        <-chan os.Signal
 
-	config   machine.Config
-	timeout  time.Duration
-	describe bool // --machine
-	input    bool // the command reads standard input
+	config  machine.Config
+	timeout time.Duration
+	input   bool // the command reads standard input
 }
 
 // bootMain is krun.sh. It returns the exit status.
@@ -87,14 +84,6 @@ func (b *guestBoot) main(args []string) int {
 	}
 	if err := b.parse(args); err != nil {
 		return b.refuse(err)
-	}
-	if b.describe {
-		line, err := machine.Describe(b.config)
-		if err != nil {
-			return b.refuse(err)
-		}
-		fmt.Fprintln(b.stdout, line)
-		return 0
 	}
 	if path := b.getenv("KRUN_RESULTS"); path != "" {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
@@ -220,11 +209,6 @@ func (b *guestBoot) parse(args []string) (err error) {
 	c := &b.config
 	c.Console = b.stdout
 	switch {
-	case len(args) > 0 && args[0] == "--machine":
-		if b.describe = true; len(args) != 2 {
-			return machine.UsageError("--machine and KERNEL are wanted")
-		}
-		c.Kernel = args[1]
 	case len(args) > 0 && strings.HasPrefix(args[0], "-"):
 		return machine.UsageError("unknown option " + args[0])
 	case len(args) < 3:

@@ -26,10 +26,9 @@ const (
 
 // Kernel describes a kernel that was added.
 type Kernel struct {
-	Release  string   `json:"release"`
-	Arch     string   `json:"arch"`               // GOARCH
-	Features []string `json:"features,omitempty"` // that its configuration promises, as in the hello of a guest
-	BTF      bool     `json:"btf"`                // it has types
+	Release string `json:"release"`
+	Arch    string `json:"arch"` // GOARCH
+	BTF     bool   `json:"btf"`  // it has types
 }
 
 // Rows returns a row for each image in a directory, which may be missing. A file that is no image is
@@ -80,7 +79,10 @@ func row(dir, name string) (catalogue.Row, error) {
 	if k.Arch != "" { // an image in gzip does not show its own
 		r.Arch = k.Arch
 	}
-	r.Series, r.Features = k.Release, k.Features
+	r.Series = k.Release
+	if k.BTF {
+		r.Features = []string{"btf"}
+	}
 	r.NoBTF = !k.BTF && r.BTFFile == ""
 	archive, err := btfhub.Embedded()
 	if err != nil {

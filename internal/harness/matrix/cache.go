@@ -106,21 +106,9 @@ func (c *Cache) Store(key string, o Outcome, dir string) error {
 	return nil
 }
 
-// copyLogs copies a guest's console and records from one directory to another, which is created.
+// copyLogs copies a guest's console and records to a directory, in place of those that it has.
 func copyLogs(to, from string) error {
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	for _, name := range []string{ConsoleFile, recordsFile} {
-		b, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			return err
-		}
-		if err := atomicfile.Write(filepath.Join(to, name), b); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)))
 }
 
 // FileDigest returns the SHA-256 of a file, in hex.
