@@ -69,7 +69,7 @@ func TestAdd(t *testing.T) {
 		args []string
 		want []string // lines begin with
 	}{
-		{[]string{"add", "--images", dir, vmlinuz}, []string{"local/" + known.Release + ": on arm64; promises btf"}},
+		{[]string{"add", "--images", dir, vmlinuz}, []string{"local/" + known.Release + ": on arm64"}},
 		{[]string{"add", "--images", dir, bare}, []string{"local/" + rhel + ": on arm64", "it has no types (BTF): make them"}},
 		{[]string{"list", "--images", dir, "--arch", "arm64", "--initramfs", "arm64=i.gz", "local/*"}, []string{
 			"local/" + rhel + " ", "local/" + known.Release + " ", "local/" + known.Release + "-hidden ",

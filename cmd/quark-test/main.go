@@ -245,23 +245,16 @@ func choose(only, except []string) (list []row, err error) {
 		if _, err := path.Match(p, ""); err != nil {
 			return nil, fmt.Errorf("pattern %q: %w", p, err)
 		}
-		if !slices.ContainsFunc(tests, func(r row) bool { return matches([]string{p}, r.name) }) {
+		if !slices.ContainsFunc(tests, func(r row) bool { return gotest.Matches([]string{p}, r.name) }) {
 			return nil, fmt.Errorf("no test is called %q (-l lists them)", p)
 		}
 	}
 	for _, r := range tests {
-		if (len(only) == 0 || matches(only, r.name)) && !matches(except, r.name) {
+		if (len(only) == 0 || gotest.Matches(only, r.name)) && !gotest.Matches(except, r.name) {
 			list = append(list, r)
 		}
 	}
 	return list, nil
-}
-
-func matches(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, _ := path.Match(p, name) // choose refuses malformed patterns
-		return ok
-	})
 }
 
 // unfit returns why this user can't run tests here, or "".

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/clock"
-	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // barefork is how a process is started; the zero value is a plain fork.
@@ -119,44 +117,12 @@ func (g *gate) isOpen() bool {
 	return n == 1
 }
 
-// awaitRunning waits until an executed program says that it runs. It ends the test if a
-// call of the process has failed.
-func (t *test) awaitRunning(p *proc, ready *gate) {
-	t.await(fmt.Sprintf("the program that process %d executes", p.PID), func() bool {
-		if err := p.Check(); err != nil {
-			t.Fatalf("scenario: %v", err)
-		}
-		return ready.isOpen()
-	})
-}
-
-// stopped starts a process that does the calls and then waits for a signal.
-func (t *test) stopped(s *bare.Script) *proc {
+// stopped starts a process that waits for a signal.
+func (t *test) stopped() *proc {
 	ready := t.gate("the process to be ready")
-	p := t.spawn(s.Notify(ready.w).Stop(), barefork{})
+	p := t.spawn(script().Notify(ready.w).Stop(), barefork{})
 	ready.pass()
 	return p
 }
 
-// noCore appends a limit of 0 for core files.
-func noCore(s *bare.Script) *bare.Script {
-	return s.Call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{}}, nil)
-}
-
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// program writes a program that says that it runs, waits, and ends with the code, and
-// returns its path. It is so small that executing it takes a guest a few milliseconds.
-func (t *test) program(code int) string {
-	path := filepath.Join(t.TempDir(), "program")
-	if err := tinyelf.WriteWaiter(path, uint8(code)); err != nil {
-		t.Fatalf("%v", err)
-	}
-	return path
-}
-
-// attach appends the calls that make the gates the standard input and output, as such a
-// program needs them.
-func attach(s *bare.Script, end, running *gate) *bare.Script {
-	return s.Call("dup3", unix.SYS_DUP3, end.r, 0, 0).Call("dup3", unix.SYS_DUP3, running.w, 1, 0)
-}

@@ -102,7 +102,7 @@ func (g *guest) tests(patterns []string) (status int, err error) {
 		}
 		for _, test := range strings.Fields(string(out)) {
 			name := b.Name() + "." + test
-			if !strings.HasPrefix(test, "Benchmark") && selected(name, patterns) {
+			if !strings.HasPrefix(test, "Benchmark") && (len(patterns) == 0 || Matches(patterns, name)) {
 				s.Tests = append(s.Tests, Test{Name: test, Jobs: []record.Job{{Test: name, Backend: b.Backend}}})
 			}
 		}
@@ -113,9 +113,10 @@ func (g *guest) tests(patterns []string) (status int, err error) {
 	return min(r.Count[record.Fail], 1), err
 }
 
-func selected(name string, patterns []string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-		ok, _ := path.Match(p, name) // the host refuses malformed patterns
+// Matches reports whether a name matches a pattern. A malformed pattern matches none.
+func Matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, name)
 		return ok
 	})
 }
