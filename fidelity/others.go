@@ -20,10 +20,9 @@ type other struct {
 
 // startMonitors starts the monitors. It returns those that cannot start, with reasons.
 func startMonitors(o *Options) (list others, absent []Absence) {
-	group := new(monitor.Group)
 	for _, m := range o.Monitors {
 		o.Progress("the start of " + m.Name)
-		run, err := m.Start(monitor.Options{Group: group, Patience: o.MonitorPatience})
+		run, err := m.Start(monitor.Options{Patience: o.MonitorPatience})
 		if err != nil {
 			absent = append(absent, Absence{m.Name, err.Error()})
 			continue

@@ -90,7 +90,7 @@ func (w words) Read(b []byte) (int, error) {
 	}
 }
 
-// TestKrunGuest boots guests that end in every way. It needs qemu and a fetched kernel.
+// TestKrunGuest boots guests that end in several ways; TestFaults of package matrix has more. It needs qemu and a fetched kernel.
 func TestKrunGuest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots guests")
@@ -148,16 +148,13 @@ func TestKrunGuest(t *testing.T) {
 		results string // expected in the records
 	}{
 		{"exit status", nil, []string{"exit", "3"}, 3, "", `{"type":"end","status":3,`},
-		{"signal", nil, []string{"kill", "9"}, 137, "", `"status":137,"signal":9`},
 		{"arguments", nil, []string{"args", "a b", "", `q"`, "%20", "ü", "--"}, 0, `["a b" "" "q\"" "%20" "ü" "--"]`, `{"type":"hello","kernel":"6.1.`},
 		{"hidden BTF", []string{"KRUN_APPEND=quark.hide_btf=1"}, []string{"exit", "0"}, 0, "", `"btf":false`},
 		{"unknown knob", []string{"KRUN_APPEND=quark.hide_bft=1"}, []string{"exit", "0"}, 125, "unknown kernel argument quark.hide_bft", `"error":`},
 		{"panic", nil, []string{"panic"}, 125, "Kernel panic - not syncing: sysrq triggered crash", `{"type":"hello"`},
-		{"power off", nil, []string{"poweroff"}, 125, "without an end record", `{"type":"hello"`},
 		{"signals to init", nil, []string{"killinit"}, 0, "", `{"type":"end","status":0,`},
 		// krun.sh explains how qemu handles it.
 		{"no CMPXCHG16B", []string{"KRUN_ACCEL=tcg"}, []string{"lacks", "cx16"}, 0, "", `{"type":"end","status":0,`},
-		{"hang", []string{"KRUN_TIMEOUT=10"}, []string{"hang"}, 124, "within 10 s", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := append(tt.env, "KRUN_RESULTS="+results)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 // test is a running test with the queues that it uses. Its own failures concern all backends.
@@ -20,7 +21,8 @@ type test struct {
 	row   row
 	cells []*cell // one for each of its backends
 	views []*view
-	wait  atomic.Value // string: what it waits for
+	begun *scenario.Running // before the queues were opened
+	wait  atomic.Value      // string: what it waits for
 }
 
 // cell is a running test on one of its backends. Its failures concern that backend alone.

@@ -14,6 +14,16 @@ import (
 // what each of them delivered.
 func lives(t *test) { t.scoreAll(t.witnesses(), scenario.Of(t.row.name)...) }
 
+// older does what lives does, with a process that is older than the queues.
+func older(t *test) {
+	list := scenario.Of(t.row.name)
+	var err error
+	if t.begun, err = scenario.Start(list[0], list[1:]...); err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.livesWith(func(*quark.Options) {})
+}
+
 // failedExecs does what lives does, with queues that report failed execs.
 func failedExecs(t *test) { t.livesWith(func(o *quark.Options) { o.FailedExecs = true }) }
 
@@ -127,9 +137,7 @@ func groups(list []scenario.Scenario) (all [][]scenario.Scenario) {
 
 // perform performs scenarios.
 func (t *test) perform(group []scenario.Scenario, all []*recorder.Recorder) ([]*scenario.Outcome, error) {
-	name := group[0].Name
-	run := shared.early[name]
-	delete(shared.early, name)
+	run := t.begun
 	if run == nil {
 		var err error
 		if run, err = scenario.Start(group[0], group[1:]...); err != nil {
@@ -188,19 +196,4 @@ func witnessesOf(singles, joineds []*view) (list []*recorder.Recorder) {
 		}
 	}
 	return list
-}
-
-// startEarly starts the scenarios that begin before the queues are opened.
-func (t *test) startEarly() {
-	shared.early = make(map[string]*scenario.Running)
-	for _, s := range scenario.All() {
-		if !s.Early || s.Name == scenario.StormName {
-			continue
-		}
-		run, err := scenario.Start(s)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		shared.early[s.Name] = run
-	}
 }

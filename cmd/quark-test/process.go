@@ -20,9 +20,9 @@ func script() *bare.Script { return new(bare.Script) }
 // proc is a process that a test has started.
 type proc struct {
 	*bare.Process
-	before, born uint64 // CLOCK_MONOTONIC: it was forked between them
-	status       unix.WaitStatus
-	reaped       bool
+	before uint64 // CLOCK_MONOTONIC before its fork
+	status unix.WaitStatus
+	reaped bool
 }
 
 // age returns the time since p was forked.
@@ -38,7 +38,6 @@ func (t *test) spawn(s *bare.Script, opts barefork) *proc {
 	if err != nil {
 		t.Fatalf("start a process: %v", err)
 	}
-	p.born = clock.Monotonic()
 	t.Cleanup(func() {
 		if !p.reaped {
 			unix.Kill(p.PID, unix.SIGKILL)

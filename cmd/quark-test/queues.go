@@ -11,7 +11,6 @@ import (
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/fidelity/recorder"
-	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 // shortHold is a HoldTime that keeps tests short, and is long enough to put events of
@@ -152,7 +151,6 @@ type fixture struct {
 	kind      string
 	queues    map[string][]*view // by kind, without backends that could not be opened
 	witnesses []*recorder.Recorder
-	early     map[string]*scenario.Running // scenarios that began before the queues
 }
 
 var shared fixture
@@ -166,7 +164,6 @@ func (f *fixture) open(t *test, kind string) {
 	f.kind, f.queues = kind, make(map[string][]*view)
 	kinds := []string{tinyBuffers}
 	if kind == defaultQueue {
-		t.startEarly()
 		kinds = []string{single, joined}
 	}
 	for _, k := range kinds {
@@ -192,11 +189,6 @@ func (f *fixture) close(t *testing.T) {
 			if err := v.q.Close(); err != nil {
 				t.Errorf("close the shared queue of %s: %v", v.backend, err)
 			}
-		}
-	}
-	for name, run := range f.early {
-		if _, err := run.Wait(time.Minute); err != nil {
-			t.Errorf("scenario %s: %v", name, err)
 		}
 	}
 	*f = fixture{}

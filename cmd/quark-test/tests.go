@@ -17,7 +17,7 @@ type row struct {
 // scenarios of package fidelity/scenario that name them; the others are about queues.
 var tests = []row{
 	{name: "t_probe", doc: "the backend opens and closes, and leaves nothing", run: probe, apart: true},
-	{name: "t_older", doc: "a process older than the queue executes, changes and ends", run: lives, shared: defaultQueue},
+	{name: "t_older", doc: "a process older than the queue executes, changes and ends", run: older},
 	{name: "t_fork", doc: "births by fork, vfork, clone and double fork", run: lives, shared: defaultQueue},
 	{name: "t_fork_exec_exit", doc: "a short life is one event with every attribute right", run: lives, shared: defaultQueue, types: true},
 	{name: "t_fork_exec_exit_rel", doc: "the executable of a relative path or a link is absolute", run: lives, shared: defaultQueue},
@@ -62,7 +62,7 @@ var tests = []row{
 	{name: "t_types_file", doc: "a file of types named by hand is used, and said", run: typesFile, apart: true},
 	{name: "t_fallback", doc: "the first backend that can be opened is, and the reasons of the others are said", run: fallback, noBackend: true},
 	{name: "t_types_archive", doc: "the archive's types of this kernel are the kernel's", run: archivedTypes, noBackend: true},
-	{name: "t_exitsnoop", doc: "quark-exitsnoop runs, traces, lists, waits and cleans", run: exitsnoopCommand, noBackend: true, types: true},
+	{name: "t_exitsnoop", doc: "quark-exitsnoop runs, traces, lists and cleans", run: exitsnoopCommand, noBackend: true, types: true},
 }
 
 // unsuited are the tests that do not test a backend, and the reasons.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/fidelity/score"
 )
 
 type event = quark.Event
@@ -80,24 +79,9 @@ func has(kinds engine.Events) func(*event) bool {
 // exit returns p's EXIT.
 func (v *view) exit(p *proc) *event { return v.awaitEvent(p, "EXIT", has(engine.EventExit)) }
 
-// stamps returns how exact the times of the queue's events are.
-func (v *view) stamps() score.Tolerance {
-	if c := score.Stamps(v.q.Capabilities()); c != nil {
-		return *c
-	}
-	return score.Tolerance{}
-}
-
-// isOf reports whether an event is of p, and not of an earlier process with its pid. Where stamps
-// can be early, the start time decides, if it is known.
+// isOf reports whether an event is of p, and not of an earlier process with its pid.
 func (v *view) isOf(ev *event, p *proc) bool {
-	q := ev.Process
-	if q == nil || int(q.PID) != p.PID {
-		return false
-	}
-	early := v.stamps().Early
-	earlier := q.Known.Has(engine.FieldStart) && q.Start+q.StartUnit <= p.before+v.q.Clock().Newest().Boot
-	return ev.Time+early >= p.before && (early == 0 || !earlier)
+	return ev.Process != nil && int(ev.Process.PID) == p.PID && ev.Time+v.q.Capabilities().Stamps.Early >= p.before
 }
 
 // of returns the delivered events of p and its threads.

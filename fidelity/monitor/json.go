@@ -3,6 +3,7 @@ package monitor
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -35,45 +36,12 @@ var memberFields = map[string]engine.Field{
 // jsonDecoder decodes lines of JSON by a Format.
 type jsonDecoder struct {
 	*Format
-	wanted wanted
-	boot   uint64 // CLOCK_BOOTTIME minus CLOCK_MONOTONIC
-	wall   int64  // CLOCK_REALTIME minus CLOCK_MONOTONIC
+	boot uint64 // CLOCK_BOOTTIME minus CLOCK_MONOTONIC
+	wall int64  // CLOCK_REALTIME minus CLOCK_MONOTONIC
 }
 
 func newJSONDecoder(f *Format) *jsonDecoder {
-	return &jsonDecoder{f, f.wanted(), truth.BootOffset(), truth.WallOffset()}
-}
-
-// wanted returns the paths of the format, with each key of Kinds in place of "*".
-func (f *Format) wanted() wanted {
-	w := make(wanted)
-	add := func(path string) {
-		if !strings.Contains(path, "*") {
-			w.add(path)
-			return
-		}
-		for kind := range f.Kinds {
-			w.add(strings.ReplaceAll(path, "*", kind))
-		}
-	}
-	for path := range f.Only {
-		add(path)
-	}
-	for _, path := range f.Members {
-		add(path)
-		if f.Base64 != "" {
-			add(path + f.Base64)
-		}
-	}
-	if add(f.Kind); f.Time != nil {
-		add(f.Time.Member)
-	}
-	for kind := range f.Kinds {
-		if _, ok := w[kind]; f.Kind == "" && !ok {
-			w[kind] = wanted{} // only its presence matters
-		}
-	}
-	return w
+	return &jsonDecoder{f, truth.BootOffset(), truth.WallOffset()}
 }
 
 // line is a decoded line.
@@ -89,8 +57,10 @@ func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) (err error) {
 		return nil
 	}
 	l := &line{f: d.Format}
-	if l.all, err = readPart(text, d.wanted); err != nil {
-		return err
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
+	if err := in.Decode(&l.all); err != nil {
+		return fmt.Errorf("no JSON: %w", err)
 	}
 	for path, want := range d.Only {
 		if got, ok := l.at(path); !ok || fmt.Sprint(got) != want {

@@ -33,8 +33,6 @@ type Options struct {
 	Patience time.Duration
 	// Grace limits the time that it may take to end. Default 5 s.
 	Grace time.Duration
-	// Group has the monitors that run at the same time, nil if it runs alone.
-	Group *Group
 }
 
 // Run is a running monitor.
@@ -64,15 +62,11 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 		patience = 90 * time.Second
 	}
 	o.Patience, o.Grace = cmp.Or(o.Patience, patience), cmp.Or(o.Grace, 5*time.Second)
-	if o.Group == nil {
-		o.Group = new(Group)
-	}
 	dir, err := os.MkdirTemp("", "quark-monitor-")
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(maxInbox), stopping: make(chan struct{})}
-	r.opts.Group.register(r)
 	r.errs.lost = r.addLost
 	began := time.Now()
 	if err = r.start(); err == nil {
@@ -368,8 +362,7 @@ func (r *Run) signal(s unix.Signal) error {
 	return r.super.Signal(s)
 }
 
-// Stop ends the monitor and removes its leftovers. It returns the usage since it was ready, and one
-// line for each problem and leftover.
+// Stop ends the monitor. It returns the usage since it was ready, and one line for each problem.
 func (r *Run) Stop() (u meter.Usage, notes []string) {
 	if r.Failed() != nil {
 		r.inbox.drop() // it can have many invalid lines
@@ -383,7 +376,6 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 	if !r.finish() {
 		notes = append(notes, "its output is still open in a process outside the supervisor")
 	}
-	notes = append(notes, r.opts.Group.cleanUp(r)...)
 	os.RemoveAll(r.dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()

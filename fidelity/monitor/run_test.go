@@ -20,21 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	supervisor.Main()
 	meter.Main()
-	if os.Getenv(ticking) != "" {
-		tick()
-	}
 	os.Exit(m.Run())
-}
-
-// ticking is the environment variable that makes the test a program that prints ticks.
-const ticking = "QUARK_TEST_TICKING"
-
-func tick() {
-	ticks := time.Tick(50 * time.Millisecond)
-	for range 1200 {
-		fmt.Println("tick")
-		<-ticks
-	}
 }
 
 // ticks decodes lines of a fake monitor: each "tick" means the end of all processes that started

@@ -82,25 +82,6 @@ func (fs *FS) ReadFile(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Instances returns the names of the tracing instances.
-func (fs *FS) Instances() ([]string, error) {
-	fd, err := unix.Openat(fs.dir, "instances", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: "tracefs/instances", Err: err}
-	}
-	f := os.NewFile(uintptr(fd), "tracefs/instances")
-	defer f.Close()
-	return f.Readdirnames(-1)
-}
-
-// RemoveInstance removes an instance. The error is unix.EBUSY while it is in use.
-func (fs *FS) RemoveInstance(name string) error {
-	if err := unix.Unlinkat(fs.dir, "instances/"+name, unix.AT_REMOVEDIR); err != nil {
-		return &os.PathError{Op: "remove", Path: "tracefs/instances/" + name, Err: err}
-	}
-	return nil
-}
-
 // Event returns the description of a tracepoint.
 func (fs *FS) Event(group, name string) (*Event, error) {
 	b, err := fs.ReadFile("events/" + group + "/" + name + "/format")

@@ -105,8 +105,7 @@ func (fs *FS) write(name, text string) error {
 	return nil
 }
 
-// ProbeNames returns the GROUP/NAME of all probes in a file: kprobe_events, uprobe_events or
-// dynamic_events.
+// ProbeNames returns the GROUP/NAME of all probes in a file, such as kprobe_events.
 func (fs *FS) ProbeNames(file string) ([]string, error) {
 	b, err := fs.ReadFile(file)
 	if err != nil {

@@ -1,13 +1,11 @@
 package matrix
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -214,38 +212,12 @@ func (s Selection) backends() ([]Backend, error) {
 	}), nil
 }
 
-// size is how long the guest takes, compared with others: Go tests take longer than quark-test with
-// all backends, and a machine of another architecture is emulated.
-func (g Guest) size() int {
-	n := len(g.Backends)
-	if g.Part == PartGo {
-		n = 2 * len(Backends)
-	} else if g.BTF == BTFHidden && len(g.Tests) == 0 {
-		n = 1 // few tests
-	}
-	if g.Kernel.Arch != runtime.GOARCH {
-		n *= 4
-	}
-	return n
-}
-
-// longestFirst returns the indices of guests, the largest ones in front, so that no long one runs
-// alone at the end. Equal ones keep their order.
-func longestFirst(guests []Guest) []int {
-	order := make([]int, len(guests))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(guests[b].size(), guests[a].size()) })
-	return order
-}
-
-// Shard returns part number part, from 1, of n parts of the guests. Guests that take about as long
-// as each other are spread over all parts.
+// Shard returns part number part, from 1, of n parts of the guests. The guests of a kernel are in
+// several parts.
 func Shard(guests []Guest, part, n int) (list []Guest) {
-	for i, k := range longestFirst(guests) {
+	for i, g := range guests {
 		if i%n == part-1 {
-			list = append(list, guests[k])
+			list = append(list, g)
 		}
 	}
 	return list

@@ -3,7 +3,6 @@ package matrix
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -220,17 +219,6 @@ func TestShard(t *testing.T) {
 				t.Errorf("of %d parts %d have guest %s", n, count[g.Name()], g.Name())
 			}
 		}
-	}
-}
-
-func TestLongestFirst(t *testing.T) {
-	own := Kernel{Arch: runtime.GOARCH}
-	guests := []Guest{
-		{Kernel: own, BTF: BTFHidden, Backends: Backends[:2]}, {Kernel: own, Backends: Backends}, {Kernel: Kernel{Arch: "other"}, Backends: Backends},
-		{Kernel: own, Part: PartGo}, {Kernel: own, Part: PartGo},
-	}
-	if got, want := longestFirst(guests), []int{2, 3, 4, 1, 0}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -25,7 +25,7 @@ const GuestsDir = "guests"
 // ErrInterrupted is the cause of the end of a context by a signal.
 var ErrInterrupted = errors.New("interrupted")
 
-// Run runs the guests, longest first, and returns their outcomes in the order of the guests. When
+// Run runs the guests and returns their outcomes in their order. When
 // ctx ends, running guests are stopped, and its cause is returned with the outcomes that there are.
 // So is the first error of this machine.
 func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
@@ -45,7 +45,7 @@ func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 	outcomes := make([]*Outcome, len(guests))
 	slots := make(chan bool, max(1, r.Jobs))
 	var workers sync.WaitGroup
-	for _, i := range longestFirst(guests) {
+	for i := range guests {
 		slots <- true
 		workers.Go(func() {
 			defer func() { <-slots }()
