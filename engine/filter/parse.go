@@ -365,7 +365,7 @@ func (p *parser) patterns(name string, f *textField) patterns {
 		case f.most > 0 && g.Least() > f.most:
 			p.fail(t.at, "%s has at most %d bytes, and %.40q more", name, f.most, t.text)
 		case f.among != nil && !slices.ContainsFunc(f.among, g.Match):
-			p.fail(t.at, "%s is none of %s", t, strings.Join(f.among, ", "))
+			p.fail(t.at, "%s is none of %s", t, strings.TrimPrefix(strings.Join(f.among, ", "), ", "))
 		case f.digits > 0 && (g.Least() > f.digits || exact && !isHex(t.text, f.digits)):
 			p.fail(t.at, "%s has %d hexadecimal digits, and %.40q is not these", name, f.digits, t.text)
 		case exact:

@@ -77,7 +77,6 @@ type fact struct {
 
 // comparison is a term about one value of an event.
 type comparison interface {
-	node
 	// about returns the same for all comparisons of one value.
 	about() any
 	// samples appends values to list. If some value is right for all comparisons, then so is
@@ -116,7 +115,7 @@ func (r *Reported) scope() *scope {
 		s.together = append(s.together, together{engine.EventGone, engine.EventGone})
 	}
 	if !r.Threads {
-		s.facts = append(s.facts, fact{threadTerm{}, false, "the events of threads are not reported"})
+		s.facts = append(s.facts, fact{boolOf(threadTerm{}), false, "the events of threads are not reported"})
 	}
 	if r.Nonzero {
 		s.facts = append(s.facts, fact{between("exit_code", 1, 255), true, "ends with status 0 are not reported"})
@@ -263,19 +262,25 @@ func (s *scope) restrictValue(n node, is bool) error {
 			return err
 		}
 	}
-	known := stateTerm{word: "known " + strings.TrimPrefix(nameOf(n), "cached ")}
+	var known engine.Fields
 	if f, ok := n.(field); ok {
-		known.fields = f.needs()
+		known = f.needs()
 	} else if t, ok := n.(stateTerm); ok && t.cached && is {
-		known.fields = t.fields
+		known = t.fields
 	}
-	if known.fields != 0 {
-		if err := s.addFact(fact{known, true, ""}); err != nil {
+	if known != 0 {
+		word := "known " + strings.TrimPrefix(nameOf(n), "cached ")
+		if err := s.addFact(fact{boolOf(stateTerm{known, false, word}), true, ""}); err != nil {
 			return err
 		}
 	}
 	if c, ok := n.(comparison); ok {
-		return s.addFact(fact{c, is, ""})
+		if err := s.addFact(fact{c, is, ""}); err != nil {
+			return err
+		}
+	}
+	if b := boolOf(n); b != nil {
+		return s.addFact(fact{b, is, ""})
 	}
 	return nil
 }
@@ -306,12 +311,24 @@ func (s *scope) addFact(c fact) error {
 }
 
 // nameOf returns the word with which a term begins.
-func nameOf(n node) string {
+func nameOf(n any) string {
 	switch t := n.(type) {
+	case *boolTerm:
+		return t.word
 	case threadTerm:
 		return "thread"
 	case stateTerm:
 		return t.word
+	case *markTerm:
+		if len(t.tags) > 0 {
+			return "tag"
+		}
+		return "tree"
+	case *listTerm:
+		if t.prefix == "" {
+			return "args"
+		}
+		return environment + strings.TrimSuffix(t.prefix, "=")
 	case comparison:
 		for name, f := range fields {
 			if f == t.about() {
@@ -322,15 +339,36 @@ func nameOf(n node) string {
 	return ""
 }
 
-func (threadTerm) about() any { return threadTerm{} }
-func (threadTerm) samples(list []sample, _ bool) []sample {
+// boolTerm is a term with two values. All with one key are equal, but for none.
+type boolTerm struct {
+	key, word string
+	none      bool
+}
+
+// boolOf returns a term as a boolTerm: what it compares is its key. It is nil for others.
+func boolOf(n node) *boolTerm {
+	b := &boolTerm{word: nameOf(n)}
+	switch t := n.(type) {
+	case threadTerm:
+	case stateTerm:
+		b.key = fmt.Sprint(t.fields, t.cached)
+	case *markTerm:
+		b.key, b.none = fmt.Sprint(t.pids, t.tags), t.none
+	case *listTerm:
+		b.key, b.none = fmt.Sprint(t.texts, t.globs), t.none
+	case *textTerm:
+		b.key, b.none = fmt.Sprint(t.texts, t.globs), t.none
+	default:
+		return nil
+	}
+	return b
+}
+
+func (b *boolTerm) about() any { return boolTerm{b.key, b.word, false} }
+func (b *boolTerm) samples(list []sample, _ bool) []sample {
 	return append(list, sample{}, sample{number: 1})
 }
-func (threadTerm) holds(s sample) bool { return s.number != 0 }
-
-func (t stateTerm) about() any                              { return stateTerm{fields: t.fields, cached: t.cached} }
-func (t stateTerm) samples(list []sample, is bool) []sample { return threadTerm{}.samples(list, is) }
-func (t stateTerm) holds(s sample) bool                     { return s.number != 0 }
+func (b *boolTerm) holds(s sample) bool { return (s.number != 0) != b.none }
 
 func (n *numberTerm) about() any { return n.numberField }
 func (n *numberTerm) samples(list []sample, _ bool) []sample {
