@@ -4,27 +4,89 @@ import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/engine/container"
 	"github.com/quark-linux/quark/engine/filter"
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// The types are aliases of types in the packages below, so that users import only this one. Their
-// methods and members are documented there, as go doc engine.Process shows.
+// Event is one delivered event. It and its contents are valid until the next call of Get.
+//
+//	Events   Events          // what happened, such as EventFork|EventExec
+//	Process  *Process        // to which process, as it is after the event
+//	Time     uint64          // of the first part, in CLOCK_MONOTONIC nanoseconds
+//	Wall     time.Time       // the same as wall time
+//	Parts    []Part          // the joined raw events
+//	IDChange IDChange        // which ids changed, for EventIDChange
+//	Thread   bool            // only one thread is concerned, see Options.Threads
+//	TID, CPU uint32          // where the first part happened
+//	Tracer   struct{ PID, TID uint32 } // for EventPtrace
+//	Failed   FailedExec      // for EventExecFailed
+//	Gap      Gap             // for EventGap: how many events were lost, and why
+//	Rules    []string        // the names of the rules that let it pass
+//	Unsure   bool            // it is unknown whether the filter matches
+//
+// Clone keeps an event. AppendJSON, AppendDump and Dump print one.
+type Event = engine.Event
+
+// Process is the state of a process after the last event about it. Known lists the fields that hold
+// a value: the methods UID, Exe, Args and Duration return whether it does.
+//
+//	PID         uint32
+//	Task                         // ids, times, namespaces and more; Known, Cached, Truncated
+//	Image                        // Exe, ExecPath, Args, Environ
+//	Comm, Cwd, Cgroup string
+//	Birth       Birth            // the parent that forked it
+//	Usage       Usage            // what it used, in the event of its EXIT
+//	EntryLeader Identity         // the process by which it came in,
+//	EntryType   EntryType        // and by which way
+//	Privileges  Privileges       // what its executable gave it
+//	Marks       Marks            // what a filter notes; Tags returns the names
+//	Exited      bool             // its end was reported
+//	Inferred    bool             // its EXIT was lost
+//
+// Identity returns its name for good on this host, EntityID on all hosts, AsOf the time of its
+// state, Container its container and Tags what rules call it. Arguments and Variables yield texts
+// without a copy. IsKernelThread reports whether it is one. Clone keeps it. AppendJSON and
+// AppendDump print it.
+type Process = engine.Process
+
+// Task is the part of a Process that has a fixed size.
+//
+//	Known, Cached, Truncated Fields   // what has a value; an earlier one; a cut one
+//	PPID, PGID, SID          uint32   // in the initial pid namespace
+//	Inherited                         // Cred, Login, Caps, TTY, NS
+//	Start, StartUnit         uint64   // CLOCK_BOOTTIME nanoseconds, and their precision
+//	Exit                     Exit     // how and when it ended
+//	ExeFile                  ExeFile
+//	NSPID                    uint32   // in its own pid namespace
+//	ParentSignal, ParentTID  uint32   // for the parent at its end; the thread that forked it
+type Task = engine.Task
+
+// Stats are the counters of a queue since it was opened. Lost is the number of lost events.
+//
+//	Insertions, Removals          uint64 // raw events that came in, and went out
+//	Aggregations, NonAggregations uint64 // delivered events, joined and not
+//	Filtered, Unsure              uint64 // by the filter: left out, undecided
+//	Late                          uint64 // delivered after a younger one
+//	GarbageCollections            uint64 // forgotten processes
+//	Buffered, Processes           int    // now
+//	Backend, Types                string // the source, and where it has the kernel's types from
+//	Source                        SourceStats
+type Stats = engine.Stats
+
+// The other types are aliases too. Their methods and members are documented in their packages, as
+// go doc engine.Birth shows.
 
 type (
-	Event    = engine.Event    // what happened, and the process it happened to
 	Events   = engine.Events   // a set of kinds of event
 	Part     = engine.Part     // one of the raw events that were joined
 	IDChange = engine.IDChange // which ids changed
 	Gap      = engine.Gap      // events that were lost, in the stream of events
 
-	Process      = engine.Process      // the known state of a process
 	Identity     = engine.Identity     // a process for good: pid and start time
 	Birth        = engine.Birth        // the parent that forked a process
 	EntryType    = engine.EntryType    // by which way a process came in
 	Container    = engine.Container    // what Process.Container returns
-	Task         = engine.Task         // the part of a Process that has a fixed size
+	Inherited    = engine.Inherited    // what it has from its parent
 	Credentials  = engine.Credentials  // user and group ids
 	Login        = engine.Login        // by which login it came in
 	Image        = engine.Image        // the program that it executes
@@ -41,7 +103,6 @@ type (
 	Field  = engine.Field  // a group of attributes that is known as a whole
 	Fields = engine.Fields // a set of fields, such as Process.Known
 
-	Stats       = engine.Stats       // the counters of a queue
 	SourceStats = engine.SourceStats // counters: received, and lost by cause
 	Loss        = engine.Loss        // a cause of loss
 	Clock       = engine.Clock       // turns stamps into wall time
@@ -118,10 +179,6 @@ const (
 // Rows returns the values of a process with their names, as JSON and filters have them. The caller
 // does not change them.
 func Rows() []Row { return engine.Rows() }
-
-// ContainerOf returns the container that a cgroup is of by its path, as Process.Container does: for
-// the paths that Queue.Cgroups returns.
-func ContainerOf(cgroup string) Container { return container.Of(cgroup) }
 
 // The ends that Options.Exits selects.
 const (

@@ -6,9 +6,22 @@
 // and reports why better ones failed. Values that an interface cannot know are flagged as unknown,
 // and lost events are counted.
 //
-// A [Queue] has no goroutine of its own, except while [Open] reads /proc: all work is done in
-// [Queue.Get], by the caller. It is meant for one goroutine; [Queue.Close], [Queue.Drain],
-// [Queue.Stats] and [Queue.Wake] may be called from others.
+// A [Queue] is meant for one goroutine, in whose calls of [Queue.Get] all work is done.
+//
+// # Overview
+//
+// Most programs need these names:
+//
+//	Open, OpenContext, Options        attach to the kernel
+//	ParseFilter, ParseRules           choose events, for Options.Where
+//	Queue.Events, Queue.Get           read events until a context ends, or one by one
+//	Event, Event.Events, EventExec    what happened, and the kinds of event
+//	Process, Process.UID, .Exe, .Args, .Duration   to which process
+//	Process.Container, .Tags          its container, and what rules call it
+//	Event.Clone, Process.Clone        keep either beyond the next event
+//	Queue.Lookup, Queue.Ancestors     other processes
+//	Queue.Stats                       counters, also of lost events
+//	New                               a queue of a test or a recording: see engine/enginetest
 //
 // # Compatibility
 //
@@ -19,7 +32,4 @@
 // is internal. New fields, kinds, causes of loss and members may come at any time: do not rely on
 // NumFields and similar constants, nor compare structs. Distinguish errors with [errors.Is] and
 // [errors.As], not by their text.
-//
-// A program needs to import only this package. [New] makes a queue on any source: with a Machine of
-// package engine/enginetest, a program's handling of events is tested without a kernel.
 package quark

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -81,9 +83,9 @@ func TestNobody(t *testing.T) {
 	defer q.Close()
 	nobody := q.Lookup(4711)
 	ancestors, whole := q.Ancestors(nobody)
-	if _, err := q.Cgroups(nobody); err == nil || nobody.Clone() != nil || q.SessionLeader(nobody) != nil || q.GroupLeader(nobody) != nil ||
+	if nobody.Clone() != nil || q.SessionLeader(nobody) != nil || q.GroupLeader(nobody) != nil ||
 		len(ancestors) > 0 || whole {
-		t.Errorf("of nobody: cgroups %v, ancestors %v, whole %v", err, ancestors, whole)
+		t.Errorf("of nobody: ancestors %v, whole %v", ancestors, whole)
 	}
 	for n := range 256 { // a newer version may have more values
 		for _, v := range []fmt.Stringer{quark.Kind(n), quark.Kind(n).Events(), quark.Field(n), quark.Loss(n), quark.Join(n), quark.Origin(n),
@@ -154,5 +156,37 @@ func TestOpenContext(t *testing.T) {
 	cancel()
 	if q, err := quark.OpenContext(ctx, quark.Options{HoldTime: 1}); q != nil || err == nil {
 		t.Errorf("%v, %v", q, err)
+	}
+}
+
+// The comments of the main types name all their members and methods, for go doc quark.Process.
+func TestMembersAreDocumented(t *testing.T) {
+	source, err := os.ReadFile("api.go")
+	if err != nil {
+		t.Skip(err) // in a guest
+	}
+	for _, v := range []any{quark.Event{}, quark.Process{}, quark.Task{}, quark.Stats{}} {
+		of := reflect.TypeOf(v)
+		before, _, ok := strings.Cut(string(source), "\ntype "+of.Name()+" = ")
+		if !ok {
+			t.Fatalf("%s has no declaration of its own", of.Name())
+		}
+		comment := before[strings.LastIndex(before, "\n\n"):]
+		var names []string
+		for i := range of.NumField() {
+			if f := of.Field(i); f.IsExported() {
+				names = append(names, f.Name)
+			}
+		}
+		for i := range reflect.PointerTo(of).NumMethod() {
+			if m := reflect.PointerTo(of).Method(i); !strings.HasPrefix(m.Name, "AppendEntity") && m.Name != "NumberText" {
+				names = append(names, m.Name)
+			}
+		}
+		for _, name := range names {
+			if !regexp.MustCompile(`\b` + name + `\b`).MatchString(comment) {
+				t.Errorf("the comment of %s does not name %s", of.Name(), name)
+			}
+		}
 	}
 }

@@ -22,25 +22,19 @@ import (
 type Options struct {
 	// MaxLength is how many raw events are buffered at most: 10000 by default, and fewer if
 	// they have more than 4 KiB of texts each. Events beyond that wait in the kernel, which may
-	// have to drop them. When the buffer is full, events may be delivered out of order: an
-	// event or a GAP can follow younger ones, and Stats.Late counts these. Such a GAP begins no
-	// earlier than when the source was last read to its end.
+	// have to drop them. A full buffer may deliver events after younger ones: see Stats.Late.
 	MaxLength int
 
-	// HoldTime is how long an event is held to be put in order and joined with
-	// those that follow: 1 s by default, at least 10 ms. A shorter time gives
-	// quicker and more, smaller events. While events are held, the reader polls every
-	// HoldTime/20 to HoldTime/10, at most every 50 ms; delivery may be late by that much.
-	// With less than 0.5 s a GAP of skipped eBPF programs (PREEMPT_RT, Linux 7.0) follows
-	// younger events: it is known only then.
+	// HoldTime is how long an event is held to be put in order and joined with those that
+	// follow: 1 s by default, at least 10 ms. A shorter time gives quicker and more, smaller
+	// events. Delivery may be late by HoldTime/10, at most 50 ms. With less than 0.5 s a GAP of
+	// skipped eBPF programs (PREEMPT_RT, Linux 7.0) follows younger events.
 	HoldTime time.Duration
 
-	// CacheGraceTime is how long a process can be looked up after its end: 4 s by default, and
-	// longer while events of before that time are to come, as Get is called too seldom.
+	// CacheGraceTime is how long a process can be looked up after its end: 4 s by default.
 	CacheGraceTime time.Duration
 
-	// MinAgg joins only repeated changes of comm and ids, so that FORK, EXEC
-	// and EXIT are delivered one by one.
+	// MinAgg delivers FORK, EXEC and EXIT one by one. It joins changes of comm and ids.
 	MinAgg bool
 
 	// Matrix replaces the rules by which events are joined, and excludes MinAgg: start from
@@ -65,8 +59,7 @@ type Options struct {
 	// CNProc, as any other has to be named.
 	Backends BackendSet
 
-	// Strict fails when the first allowed backend can't be opened. Set it where
-	// a silent change of backend would be worse than none.
+	// Strict fails when the first allowed backend can't be opened.
 	Strict bool
 
 	// Kinds is the set of events that are reported, such as EventExec|EventExit; 0 for all but
@@ -77,16 +70,13 @@ type Options struct {
 	Kinds Events
 
 	// FailedExecs adds EventExecFailed to the kinds that are reported: each exec that failed,
-	// with the requested path and the error. They are never joined with other events. The
-	// search of a command in PATH makes several. FailedExecs makes all system calls a little
-	// slower.
+	// with the requested path and the error. The search of a command in PATH makes several.
+	// FailedExecs makes all system calls a little slower.
 	FailedExecs bool
 
 	// Exits selects the ends that are reported. With ExitsNonzero a process that ends with
 	// status 0 leaves the table unseen. With EXIT alone in Kinds the proc connector (Linux
-	// 6.6) then makes messages of failing threads only: the exit status is cached where
-	// /proc does not show any more whether another thread ended last. Where a thread with
-	// status 0 did, the end has the time when /proc last showed the process.
+	// 6.6) then makes messages of failing threads only, so the exit status may be cached.
 	Exits Exits
 
 	// Environ selects variables of the environment with which programs are started, none by
@@ -94,9 +84,8 @@ type Options struct {
 	Environ Environ
 
 	// BTF chooses the source of the running kernel's types, which eBPF and kprobe need: by
-	// default the kernel's own, else the ones that quark includes. BTF.Path names a file; Open
-	// fails if it can't be used. Types of another release are tested first: Open then starts a
-	// tiny child process from memory and waits for its end.
+	// default the kernel's own, else the ones that quark includes. BTF.Path names a file. Types
+	// of another release are tested first, with a tiny child process.
 	BTF BTFOptions
 
 	// Threads also delivers events of single threads.
@@ -349,11 +338,10 @@ func (q *Queue) close() error {
 	return errors.Join(errs...)
 }
 
-// Backend is the name of the active backend: "ebpf", "kprobe", "cnproc" or "audit".
+// Backend is the name of the active backend, such as "ebpf".
 func (q *Queue) Backend() string { return q.source.Name() }
 
-// Attempts are the backends that were tried before the active one, and why
-// they could not be used.
+// Attempts are the backends that failed before the active one, and why.
 func (q *Queue) Attempts() []Attempt { return q.attempts }
 
 // Capabilities describes which values the active backend reports on this kernel, and how.
@@ -443,13 +431,10 @@ func (q *Queue) young() bool {
 // any goroutine.
 func (q *Queue) Wake() { q.poller.Wake() }
 
-// FD returns a descriptor that polls readable when Get should be called; the
-// first call is before the first Get. It takes part in poll, select and epoll,
-// and needs no timeout. It is the queue's: do not read from or close it. It is -1 after
-// Close, and on systems other than Linux.
-func (q *Queue) FD() int {
-	return q.poller.Watch()
-}
+// FD returns a descriptor that polls readable when Get should be called; the first call is before
+// the first Get. Do not read from or close it. It is -1 after Close, and on systems other than
+// Linux.
+func (q *Queue) FD() int { return q.poller.Watch() }
 
 // Events yields all events until ctx ends. It then drains the queue as [Queue.Drain] does, yields
 // the events from before the end of ctx and stops; the end of ctx is no error. To stop at once,
@@ -489,8 +474,7 @@ func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
 	}
 }
 
-// Lookup returns the process that has the pid or had it last, nil if none is
-// known. A process stays known for CacheGraceTime after its end.
+// Lookup returns the process that has the pid or had it last, nil if none is known.
 func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 
 // LookupIdentity returns the process of that pid and start time, even if the
@@ -498,18 +482,15 @@ func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
-// The leader's identity is as of p.AsOf. Its state is as of its own AsOf, which is later than an
-// event of p if later events of the leader were joined with an earlier one. Like GroupLeader and
-// Ancestors it accepts a nil p, for which the result is unknown, so that Lookup's result can be
-// passed.
+// The leader's identity is as of p.AsOf, its state as of its own AsOf. A nil p, as Lookup may
+// return it, has unknown relatives.
 func (q *Queue) SessionLeader(p *Process) *Process {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.engine.SessionLeader(p)
 }
 
-// GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
-// known. Its state is as of its own AsOf, as with SessionLeader.
+// GroupLeader returns the leader of p's process group, as SessionLeader does for the session.
 func (q *Queue) GroupLeader(p *Process) *Process {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -518,8 +499,7 @@ func (q *Queue) GroupLeader(p *Process) *Process {
 
 // Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
 // its birth was not seen, the parent that it had later. Ended ones are among them for
-// CacheGraceTime. whole reports whether the last one is process 1 or kthreadd; else the next one is
-// not known. The state of each is as of its own AsOf, as with SessionLeader.
+// CacheGraceTime. whole reports whether the last one is process 1 or kthreadd.
 func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -551,28 +531,6 @@ func (q *Queue) Passes(ev *Event) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.engine.Passes(ev)
-}
-
-// Cgroups returns the current cgroups of a process, by controller, as /proc/PID/cgroup shows them:
-// the cgroups of v1, also "name=systemd" and such, and the cgroup of v2, at "". Use it where
-// Process.Cgroup is not the wanted hierarchy. It fails if the process has ended, or its start time
-// is not known, and for a queue of New.
-func (q *Queue) Cgroups(p *Process) (map[string]string, error) {
-	if p == nil {
-		return nil, errors.New("read cgroups: no process is given")
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	id, known := p.Identity()
-	switch {
-	case q.closed:
-		return nil, os.ErrClosed
-	case q.proc == nil:
-		return nil, fmt.Errorf("read cgroups of pid %d: the events are not of this machine: %w", p.PID, errors.ErrUnsupported)
-	case !known:
-		return nil, fmt.Errorf("read cgroups of pid %d: its start time is not known", p.PID)
-	}
-	return q.proc.Cgroups(id.PID, id.Start)
 }
 
 // Stats returns the counters; it may cost a system call. It may be called from any

@@ -271,9 +271,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 	for _, w := range watches {
 		ev := w.last(t, pid, quark.EventExec)
 		b.judge(t, w, ev, init)
-		if p := ev.Process; b.legacy {
-			b.judgeLegacy(t, w, p)
-		} else if p.Known.Has(quark.FieldEntryLeader) && (p.EntryType != quark.EntryContainer || int(p.EntryLeader.PID) != pid) {
+		if p := ev.Process; !b.legacy && p.Known.Has(quark.FieldEntryLeader) && (p.EntryType != quark.EntryContainer || int(p.EntryLeader.PID) != pid) {
 			t.Errorf("%s: the first process came in by %v, leader %d", w.name, p.EntryType, p.EntryLeader.PID)
 		}
 		if later != 0 {
@@ -356,15 +354,6 @@ func (b *box) judgeContainer(t *testing.T, w *watch, ev *quark.Event, cgroup str
 	}
 	if c, known := ev.Process.Container(); known && c != want || !known && w.name == "ebpf" {
 		t.Errorf("%s: pid %d at %v is in %+v (%t), not in %+v", w.name, ev.Process.PID, ev.Events, c, known, want)
-	}
-}
-
-// judgeLegacy looks for a container where cgroup v1 has it.
-func (b *box) judgeLegacy(t *testing.T, w *watch, p *quark.Process) {
-	t.Helper()
-	paths, err := w.queue.Cgroups(p)
-	if c := quark.ContainerOf(paths["pids"]); c != b.want || err != nil {
-		t.Errorf("%s: %v of pid %d is of %+v, not of %+v: %v", w.name, paths, p.PID, c, b.want, err)
 	}
 }
 

@@ -91,9 +91,6 @@ type Proc interface {
 	// only its zombie is left.
 	Look(pid uint32) (start uint64, sight engine.Sight)
 
-	// Cgroups returns the paths of a process in all cgroup hierarchies.
-	Cgroups(pid uint32, start uint64) (map[string]string, error)
-
 	// Blocked returns how many processes could not be read in time, see [engine.SourceStats].
 	Blocked() uint64
 

@@ -19,8 +19,8 @@ const (
 	statusNotFound  = 127
 )
 
-// runCommand runs a command, prints its end and the ends of processes that outlive it, or with -t of
-// all its descendants, and returns the status of the command.
+// runCommand runs a command, prints its end and the ends of processes that outlive it, or with -t
+// of all its descendants, and returns the status of the command.
 func runCommand(ctx context.Context, o *options) (int, error) {
 	cmd := exec.Command(o.args[0], o.args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

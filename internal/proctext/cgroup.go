@@ -32,22 +32,6 @@ func ParseCgroup(b []byte) (path []byte, h Hierarchy) {
 	return path, h
 }
 
-// ParseCgroups returns all paths in /proc/PID/cgroup by controller, or by "name=NAME" of cgroup v1.
-// The key of cgroup v2 is "".
-func ParseCgroups(b []byte) map[string]string {
-	paths := make(map[string]string)
-	for len(b) > 0 {
-		var controllers, p []byte
-		controllers, p, b = cutCgroup(b)
-		for c := range bytes.SplitSeq(controllers, []byte{','}) {
-			if p != nil {
-				paths[string(c)] = string(p)
-			}
-		}
-	}
-	return paths
-}
-
 // cutCgroup splits the first line, "hierarchy-id:controllers:path", from the lines after it. cgroup
 // v2 has the id 0 and no controllers. For an invalid line both are nil.
 func cutCgroup(b []byte) (controllers, path, rest []byte) {

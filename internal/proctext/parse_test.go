@@ -92,14 +92,6 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
-func TestParseCgroups(t *testing.T) {
-	const hybrid = "12:cpu,cpuacct:/c\n7:pids:/x:y\n1:name=systemd:/\n5::/no id\n4:net_cls\n0::/z\n"
-	want := map[string]string{"cpu": "/c", "cpuacct": "/c", "pids": "/x:y", "name=systemd": "/", "": "/z"}
-	if d := cmp.Diff(want, ParseCgroups([]byte(hybrid))); d != "" {
-		t.Error(d)
-	}
-}
-
 func TestParseNS(t *testing.T) {
 	for text, want := range map[string]uint32{"mnt:[4026531841]": 4026531841, "uts:[0]": 0} {
 		if got, ok := ParseNamespace([]byte(text)); !ok || got != want {
@@ -145,8 +137,6 @@ func FuzzParseCgroup(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, h := ParseCgroup(b); h != NoHierarchy && (len(p) == 0 || p[0] != '/' || bytes.IndexByte(p, '\n') >= 0) {
 			t.Errorf("%q", p)
-		} else if h == UnifiedCgroup && ParseCgroups(b)[""] == "" {
-			t.Error("ParseCgroups has no cgroup v2")
 		}
 	})
 }

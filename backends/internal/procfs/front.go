@@ -116,14 +116,12 @@ const (
 	opStatus
 	opThreadStatus
 	opExitStatus
-	opCgroups
 )
 
 // question is a request to a worker. Its answer is in the same worker.
 type question struct {
 	operation
 	pid, tid uint32
-	start    uint64
 	want     engine.Fields
 	sparing  bool
 	extent   extent
@@ -134,7 +132,6 @@ type answer struct {
 	start      uint64
 	waitStatus int32
 	ok         bool
-	paths      map[string]string
 	err        error
 }
 
@@ -180,8 +177,6 @@ func (w *worker) answer() {
 		a.st, a.start, a.err = w.readThreadStatus(q.pid, q.tid)
 	case opExitStatus:
 		a.waitStatus, a.start, a.ok = w.readExitStatus(q.pid)
-	case opCgroups:
-		a.paths, a.err = w.cgroups(q.pid, q.start)
 	}
 }
 
@@ -357,13 +352,6 @@ func (r *Reader) ThreadStatus(pid, tid uint32) (st Status, start uint64, err err
 func (r *Reader) ExitStatus(pid uint32) (status int32, start uint64, ok bool) {
 	a := r.ask(question{operation: opExitStatus, pid: pid}, nil)
 	return a.waitStatus, a.start, a.ok
-}
-
-// Cgroups returns the paths of process pid, which started at that time, in all cgroup hierarchies,
-// as [proctext.ParseCgroups] returns them.
-func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
-	a := r.ask(question{operation: opCgroups, pid: pid, start: start}, nil)
-	return a.paths, a.err
 }
 
 // Scan calls f for every process, in the order of pids, with all fields that can be read. ev is

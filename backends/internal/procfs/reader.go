@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math/bits"
 	"os"
 	"strconv"
@@ -341,29 +340,6 @@ func (r *reader) openThread(pid uint32) (dir, stat int, st Status) {
 		closeFD(dir)
 	}
 	return -1, -1, Status{}
-}
-
-func (r *reader) cgroups(pid uint32, start uint64) (map[string]string, error) {
-	if r.hidden.Has(engine.FieldCgroup) {
-		return nil, fmt.Errorf("%w: this process is in a cgroup namespace of its own, in which /proc shows other paths than the host's",
-			errors.ErrUnsupported)
-	}
-	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
-	if errno != 0 {
-		return nil, ErrVanished
-	}
-	defer closeFD(dir)
-	_, now, err := r.status(dir, pathStat)
-	if err != nil {
-		return nil, err
-	}
-	b, ok := r.readCgroup(dir)
-	if !ok || now/engine.ProcStartUnit != start/engine.ProcStartUnit {
-		return nil, ErrVanished
-	}
-	paths := proctext.ParseCgroups(b)
-	maps.DeleteFunc(paths, func(_, path string) bool { return deleted([]byte(path)) })
-	return paths, nil
 }
 
 // readStat reads the file stat of dir and sets the fields of want that it has in ev.

@@ -1,0 +1,86 @@
+// Package namefile reads the names of ids in files with lines NAME:PASSWORD:ID:..., such as
+// /etc/passwd.
+package namefile
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// File is such a file. Set Path before its first use. Its methods may be called from any goroutine.
+type File struct {
+	Path  string
+	mu    sync.Mutex
+	next  time.Time   // when to check the file again
+	seen  os.FileInfo // of the file that was read, nil for none
+	names map[uint32]string
+
+	asked  map[uint32]string // as Ask returned them
+	asking bool              // one at a time
+}
+
+// recheck is how long a file is taken to be as it was.
+const recheck = time.Second
+
+// Name returns the name of an id, "" if there is none. ask, if not nil, returns the name of an id
+// that the file does not have. It is called once for each, in the background.
+func (f *File) Name(id uint32, ask func(database, id string) string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := time.Now(); now.After(f.next) {
+		f.next = now.Add(recheck)
+		f.read()
+	}
+	name, known := f.names[id]
+	if !known {
+		name, known = f.asked[id]
+	}
+	if !known && ask != nil && !f.asking {
+		f.asking = true
+		go f.ask(id, ask)
+	}
+	return name
+}
+
+// ask notes what ask returns for an id.
+func (f *File) ask(id uint32, ask func(database, id string) string) {
+	name := ask(filepath.Base(f.Path), strconv.FormatUint(uint64(id), 10))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.asking = false; f.asked == nil {
+		f.asked = make(map[uint32]string)
+	}
+	f.asked[id] = name
+}
+
+// read reads the file if it has changed. The names stay as they were if that fails, as after a
+// change of the root directory.
+func (f *File) read() {
+	now, err := os.Stat(f.Path)
+	if err != nil || f.seen != nil && os.SameFile(now, f.seen) && now.ModTime().Equal(f.seen.ModTime()) && now.Size() == f.seen.Size() {
+		return
+	}
+	if text, err := os.ReadFile(f.Path); err == nil {
+		f.seen, f.names = now, parseNames(string(text))
+	}
+}
+
+// parseNames returns the first name of each id. Comments and entries of NIS have none.
+func parseNames(text string) map[uint32]string {
+	names := make(map[uint32]string)
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 4)
+		if len(fields) < 3 || strings.ContainsAny(fields[0], "#+") {
+			continue
+		}
+		id, err := strconv.ParseUint(fields[2], 10, 32)
+		if _, ok := names[uint32(id)]; err == nil && !ok {
+			names[uint32(id)] = fields[0]
+		}
+	}
+	return names
+}
