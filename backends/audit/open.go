@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
@@ -132,22 +131,15 @@ func (s *Source) status() (auditrule.Status, error) {
 }
 
 // listen joins the multicast group of records.
-func (s *Source) listen() error {
+func (s *Source) listen() (err error) {
 	const readLog = 1 // AUDIT_NLGRP_READLOG, as a bit of the groups
-	conn, err := netlink.Dial(unix.NETLINK_AUDIT, &netlink.Config{Groups: readLog})
+	k := &s.socket
+	k.fd, err = nlsocket.Open(unix.NETLINK_AUDIT, readLog, s.opts.ReceiveBuffer)
 	switch {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("listen to records of audit: %w: it needs CAP_AUDIT_READ", err)
 	case err != nil:
 		return fmt.Errorf("listen to records of audit: %w", err)
-	}
-	defer conn.Close()
-	k := &s.socket
-	if k.fd, err = nlsocket.Duplicate(conn); err != nil {
-		return err
-	}
-	if err := nlsocket.SetReceiveBuffer(k.fd, s.opts.ReceiveBuffer); err != nil {
-		return err
 	}
 	k.pace, err = pace.New(pace.Reading, k.fd)
 	return err

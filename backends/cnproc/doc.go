@@ -6,15 +6,14 @@
 //
 // Two stages connect the socket to the engine:
 //
-//	socket -> messages -> tracker -> facts -> enricher -> events -> engine
-//	              \______________________________^
+//	socket -> messages -> tracker -> facts -> queue -> events -> engine
+//	              \____________________________^
 //	                  what a message changes
 //
-// The tracker receives only messages, in the order of arrival, and states facts: which exit (one a
-// thread) ends the process, with which status, and which messages were lost. The enricher queues
-// the facts and reads each new process or image once from /proc. It holds the event while a later
-// message can still show that the reading was after a change, or of another process. Delivered
-// events are final.
+// The tracker receives only messages, in the order of arrival, and keeps a record for each pid. It
+// states facts: which exit (one a thread) ends the process, with which status, and which messages
+// were lost. The queue reads each new process or image once from /proc. Events leave it as soon as
+// the socket is empty. Until then a message removes the fields that it changes.
 //
 // The kernel numbers its messages per CPU and the socket counts the messages that it drops, so that
 // loss is known exactly. The connector serves the initial pid and user namespaces only and needs

@@ -1,6 +1,19 @@
 package cnproc
 
-import "github.com/quark-linux/quark/engine"
+import (
+	"bytes"
+
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/kernelversion"
+)
+
+// kinds are the kinds of event that messages become.
+var kinds = map[What]engine.Kind{
+	Fork: engine.KindFork, Exec: engine.KindExec, Exit: engine.KindExit, Comm: engine.KindSetProcTitle, Ptrace: engine.KindPtrace,
+	UID: engine.KindIDChange, GID: engine.KindIDChange, SID: engine.KindIDChange,
+}
 
 // fact is a conclusion that the tracker draws from a message.
 type fact struct {
@@ -9,32 +22,27 @@ type fact struct {
 	m      *message // valid until the call returns; nil for a gap
 	seq    uint64   // number of the message on its CPU
 
-	status   int32  // KindExit: the wait status
-	known    bool   // status is certain
-	doubtful bool   // a loss may have hidden that the pid is another process's now
-	unsure   bool   // KindExit: the status is unknown if another end of the pid follows
-	seen     uint64 // KindExit: the end of the latest process if the next was born before
-	older    bool   // KindExit: the pid is another process's by now
-	unseen   bool   // KindExit: /proc showed it, at the time of the stamp
+	status   int32 // KindExit: the wait status
+	known    bool  // status is certain
+	doubtful bool  // a loss may have hidden that the pid is another process's now
 	gap      engine.Gap
 }
 
-// held reports whether f is the end of a process and its event waits in the queue: the next process
-// of its pid may be born before its stamp, because the parent has waited for it.
-func (f *fact) held() bool {
-	return f.kind == engine.KindExit && !f.thread && (f.seen != 0 || f.unseen || !f.older && f.m.reaped())
-}
-
-// fill makes ev the event of a fact that is of a message.
+// fill makes ev the event of a fact.
 func (f *fact) fill(ev *engine.RawEvent) {
 	m, t := f.m, &ev.Task
 	ev.Kind, ev.PID, ev.TID, ev.CPU, ev.Seq, ev.Time = f.kind, m.pid, m.tid, m.cpu, f.seq, m.time
 	ev.Thread = f.thread
+	// The kernel reports real_parent, which for a child made with CLONE_PARENT is not who made
+	// it. It reports none at the end of a process that was waited for already.
+	if m.ppid != 0 && !(f.thread && f.kind == engine.KindExit) {
+		t.PPID = m.ppid
+		t.Known |= engine.FieldPPID.Set()
+	}
 	switch f.kind {
 	case engine.KindExec:
 		t.Cached |= f.ofOther()
 	case engine.KindFork:
-		setParent(t, m)
 		if f.thread {
 			ev.Creator = m.pid
 		} else {
@@ -42,33 +50,46 @@ func (f *fact) fill(ev *engine.RawEvent) {
 			t.Known |= engine.FieldBirthParentTID.Set()
 		}
 	case engine.KindExit:
-		if !f.thread {
-			setParent(t, m)
-			if m.tid == m.pid && m.exitSignal >= 0 {
-				t.ParentSignal = uint32(m.exitSignal)
-				t.Known |= engine.FieldParentSignal.Set()
-			}
+		if !f.thread && m.tid == m.pid && m.exitSignal >= 0 {
+			t.ParentSignal = uint32(m.exitSignal)
+			t.Known |= engine.FieldParentSignal.Set()
 		}
 		if f.known {
 			t.Exit = engine.Exit{WaitStatus: f.status, Time: m.time}
 			t.Known |= engine.FieldExit.Set()
 		}
-	case engine.KindCoreDump:
-		setParent(t, m)
 	case engine.KindSetProcTitle:
-		ev.Set(engine.FieldComm, m.newComm())
+		comm, _, _ := bytes.Cut(m.comm[:], []byte{0})
+		ev.Set(engine.FieldComm, comm)
 	case engine.KindPtrace:
 		ev.Tracer.PID, ev.Tracer.TID = m.args[1], m.args[0]
 	case engine.KindIDChange:
-		ev.IDChange = setIDs(t, m)
-		t.Cached |= f.ofOther() &^ t.Known
-		if m.what != SID && !f.thread { // an exec, which can fail yet, sets comm as well
-			t.Cached |= engine.FieldComm.Set()
-		}
-		if m.what == UID && !f.thread { // and reports the group ids in a second message
+		f.setIDs(ev)
+	}
+}
+
+// setIDs sets the new ids.
+func (f *fact) setIDs(ev *engine.RawEvent) {
+	m, t := f.m, &ev.Task
+	t.Cached |= f.ofOther()
+	switch m.what {
+	case UID:
+		ev.IDChange, t.Cred.UID, t.Cred.EUID = engine.ChangedUID, m.args[0], m.args[1]
+		t.Known |= engine.FieldUIDs.Set()
+		if !f.thread { // it reports the group ids in a second message
 			t.Cached |= ofGroup
 		}
+	case GID:
+		ev.IDChange, t.Cred.GID, t.Cred.EGID = engine.ChangedGID, m.args[0], m.args[1]
+		t.Known |= engine.FieldGIDs.Set()
+	default: // setsid(2) makes the caller's group leader the leader of all three
+		ev.IDChange, t.SID, t.PGID = engine.ChangedSID, m.pid, m.pid
+		t.Known |= engine.FieldSID.Set() | engine.FieldPGID.Set()
 	}
+	if m.what != SID && !f.thread { // an exec, which can fail yet, sets comm as well
+		t.Cached |= engine.FieldComm.Set()
+	}
+	t.Cached &^= t.Known
 }
 
 // ofOther returns the fields that become another thread's, if a thread with ids of its own has
@@ -80,29 +101,38 @@ func (f *fact) ofOther() engine.Fields {
 	return 0
 }
 
-// setParent sets the parent that the kernel reports: real_parent, which for a child made with
-// CLONE_PARENT is not who made it.
-func setParent(t *engine.Task, m *message) {
-	if m.ppid != 0 { // 0 also at the end of a process that was waited for already
-		t.PPID = m.ppid
-		t.Known |= engine.FieldPPID.Set()
+// wanted returns the fields that are read from /proc for the event of a fact.
+func (f *fact) wanted(o *source.Options) (want engine.Fields) {
+	switch {
+	case f.thread, f.kind == engine.KindExit && f.m.reaped():
+		return 0 // the values in /proc are not its own
+	case f.kind == engine.KindFork:
+		return procfs.Readable &^ engine.FieldLogin.Set() // inherited from the creator
+	case f.kind == engine.KindExec:
+		return procfs.Readable
+	case f.kind == engine.KindExit && failuresOnly(o):
+		want = ofZombie
+	case f.kind == engine.KindExit:
+		want = engine.FieldExit.Set()
+	case f.m.what == UID:
+		want = engine.SetOf(engine.FieldSUID, engine.FieldCaps, engine.FieldComm) | f.ofOther()
+	case f.m.what == GID:
+		want = engine.SetOf(engine.FieldSGID, engine.FieldComm) | f.ofOther()
 	}
+	if f.doubtful || !o.Reports(engine.EventFork) && f.kind != engine.KindExit {
+		want |= engine.FieldStart.Set()
+	}
+	if !showsStatus {
+		want &^= engine.FieldExit.Set()
+	}
+	return want
 }
 
-// setIDs sets the new ids and returns which they are.
-func setIDs(t *engine.Task, m *message) engine.IDChange {
-	switch m.what {
-	case UID:
-		t.Cred.UID, t.Cred.EUID = m.args[0], m.args[1]
-		t.Known |= engine.FieldUIDs.Set()
-		return engine.ChangedUID
-	case GID:
-		t.Cred.GID, t.Cred.EGID = m.args[0], m.args[1]
-		t.Known |= engine.FieldGIDs.Set()
-		return engine.ChangedGID
-	}
-	// setsid(2) makes the caller's group leader the leader of all three.
-	t.SID, t.PGID = m.pid, m.pid
-	t.Known |= engine.FieldSID.Set() | engine.FieldPGID.Set()
-	return engine.ChangedSID
+// showsStatus is set if /proc shows the status of a process that has ended.
+var showsStatus = kernelversion.AtLeast("6.1")
+
+// failuresOnly reports whether only failing exits are wanted. /proc is then read at the exit,
+// because there is no earlier event to read it for.
+func failuresOnly(o *source.Options) bool {
+	return o.Kinds == engine.EventExit && o.Exits == source.ExitsNonzero
 }

@@ -62,7 +62,7 @@ func wantStatus(t *testing.T, to *sink, cmd *exec.Cmd) {
 
 func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source {
-		return kernel(t, Options{DoubtTime: 5 * time.Millisecond}, shared)
+		return kernel(t, Options{}, shared)
 	})
 }
 
@@ -70,7 +70,7 @@ func now() uint64 { return clock.Monotonic() }
 
 func TestThreadsOption(t *testing.T) {
 	cmd := conform.Child("threads")
-	to, _ := run(t, Options{Enrich: EnrichNone}, cmd, source.Options{Threads: true})
+	to, _ := run(t, Options{Enrich: source.EnrichNone}, cmd, source.Options{Threads: true})
 	forks, exits, groups := map[uint32]bool{}, map[uint32]bool{}, 0
 	for _, ev := range to.events {
 		if int(ev.PID) != cmd.Process.Pid {
@@ -97,15 +97,16 @@ func TestThreadsOfBefore(t *testing.T) {
 	in, _ := conform.Start(t, cmd)
 	s := kernel(t, Options{})
 	pid := uint32(cmd.Process.Pid)
-	if tasks := len(s.proc.Tasks(pid)); int(s.track.groups.byPID.In[pid].live) != tasks-1 {
-		t.Errorf("%d threads are known, /proc has %d", s.track.groups.byPID.In[pid].live, tasks)
+	to := &sink{room: 1 << 20}
+	watch(t, s, to, func() bool { return s.track.byPID.In[pid].state == seen })
+	if tasks := len(s.proc.Tasks(pid)); int(s.track.byPID.In[pid].live) != tasks-1 {
+		t.Errorf("%d threads are known, /proc has %d", s.track.byPID.In[pid].live, tasks)
 	}
 	in.Close()
-	to := &sink{room: 1 << 20}
 	watch(t, s, to, func() bool { return len(to.events.Of(cmd.Process.Pid, engine.KindExit)) > 0 })
 	cmd.Wait()
 	exit := to.events.One(t, cmd.Process.Pid, engine.KindExit)
-	if !s.track.groups.last6 && !exit.Task.Known.Has(engine.FieldExit) {
+	if !s.track.last6 && !exit.Task.Known.Has(engine.FieldExit) {
 		t.Skip("before Linux 6.0 the status of a process with several threads is not always known")
 	}
 	wantStatus(t, to, cmd)
@@ -144,9 +145,7 @@ func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, 
 		s = kernel(t, Options{}, shared...)
 	}
 	watch(t, s, to, func() bool {
-		_, known := s.track.processes.In[uint32(p.PID)]
-		young := slices.ContainsFunc(s.young, func(r retired) bool { return int(r.pid) == p.PID })
-		return known && !young && (!before || len(shared) > 0 || len(to.events.Of(p.PID, engine.KindFork)) > 0)
+		return s.track.byPID.In[uint32(p.PID)].state == seen
 	})
 	var status unix.WaitStatus
 	unix.Write(pipes[3], []byte{0})
@@ -205,7 +204,7 @@ func TestExecChainAtFixedAddresses(t *testing.T) {
 	if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, noRandomAddresses, 0, 0); errno != 0 {
 		t.Skip(errno)
 	}
-	s, to := kernel(t, Options{DoubtTime: 10 * time.Millisecond}), &sink{room: 1 << 20}
+	s, to := kernel(t, Options{}), &sink{room: 1 << 20}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +234,7 @@ func TestExecChainAtFixedAddresses(t *testing.T) {
 // A change of ids is read while a tracer holds its process in the next exec, which is not reported
 // yet: the name is not reported. The same holds while an exec waits for the file that it loads.
 func TestCommOfExecUnderWay(t *testing.T) {
-	s, to := kernel(t, Options{DoubtTime: 5 * time.Millisecond}), &sink{room: 1 << 20}
+	s, to := kernel(t, Options{}), &sink{room: 1 << 20}
 	next := filepath.Join(t.TempDir(), "next")
 	if err := tinyelf.Write(next, 0); err != nil {
 		t.Fatal(err)
@@ -291,7 +290,7 @@ func TestPtrace(t *testing.T) {
 	// PTRACE_TRACEME sends no message; attaching does.
 	target := command(t, "cat")
 	in, _ := target.StdinPipe()
-	s := kernel(t, Options{Enrich: EnrichNone})
+	s := kernel(t, Options{Enrich: source.EnrichNone})
 	if err := target.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +324,7 @@ func TestPtrace(t *testing.T) {
 
 func TestEnrichNone(t *testing.T) {
 	cmd := command(t, "sh", "-c", "exit 3")
-	to, s := run(t, Options{Enrich: EnrichNone}, cmd)
+	to, _ := run(t, Options{Enrich: source.EnrichNone}, cmd)
 	pid := cmd.Process.Pid
 	if k := to.events.One(t, pid, engine.KindFork).Task.Known; k != engine.SetOf(engine.FieldPPID, engine.FieldBirthParentTID) {
 		t.Errorf("fork: known %v", k)
@@ -334,7 +333,4 @@ func TestEnrichNone(t *testing.T) {
 		t.Errorf("exec: known %v", k)
 	}
 	wantStatus(t, to, cmd)
-	if s.enrich.reads != 0 {
-		t.Errorf("%d processes were read", s.enrich.reads)
-	}
 }

@@ -1,229 +1,170 @@
 package cnproc
 
 import (
-	"slices"
-
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
-	"github.com/quark-linux/quark/backends/internal/procfs"
-	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/freelist"
 )
 
-// process is the state of the latest process of a pid, as shown by the messages since the last loss
-// or by a look at /proc after it.
+// state is how much of a process the messages show.
+type state uint8
+
+const (
+	unseen state = iota // there may be threads that no message has shown
+	seen                // all living threads are known
+	over                // its end was reported
+)
+
+// process is the record of the latest process of a pid.
 type process struct {
-	born   uint64 // stamp of its FORK, or of an exec or a look if late or unseen is set
-	late   bool   // its birth was not seen
-	zombie bool   // late: its leader had ended by then
-	epoch  uint32 // losses before; after another one the pid may be another process's
-	over   bool   // its end was reported
-	unseen bool   // over: /proc showed the end, at a message that may not be the last
-	told   bool   // unseen: its leader's message has come
-	mixed  uint64 // latest stamp of a message from it or from an older process of the pid
-	doubt  uint64 // messages stamped until then may be from an older process that is not owed
-	first  uint64 // time before which that older process ended, 0 if unknown
-	ran    uint64 // when it was seen running after such a message
+	born    uint64 // stamp of its FORK, or time of a look at /proc
+	execed  uint64 // stamp of the latest EXEC, or time of the look
+	last    uint64 // latest stamp of an EXIT
+	aliveAt uint64 // threads that had ended by then did so by themselves
+	epoch   uint32 // over: losses before its end; others may hide the next process
+	state   state
+	owed    uint8 // ends of earlier processes of the pid, reported before their messages
+	doubt   bool  // a loss may hide the end of an earlier process of the pid
+
+	live       uint32 // threads besides the leader
+	leader     int32  // wait status of the leader, if it has ended
+	leaderDone bool   // its message has come
+	threaded   bool   // it has, or had, other threads
+	endings    groupstatus.Endings
 }
 
-// owed is a process with an exit message still to come, although its pid was reused.
-type owed struct {
-	born, next uint64
-	alone      bool // it had no other threads: the status of its leader is its own
-}
+// alone reports whether it has had only one thread since its exec, or since it was seen running.
+func (p *process) alone() bool { return p.live == 0 && !p.leaderDone && p.endings.N == 0 }
 
 // maxStraggle is how long after the end of a process messages of its threads can come, in ns.
 const maxStraggle = 1_000_000_000
 
-// fresh returns the state of the latest process of a pid at a time. ok is false if a loss may have
-// hidden its end, or the birth of another process.
-func (t *tracker) fresh(pid uint32, time uint64) (p process, ok bool) {
-	if p, ok = t.processes.In[pid]; ok {
-		return p, p.epoch == t.epoch
-	}
-	return process{epoch: t.epoch}, !t.loss.strays(time)
+// retired is a process that has ended, but may have messages on their way.
+type retired struct {
+	pid  uint32
+	time uint64
 }
 
-// fork records a birth. If the pid is reused, the earlier process has ended and its exit message is
-// owed: a process that ends wakes its parent before it sends its message. With PREEMPT_RT that is
-// the rule if a parent reuses the pid.
-func (t *tracker) fork(m *message) {
-	if m.tid != m.pid {
-		t.groups.add(m.pid, m.tid)
-		if t.view != nil && t.workers {
-			t.born = append(t.born, thread{m.pid, m.tid})
+// processes holds a record for each pid. Threads are a set and not a count, because messages and
+// /proc add them in any order. That is sound: the number of a thread that is not the leader leaves
+// /proc before its exit message is sent, so the message of every thread in /proc is still to come.
+type processes struct {
+	byPID   freelist.Map[uint32, process]
+	threads freelist.Map[uint32, uint32] // living threads that are no leaders -> pid
+	born    []thread                     // to check whether they are the kernel's
+	retired []retired
+	epoch   uint32 // losses
+	last6   bool   // the last thread to end sets the status of the process: Linux 6.0
+	workers bool   // the kernel makes threads of a process for itself: Linux 5.12
+}
+
+// thread is a thread of a process.
+type thread struct{ pid, tid uint32 }
+
+// trim releases memory that was unused since the last call.
+func (s *processes) trim() {
+	s.byPID.Trim()
+	s.threads.Trim()
+	s.born, s.retired = freelist.Shrink(s.born), freelist.Shrink(s.retired)
+}
+
+// lose forgets what a loss may have changed: all processes that still ran.
+func (s *processes) lose() {
+	s.epoch++
+	clear(s.threads.In)
+	for pid, p := range s.byPID.In {
+		if p.state != over {
+			delete(s.byPID.In, pid)
 		}
+	}
+}
+
+// addThread adds a living thread of a process.
+func (s *processes) addThread(pid, tid uint32, p *process) {
+	if s.threads.In[tid] == pid {
 		return
 	}
-	p := process{born: m.time, epoch: t.epoch}
-	old, known := t.processes.In[m.pid]
-	switch {
-	case known && old.epoch == t.epoch && !old.unseen:
-		p.doubt, p.first = old.doubt, old.first
-		if !old.over && old.born < m.time && (old.ran == 0 || old.ran < m.time) {
-			t.overtake(m, &old)
-		}
-	case known || t.loss.strays(m.time):
-		p.doubt, p.first = m.time+maxStraggle, m.time
-	}
-	t.forget(m.pid)
-	if t.lives && t.loss.sees(m) {
-		t.processes.Put(m.pid, p)
+	s.removeThread(tid) // its exit was lost, and the number is used again
+	s.threads.Put(tid, pid)
+	p.live++
+	if p.threaded = true; s.workers {
+		s.born = append(s.born, thread{pid, tid})
 	}
 }
 
-// overtake records that the FORK m reuses the pid of old.
-func (t *tracker) overtake(m *message, old *process) {
-	g, threaded := t.groups.byPID.In[m.pid]
-	if !g.leaderTold {
-		t.owed.Put(m.pid, append(t.owed.In[m.pid], owed{old.born, m.time, !threaded && old.mixed == 0 && !old.late}))
-		return
-	}
-	end := message{what: Exit, cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, exitSignal: -1}
-	status, _ := g.endings.Verdict(g.leader, t.groups.last6)
-	t.state(&fact{kind: engine.KindExit, m: &end, status: status, known: g.endings.Fatal != 0 && !g.unseen, older: true})
-}
-
-// executed records that an otherwise unknown process runs.
-func (t *tracker) executed(m *message) {
-	switch p, fresh := t.fresh(m.pid, m.time); {
-	case p.unseen && m.time < p.born:
-		p.told = false // it was the message of a former leader
-		t.processes.Put(m.pid, p)
-	case (!fresh || p.over) && t.lives && t.loss.sees(m):
-		t.forget(m.pid)
-		t.processes.Put(m.pid, process{born: m.time, late: true, epoch: t.epoch, doubt: m.time + maxStraggle})
+// removeThread removes a thread whose end is unrelated to the end of its process.
+func (s *processes) removeThread(tid uint32) {
+	pid := s.threads.In[tid]
+	delete(s.threads.In, tid)
+	if p, ok := s.byPID.In[pid]; ok && p.live > 0 {
+		p.live--
+		s.byPID.Put(pid, p)
 	}
 }
 
-// forget drops the state of the latest process of a pid.
-func (t *tracker) forget(pid uint32) {
-	t.groups.forget(pid)
-	delete(t.processes.In, pid)
-}
-
-// ofOlder handles the exit message of a leader if it belongs, or may belong, to an older process of
-// the pid than p, and reports whether it did. A message with a parent belongs to the process that
-// had the pid when it was stamped. A message without a parent may belong to any process born by
-// then: the oldest owed one has ended in any case.
-func (t *tracker) ofOlder(f *fact, p *process) bool {
-	m, late := f.m, t.owed.In[f.m.pid]
-	switch {
-	case !p.over && (m.time >= p.born || p.zombie) && !m.reaped():
-		p.mixed = 0 // the message is its own
-		return false
-	case !p.over && (m.time >= p.born || p.zombie) && len(late) == 0 && m.time > p.doubt:
-		return false
-	case len(late) > 0:
-		t.endOwed(f, p, late)
-	case p.unseen:
-		if p.told && t.loss.strays(m.time) {
-			t.loseEnd(m, min(m.time, p.mixed)) // or it is of a former leader
-		}
-		p.told = true
-	case p.over && m.time > p.doubt, p.late && m.time < p.born && (p.zombie || !t.loss.strays(m.time)):
-		return false // of a former leader
-	case p.over || m.time < p.born && p.mixed == 0:
-		t.endFirst(f, p)
-	default:
-		st, start, err := t.status(m.pid)
-		if f.seen = t.clock.now(); err != nil || st.Zombie() || !t.clock.StartedBy(start, p.born) {
-			f.unsure, m.time, f.seen = true, f.seen, 0
-			if p.mixed != 0 {
-				m.ppid, m.exitSignal = 0, -1
+// replace replaces the record of a pid, and drops its threads.
+func (s *processes) replace(pid uint32, p process) {
+	if s.byPID.In[pid].live > 0 {
+		for tid, of := range s.threads.In { // slow, but rare
+			if of == pid {
+				delete(s.threads.In, tid)
 			}
-			return false
-		}
-		p.ran = f.seen
-		t.endFirst(f, p)
-	}
-	t.processes.Put(m.pid, *p)
-	return true
-}
-
-// endFirst states the end of a process that had the pid before every known process.
-func (t *tracker) endFirst(f *fact, p *process) {
-	switch m := f.m; {
-	case m.time < p.born && !m.reaped() && !p.late:
-		t.endOlder(f, p.born, true)
-	case p.first == 0, p.epoch != t.epoch:
-		t.loseEnd(m, m.time) // or it is of a former leader
-	default:
-		t.endOlder(f, p.first, m.time < p.first)
-	}
-}
-
-// endOwed states the end of the process that sent a message or, if that is unclear, of the oldest
-// owed one.
-func (t *tracker) endOwed(f *fact, p *process, late []owed) {
-	m := f.m
-	i := slices.IndexFunc(late, func(o owed) bool { return o.born <= m.time && m.time < o.next })
-	own := i >= 0 && (!m.reaped() || i == 0 && late[i].alone && m.time > p.doubt)
-	if !own {
-		i = 0
-		if m.reaped() {
-			p.mixed = max(p.mixed, m.time)
-		}
-		for j := range late {
-			late[j].alone = false
 		}
 	}
-	f.known = own && late[i].alone
-	next := late[i].next
-	if late = slices.Delete(late, i, i+1); len(late) > 0 {
-		t.owed.In[m.pid] = late
-	} else {
-		delete(t.owed.In, m.pid)
-	}
-	t.endOlder(f, next, own)
+	s.byPID.Put(pid, p)
 }
 
-// endOlder states the end of a process that lost its pid to another one at the time next. own is
-// set if the message is its own.
-func (t *tracker) endOlder(f *fact, next uint64, own bool) {
-	m := f.m
-	if m.time = min(m.time, next-1); !own {
-		m.time, m.ppid, m.exitSignal = next-1, 0, -1
-	}
-	f.thread, f.older, f.status = false, true, int32(m.status)
-	t.state(f)
-}
-
-// exitUnseen handles the exit message of a thread if a loss may have hidden other threads of its
-// process. The process has ended if /proc shows so.
-func (t *tracker) exitUnseen(m *message, leader bool) (e end) {
-	st, start, err := t.status(m.pid)
-	switch {
-	case err != nil, !t.clock.StartedBy(start, m.time), st.Over():
-		// Another thread can have ended later.
-		e = end{group: true, unseen: true, time: t.clock.now(), status: int32(m.status), known: groupstatus.Certain(int32(m.status))}
-	case leader && !st.Zombie() && (m.reaped() || !t.clock.StartedBefore(start, m.time)):
-		t.loseEnd(m, m.time) // or it is of a former leader
-	}
-	if g, ok := t.groups.byPID.In[m.pid]; ok && !e.group {
-		g.leaderDone = st.Zombie()
-		t.groups.byPID.Put(m.pid, g)
-		for _, tid := range t.view.Tasks(m.pid) {
-			t.groups.add(m.pid, tid)
+// settle drops the records of processes that ended long before a time at which all messages had
+// arrived.
+func (s *processes) settle(now uint64) {
+	n := 0
+	for ; n < len(s.retired) && s.retired[n].time+2*maxStraggle < now; n++ {
+		if r := s.retired[n]; s.byPID.In[r.pid].state == over && s.byPID.In[r.pid].last == r.time {
+			delete(s.byPID.In, r.pid)
 		}
 	}
-	return e
+	s.retired = append(s.retired[:0], s.retired[n:]...)
 }
 
-// loseEnd states that an end at or after a time may be lost: it is unknown whether the message
-// belongs to one.
-func (t *tracker) loseEnd(m *message, from uint64) {
-	t.loss.void++
-	t.state(&fact{kind: engine.KindGap, m: m, gap: engine.Gap{
-		Cause: engine.LossSocketFull, CPU: m.cpu, From: from, To: max(m.time, t.clock.now()), Count: 1,
-	}})
+// end is the meaning of an exit message for its process.
+type end struct {
+	all    bool   // the process has ended with it
+	looked bool   // /proc has shown that
+	time   uint64 // of the end: a thread can be delayed between stamping and sending a message
+	status int32  // of the process
+	known  bool   // status is certain
+	dumper uint32 // the thread that dumped core, 0 if unknown
 }
 
-// status returns the status of a process in /proc.
-func (t *tracker) status(pid uint32) (st procfs.Status, start uint64, err error) {
-	if t.view == nil {
-		return st, 0, procfs.ErrVanished
+// endThread accounts for the exit of a thread of a process whose threads are all known.
+//
+// A thread other than the leader takes the leader's number when it executes. The exit messages of
+// the other threads and of the former leader can come later, even after the end of the process.
+// From Linux 5.8 on the former leader reports the number that the executing thread had, if it reads
+// its own after the exchange. If it reports the leader's number, it read that before the exchange,
+// and stamped the message before that. Older kernels leave it the number, but not the exit signal:
+// see message.former.
+func (s *processes) endThread(m *message, p *process) end {
+	switch leader := m.tid == m.pid; {
+	case leader && m.time < p.execed:
+		return end{}
+	case leader && (p.alone() || p.leaderDone):
+		// In the latter case a thread took its number, and was killed in the exec.
+		return end{all: true, time: m.time, status: int32(m.status), known: true}
+	case leader:
+		p.leaderDone, p.leader = true, int32(m.status)
+	case s.threads.In[m.tid] == m.pid:
+		delete(s.threads.In, m.tid)
+		p.live--
+	default: // of a former image
+		return end{}
 	}
-	if st, start, err = t.view.Status(pid); err == nil && st.Zombie() && st.Threads == 0 {
-		return t.view.Status(pid) // the leader was released amid the look
+	p.last = max(p.last, m.time)
+	if m.time > p.aliveAt {
+		p.endings.Add(m.tid, int32(m.status))
 	}
-	return st, start, err
+	if p.live > 0 || !p.leaderDone {
+		return end{}
+	}
+	status, known := p.endings.Verdict(p.leader, s.last6)
+	return end{all: true, time: p.last, status: status, known: known, dumper: p.endings.Dumper}
 }

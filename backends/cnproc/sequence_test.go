@@ -20,7 +20,7 @@ func TestSequence(t *testing.T) {
 	} {
 		var s sequence
 		for i, seq := range c.seqs {
-			if n := s.saw(2, seq, uint64(i)); uint32(n) != seq {
+			if n, _ := s.saw(2, seq, uint64(i)); uint32(n) != seq {
 				t.Errorf("%s: number %d of %d", c.name, n, seq)
 			}
 		}

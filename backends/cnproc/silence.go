@@ -1,9 +1,6 @@
 package cnproc
 
-import (
-	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/kernelversion"
-)
+import "github.com/quark-linux/quark/internal/kernelversion"
 
 // silence detects whether the kernel sends messages at all. Before Linux 6.6 the kernel counts its
 // listeners by their requests alone: a program that ends a subscription twice also ends another
@@ -24,6 +21,9 @@ func countsRequests() bool { return !kernelversion.AtLeast("6.6") }
 
 // silenceCheck is the time without messages, in ns, after which a check is due.
 const silenceCheck = 5_000_000_000
+
+// opQuestion is an invalid request: the kernel answers EINVAL, or EPERM.
+const opQuestion = 0
 
 // due returns the time of the next check, 0 for none.
 func (s *silence) due() uint64 {
@@ -49,25 +49,4 @@ func (s *silence) check(received, now uint64) (ask, silent bool) {
 		return true, false
 	}
 	return false, false
-}
-
-// opQuestion is an invalid request: the kernel answers EINVAL, or EPERM.
-const opQuestion = 0
-
-// checkSilence handles an empty socket. It reports whether there is something to read now.
-func (s *Source) checkSilence() bool {
-	ask, silent := s.silence.check(s.received+s.acks+s.foreign+s.loss.overruns, s.clock.now())
-	if ask {
-		s.silence.asked = send(s.fd, request(0, opQuestion, false, 0)) == nil
-		return s.silence.asked
-	}
-	if !silent {
-		return false
-	}
-	g := engine.Gap{Cause: engine.LossUnseen, CPU: engine.AllCPUs, From: s.silence.sound, To: s.clock.now()}
-	s.silence.sound = g.To
-	s.track.lose(g, false)
-	// A request without permission gets no answer, so that the next check finds silence again.
-	send(s.fd, request(0, opListen, false, 0))
-	return true
 }

@@ -3,6 +3,7 @@ package cnproc
 import (
 	"testing"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 )
@@ -36,8 +37,7 @@ func TestSilence(t *testing.T) {
 // began silences all sources. The source reports that as a gap, and subscribes again, which also
 // helps sources that open later.
 func TestStrangerEndsSubscriptions(t *testing.T) {
-	first, stranger := kernel(t, Options{Enrich: EnrichNone}), kernel(t, Options{Enrich: EnrichNone})
-	first.Finish() // it delivers without waiting
+	first, stranger := kernel(t, Options{Enrich: source.EnrichNone}), kernel(t, Options{Enrich: source.EnrichNone})
 	got := &sink{room: 1 << 20}
 	live := func() (exits int) {
 		t.Helper()
@@ -58,7 +58,7 @@ func TestStrangerEndsSubscriptions(t *testing.T) {
 	}
 	const owed = 8 // more than tests beside this one listen
 	for range owed {
-		if err := send(stranger.fd, request(0, opIgnore, false, 0)); err != nil {
+		if err := send(stranger.fd, request(0, opIgnore)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestStrangerEndsSubscriptions(t *testing.T) {
 		t.Errorf("the gap is %+v, the silence began at %d", *gap, from)
 	}
 	for range owed { // below 0
-		send(stranger.fd, request(0, opIgnore, false, 0))
+		send(stranger.fd, request(0, opIgnore))
 	}
-	kernel(t, Options{Enrich: EnrichNone})
+	kernel(t, Options{Enrich: source.EnrichNone})
 }

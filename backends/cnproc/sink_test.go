@@ -30,20 +30,17 @@ func (s *sink) delivered() (n uint64) {
 
 // offline is a source without a kernel and without /proc, on a kernel that is new.
 func offline(o Options, shared ...source.Options) *Source {
-	if err := setDefaults(&o); err != nil {
-		panic(err)
-	}
 	s := newSource(append(shared, source.Options{})[0], o)
-	s.loss.until, s.loss.rescan, s.track.groups.last6, s.track.spreads = 0, false, true, false
+	s.track.last6, s.track.dumps.spread = true, false
 	s.to = &sink{}
 	return s
 }
 
 // watching returns a source that has begun to watch a model of a kernel, with now as its clock.
 func watching(model view, now *uint64) (s *Source, got *sink) {
-	s, got = offline(Options{Enrich: EnrichNone}), &sink{room: 1 << 20}
-	s.clock.BootClock, s.clock.test = procfs.BootClock{}, func() uint64 { return *now }
-	s.track.view, s.to, s.loss.noted = model, got, *now
+	s, got = offline(Options{}), &sink{room: 1 << 20}
+	s.clock.BootClock, s.clock.now = procfs.BootClock{}, func() uint64 { return *now }
+	s.track.view, s.to, s.loss.counted = model, got, *now
 	s.track.learn()
 	return s, got
 }
@@ -54,5 +51,5 @@ func feed(s *Source, to *sink, records ...[]byte) {
 	for _, r := range records {
 		s.message(r, true)
 	}
-	s.release(true)
+	s.release()
 }

@@ -6,95 +6,55 @@ import (
 	"os"
 	"time"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
 )
 
-// dial opens a socket that is a member of the connector's multicast group. It returns a duplicate
-// of the descriptor that the Go runtime does not poll, so that messages do not wake the runtime.
+// dial opens a socket that is a member of the connector's multicast group. Its buffer has at least
+// the default size until the request is answered: on a busy system the answer would not fit into a
+// smaller one.
 func dial(o *Options) (fd int, err error) {
-	conn, err := netlink.Dial(unix.NETLINK_CONNECTOR, &netlink.Config{Groups: cnIdxProc, MessageBufferSize: 4096})
+	fd, err = nlsocket.Open(unix.NETLINK_CONNECTOR, cnIdxProc, max(o.ReceiveBuffer, defaultReceiveBuffer))
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return -1, fmt.Errorf("join the proc connector's group, which wants CAP_NET_ADMIN before Linux 6.6: %w", err)
+		err = fmt.Errorf("join the proc connector's group, which wants CAP_NET_ADMIN before Linux 6.6: %w", err)
 	case errors.Is(err, unix.EPROTONOSUPPORT):
-		return -1, fmt.Errorf("open a connector socket: this kernel has no CONFIG_CONNECTOR: %w", err)
+		err = fmt.Errorf("open a connector socket: this kernel has no CONFIG_CONNECTOR: %w", err)
 	case err != nil:
-		return -1, fmt.Errorf("open a connector socket: %w", err)
+		err = fmt.Errorf("open a connector socket: %w", err)
 	}
-	defer conn.Close()
-	if fd, err = nlsocket.Duplicate(conn); err != nil {
-		return -1, err
-	}
-	// At least the default size until the request is answered: on a busy system the answer
-	// would not fit into a smaller buffer. Open sets the wanted size afterwards.
-	if err := nlsocket.SetReceiveBuffer(fd, max(o.ReceiveBuffer, defaultReceiveBuffer)); err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+	return fd, err
 }
 
 // send sends one request to the connector. The kernel performs it before sendto returns.
-func send(fd int, payload []byte) error {
-	m := netlink.Message{
-		Header: netlink.Header{Length: uint32(sizeNlmsghdr + len(payload)), Type: netlink.Done},
-		Data:   payload,
-	}
-	b, err := m.MarshalBinary()
-	if err != nil {
-		return err
-	}
+func send(fd int, request []byte) error {
 	for {
-		err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
 }
 
-// ackWait is the longest wait for an acknowledgement once the socket was empty. The kernel sends it
-// within the request, so that it is behind the earlier messages in the socket.
-const ackWait = 2 * time.Second
-
 var (
 	errNoAck   = errors.New("no acknowledgement")
 	errLostAck = errors.New("no acknowledgement: the socket dropped messages")
 )
 
-// await waits for the acknowledgement of the request with the given token. Messages before it are
-// dropped: they are from before the source was open. Later messages of the same batch stay in
-// the batch.
-func await(fd int, b *nlsocket.Batch, token uint32, wait time.Duration) error {
-	var deadline time.Time // zero until the socket was empty
-	dropped := false
-	pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	for {
-		switch errno := b.Receive(fd); errno {
-		case 0:
-		case unix.EINTR:
-			continue
-		case unix.ENOBUFS:
+// await reads the acknowledgement of the request with the given token. The kernel sends it within
+// the request, so that it is in the socket, behind earlier messages. These are dropped: they are
+// from before the source was open. Later messages of the same batch stay in the batch.
+func await(fd int, b *nlsocket.Batch, token uint32) error {
+	for dropped := false; ; {
+		switch errno := b.Receive(fd); {
+		case errno == unix.ENOBUFS:
 			dropped = true
-			continue
-		case unix.EAGAIN:
-			if dropped {
-				return errLostAck
-			}
-			if deadline.IsZero() {
-				deadline = time.Now().Add(wait)
-			}
-			left := time.Until(deadline)
-			if left <= 0 {
-				return errNoAck
-			}
-			if _, err := unix.Poll(pfd, int(left/time.Millisecond)+1); err != nil && !errors.Is(err, unix.EINTR) {
-				return fmt.Errorf("wait: %w", err)
-			}
-			continue
-		default:
+		case errno == unix.EAGAIN && dropped:
+			return errLostAck
+		case errno == unix.EAGAIN:
+			return errNoAck
+		case errno != 0 && errno != unix.EINTR:
 			return fmt.Errorf("receive: %w", errno)
 		}
 		var m message
@@ -109,75 +69,42 @@ func await(fd int, b *nlsocket.Batch, token uint32, wait time.Duration) error {
 			}
 			return nil
 		}
-		if !deadline.IsZero() && time.Now().After(deadline) {
-			return errNoAck
-		}
 	}
 }
 
-// maxAsked is how often a request is repeated if its acknowledgement was dropped.
-const maxAsked = 10
+// maxAsked is how often a request is repeated: if its answer was dropped, and, where the kernel
+// counts requests, if none came. Other programs may have ended so many more subscriptions than they
+// began, see silence.
+const maxAsked = 64
 
-// maxOwed is how often a request without an answer is repeated: other programs may have ended so
-// many more subscriptions than they began, see silence.
-const maxOwed = 64
-
-// listen subscribes to messages and reports whether the kernel filters them.
-func listen(fd int, b *nlsocket.Batch, want What) (filtered bool, err error) {
+// listen subscribes to messages.
+func listen(fd int, b *nlsocket.Batch) (err error) {
 	token := uint32(os.Getpid())<<8 ^ uint32(time.Now().UnixNano())
-	for asked := 1; ; asked++ {
-		err = send(fd, request(token, opListen, false, 0))
-		if errors.Is(err, unix.ECONNREFUSED) {
-			return false, fmt.Errorf("ask the proc connector for events: it is in the initial network namespace alone (a container with --net=host), and needs CONFIG_PROC_EVENTS: %w", err)
-		}
-		if err != nil {
-			return false, fmt.Errorf("ask the proc connector for events: %w", err)
-		}
-		err = await(fd, b, token, ackWait)
-		for owed := 0; errors.Is(err, errNoAck) && countsRequests() && owed < maxOwed; owed++ {
-			token++
-			if err = send(fd, request(token, opListen, false, 0)); err == nil {
-				err = await(fd, b, token, 0)
-			}
-		}
-		if !errors.Is(err, errLostAck) || asked == maxAsked {
+	for range maxAsked {
+		token++
+		if err = send(fd, request(token, opListen)); err != nil {
 			break
 		}
-		// Before Linux 6.6 the kernel counts requests.
-		if err := send(fd, request(0, opIgnore, false, 0)); err != nil {
-			return false, fmt.Errorf("end a subscription to the proc connector: %w", err)
+		err = await(fd, b, token)
+		if errors.Is(err, errLostAck) {
+			send(fd, request(0, opIgnore)) // the request is counted
+		} else if !errors.Is(err, errNoAck) || !countsRequests() {
+			break
 		}
-		token++
 	}
 	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		return fmt.Errorf("ask the proc connector for events: it is in the initial network namespace alone (a container with --net=host), and needs CONFIG_PROC_EVENTS: %w", err)
 	case errors.Is(err, errNoAck):
-		return false, fmt.Errorf("wait for the proc connector to answer: %w: the kernel needs CONFIG_PROC_EVENTS, and "+
+		return fmt.Errorf("wait for the proc connector to answer: %w: the kernel needs CONFIG_PROC_EVENTS, and "+
 			"answers in the initial pid and user namespace alone (a container with --pid=host)", err)
 	case errors.Is(err, unix.EPERM):
-		return false, fmt.Errorf("ask the proc connector for events, which wants CAP_NET_ADMIN in the initial user namespace before Linux 6.12: %w", err)
+		return fmt.Errorf("ask the proc connector for events, which wants CAP_NET_ADMIN in the initial user namespace before Linux 6.12: %w", err)
 	case err != nil:
-		return false, fmt.Errorf("ask the proc connector for events: %w", err)
+		return fmt.Errorf("ask the proc connector for events: %w", err)
 	}
-	if want == allKinds {
-		return false, nil
-	}
-	// A request with a filter for all kinds shows whether the kernel knows filters: it is
-	// ignored before Linux 6.6. A narrower filter would hide its own acknowledgement.
-	token++
-	if err := send(fd, request(token, opListen, true, 0)); err != nil {
-		return false, nil
-	}
-	if err := await(fd, b, token, filterWait); err != nil {
-		return false, nil
-	}
-	if err := send(fd, request(token+1, opListen, true, want)); err != nil {
-		return false, fmt.Errorf("set the proc connector's filter: %w", err)
-	}
-	return true, nil
+	return nil
 }
-
-// filterWait is the time limit for the acknowledgement of a filter.
-const filterWait = 50 * time.Millisecond
 
 // batchSize is the largest number of messages that one system call receives.
 const batchSize = 128

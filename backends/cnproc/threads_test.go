@@ -6,19 +6,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
 const ms = 1_000_000
 
-// A script of messages of process 10: "+11" thread 11 starts, "-11=7" it exits with that
-// wait status, "x" the process executes. With "?" the process is seen to run. "~10=0" is an exit
-// message that was made before all others, "^10=0" one of a former leader, "!10=0" one of a process
-// that was reaped before.
+// script has messages of process 10, which begins first: "+11" thread 11 starts, "-11=7" it exits
+// with that wait status, "x" the process executes. With "?" the process is seen to run. "~10=0" is
+// an exit message that was made before all others, "^10=0" one of a former leader, "!10=0" one of a
+// process that was reaped before.
 func script(steps ...string) (messages []func(*Source)) {
 	now, seq := uint64(ms), uint32(0)
 	add := func(record []byte) { messages = append(messages, func(s *Source) { s.message(record, true) }) }
+	add(record(Fork, 0, 0, ms/2, 1, 1, 10, 10))
 	for _, step := range steps {
 		tid, status, signal, parent, stamp := uint32(0), uint32(0), uint32(unix.SIGCHLD), uint32(1), now+1000
 		seq++
@@ -27,7 +29,11 @@ func script(steps ...string) (messages []func(*Source)) {
 		case step == "?":
 			seq--
 			time := now
-			messages = append(messages, func(s *Source) { s.track.groups.alive(10, time) })
+			messages = append(messages, func(s *Source) {
+				p := s.track.byPID.In[10]
+				p.aliveAt, p.endings = time, groupstatus.Endings{}
+				s.track.byPID.Put(10, p)
+			})
 		case step == "x":
 			add(record(Exec, 0, seq, now, 10, 10))
 		case step[0] == '+':
@@ -55,7 +61,13 @@ func play(s *Source, to *sink, messages ...func(*Source)) {
 	for _, m := range messages {
 		m(s)
 	}
-	s.release(true)
+	s.release()
+}
+
+// left returns how many records are left behind when all messages have arrived.
+func left(s *Source) int {
+	s.track.settle(s.clock.now() + 3*maxStraggle)
+	return len(s.track.byPID.In) + len(s.track.threads.In)
 }
 
 func TestGroupExit(t *testing.T) {
@@ -88,8 +100,8 @@ func TestGroupExit(t *testing.T) {
 		{"fork not seen", []string{"-11=0", "-10=0"}, 0, 0},
 	} {
 		for _, last6 := range []bool{true, false} {
-			s := offline(Options{Enrich: EnrichNone})
-			s.track.groups.last6 = last6
+			s := offline(Options{Enrich: source.EnrichNone})
+			s.track.last6 = last6
 			var got sink
 			got.room = 100
 			messages := script(c.steps...)
@@ -117,8 +129,8 @@ func TestGroupExit(t *testing.T) {
 			if task.PPID != 1 || exits[0].Thread {
 				t.Errorf("%s: ppid %d, thread %v", c.name, task.PPID, exits[0].Thread)
 			}
-			if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
-				t.Errorf("%s: left behind: %+v", c.name, s.track.groups)
+			if left(s) != 0 {
+				t.Errorf("%s: left behind: %+v", c.name, s.track.processes)
 			}
 		}
 	}
@@ -147,52 +159,49 @@ func TestExecEndsThreads(t *testing.T) {
 		// the thread that executes is killed when the others have ended
 		{"+11", "-10=0", "-10=512"},
 	} {
-		s := offline(Options{Enrich: EnrichNone})
+		s := offline(Options{Enrich: source.EnrichNone})
 		got := sink{room: 100}
 		play(s, &got, script(steps...)...)
 		exits := got.events.Of(10, engine.KindExit)
 		if len(exits) != 1 || exits[0].Task.Exit.WaitStatus != 512 {
 			t.Errorf("%v: %d exits", steps, len(exits))
 		}
-		if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
-			t.Errorf("%v: left behind: %+v", steps, s.track.groups)
+		if left(s) != 0 {
+			t.Errorf("%v: left behind: %+v", steps, s.track.processes)
 		}
 	}
 }
 
 func TestThreadEvents(t *testing.T) {
-	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
+	s := offline(Options{Enrich: source.EnrichNone}, source.Options{Threads: true})
 	got := sink{room: 100}
 	play(s, &got, script("+11", "-10=0", "-11=0")...)
 	var text string
 	for _, ev := range got.events {
 		text += fmt.Sprintf("%v %d thread=%v\n", ev.Kind, ev.TID, ev.Thread)
 	}
-	const want = "FORK 11 thread=true\nEXIT 10 thread=true\nEXIT 11 thread=true\nEXIT 11 thread=false\n"
+	const want = "FORK 10 thread=false\nFORK 11 thread=true\nEXIT 10 thread=true\nEXIT 11 thread=true\nEXIT 11 thread=false\n"
 	if text != want {
 		t.Errorf("got\n%swant\n%s", text, want)
 	}
 }
 
-// A group must not stay for ever after its last exit was lost, nor its threads after a new process
-// has their number.
-func TestGroupsDoNotLeak(t *testing.T) {
-	s := offline(Options{Enrich: EnrichNone})
+// Threads do not stay after a new process has their process's number or their own, or after a loss.
+func TestThreadsDoNotLeak(t *testing.T) {
+	s := offline(Options{Enrich: source.EnrichNone})
 	got := sink{room: 1 << 20}
 	play(s, &got, script("+11", "+12", "-11=0")...)
-	feed(s, &got, record(Fork, 0, 10, 1, 1, 1, 10, 10))
-	if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
-		t.Errorf("after a fork of the same number: %+v", s.track.groups)
+	feed(s, &got, record(Fork, 0, 10, 2*ms, 1, 1, 10, 10))
+	if len(s.track.threads.In) != 0 {
+		t.Errorf("after a fork of the same number: %+v", s.track.processes)
 	}
-	feed(s, &got, record(Fork, 0, 11, 1, 10, 10, 11, 10), record(Fork, 0, 12, 1, 20, 20, 11, 20))
-	if s.track.groups.threads.In[11] != 20 || s.track.groups.byPID.In[10].live != 0 {
-		t.Errorf("after a thread of the same number: %+v", s.track.groups)
+	feed(s, &got, record(Fork, 0, 11, 3*ms, 10, 10, 11, 10), record(Fork, 0, 12, 3*ms, 1, 1, 20, 20), record(Fork, 0, 13, 3*ms, 20, 20, 11, 20))
+	if s.track.threads.In[11] != 20 || s.track.byPID.In[10].live != 0 {
+		t.Errorf("after a thread of the same number: %+v", s.track.processes)
 	}
-	s.track.epoch++ // as after a loss
-	s.track.learn() // without /proc no process exists
-	s.track.settled(now() + maxStraggle)
-	if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
-		t.Errorf("after a look: %+v", s.track.groups)
+	s.track.lose(engine.Gap{CPU: engine.AllCPUs})
+	if left(s) != 0 {
+		t.Errorf("after a loss: %+v", s.track.processes)
 	}
 }
 
@@ -216,7 +225,7 @@ func TestIDsOfThreads(t *testing.T) {
 	} {
 		var got [3]engine.Fields
 		for i, what := range []What{Exec, UID, GID} {
-			s := offline(Options{Enrich: EnrichNone})
+			s := offline(Options{Enrich: source.EnrichNone})
 			to := sink{room: 100}
 			play(s, &to, append(script(c.steps...), func(s *Source) { ids(s, what) })...)
 			got[i] = to.events[len(to.events)-1].Task.Cached
@@ -232,30 +241,6 @@ func TestIDsOfThreads(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: cached at an exec, a new user and a new group: %v, want %v", c.name, got, want)
-		}
-	}
-
-	// After a loss, and for a process from before the start, other threads may be unknown.
-	s := offline(Options{Enrich: EnrichNone})
-	m := message{what: Exec, pid: 10, tid: 10, time: 2}
-	for _, c := range []struct {
-		name          string
-		rescan        bool
-		rescanned     uint64
-		born, threads bool
-	}{
-		{"looked for before it", false, 1, false, false},
-		{"looked for after it", false, 2, false, true},
-		{"not looked for yet", true, 1, false, true},
-		{"born since", true, 2, true, false},
-	} {
-		s.loss.rescan, s.loss.looked = c.rescan, c.rescanned
-		delete(s.track.processes.In, 10)
-		if c.born {
-			s.track.processes.Put(10, process{born: 1})
-		}
-		if got := s.track.threads(&m); got != c.threads {
-			t.Errorf("%s: there may be threads: %v", c.name, got)
 		}
 	}
 }

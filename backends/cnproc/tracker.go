@@ -2,248 +2,371 @@ package cnproc
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/freelist"
 )
 
-// tracker receives the messages in the order of arrival and states facts. It keeps for each process
-// the state that decides when and how the process ended. It looks at /proc only for the existing
-// processes and threads: at the start, after a loss, and to learn whether a group still runs.
+// tracker receives the messages in the order of arrival and states facts. It decides when and how
+// a process has ended. It looks at /proc only for processes with threads that no message has shown:
+// at the start, after a loss, and at the end of such a process.
 type tracker struct {
-	state func(*fact)
-	view  view // nil without /proc
-	clock *bootClock
-	loss  *loss
-	lives bool // all forks and exits come
-	behaviour
-
-	epoch     uint32 // losses
-	processes freelist.Map[uint32, process]
-	owed      freelist.Map[uint32, []owed] // in their order
-	groups    groups
-	deaths    deaths
-	probes    []probe
-	born      []thread // to check whether they are the kernel's
-	retired   []retired
-	current   fact // of the current message; a local variable would be allocated
+	processes
+	state   func(*fact)
+	view    view // nil without /proc
+	clock   *bootClock
+	loss    *loss
+	dumps   dumps
+	ended   []uint32 // processes to look at: threads of them have ended
+	lostTo  uint64   // the latest end of a gap
+	relearn bool     // /proc is to be read again
+	learned uint64   // time of the latest reading
+	current fact     // of the current message; a local variable would be allocated
 }
 
-// behaviour holds the differences between kernels.
-type behaviour struct {
-	// spreads is set before Linux 5.16: a core dump sets the wait status of all processes that
-	// share the memory, also of one that ends with another status.
-	spreads bool
-	workers bool // the kernel makes threads of a process for itself: Linux 5.12
+// view is the tracker's access to /proc: a [procfs.Reader].
+type view interface {
+	groupstatus.View
+	PIDs() ([]uint32, error)
 }
 
-// thread is a thread of a process.
-type thread struct{ pid, tid uint32 }
-
-// retired is a process that has ended, but may have messages on their way.
-type retired struct {
-	pid  uint32
-	time uint64
+// bootClock is the clock of the events.
+type bootClock struct {
+	procfs.BootClock
+	now func() uint64 // CLOCK_MONOTONIC
 }
 
-// deaths holds the core dumps that the kernel announced before the end of their processes.
-type deaths struct {
-	dumping freelist.Map[uint32, dump] // processes that may dump core
-	dumped  uint64                     // the latest end of one
+// dumps holds the announced core dumps. Before Linux 5.16 a core dump sets the wait status of all
+// processes that share the memory, also of one that ends with another status.
+type dumps struct {
+	spread  bool            // the kernel is older
+	dumping map[uint32]bool // processes that may dump core
+	dumped  uint64          // the latest end of one
 }
 
-// dump is the message that a core may be dumped: its thread and its time.
-type dump struct {
-	tid  uint32
-	time uint64
-}
-
-func newTracker(v view, c *bootClock, l *loss, last6 bool, state func(*fact)) *tracker {
-	t := &tracker{state: state, view: v, clock: c, loss: l, lives: true, groups: groups{last6: last6}}
-	if v == nil {
-		l.lose(1) // the existing processes are unknown
+// end records the end of a process and reports whether another dump may have set its status.
+// Seccomp's KILL_THREAD dumps core without a message.
+func (d *dumps) end(m *message, status int32) (unsure bool) {
+	if !d.spread {
+		return false
 	}
-	return t
+	own := d.dumping[m.pid] || status&groupstatus.CoreDumped != 0
+	delete(d.dumping, m.pid)
+	if unsure = len(d.dumping) > 0; own {
+		d.dumped = max(d.dumped, m.time)
+	} else {
+		unsure = unsure || status == groupstatus.KilledThread || d.dumped != 0 && m.time <= d.dumped+maxStraggle
+	}
+	return unsure && !groupstatus.Certain(status)
 }
 
 // trim releases memory that was unused since the last call.
 func (t *tracker) trim() {
-	t.groups.trim()
-	t.processes.Trim()
-	t.owed.Trim()
-	t.deaths.dumping.Trim()
-	t.probes, t.retired, t.born = freelist.Shrink(t.probes), freelist.Shrink(t.retired), freelist.Shrink(t.born)
+	t.processes.trim()
+	t.ended = freelist.Shrink(t.ended)
+}
+
+// mayHaveThreads reports whether the process of a message may have, or have had, other threads.
+func (t *tracker) mayHaveThreads(m *message) bool {
+	p := t.byPID.In[m.pid]
+	return p.state != seen || !p.alone()
 }
 
 // take handles one message.
 func (t *tracker) take(m *message) {
-	seq, missing, g := t.loss.saw(m)
-	if missing {
-		t.lose(g, false)
+	seq, g := t.loss.saw(m)
+	if g.Count > 0 {
+		t.lose(g)
 	}
 	if m.what == whatAck {
 		return
 	}
-	if t.loss.rescan && t.loss.lookDue(t.clock.now()) {
-		t.learn()
-	}
 	f := &t.current
-	*f = fact{m: m, seq: seq, thread: m.tid != m.pid, doubtful: t.doubtful(m)}
-	m.threads = m.threads || t.threads(m)
+	*f = fact{kind: kinds[m.what], m: m, seq: seq, thread: m.tid != m.pid && m.what != Exec && m.what != SID}
+	f.doubtful = t.epoch > 0 && t.byPID.In[m.pid].state == unseen
 	switch m.what {
 	case Fork:
-		f.kind, f.doubtful = engine.KindFork, f.doubtful && f.thread
 		t.fork(m)
 	case Exec:
-		f.kind, f.thread = engine.KindExec, false
-		t.executed(m)
-		t.groups.exec(m.pid, m.time)
-		delete(t.deaths.dumping.In, m.pid)
+		t.exec(m)
 	case Exit:
-		f.kind = engine.KindExit
 		t.exit(f)
 		return
 	case CoreDump:
 		// The kernel sends it when a signal of that action arrives, whether or not a core
 		// is dumped. The exit status decides.
-		t.deaths.dumping.Put(m.pid, dump{m.tid, m.time})
+		if t.dumps.spread {
+			t.dumps.dumping[m.pid] = true
+		}
 		return
-	case Comm:
-		f.kind = engine.KindSetProcTitle
-	case Ptrace:
-		f.kind = engine.KindPtrace
-	case SID:
-		f.kind, f.thread = engine.KindIDChange, false
-	default:
-		f.kind = engine.KindIDChange
 	}
 	t.state(f)
 }
 
-// lose discards the state that a missing message may have changed. It states the gap, unless
-// earlier gaps have reported all missing messages. early is set if the gap was stated already.
-func (t *tracker) lose(g engine.Gap, early bool) {
-	t.epoch++
-	clear(t.owed.In)
-	t.loss.lose(g.To)
-	// It is unknown now whether these processes dumped core.
-	cores := uint64(len(t.deaths.dumping.In))
-	for _, d := range t.deaths.dumping.In {
-		g.From, g.CPU = min(g.From, d.time), engine.AllCPUs
+// lose discards the state that a missing message may have changed, and states the gap.
+func (t *tracker) lose(g engine.Gap) {
+	t.processes.lose()
+	t.relearn = true
+	t.lostTo = max(t.lostTo, g.To)
+	if clear(t.dumps.dumping); t.dumps.spread {
+		t.dumps.dumped = max(t.dumps.dumped, g.To)
 	}
-	clear(t.deaths.dumping.In)
-	g.Count += cores
-	t.loss.void += cores
-	if !early && (g.CPU == engine.AllCPUs || g.Count > 0) || cores > 0 {
-		t.state(&fact{kind: engine.KindGap, gap: g})
-	}
+	t.state(&fact{kind: engine.KindGap, gap: g})
 }
 
-// doubtful reports whether the pid may belong to another process than before a loss.
-func (t *tracker) doubtful(m *message) bool {
-	_, fresh := t.fresh(m.pid, m.time)
-	return t.loss.until > 0 && !fresh
+// fork records a birth. If the pid is reused, the earlier process has ended, and its exit message
+// is owed: a process that ends wakes its parent before it sends its message. With PREEMPT_RT that
+// is the rule if a parent reuses the pid.
+func (t *tracker) fork(m *message) {
+	old, ok := t.byPID.In[m.pid]
+	if m.tid != m.pid {
+		if old.state == seen {
+			t.addThread(m.pid, m.tid, &old)
+			t.byPID.Put(m.pid, old)
+		}
+		return
+	}
+	p := process{born: m.time, state: t.stateAt(m.time), doubt: t.epoch > 0 && m.time <= t.lostTo+maxStraggle}
+	if ok && (old.state != over || old.epoch == t.epoch) {
+		p.owed, p.doubt = old.owed, p.doubt || old.doubt
+		ended := old.state == over
+		if !ended && old.born < m.time {
+			ended = true
+			end := message{what: Exit, cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, exitSignal: -1}
+			t.state(&fact{kind: engine.KindExit, m: &end})
+		}
+		if ended && !old.leaderDone {
+			p.owed++
+		}
+	}
+	t.replace(m.pid, p)
 }
 
-// threads reports whether the process of a message may have, or have had, other threads.
-func (t *tracker) threads(m *message) bool {
-	p, fresh := t.fresh(m.pid, m.time)
-	return t.groups.threaded(m.pid) || t.loss.unseen(m.time) && (!fresh || p.late)
+// stateAt returns the state of a process that had one thread at a time: messages of its next
+// threads may be missing.
+func (t *tracker) stateAt(time uint64) state {
+	if time <= t.lostTo {
+		return unseen
+	}
+	return seen
+}
+
+// exec leaves a process with one thread.
+func (t *tracker) exec(m *message) {
+	p := t.byPID.In[m.pid]
+	if p.state == over && m.time < p.last { // of before the look that found no process
+		p.leaderDone = false
+		t.byPID.Put(m.pid, p)
+		return
+	}
+	next := process{born: m.time, execed: m.time, state: t.stateAt(m.time), threaded: p.threaded || p.state == unseen}
+	if p.state != over && p.born != 0 {
+		next.born, next.owed, next.doubt = min(p.born, m.time), p.owed, p.doubt
+	}
+	t.replace(m.pid, next)
 }
 
 // exit states the end of a thread, and the end of its process if the thread was the last.
 func (t *tracker) exit(f *fact) {
 	m := f.m
-	p, fresh := t.fresh(m.pid, m.time)
 	leader := m.tid == m.pid && !m.former
-	p.over = p.over && (fresh || p.unseen || !leader)
-	if leader && (fresh || p.over || !p.late && m.time < p.born) && t.ofOlder(f, &p) {
-		return
+	p := t.byPID.In[m.pid]
+	if leader && p.state == over && p.epoch != t.epoch && m.time > p.last {
+		p = process{}
 	}
 	var e end
-	if fresh && !p.over {
-		e = t.groups.exit(m)
+	switch {
+	case m.former, p.state == over && !leader:
+	case leader && p.mayBeEarlier(m):
+		if e = t.lookAtEarlier(m, &p); !e.all {
+			t.byPID.Put(m.pid, p)
+			return
+		}
+	case p.state == over:
+		p.leaderDone = true
+	case p.state == seen:
+		e = t.endThread(m, &p)
+	default:
+		e = t.lookAtEnd(m, leader, &p)
 	}
-	if e.unseen || !fresh && !p.over && (leader || m.tid != m.pid && t.view != nil && t.loss.strays(m.time)) {
-		e = t.exitUnseen(m, leader)
-	}
-	if e.probe {
-		t.probes = append(t.probes, probe{pid: m.pid})
-	}
-	if _, grouped := t.groups.byPID.In[m.pid]; m.tid != m.pid && fresh && !p.late && !p.over && !grouped && !e.group && p.born > 0 {
-		m.time = min(m.time, p.born-1) // it belongs to an older process
-	}
-	if m.tid != m.pid || !e.group {
+	if m.tid != m.pid || !e.all {
 		f.thread, f.status, f.known = true, int32(m.status), true
 		t.state(f)
 	}
-	if e.group {
+	switch {
+	case e.all:
 		t.finish(f, p, &e)
+	case !m.former:
+		if n := len(t.ended); p.state != over && (n == 0 || t.ended[n-1] != m.pid) {
+			t.ended = append(t.ended, m.pid)
+		}
+		t.byPID.Put(m.pid, p)
 	}
 }
 
-// finish states the end of a process.
+// finish states the end of a process, with its core dump.
 func (t *tracker) finish(f *fact, p process, e *end) {
 	m := f.m
-	stamp := m.time
-	m.time = max(e.time, m.time, p.mixed)
-	if e.unseen {
-		p = process{born: t.clock.now(), unseen: true, told: m.tid == m.pid, mixed: stamp, epoch: t.epoch}
+	m.time = max(m.time, e.time)
+	last := process{
+		born: p.born, execed: p.execed, last: m.time, epoch: t.epoch, state: over, owed: p.owed, doubt: p.doubt, threaded: true}
+	last.leaderDone = !e.looked || p.leaderDone || m.tid == m.pid
+	if t.replace(m.pid, last); p.threaded || e.looked || p.owed > 0 || p.doubt {
+		t.retired = append(t.retired, retired{m.pid, m.time})
+	} else {
+		delete(t.byPID.In, m.pid)
 	}
-	_, grouped := t.groups.byPID.In[m.pid]
-	t.forget(m.pid)
-	if grouped || e.unseen || m.time <= p.doubt || len(t.owed.In[m.pid]) > 0 {
-		p.over = true
-		t.processes.Put(m.pid, p)
-		t.retired = append(t.retired, retired{m.pid, max(m.time, p.born)})
-	}
-	d, announced := t.deaths.dumping.In[m.pid]
-	quiet := !announced && t.dumpsQuietly(e.status)
-	f.known = e.known && (p.mixed == 0 || p.unseen) && !t.dumpSets(m, e.status) && !(quiet && e.status == groupstatus.KilledThread)
-	f.thread, f.status, f.unseen = false, e.status, e.unseen
-	if announced || quiet {
-		delete(t.deaths.dumping.In, m.pid)
-		t.deaths.dumped = max(t.deaths.dumped, m.time)
-		if core := (engine.Exit{WaitStatus: e.status}); f.known && core.CoreDumped() {
-			dump := *m
-			if dump.tid = d.tid; quiet {
-				dump.tid = cmp.Or(e.dumper, m.tid)
-			}
-			t.state(&fact{kind: engine.KindCoreDump, m: &dump, seq: f.seq, doubtful: f.doubtful})
-		}
+	f.known = !t.dumps.end(m, e.status) && e.known
+	f.thread, f.status = false, e.status
+	if core := (engine.Exit{WaitStatus: e.status}); f.known && core.CoreDumped() {
+		dump := *m
+		dump.tid = cmp.Or(e.dumper, m.tid)
+		t.state(&fact{kind: engine.KindCoreDump, m: &dump, seq: f.seq, doubtful: f.doubtful})
 	}
 	t.state(f)
 }
 
-// dumpsQuietly reports whether a process that ended with a status may have dumped core without a
-// message, as seccomp makes it do before Linux 5.16.
-func (t *tracker) dumpsQuietly(status int32) bool {
-	return t.spreads && status&^groupstatus.CoreDumped == groupstatus.KilledThread
+// mayBeEarlier reports whether the exit message of a leader may be of an earlier process of the pid
+// than p. A message with a parent is of the process that had the pid when it was stamped. A message
+// without a parent may be of any process born by then.
+func (p *process) mayBeEarlier(m *message) bool {
+	return m.time < p.born || m.reaped() && (p.owed > 0 || p.doubt && m.time <= p.born+maxStraggle)
 }
 
-// dumpSets reports whether the core dump of another process may have set the wait status that the
-// parent gets.
-func (t *tracker) dumpSets(m *message, status int32) bool {
-	if !t.spreads || groupstatus.Certain(status) {
-		return false
-	}
-	others := len(t.deaths.dumping.In)
-	if _, own := t.deaths.dumping.In[m.pid]; own {
-		others--
-	}
-	since := max(t.deaths.dumped, t.loss.until)
-	return others > 0 || since != 0 && m.time <= since+maxStraggle
-}
-
-// settled records that the socket was empty at a time: all messages of processes that ended long
-// before have arrived.
-func (t *tracker) settled(now uint64) {
-	n := 0
-	for ; n < len(t.retired) && t.retired[n].time+2*maxStraggle < now; n++ {
-		if r := t.retired[n]; t.processes.In[r.pid].over && t.processes.In[r.pid].born <= r.time {
-			delete(t.processes.In, r.pid)
+// lookAtEarlier handles such a message. p has ended if /proc shows so.
+func (t *tracker) lookAtEarlier(m *message, p *process) (e end) {
+	if p.state != over && m.time >= p.born {
+		if _, ended := t.look(m, p.born); ended {
+			m.ppid, m.exitSignal = 0, -1
+			return end{all: true, looked: true, time: t.clock.now()}
 		}
 	}
-	t.retired = append(t.retired[:0], t.retired[n:]...)
+	switch {
+	case p.owed > 0: // it was reported at the FORK
+		p.owed--
+	case t.epoch > 0: // it is of that process, or of a former leader
+		t.loseEnd(m)
+	}
+	return end{}
+}
+
+// lookAtEnd handles the exit message of a thread of a process that may have unseen threads: the
+// process has ended if /proc shows so. Another thread can have ended later.
+func (t *tracker) lookAtEnd(m *message, leader bool, p *process) (e end) {
+	if t.view == nil && !leader {
+		return end{}
+	}
+	st, ended := t.look(m, m.time)
+	switch {
+	case ended:
+		return end{all: true, looked: true, time: t.clock.now(), status: int32(m.status), known: groupstatus.Certain(int32(m.status))}
+	case leader && m.reaped():
+		t.loseEnd(m) // of an earlier process
+	case leader:
+		p.leaderDone = st.Zombie()
+	}
+	return end{}
+}
+
+// look reads the process of an exit message, which ran at a time, and reports whether it has
+// ended. Without a process in /proc the message's parent is not certain.
+func (t *tracker) look(m *message, time uint64) (st procfs.Status, ended bool) {
+	start, err := uint64(0), procfs.ErrVanished
+	for try := 0; t.view != nil && (try == 0 || try == 1 && err == nil && st.Zombie() && st.Threads == 0); try++ {
+		st, start, err = t.view.Status(m.pid) // again if its leader was just released
+	}
+	if err != nil || !t.clock.StartedBy(start, time) {
+		m.ppid, m.exitSignal = 0, -1
+		return st, true
+	}
+	return st, st.Over()
+}
+
+// loseEnd counts an end as lost: it is unknown whether the message belongs to one.
+func (t *tracker) loseEnd(m *message) {
+	t.loss.void++
+	t.state(&fact{kind: engine.KindGap, gap: engine.Gap{
+		Cause: engine.LossSocketFull, CPU: m.cpu, From: m.time, To: max(m.time, t.clock.now()), Count: 1,
+	}})
+}
+
+// relearnInterval is the shortest time, in ns, between two looks through /proc after losses.
+const relearnInterval = 100_000_000
+
+// idle does what waits for an empty socket. It looks at new threads: the end of a worker of the
+// kernel is unrelated to the end of its process. It looks at processes with ended threads: these
+// have ended by themselves if another thread still runs.
+func (t *tracker) idle() {
+	now := t.clock.now()
+	t.settle(now)
+	if t.relearn && now >= t.learned+relearnInterval {
+		t.learn()
+	}
+	for _, b := range t.born {
+		if t.view != nil && t.threads.In[b.tid] == b.pid {
+			if st, _, err := t.view.ThreadStatus(b.pid, b.tid); err == nil && st.Worker {
+				t.removeThread(b.tid)
+			}
+		}
+	}
+	for _, pid := range t.ended {
+		p, ok := t.byPID.In[pid]
+		switch {
+		case !ok || t.view == nil:
+		case p.state == unseen:
+			t.learnProcess(pid)
+		case p.state == seen && !p.alone():
+			if alive, _ := groupstatus.Runs(t.view, pid, p.leaderDone); alive {
+				p.aliveAt, p.endings = now, groupstatus.Endings{}
+				t.byPID.Put(pid, p)
+			}
+		}
+	}
+	t.born, t.ended = t.born[:0], t.ended[:0]
+}
+
+// learn reads the existing processes from /proc, at the start and after a loss. Messages in the
+// socket can be older, which does no harm to the set of threads, see processes. learn skips a
+// process that was born since the loss: the messages show all of it.
+func (t *tracker) learn() {
+	if t.view == nil {
+		return
+	}
+	pids, err := t.view.PIDs()
+	t.relearn = err != nil
+	for _, pid := range slices.Clone(pids) {
+		if p := t.byPID.In[pid]; p.state == unseen || p.state == over && p.epoch != t.epoch {
+			t.learnProcess(pid)
+		}
+	}
+	t.learned = t.clock.now()
+}
+
+// learnProcess reads a process from /proc. Its threads are known if it is alive after they were
+// listed: no end of the whole process has begun then.
+func (t *tracker) learnProcess(pid uint32) {
+	began := t.clock.now()
+	st, _, err := t.view.Status(pid)
+	if err != nil || st.Over() || st.Zombie() && st.Threads <= 1 {
+		return // its exit message may be still to come
+	}
+	p := process{born: began, execed: began, state: seen, threaded: true, doubt: true, leaderDone: st.Zombie()}
+	t.replace(pid, p)
+	if st.Threads > 1 {
+		tids := t.view.Tasks(pid)
+		p.aliveAt = t.clock.now()
+		alive, _ := groupstatus.Runs(t.view, pid, p.leaderDone)
+		if !alive || len(tids) != int(st.Threads) || p.leaderDone && !t.last6 {
+			p.state = unseen
+		}
+		for _, tid := range tids {
+			if p.state == seen && tid != pid {
+				t.addThread(pid, tid, &p)
+			}
+		}
+	}
+	t.byPID.Put(pid, p)
 }

@@ -1,7 +1,6 @@
 package cnproc
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 )
@@ -15,7 +14,7 @@ const (
 	offUnion      = offEvent + 16
 	sizeEvent     = 16 + 24 // for all kinds
 	sizeMessage   = offEvent + sizeEvent
-	nlmsgDone     = 3 // the connector sends single messages of this type
+	nlmsgDone     = 3 // the type of all messages
 	cnIdxProc     = 1
 	cnValProc     = 1
 	maxCPU        = 1 << 16 // far above the kernel's largest NR_CPUS, 8192
@@ -24,7 +23,7 @@ const (
 	sizeMaxRecord = 256
 )
 
-// What names a kind of proc_event or, or-ed, a set of kinds.
+// What names a kind of proc_event.
 type What uint32
 
 // The kinds of message.
@@ -40,8 +39,6 @@ const (
 	Comm     What = 0x00000200
 	CoreDump What = 0x40000000
 	Exit     What = 0x80000000
-
-	allKinds = Fork | Exec | UID | GID | SID | Ptrace | Comm | CoreDump | Exit
 )
 
 // message is a decoded proc_event. The kind, what, decides which members are valid.
@@ -62,21 +59,13 @@ type message struct {
 	comm    [16]byte
 	status  uint32 // Exit: wait status
 	former  bool   // Exit: of a former leader; the thread that executes has its number
-	threads bool   // the process may have, or have had, other threads: the tracker sets it
-}
-
-// newComm returns the comm of a Comm message.
-func (m *message) newComm() []byte {
-	comm, _, _ := bytes.Cut(m.comm[:], nul)
-	return comm
+	threads bool   // the process may have, or have had, other threads since its exec
 }
 
 // reaped reports whether the process of an Exit of a leader had been waited for when it was made.
 // If not, it still had its number at the time of the message. The kernel gives no parent then;
 // init, which has none, does not end.
 func (m *message) reaped() bool { return m.ppid == 0 }
-
-var nul = []byte{0}
 
 var (
 	errNotOurs = errors.New("decode message: not from the proc connector")
@@ -132,23 +121,16 @@ func (m *message) decode(b []byte) error {
 	return nil
 }
 
-// request returns the payload of a request: a cn_msg, the operation and, with a filter, a set of
-// kinds, 0 for all. Kernels before Linux 6.6 ignore requests with a filter.
-func request(token, op uint32, withFilter bool, filter What) []byte {
-	n := uint16(4)
-	if withFilter {
-		n = 8
-	}
-	e := binary.NativeEndian
-	b := e.AppendUint32(nil, cnIdxProc)
-	b = e.AppendUint32(b, cnValProc)
-	b = e.AppendUint32(b, 0)     // seq: in the answer, the sequence number of its CPU
-	b = e.AppendUint32(b, token) // ack: token + 1 in the answer
-	b = e.AppendUint16(b, n)
-	b = e.AppendUint16(b, 0) // flags
-	b = e.AppendUint32(b, op)
-	if withFilter {
-		b = e.AppendUint32(b, uint32(filter))
-	}
+// request returns a message with an operation.
+func request(token, op uint32) []byte {
+	b := make([]byte, offEvent+4)
+	put := func(off int, v uint32) { binary.NativeEndian.PutUint32(b[off:], v) }
+	put(0, uint32(len(b)))
+	put(4, nlmsgDone)
+	put(sizeNlmsghdr, cnIdxProc)
+	put(sizeNlmsghdr+4, cnValProc)
+	put(sizeNlmsghdr+12, token) // token + 1 in the answer
+	binary.NativeEndian.PutUint16(b[sizeNlmsghdr+16:], 4)
+	put(offEvent, op)
 	return b
 }

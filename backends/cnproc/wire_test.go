@@ -111,14 +111,14 @@ func FuzzTake(f *testing.F) {
 			size := min(len(b), sizeMessage)
 			s.message(b[:size], true)
 			b = b[size:]
-			if len(s.track.groups.threads.In) > n {
-				t.Fatalf("%d threads of %d messages", len(s.track.groups.threads.In), n)
+			if len(s.track.threads.In) > n {
+				t.Fatalf("%d threads of %d messages", len(s.track.threads.In), n)
 			}
 		}
-		s.release(true)
-		for _, e := range s.track.groups.byPID.In {
-			if int(e.live) > len(s.track.groups.threads.In) {
-				t.Fatalf("%d living threads, %d are known", e.live, len(s.track.groups.threads.In))
+		s.release()
+		for _, p := range s.track.byPID.In {
+			if int(p.live) > len(s.track.threads.In) {
+				t.Fatalf("%d living threads, %d are known", p.live, len(s.track.threads.In))
 			}
 		}
 	})

@@ -1,7 +1,5 @@
 package source
 
-import "time"
-
 // EBPFOptions are the options of the eBPF source. The zero value is right for most.
 type EBPFOptions struct {
 	// RingSize is the size in bytes of the ring that all CPUs write to, rounded up to a power
@@ -35,11 +33,6 @@ type CNProcOptions struct {
 
 	// Enrich selects the fields that are read from /proc: all by default.
 	Enrich Enrich
-
-	// DoubtTime is how long an event waits, after its process was read, for messages about
-	// earlier changes. 0 means 50 ms, or a quarter of the engine's HoldTime if that is shorter.
-	// Do not set it.
-	DoubtTime time.Duration
 }
 
 // AuditOptions are the options of the audit source. The zero value is right if audit is enabled.

@@ -20,7 +20,6 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/backends/cnproc"
 )
 
 // monitorEnv is the environment variable that makes Main run a monitor. Its value is the name of a
@@ -78,7 +77,7 @@ type Usage struct {
 func countEvents(set backends.Set, kinds string) (err error) {
 	opts := quark.Options{Backends: set, Strict: true}
 	if kinds != "" {
-		opts.CNProc.Enrich = cnproc.EnrichNone
+		opts.CNProc.Enrich = quark.EnrichNone
 		if opts.Kinds, err = quark.ParseKinds(kinds); err != nil {
 			return err
 		}

@@ -4,25 +4,21 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// Duplicate returns a duplicate of a socket's descriptor that the Go runtime does not poll, so that
-// messages do not wake the runtime.
-func Duplicate(conn *netlink.Conn) (fd int, err error) {
-	raw, err := conn.SyscallConn()
+// Open opens a socket of a netlink protocol that is a member of multicast groups, with a receive
+// buffer of so many bytes.
+func Open(protocol int, groups uint32, buffer int) (fd int, err error) {
+	if fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol); err != nil {
+		return -1, err
+	}
+	if err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err == nil {
+		err = SetReceiveBuffer(fd, buffer)
+	}
 	if err != nil {
-		return -1, fmt.Errorf("reach a netlink socket's descriptor: %w", err)
-	}
-	var inner error
-	if err := raw.Control(func(s uintptr) {
-		fd, inner = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 3)
-	}); err != nil {
-		return -1, fmt.Errorf("reach a netlink socket's descriptor: %w", err)
-	}
-	if inner != nil {
-		return -1, fmt.Errorf("duplicate a netlink socket's descriptor: %w", inner)
+		unix.Close(fd)
+		return -1, err
 	}
 	return fd, nil
 }

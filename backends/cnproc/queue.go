@@ -1,0 +1,287 @@
+package cnproc
+
+import (
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/freelist"
+)
+
+// queue holds the events of messages until the socket is empty. It reads the process of a fork and
+// of an exec once from /proc. A value in /proc is as of the reading, so it is marked cached unless
+// it never changes. An event gets it only if it can be a value of the event's process at another
+// time. The rules are:
+//
+//   - All values are read through one descriptor, so they belong to one process, which started no
+//     later than the event.
+//   - A fork's executable, command line and comm are used only while the process has not executed
+//     another image, which the kernel shows as a flag. They are not used while an exec is half way,
+//     see [procfs.Reader.Read].
+//   - A fork's cgroup is not the root while the child may not have run yet.
+//   - A fork's session is not one that the process leads itself.
+//   - A message sent before the reading removes the fields that it changes, and the birth of
+//     another process with the pid removes all.
+//   - A loss removes the readings of earlier events, and so does a sink that has no room.
+type queue struct {
+	proc    reader // nil disables reading
+	clock   *bootClock
+	passes  func(status int32) bool
+	entries []entry
+	unread  int // all before this position are read, or not to be read
+	most    int // largest number of entries since the last trim
+	// position of a process's latest event that was, or is to be, read
+	byPID freelist.Map[uint32, int]
+
+	// inits are the first processes of pid namespaces, except the initial one: reboot(2) sets
+	// the status of such a process, and the message has a different status.
+	inits map[uint32]bool
+}
+
+// reader reads processes for the queue: a [procfs.Reader].
+type reader interface {
+	Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error)
+	ExitStatus(pid uint32) (status int32, start uint64, ok bool)
+}
+
+// entry is an event in the queue.
+type entry struct {
+	ev     *engine.RawEvent
+	want   engine.Fields // to be read
+	read   engine.Fields // were read
+	cached engine.Fields // an earlier value is cached, if no other was read
+	time   uint64        // of the reading, 0 while there is none
+	older  int           // position of the event of the process before it in byPID, -1 for none
+	silent bool          // it is not delivered
+}
+
+const (
+	ofUser    = engine.Fields(1<<engine.FieldUIDs | 1<<engine.FieldSUID | 1<<engine.FieldCaps)
+	ofGroup   = engine.Fields(1<<engine.FieldGIDs | 1<<engine.FieldSGID)
+	ofSession = engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID | 1<<engine.FieldTTY)
+
+	// ofZombie are the fields that /proc shows of a process that has ended.
+	ofZombie = engine.FieldsIDs | engine.Fields(1<<engine.FieldStart|1<<engine.FieldPGID|1<<engine.FieldSID|
+		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit|1<<engine.FieldPIDNS|1<<engine.FieldUserNS)
+
+	// fixed are the fields that never change.
+	fixed = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)
+)
+
+// changedBy are the fields that a message changes.
+func changedBy(m *message) engine.Fields {
+	switch {
+	case m.what == Exec && m.threads: // it may have the ids of a thread
+		return procfs.Replaced
+	case m.what == Exec: // new ids come as UID and GID
+		return procfs.Image | 1<<engine.FieldCaps
+	case m.what == SID:
+		return ofSession
+	case m.tid != m.pid:
+		return 0
+	case m.what == UID:
+		return ofUser
+	case m.what == GID:
+		return ofGroup
+	case m.what == Comm:
+		return engine.FieldComm.Set()
+	case m.what == Fork:
+		return engine.AllFields // another process with the same number
+	}
+	return 0
+}
+
+// add adds ev. Fields of want are to be read for it.
+func (q *queue) add(ev *engine.RawEvent, want engine.Fields) *entry {
+	status := want & engine.FieldExit.Set()
+	if want &^= ev.Task.Known &^ ev.Task.Cached; want != 0 {
+		want |= status // it is proof, where the message's is not
+	}
+	if q.proc == nil {
+		want = 0
+	}
+	h := entry{ev: ev, want: want, cached: ev.Task.Cached, older: -1}
+	if want != 0 || ev.Kind == engine.KindExit && !ev.Thread {
+		if pos, ok := q.byPID.In[ev.PID]; ok {
+			h.older = pos
+			if older := &q.entries[pos]; ev.Kind == engine.KindExec && older.time == 0 {
+				older.want = 0 // one reading is enough
+			}
+		}
+		q.byPID.Put(ev.PID, len(q.entries))
+	}
+	q.entries = append(q.entries, h)
+	q.most = max(q.most, len(q.entries))
+	return &q.entries[len(q.entries)-1]
+}
+
+// clear removes the fields that m changes from the readings, done or due, of its process.
+func (q *queue) clear(m *message) {
+	pos, ok := q.byPID.In[m.pid]
+	if !ok {
+		return
+	}
+	lost := changedBy(m)
+	born := m.what == Fork && lost != 0
+	for ; pos >= 0; pos = q.entries[pos].older {
+		h := &q.entries[pos]
+		if ev := h.ev; born && ev.Kind == engine.KindExit && !ev.Thread && !ev.Task.Known.Has(engine.FieldPPID) && ev.Time >= m.time {
+			ev.Time, ev.Task.Exit.Time = m.time-1, m.time-1 // before the pid's reuse
+		}
+		switch {
+		case h.time == 0:
+			h.want &^= lost
+		case born && q.clock.StartedBefore(h.ev.Task.Start, m.time):
+			// It was read of the process that had the number before.
+		case m.time <= h.time || born:
+			h.drop(lost)
+		}
+	}
+}
+
+// drop removes fields that were read.
+func (h *entry) drop(lost engine.Fields) {
+	t := &h.ev.Task
+	lost &= h.read
+	h.read &^= lost
+	t.Known &^= lost
+	t.Cached = t.Cached&^lost | h.cached&lost
+	t.Truncated &^= lost
+}
+
+// distrust discards the readings, done or due. It returns how many events lack fields.
+func (q *queue) distrust() (unread uint64) {
+	for i := range q.entries {
+		h := &q.entries[i]
+		if h.want != 0 {
+			unread++
+		}
+		h.want = 0
+		h.drop(h.read)
+	}
+	return unread
+}
+
+// readAll reads what the queued events want.
+func (q *queue) readAll() {
+	if q.unread < len(q.entries) {
+		q.clock.Update()
+	}
+	for ; q.unread < len(q.entries); q.unread++ {
+		h := &q.entries[q.unread]
+		if h.want.Has(engine.FieldExit) {
+			q.readExit(h)
+		}
+		if h.want&procfs.Readable != 0 {
+			q.readProcess(h)
+		}
+		if h.want != 0 {
+			h.time = q.clock.now()
+		}
+	}
+}
+
+// readExit asks the process, if its parent has not yet, how it ended.
+func (q *queue) readExit(h *entry) {
+	t := &h.ev.Task
+	status, start, ok := q.proc.ExitStatus(h.ev.PID)
+	if ok && q.mayBe(h, start) {
+		t.Exit = engine.Exit{WaitStatus: status, Time: h.ev.Time}
+		t.Known |= engine.FieldExit.Set()
+		h.read |= engine.FieldExit.Set()
+	}
+}
+
+func (q *queue) readProcess(h *entry) {
+	ev, t := h.ev, &h.ev.Task
+	known, truncated, told := t.Known, t.Truncated, t.Cred
+	st, err := q.proc.Read(ev.PID, h.want&^engine.FieldExit.Set()|engine.FieldStart.Set(), ev)
+	if err != nil || !q.mayBe(h, t.Start) {
+		// Gone, or another process with the same number.
+		t.Known, t.Truncated = known, truncated
+		return
+	}
+	// The ids in the message are the event's.
+	if known.Has(engine.FieldUIDs) {
+		t.Cred.UID, t.Cred.EUID = told.UID, told.EUID
+	}
+	if known.Has(engine.FieldGIDs) {
+		t.Cred.GID, t.Cred.EGID = told.GID, told.EGID
+	}
+	if ev.Kind == engine.KindFork {
+		t.Known &^= h.want & notOfBirth(ev, &st)
+	}
+	h.read |= t.Known &^ known
+	t.Cached |= h.read &^ (fixed | engine.FieldExit.Set())
+	q.learnInit(ev)
+}
+
+// learnInit records whether a process that was read is the first one of a pid namespace.
+func (q *queue) learnInit(ev *engine.RawEvent) {
+	if ev.Task.Known.Has(engine.FieldPIDNS) && ev.Task.NSPID == 1 && ev.PID != 1 {
+		q.inits[ev.PID] = true
+	}
+}
+
+// notOfBirth returns the fields that a child has changed between its birth and the reading. At its
+// birth it has the values that it inherits.
+func notOfBirth(ev *engine.RawEvent, st *procfs.Status) (later engine.Fields) {
+	if !st.ForkNoExec && !st.Kthread {
+		// It is executing, or has executed; the event of that follows.
+		later |= procfs.Replaced
+	}
+	if ev.Task.SID == ev.PID {
+		// No child is born as the leader of a session: it is about to send the message of
+		// its setsid(2), or has.
+		later |= ofSession
+	}
+	if !st.Ran && string(ev.Bytes(engine.FieldCgroup)) == "/" {
+		// The kernel sends the message, puts the child into its cgroup and lets it run, in
+		// that order.
+		later |= engine.FieldCgroup.Set()
+	}
+	return later
+}
+
+// mayBe reports whether a process that started at a time can be the event's. When the message of an
+// end comes, the pid may belong to another process already, and a loss can hide that.
+func (q *queue) mayBe(h *entry, start uint64) bool {
+	if h.ev.Kind == engine.KindExit && h.want.Has(engine.FieldStart) {
+		return q.clock.StartedBefore(start, h.ev.Time)
+	}
+	return q.clock.StartedBy(start, h.ev.Time)
+}
+
+// release inserts the events into the sink. It returns how many they were, without gaps.
+func (q *queue) release(to engine.Sink) (inserted uint64) {
+	for i := range q.entries {
+		h := &q.entries[i]
+		ev, t := h.ev, &h.ev.Task
+		if ev.Kind == engine.KindExit && !ev.Thread && q.inits[ev.PID] {
+			// Only the status in /proc counts.
+			delete(q.inits, ev.PID)
+			t.Known &^= engine.FieldExit.Set() &^ h.read
+		}
+		// Its status may not have been known before.
+		if h.silent || ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !q.passes(t.Exit.WaitStatus) {
+			to.Release(ev)
+			continue
+		}
+		ev.Read = h.time
+		to.Insert(ev)
+		if ev.Kind != engine.KindGap {
+			inserted++
+		}
+	}
+	clear(q.entries)
+	clear(q.byPID.In)
+	q.entries, q.unread = q.entries[:0], 0
+	return inserted
+}
+
+// trim releases memory that was unused since the last call.
+func (q *queue) trim() {
+	if 8*q.most < cap(q.entries) {
+		q.entries = append(make([]entry, 0, q.most), q.entries...)
+	}
+	q.most = 0
+	q.byPID.Trim()
+}

@@ -1,0 +1,348 @@
+package cnproc
+
+import (
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
+	"github.com/quark-linux/quark/backends/internal/pace"
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/freelist/freelisttest"
+)
+
+// fakeProc is a /proc in which every process looks the same.
+type fakeProc struct {
+	known  engine.Fields
+	noExec bool
+	cgroup string // if not ""
+	ran    bool
+}
+
+func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error) {
+	ev.Task.Known |= f.known & want
+	ev.Task.SID, ev.Task.Cred = 1, engine.Credentials{UID: 7, EUID: 8, GID: 5, EGID: 6}
+	if f.known&want&engine.FieldComm.Set() != 0 {
+		ev.Set(engine.FieldComm, []byte("new"))
+	}
+	if f.cgroup != "" {
+		ev.Set(engine.FieldCgroup, []byte(f.cgroup))
+	}
+	return procfs.Status{State: 'R', Ran: f.ran, ForkNoExec: f.noExec}, nil
+}
+
+func (f *fakeProc) ExitStatus(uint32) (int32, uint64, bool) {
+	return 15, 1, f.known.Has(engine.FieldExit)
+}
+
+// The status in /proc replaces the one of the message where the process is read anyway.
+func TestStatusOfZombie(t *testing.T) {
+	for want, status := range map[engine.Fields]int32{engine.FieldExit.Set(): 3 << 8, engine.SetOf(engine.FieldExit, engine.FieldStart): 15} {
+		e := newQueue(&fakeProc{known: engine.AllFields})
+		ev := &engine.RawEvent{Kind: engine.KindExit, PID: 2, TID: 2, Time: clock.Monotonic()}
+		ev.Task.Known, ev.Task.Exit.WaitStatus = engine.FieldExit.Set(), 3<<8
+		e.add(ev, want)
+		e.readAll()
+		to := &sink{room: 9}
+		if e.release(to); len(to.events) != 1 || ev.Task.Exit.WaitStatus != status {
+			t.Errorf("%v: status %#x, want %#x, %d events", want, ev.Task.Exit.WaitStatus, status, len(to.events))
+		}
+	}
+}
+
+// newQueue returns a queue that reads a /proc.
+func newQueue(p reader) *queue {
+	s := offline(Options{})
+	s.queue.proc = p
+	return s.queue
+}
+
+func add(e *queue, kind engine.Kind, time uint64) *engine.RawEvent {
+	ev := &engine.RawEvent{Kind: kind, PID: 1, TID: 1, Time: time}
+	e.add(ev, procfs.Readable)
+	return ev
+}
+
+// Fields from /proc are cached, except those that never change and the ids in the message.
+func TestReadingIsCached(t *testing.T) {
+	for _, kind := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindIDChange} {
+		e := newQueue(&fakeProc{known: procfs.Readable, noExec: true})
+		ev := &engine.RawEvent{Kind: kind, PID: 2, TID: 2, Time: clock.Monotonic()}
+		told := engine.FieldUIDs.Set()
+		ev.Task.Known, ev.Task.Cred = told, engine.Credentials{UID: 3, EUID: 4}
+		e.add(ev, procfs.Readable)
+		e.readAll()
+		to := &sink{room: 9}
+		e.release(to)
+		if x := &ev.Task; len(to.events) != 1 || x.Known != procfs.Readable|told || x.Cached != x.Known&^(fixed|told) {
+			t.Errorf("%v: known %v, cached %v, %d events", kind, x.Known, x.Cached, len(to.events))
+		}
+		if c := ev.Task.Cred; c.UID != 3 || c.EUID != 4 || c.GID != 5 {
+			t.Errorf("%v: ids %+v", kind, c)
+		}
+	}
+}
+
+// A change of user ids may be half of one of both: it carries the group ids.
+func TestGroupIDsOfUID(t *testing.T) {
+	s := offline(Options{Enrich: source.EnrichNone})
+	to := &sink{room: 9}
+	s.to = to
+	s.message(record(UID, 0, 1, clock.Monotonic(), 5, 5, 1000, 1001), true)
+	s.release()
+	if x := &to.events[0].Task; x.Cached&ofGroup != ofGroup || x.Known&ofGroup != 0 {
+		t.Errorf("cached %v, known %v", x.Cached, x.Known)
+	}
+}
+
+// A message from before the reading removes the fields that it changes.
+func TestMessageBeforeReading(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		m    message
+		lost engine.Fields
+		late engine.Fields // lost also if the message is of after the reading
+	}{
+		{"another user", message{what: UID}, ofUser, 0},
+		{"another group", message{what: GID}, ofGroup, 0},
+		{"another session", message{what: SID}, ofSession, 0},
+		{"another comm", message{what: Comm}, engine.FieldComm.Set(), 0},
+		{"another image", message{what: Exec}, procfs.Image | 1<<engine.FieldCaps, 0},
+		{"another image, perhaps of a thread", message{what: Exec, threads: true}, procfs.Image | 1<<engine.FieldCaps | engine.FieldsIDs, 0},
+		{"another process", message{what: Fork}, procfs.Readable, procfs.Readable},
+	} {
+		for _, after := range []bool{true, false} {
+			e := newQueue(&fakeProc{known: procfs.Readable})
+			ev := add(e, engine.KindExec, clock.Monotonic())
+			e.readAll()
+			m, want := c.m, c.late
+			m.tid, m.pid, m.time = 1, 1, e.entries[0].time+1
+			if !after {
+				m.time, want = ev.Time, c.lost
+			}
+			e.clear(&m)
+			if got := procfs.Readable &^ ev.Task.Known; got != want&procfs.Readable {
+				t.Errorf("%s, after the reading %v: lost %v, want %v", c.name, after, got, want)
+			}
+			// A thread's changes to itself do not concern the process.
+			known := ev.Task.Known
+			if m.tid = 2; m.what != SID && m.what != Exec {
+				if e.clear(&m); ev.Task.Known != known {
+					t.Errorf("%s of a thread: lost %v", c.name, known&^ev.Task.Known)
+				}
+			}
+		}
+	}
+}
+
+// A child that may not have run yet is not in its cgroup yet.
+func TestCgroupOfNewChild(t *testing.T) {
+	for _, c := range []struct {
+		cgroup string
+		ran    bool
+		kind   engine.Kind
+		known  bool
+	}{
+		{"/", false, engine.KindFork, false}, {"/", true, engine.KindFork, true},
+		{"/a", false, engine.KindFork, true}, {"/", false, engine.KindExec, true},
+	} {
+		proc := &fakeProc{known: procfs.Readable, noExec: c.kind == engine.KindFork, cgroup: c.cgroup, ran: c.ran}
+		e := newQueue(proc)
+		ev := add(e, c.kind, clock.Monotonic())
+		e.readAll()
+		if got := ev.Task.Known.Has(engine.FieldCgroup); got != c.known {
+			t.Errorf("%+v: known %v", c, got)
+		}
+	}
+}
+
+// The next process of a pid removes no fields from one that was read and is certainly older.
+func TestNextProcessOfTheNumber(t *testing.T) {
+	const tick = engine.ProcStartUnit
+	for _, c := range []struct {
+		name  string
+		start uint64 // how many ticks older than the next the process is that was read
+		known bool
+	}{{"older", 1, true}, {"of the same tick", 0, false}, {"of unknown age", 1 << 40, false}} {
+		e := newQueue(&fakeProc{known: procfs.Readable})
+		ev := add(e, engine.KindExec, clock.Monotonic())
+		e.readAll()
+		next := clock.Monotonic()
+		if ev.Task.Start = 0; c.start < 1<<40 {
+			ev.Task.Start = e.clock.Boot(next) - c.start*tick
+		}
+		e.clear(&message{what: Fork, pid: 1, tid: 1, time: next})
+		if got := ev.Task.Known.Has(engine.FieldCwd); got != c.known {
+			t.Errorf("%s: known is %v", c.name, got)
+		}
+	}
+}
+
+// After a loss, fields from /proc of earlier events are unknown.
+func TestLossTakesReadings(t *testing.T) {
+	e := newQueue(&fakeProc{known: procfs.Readable})
+	read := add(e, engine.KindExec, clock.Monotonic())
+	e.readAll()
+	unread := add(e, engine.KindExec, clock.Monotonic())
+	e.distrust()
+	fresh := add(e, engine.KindExec, clock.Monotonic())
+	e.readAll()
+	if read.Task.Known|unread.Task.Known != 0 || fresh.Task.Known == 0 {
+		t.Errorf("known of before the loss: %v and %v, after it: %v", read.Task.Known, unread.Task.Known, fresh.Task.Known)
+	}
+}
+
+// An end without a parent, which is stamped after the next process of its pid was born, was before.
+func TestEndBeforeNextProcess(t *testing.T) {
+	s := offline(Options{Enrich: source.EnrichNone})
+	to := &sink{room: 9}
+	feed(s, to, record(Fork, 0, 1, 10, 1, 1, 10, 10))
+	s.message(record(Exit, 0, 2, 30, 10, 10, 5, 17, 0, 0), true)
+	s.message(record(Fork, 1, 1, 20, 1, 1, 10, 10), true)
+	s.release()
+	if ev := to.events.One(t, 10, engine.KindExit); ev.Time != 19 || ev.Task.Exit.Time != 19 {
+		t.Errorf("EXIT at %d", ev.Time)
+	}
+}
+
+// An event that is delivered before the socket was empty after its reading, because the sink is
+// full, lacks the fields that were read.
+func TestReadingInFullSink(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { unix.Close(fds[0]); unix.Close(fds[1]) }()
+	for _, room := range []int{1, 100} {
+		s := offline(Options{})
+		s.fd, s.pace, s.queue.proc = fds[0], &pace.Pacer{}, &fakeProc{known: procfs.Readable}
+		now := clock.Monotonic()
+		fill(s.batch, record(Exec, 0, 1, now, 10, 10), record(UID, 0, 2, now+1, 11, 11, 7, 8))
+		to := &sink{room: room}
+		if err := s.Populate(to); err != nil {
+			t.Fatal(err)
+		}
+		if full := room == 1; len(to.events) == 0 || (to.events[0].Task.Known == 0) != full || (s.unread != 0) != full {
+			t.Errorf("room for %d: %d events, known %v, %d unread", room, len(to.events), to.events[0].Task.Known, s.unread)
+		}
+	}
+}
+
+// fill adds messages to a batch as if the kernel had sent them.
+func fill(b *nlsocket.Batch, records ...[]byte) {
+	for _, r := range records {
+		b.Fill(r)
+	}
+}
+
+// The queue releases all events, in their order.
+func TestQueueKeepsOrder(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	e := newQueue(&fakeProc{known: procfs.Readable})
+	to := &sink{room: 1 << 20}
+	var want []*engine.RawEvent
+	for range 5000 {
+		switch rnd.IntN(4) {
+		case 0, 1:
+			ev := &engine.RawEvent{Kind: engine.Kind(rnd.IntN(3)), PID: 1 + rnd.Uint32N(9), Time: clock.Monotonic()}
+			e.add(ev, engine.Fields(rnd.IntN(2))*procfs.Readable)
+			want = append(want, ev)
+		case 2:
+			e.readAll()
+			e.clear(&message{what: Exec, pid: 1 + rnd.Uint32N(9), time: clock.Monotonic()})
+		default:
+			e.release(to)
+		}
+	}
+	e.release(to)
+	if !slices.Equal(to.events, want) || len(e.entries) != 0 || len(e.byPID.In) != 0 {
+		t.Fatalf("%d events of %d, %d are left, %d processes", len(to.events), len(want), len(e.entries), len(e.byPID.In))
+	}
+}
+
+// TestForkOfSessionLeader reads a process between its setsid(2) and the message of
+// that.
+func TestForkOfSessionLeader(t *testing.T) {
+	c := command(t, "sleep", "1000")
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Wait()
+	defer c.Process.Kill()
+	proc, err := procfs.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proc.Close()
+	e := newQueue(proc)
+	for kind, want := range map[engine.Kind]engine.Fields{engine.KindFork: 0, engine.KindExec: ofSession} {
+		ev := &engine.RawEvent{Kind: kind, PID: uint32(c.Process.Pid), Time: clock.Monotonic()}
+		e.readProcess(&entry{ev: ev, want: ofSession | engine.FieldPPID.Set()})
+		if known := ev.Task.Known; known&ofSession != want || !known.Has(engine.FieldPPID) {
+			t.Errorf("%v: %v is known", kind, known)
+		}
+	}
+}
+
+// After a loss, what /proc shows when a process has ended is of it only if it shows an older one.
+func TestNextOfTheTick(t *testing.T) {
+	const tick = engine.ProcStartUnit
+	e := &queue{clock: &bootClock{now: clock.Monotonic}}
+	for _, c := range []struct {
+		kind  engine.Kind
+		want  engine.Fields
+		start uint64
+		may   bool
+	}{
+		{engine.KindExit, engine.FieldStart.Set(), tick, false},
+		{engine.KindExit, engine.FieldStart.Set(), tick / 2, true},
+		{engine.KindExit, engine.FieldExit.Set(), tick, true},
+		{engine.KindFork, procfs.Readable, tick, true},
+		{engine.KindFork, procfs.Readable, 2 * tick, false},
+	} {
+		h := &entry{ev: &engine.RawEvent{Kind: c.kind, Time: tick + 5}, want: c.want}
+		if e.mayBe(h, c.start) != c.may {
+			t.Errorf("%v at %d of a process of %d", c.kind, h.ev.Time, c.start)
+		}
+	}
+}
+
+// TestBurstIsGivenBack: the memory for a burst of processes with threads is released.
+func TestBurstIsGivenBack(t *testing.T) {
+	s := offline(Options{Enrich: source.EnrichNone})
+	seq, time := uint32(0), uint64(ms)
+	message := func(what What, union ...uint32) []byte {
+		seq++
+		time++
+		return record(what, 0, seq, time, union...)
+	}
+	freelisttest.Burst(t, s, 2048, func(n uint32) {
+		var births, ends [][]byte
+		for i := range n {
+			pid, tid := i+10, i+1<<20
+			births = append(births, message(Fork, 1, 1, pid, pid), message(Fork, pid, pid, tid, pid))
+		}
+		for i := range n {
+			pid, tid := i+10, i+1<<20
+			ends = append(ends, message(Exit, tid, pid, 0, 17, 1, 1), message(Exit, pid, pid, 0, 17, 1, 1))
+		}
+		got := &sink{room: 1 << 20}
+		feed(s, got, births...)
+		feed(s, got, ends...)
+		s.track.settle(time + 3*maxStraggle)
+		s.track.idle()
+		s.to = &sink{}
+		s.track.trim()
+		s.queue.trim()
+	})
+	if tr := s.track; len(s.queue.byPID.In)+len(tr.threads.In)+len(tr.byPID.In) != 0 {
+		t.Errorf("kept are %d, %d and %d", len(s.queue.byPID.In), len(tr.threads.In), len(tr.byPID.In))
+	}
+}
