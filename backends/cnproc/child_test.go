@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -24,31 +23,8 @@ import (
 
 func TestMain(m *testing.M) { conform.Main(m, programs) }
 
-// onThread runs f on a thread that is not the leader and returns its number.
-func onThread(f func()) int {
-	tid := make(chan int)
-	go func() {
-		runtime.LockOSThread()
-		tid <- unix.Gettid()
-		f()
-	}()
-	return <-tid
-}
-
-func setName(name string) {
-	b, err := unix.BytePtrFromString(name)
-	conform.Try("name", err)
-	conform.Try("prctl", unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(b)), 0, 0, 0))
-}
-
 // programs are what the tests start as child processes.
 var programs = map[string]func(){
-	"comm": func() {
-		setName("brand new (name)")
-		tid := onThread(func() { setName("a thread"); time.Sleep(20 * time.Millisecond) })
-		fmt.Println(tid)
-		time.Sleep(40 * time.Millisecond)
-	},
 	"drop-privileges": func() {
 		parent := uint32(os.Getppid())
 		s, err := Open(source.Options{}, Options{})

@@ -2,7 +2,6 @@ package cnproc
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
@@ -67,29 +65,6 @@ func TestConform(t *testing.T) {
 }
 
 func now() uint64 { return clock.Monotonic() }
-
-func TestThreadsOption(t *testing.T) {
-	cmd := conform.Child("threads")
-	to, _ := run(t, Options{Enrich: source.EnrichNone}, cmd, source.Options{Threads: true})
-	forks, exits, groups := map[uint32]bool{}, map[uint32]bool{}, 0
-	for _, ev := range to.events {
-		if int(ev.PID) != cmd.Process.Pid {
-			continue
-		}
-		switch {
-		case ev.Kind == engine.KindFork && ev.Thread:
-			forks[ev.TID] = true
-		case ev.Kind == engine.KindExit && ev.Thread:
-			exits[ev.TID] = true
-		case ev.Kind == engine.KindExit:
-			groups++
-		}
-	}
-	delete(exits, uint32(cmd.Process.Pid)) // the leader's, if others outlived it
-	if len(forks) < 20 || groups != 1 || cmp.Diff(forks, exits) != "" {
-		t.Errorf("%d threads began, %d ended, %d exits of the group: %s", len(forks), len(exits), groups, cmp.Diff(forks, exits))
-	}
-}
 
 // Threads that began before the source was opened are found in /proc.
 func TestThreadsOfBefore(t *testing.T) {
@@ -265,60 +240,6 @@ func TestCommOfExecUnderWay(t *testing.T) {
 	ev := to.events.One(t, p.PID, engine.KindIDChange)
 	if comm := ev.Bytes(engine.FieldComm); ev.Task.Known.Has(engine.FieldComm) && !ev.Task.Cached.Has(engine.FieldComm) || len(to.events.Of(p.PID, engine.KindExec)) != 0 {
 		t.Errorf("the comm %q is reported, or the exec was told", comm)
-	}
-}
-
-func TestComm(t *testing.T) {
-	for _, threads := range []bool{true, false} {
-		cmd := conform.Child("comm")
-		to, _ := run(t, Options{}, cmd, source.Options{Threads: threads})
-		var got []string
-		for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindSetProcTitle) {
-			got = append(got, fmt.Sprintf("%q thread=%v %v", ev.Bytes(engine.FieldComm), ev.Thread, ev.TID != ev.PID))
-		}
-		want := []string{`"brand new (name" thread=false false`}
-		if threads {
-			want = append(want, `"a thread" thread=true true`)
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("Threads %v: %s", threads, d)
-		}
-	}
-}
-
-func TestPtrace(t *testing.T) {
-	// PTRACE_TRACEME sends no message; attaching does.
-	target := command(t, "cat")
-	in, _ := target.StdinPipe()
-	s := kernel(t, Options{Enrich: source.EnrichNone})
-	if err := target.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { in.Close(); target.Process.Kill(); target.Wait() }()
-	tracer := make(chan int)
-	go func() { // the thread traces, and ends with the goroutine
-		lockThread()
-		if err := syscall.PtraceAttach(target.Process.Pid); err != nil {
-			tracer <- 0
-			return
-		}
-		var ws syscall.WaitStatus
-		syscall.Wait4(target.Process.Pid, &ws, 0, nil)
-		syscall.PtraceDetach(target.Process.Pid)
-		tracer <- unix.Gettid()
-	}()
-	tid := <-tracer
-	if tid == 0 {
-		t.Skip("this machine allows no ptrace")
-	}
-	to := &sink{room: 1 << 20}
-	watch(t, s, to, func() bool { return len(to.events.Of(target.Process.Pid, engine.KindPtrace)) >= 2 })
-	evs := to.events.Of(target.Process.Pid, engine.KindPtrace)
-	if int(evs[0].Tracer.PID) != os.Getpid() || int(evs[0].Tracer.TID) != tid {
-		t.Errorf("attached by %+v, want %d of %d", evs[0].Tracer, tid, os.Getpid())
-	}
-	if evs[1].Tracer.PID != 0 || evs[1].Tracer.TID != 0 {
-		t.Errorf("detached: %+v", evs[1].Tracer)
 	}
 }
 

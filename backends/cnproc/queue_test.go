@@ -291,29 +291,6 @@ func TestForkOfSessionLeader(t *testing.T) {
 	}
 }
 
-// After a loss, what /proc shows when a process has ended is of it only if it shows an older one.
-func TestNextOfTheTick(t *testing.T) {
-	const tick = engine.ProcStartUnit
-	e := &queue{clock: &bootClock{now: clock.Monotonic}}
-	for _, c := range []struct {
-		kind  engine.Kind
-		want  engine.Fields
-		start uint64
-		may   bool
-	}{
-		{engine.KindExit, engine.FieldStart.Set(), tick, false},
-		{engine.KindExit, engine.FieldStart.Set(), tick / 2, true},
-		{engine.KindExit, engine.FieldExit.Set(), tick, true},
-		{engine.KindFork, procfs.Readable, tick, true},
-		{engine.KindFork, procfs.Readable, 2 * tick, false},
-	} {
-		h := &entry{ev: &engine.RawEvent{Kind: c.kind, Time: tick + 5}, want: c.want}
-		if e.mayBe(h, c.start) != c.may {
-			t.Errorf("%v at %d of a process of %d", c.kind, h.ev.Time, c.start)
-		}
-	}
-}
-
 // TestBurstIsGivenBack: the memory for a burst of processes with threads is released.
 func TestBurstIsGivenBack(t *testing.T) {
 	s := offline(Options{Enrich: source.EnrichNone})

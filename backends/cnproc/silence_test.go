@@ -8,31 +8,6 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-func TestSilence(t *testing.T) {
-	s := silence{counts: true, sound: 1, next: 10}
-	for i, c := range []struct {
-		received, now uint64
-		ask, silent   bool
-	}{
-		{received: 0, now: 9},
-		{received: 0, now: 10, ask: true},
-		{received: 1, now: 12}, // the answer
-		{received: 1, now: 12 + silenceCheck, ask: true},
-		{received: 1, now: 13 + silenceCheck, silent: true},
-		{received: 1, now: 14 + silenceCheck},
-		{received: 2, now: 15 + silenceCheck},
-	} {
-		ask, silent := s.check(c.received, c.now)
-		if ask != c.ask || silent != c.silent || s.mute != (i == 4 || i == 5) {
-			t.Errorf("step %d: ask %v, silent %v, mute %v", i, ask, silent, s.mute)
-		}
-		s.asked = ask
-	}
-	if s = (silence{}); s.due() != 0 {
-		t.Error("a kernel that does not count requests is to be asked")
-	}
-}
-
 // TestStrangerEndsSubscriptions: before Linux 6.6 a program that ends subscriptions that it never
 // began silences all sources. The source reports that as a gap, and subscribes again, which also
 // helps sources that open later.

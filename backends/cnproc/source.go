@@ -145,8 +145,7 @@ func (s *Source) Name() string { return "cnproc" }
 // Capabilities returns what this source reports on the running kernel.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.caps }
 
-// FD polls readable while the socket has messages, or some time after the first
-// of them: see Arm.
+// FD polls readable while the socket has messages, or some time after the first of them: see Arm.
 func (s *Source) FD() int { return s.pace.FD() }
 
 // Arm prepares FD. The socket stays readable as long as it holds messages, so only messages that
@@ -166,8 +165,7 @@ func (s *Source) Close() error {
 	if s.fd < 0 {
 		return nil
 	}
-	// Before Linux 6.6 the kernel counts listeners by these requests alone.
-	var ignored error
+	var ignored error // before Linux 6.6 the kernel counts listeners by these requests alone
 	if !s.silence.mute {
 		ignored = send(s.fd, request(0, opIgnore))
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/quark-linux/quark/backends/audit"
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
@@ -84,21 +83,6 @@ func connector() error {
 		return err
 	}
 	return s.Close()
-}
-
-// connectorFilter listens to exits only, and looks at who filters.
-func connectorFilter() error {
-	s, err := cnproc.Open(source.Options{Kinds: engine.EventExit}, cnproc.Options{})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	for _, note := range s.Capabilities().Notes {
-		if strings.Contains(note, "no event filter") {
-			return fmt.Errorf("%w: %s", errors.ErrUnsupported, note)
-		}
-	}
-	return nil
 }
 
 func pidfd() error {

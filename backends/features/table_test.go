@@ -91,8 +91,6 @@ var table = []feature{
 		Probe: probe(`a=\0x12`), Built: noKprobes},
 
 	{Backend: "cnproc", Name: "events of the proc connector", Since: "2.6", Probe: connector},
-	{Backend: "cnproc", Name: "filter of events in the kernel", Since: "6.6", Without: "time: what is not wanted is left out in user space",
-		Probe: connectorFilter},
 
 	{Backend: "audit", Name: "rules for system calls", Since: "3.16", Probe: auditRules, Built: noAudit},
 
