@@ -2,6 +2,7 @@ package cnproc
 
 import (
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/internal/freelist"
 )
 
@@ -37,6 +38,12 @@ func (p *process) alone() bool { return p.live == 0 && !p.leaderDone && p.ending
 
 // maxStraggle is how long after the end of a process messages of its threads can come, in ns.
 const maxStraggle = 1_000_000_000
+
+// bootClock is the clock of the events.
+type bootClock struct {
+	procfs.BootClock
+	now func() uint64 // CLOCK_MONOTONIC
+}
 
 // retired is a process that has ended, but may have messages on their way.
 type retired struct {

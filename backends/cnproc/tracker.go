@@ -33,12 +33,6 @@ type view interface {
 	PIDs() ([]uint32, error)
 }
 
-// bootClock is the clock of the events.
-type bootClock struct {
-	procfs.BootClock
-	now func() uint64 // CLOCK_MONOTONIC
-}
-
 // dumps holds the announced core dumps. Before Linux 5.16 a core dump sets the wait status of all
 // processes that share the memory, also of one that ends with another status.
 type dumps struct {

@@ -1,8 +1,6 @@
 package pace
 
 import (
-	"slices"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/wait"
@@ -28,27 +26,20 @@ var Counting = Options{Interval: 20_000_000, Refill: 20_000_000}
 
 // Pacer is the descriptor. The zero value is for tests that do not wait.
 type Pacer struct {
-	o            Options
-	epoll, timer int
-	events       []int
-	tokens       uint64
-	last         uint64 // time of the last refill
-	timed        bool   // only the timer wakes
-	due          uint64 // expiry of the timer, 0 if it is off
+	o                   Options
+	epoll, timer, event int
+	tokens              uint64
+	last                uint64 // time of the last refill
+	timed               bool   // only the timer wakes
+	due                 uint64 // expiry of the timer, 0 if it is off
 }
 
-// New returns a Pacer for descriptors that poll readable when there are events.
-func New(o Options, events ...int) (*Pacer, error) {
-	p := &Pacer{o: o, epoll: -1, timer: -1, tokens: o.Burst}
+// New returns a Pacer for a descriptor that polls readable when there are events.
+func New(o Options, event int) (*Pacer, error) {
+	p := &Pacer{o: o, epoll: -1, timer: -1, event: event, tokens: o.Burst}
 	var err error
-	if p.timer, err = wait.Timer(); err != nil {
-		return nil, err
-	}
-	p.epoll, err = wait.Epoll(p.timer)
-	for _, fd := range events {
-		if err == nil {
-			err = p.Add(fd)
-		}
+	if p.timer, err = wait.Timer(); err == nil {
+		p.epoll, err = wait.Epoll(p.timer, event)
 	}
 	if err != nil {
 		p.Close()
@@ -57,33 +48,10 @@ func New(o Options, events ...int) (*Pacer, error) {
 	return p, nil
 }
 
-// Add adds a descriptor.
-func (p *Pacer) Add(fd int) error {
-	if err := wait.Add(p.epoll, fd); err != nil {
-		return err
-	}
-	p.events = append(p.events, fd)
-	if p.timed {
-		wait.Change(p.epoll, fd, 0)
-	}
-	return nil
-}
-
-// Remove removes a descriptor that is about to be closed.
-func (p *Pacer) Remove(fd int) {
-	p.events = slices.DeleteFunc(p.events, func(n int) bool { return n == fd })
-}
-
 // FD is the descriptor to wait on.
 func (p *Pacer) FD() int { return p.epoll }
 
-// Timed reports whether the previous wait was for the timer alone.
-func (p *Pacer) Timed() bool { return p.timed }
-
-// Interval returns Options.Interval.
-func (p *Pacer) Interval() uint64 { return p.o.Interval }
-
-// Close closes the Pacer's descriptors, but not the events' descriptors.
+// Close closes the Pacer's descriptors, but not the event's.
 func (p *Pacer) Close() {
 	for _, fd := range []*int{&p.epoll, &p.timer} {
 		if *fd >= 0 {
@@ -113,9 +81,7 @@ func (p *Pacer) Arm(busy bool, due, now uint64) {
 			// An overrun of a socket still wakes: epoll always reports errors.
 			signal = 0
 		}
-		for _, fd := range p.events {
-			wait.Change(p.epoll, fd, signal)
-		}
+		wait.Change(p.epoll, p.event, signal)
 	}
 	switch {
 	case busy:

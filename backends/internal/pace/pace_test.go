@@ -28,7 +28,7 @@ func TestPacer(t *testing.T) {
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(pipe[1])
+	defer func() { unix.Close(pipe[0]); unix.Close(pipe[1]) }()
 	p, err := New(Options{Interval: 300_000_000, Burst: 1, Refill: 1 << 62}, pipe[0])
 	if err != nil {
 		t.Fatal(err)
@@ -41,17 +41,17 @@ func TestPacer(t *testing.T) {
 	if !readable(t, p.FD(), 0) {
 		t.Error("an event does not wake")
 	}
-	if p.Arm(true, 0, clock.Monotonic()); p.Timed() || !readable(t, p.FD(), 0) {
+	if p.Arm(true, 0, clock.Monotonic()); p.timed || !readable(t, p.FD(), 0) {
 		t.Error("an event does not wake while there are tokens")
 	}
 	began := clock.Monotonic()
-	if p.Arm(true, 0, began); !p.Timed() || readable(t, p.FD(), 0) && clock.Monotonic() < began+p.Interval() {
+	if p.Arm(true, 0, began); !p.timed || readable(t, p.FD(), 0) && clock.Monotonic() < began+p.o.Interval {
 		t.Error("an event wakes without a token")
 	}
-	if !readable(t, p.FD(), 5000) || clock.Monotonic() < began+p.Interval() {
+	if !readable(t, p.FD(), 5000) || clock.Monotonic() < began+p.o.Interval {
 		t.Error("the interval does not wake, or too early")
 	}
-	if p.Arm(false, 0, clock.Monotonic()); p.Timed() || !readable(t, p.FD(), 0) {
+	if p.Arm(false, 0, clock.Monotonic()); p.timed || !readable(t, p.FD(), 0) {
 		t.Error("an event does not wake who is not busy")
 	}
 	// Without events due work wakes.
@@ -61,7 +61,4 @@ func TestPacer(t *testing.T) {
 	if !readable(t, p.FD(), 5000) || clock.Monotonic() < began+50_000_000 {
 		t.Error("what is due does not wake, or too early")
 	}
-	p.Remove(pipe[0])
-	unix.Close(pipe[0])
-	p.Arm(true, 0, clock.Monotonic())
 }
