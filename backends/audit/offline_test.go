@@ -86,7 +86,7 @@ func (d *feed) end() conform.Events {
 	evs := d.s.to.(*conform.Events)
 	n := len(*evs)
 	d.s.readProcesses()
-	d.s.socket.empty = d.s.now() + 10*inFlight
+	d.s.socket.empty = d.s.now() + defaultHold
 	d.s.conclude(true)
 	return (*evs)[n:]
 }

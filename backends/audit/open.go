@@ -23,9 +23,8 @@ type Options = source.AuditOptions
 
 const (
 	defaultReceiveBuffer = 64 << 20
-	defaultHold          = 50_000_000
-	// leastHold is enough for a tick of start times, see verify.
-	leastHold = engine.ProcStartUnit + 2*inFlight
+	defaultHold          = 50_000_000 // ns that an event waits for records of earlier calls
+	leastHold            = 20_000_000
 )
 
 // Validate returns a *engine.OptionError if a value can't be used.

@@ -76,17 +76,12 @@ func (s *Source) isInitial(pid uint32, at uint64) bool {
 	return err == nil && t.Known.Has(engine.FieldPIDNS) && t.NS.PID == proctext.InitialPIDNamespace && s.boot.StartedBefore(t.Start, at)
 }
 
-// verify drops the reading, unless it is certain to be of the event's process: that process was
-// there before the call, or no birth of another one with its pid can precede the reading.
+// verify drops the reading if it may be of the next process of the pid: that process was not there
+// before the call, and a birth of another one with its pid has come, or may be lost.
 func (s *Source) verify(e *event) {
-	settled := s.socket.empty >= e.at+inFlight
-	if e.got == 0 || s.boot.StartedBefore(e.ev.Task.Start, e.stamp) || settled && !s.doubtful(e) && !s.queue.reborn(e, e.ev.PID) {
-		return
+	if !s.boot.StartedBefore(e.ev.Task.Start, e.stamp) && (s.doubtful(e) || s.queue.reborn(e, e.ev.PID)) {
+		e.forget(engine.AllFields)
 	}
-	if !settled && !s.finishing {
-		s.unread++
-	}
-	e.forget(engine.AllFields)
 }
 
 // forget drops fields that were read.

@@ -45,7 +45,6 @@ type Source struct {
 	size      int         // largest room of the sink so far
 	finishing bool
 	handed    uint64
-	unread    uint64
 }
 
 var _ interface {
@@ -72,8 +71,6 @@ type socket struct {
 const (
 	batchSize  = 64
 	maxMessage = 24 << 10 // a record with a path of 4 KiB in digits, and its other members
-	// inFlight is how long a record may take from the end of its call to the socket, in ns.
-	inFlight = 5_000_000
 )
 
 // Name is "audit".
@@ -277,7 +274,7 @@ func (s *Source) Close() (err error) {
 // such as the birth of a thread. If the kernel had no room for records, only the number of records
 // is known, and each counts as one.
 func (s *Source) Stats() (engine.SourceStats, error) {
-	st := engine.SourceStats{Lost: s.loss.lost, Unread: s.unread, Bound: s.loss.bound || s.loss.pending}
+	st := engine.SourceStats{Lost: s.loss.lost, Bound: s.loss.bound || s.loss.pending}
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
 }

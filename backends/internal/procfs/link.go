@@ -29,7 +29,7 @@ func (r *reader) readExe(dir int, want engine.Fields, ev *engine.RawEvent) {
 			UID: st.Uid, GID: st.Gid, Mode: st.Mode, Removed: st.Nlink == 0,
 		}
 	}
-	r.setPath(dir, n, placeIn(&st), engine.FieldExe, ev)
+	r.setPath(dir, n, &st, engine.FieldExe, ev)
 }
 
 // readCwd reads the link cwd of dir.
@@ -38,8 +38,8 @@ func (r *reader) readCwd(dir int, ev *engine.RawEvent) {
 	if n == 0 {
 		return
 	}
-	if at, errno := placeOf(dir, pathCwd); errno == 0 {
-		r.setPath(dir, n, at, engine.FieldCwd, ev)
+	if st, errno := statx(dir, pathCwd, unix.STATX_MNT_ID|unix.STATX_INO|unix.STATX_NLINK); errno == 0 {
+		r.setPath(dir, n, &st, engine.FieldCwd, ev)
 	}
 }
 
@@ -54,39 +54,32 @@ func (r *reader) readLink(dir int, linkNUL []byte) int {
 	return n
 }
 
-// setPath sets field f of ev to the path of n bytes in r.buf, which a link of dir that leads to at
-// had a moment ago.
-func (r *reader) setPath(dir, n int, at place, f engine.Field, ev *engine.RawEvent) {
+// setPath sets field f of ev to the path of n bytes in r.buf, which a link of dir to the file st had
+// a moment ago. The kernel appends " (deleted)" to the path of a removed file, and to that of a
+// memfd, which never had a name. The words can also be part of a name, so that the path of a file
+// with other names is unknown.
+func (r *reader) setPath(dir, n int, st *unix.Statx_t, f engine.Field, ev *engine.RawEvent) {
 	if n == 0 {
 		return
 	}
-	if !(deleted(r.buf[:n]) && bytes.HasPrefix(r.buf, []byte(prefixMemfd))) {
-		// A process that ends releases its directory, and then its mounts: a path that was
-		// assembled meanwhile may begin at a detached mount. It does not if the process
-		// still has its directory.
-		if n = r.fromRoot(n); n == 0 || !r.attached(dir, at.mount, f) {
-			return
-		}
+	at, removed := placeIn(st), deleted(r.buf[:n])
+	if name, ok := bytes.CutPrefix(r.buf[:n], []byte(prefixMemfd)); ok && removed && r.memfds != 0 && at.device == r.memfds {
+		name = name[:len(name)-len(suffixDeleted)]
+		copy(ev.Grow(f, len("memfd:")+len(name)), r.buf[1:len(prefixMemfd)+len(name)])
+		return
+	}
+	// A process that ends releases its directory, and then its mounts: a path that was assembled
+	// meanwhile may begin at a detached mount. It does not if the process still has its directory.
+	if n = r.fromRoot(n); n == 0 || removed && st.Nlink != 0 || !r.attached(dir, at.mount, f) {
+		return
 	}
 	path := r.buf[:n]
-	if deleted(path) {
-		what := r.judge(dir, at, f, n)
-		if what == ambiguous {
-			return
-		}
-		if what != named {
-			path = path[:n-len(suffixDeleted)]
-		}
-		if what == inMemory {
-			name := bytes.TrimPrefix(path, []byte(prefixMemfd))
-			copy(ev.Grow(f, len("memfd:")+len(name)), path[1:])
-			return
-		}
+	if removed {
+		path = path[:n-len(suffixDeleted)]
 	}
-	if path[0] != '/' {
-		return // not a path: a link of another kind, or out of reach
+	if path[0] == '/' { // else it is a link of another kind, or out of reach
+		ev.Set(f, path)
 	}
-	ev.Set(f, path)
 }
 
 // readRoot reads where the root directory of the process of dir is.
@@ -157,39 +150,6 @@ const prefixMemfd = "/memfd:"
 
 // maxLink is more than PATH_MAX, the limit of the kernel with pages of 4 KiB.
 const maxLink = 8 << 10
-
-// ending is the meaning of the words " (deleted)" at the end of a path.
-type ending int
-
-const (
-	removed   ending = iota // the kernel appended them: the file was removed
-	named                   // they are part of the name
-	inMemory                // the file is a memfd, which never had a name
-	ambiguous               // either of the first two
-)
-
-// judge returns the meaning of the end of the path of n bytes in r.buf. The kernel appends the same
-// words to the path of a file that has been removed.
-func (r *reader) judge(dir int, link place, f engine.Field, n int) ending {
-	if bytes.HasPrefix(r.buf[:n], []byte(prefixMemfd)) && r.memfds != 0 && link.device == r.memfds {
-		return inMemory
-	}
-	// The path is relative to the root directory of its process.
-	const root = "root"
-	p := r.buf[n : n+len(root)+n+1]
-	copy(p, root)
-	copy(p[len(root):], r.buf[:n])
-	p[len(p)-1] = 0
-	file, errno := placeOf(dir, p)
-	switch {
-	case errno != 0, link.device != file.device, link.inode != file.inode:
-		return removed
-	case f == engine.FieldCwd:
-		return named // a directory has one name
-	}
-	// A file "y" that was removed may have had the second name "y (deleted)".
-	return ambiguous
-}
 
 // memfdDevice returns the device that all memfds of this kernel are on, 0 for unknown.
 func memfdDevice() uint64 {
