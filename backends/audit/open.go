@@ -12,7 +12,6 @@ import (
 	"github.com/quark-linux/quark/backends/internal/pace"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/auditrule"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/proctext"

@@ -54,10 +54,10 @@ func (r *reader) readLink(dir int, linkNUL []byte) int {
 	return n
 }
 
-// setPath sets field f of ev to the path of n bytes in r.buf, which a link of dir to the file st had
-// a moment ago. The kernel appends " (deleted)" to the path of a removed file, and to that of a
-// memfd, which never had a name. The words can also be part of a name, so that the path of a file
-// with other names is unknown.
+// setPath sets field f of ev to the path of n bytes in r.buf, which a link of dir to the file st
+// had a moment ago. The kernel appends " (deleted)" to the path of a removed file or of a memfd,
+// which never had a name. The words can also be part of a name, so that the path of a file with
+// other names is unknown.
 func (r *reader) setPath(dir, n int, st *unix.Statx_t, f engine.Field, ev *engine.RawEvent) {
 	if n == 0 {
 		return
@@ -68,8 +68,9 @@ func (r *reader) setPath(dir, n int, st *unix.Statx_t, f engine.Field, ev *engin
 		copy(ev.Grow(f, len("memfd:")+len(name)), r.buf[1:len(prefixMemfd)+len(name)])
 		return
 	}
-	// A process that ends releases its directory, and then its mounts: a path that was assembled
-	// meanwhile may begin at a detached mount. It does not if the process still has its directory.
+	// A process that ends releases its directory, and then its mounts: a path that was
+	// assembled meanwhile may begin at a detached mount. It does not if the process still has
+	// its directory.
 	if n = r.fromRoot(n); n == 0 || removed && st.Nlink != 0 || !r.attached(dir, at.mount, f) {
 		return
 	}
