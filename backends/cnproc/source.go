@@ -28,7 +28,6 @@ type Source struct {
 	proc   *procfs.Reader
 	clock  *bootClock
 	socket
-
 	track   *tracker
 	queue   *queue
 	to      engine.Sink // of the current call of Populate
