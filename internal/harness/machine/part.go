@@ -3,22 +3,12 @@ package machine
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // Part is a part of a machine.
 type Part struct {
 	Args   []string // qemu's arguments
 	Kernel []string // words of the kernel's command line
-}
-
-// String returns the part as arguments of qemu, with the kernel's words after -append.
-func (p Part) String() string {
-	s := strings.Join(p.Args, " ")
-	if len(p.Kernel) > 0 {
-		s = strings.TrimSpace(s + " -append " + strconv.Quote(strings.Join(p.Kernel, " ")))
-	}
-	return s
 }
 
 // Join returns several parts as one.

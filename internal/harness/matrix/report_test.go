@@ -88,17 +88,6 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-func TestMergeOfShards(t *testing.T) {
-	a, b := sample(), sample()
-	a.Guests, b.Guests = a.Guests[:2], b.Guests[1:]
-	b.Machine = "another"
-	b.Guests[0].State = record.Pass
-	m := Merge([]Results{a, b})
-	if len(m.Guests) != 3 || m.Guests[1].State != record.Pass || m.Machine != "a machine; another" {
-		t.Errorf("%+v", m)
-	}
-}
-
 func TestMarkdown(t *testing.T) {
 	got := sample().Markdown()
 	for _, want := range []string{"| kernel |", "| 6.1-cloud-amd64 | ? | hidden | quark-test | hang | 0/3 |", "| 7.3-cloud-amd64 | ? | present | quark-test | crash | - | - | - | 1 |"} {
