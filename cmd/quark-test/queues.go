@@ -89,12 +89,10 @@ func openQueue(c *cell, opts quark.Options) (*view, error) {
 	return &view{cell: c, q: q}, nil
 }
 
-// close takes queues out of the test. Shared ones stay open.
+// close closes queues of the test.
 func (t *test) close(all ...*view) {
 	for _, v := range all {
-		if !v.shared {
-			v.closeQueue()
-		}
+		v.closeQueue()
 	}
 	t.views = slices.DeleteFunc(t.views, func(v *view) bool { return slices.Contains(all, v) })
 }
@@ -198,7 +196,7 @@ func (f *fixture) close(t *testing.T) {
 func (t *test) watch(kind string) {
 	for _, s := range shared.queues[kind] {
 		if c := t.cell(s.backend); c != nil {
-			t.views = append(t.views, &view{cell: c, q: s.q, shared: true, atOpen: s.atOpen})
+			t.views = append(t.views, &view{cell: c, q: s.q, atOpen: s.atOpen})
 		}
 	}
 	t.mark()

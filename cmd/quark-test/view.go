@@ -15,7 +15,6 @@ type event = quark.Event
 type view struct {
 	*cell
 	q      *quark.Queue
-	shared bool           // it outlives the test
 	atOpen quark.Stats    // the counters when it was opened by watch or share
 	before quark.Stats    // the counters at the last call of mark
 	events []*quark.Event // clones of all that were delivered in the test, in order
