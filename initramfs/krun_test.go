@@ -90,7 +90,8 @@ func (w words) Read(b []byte) (int, error) {
 	}
 }
 
-// TestKrunGuest boots guests that end in several ways; TestFaults of package matrix has more. It needs qemu and a fetched kernel.
+// TestKrunGuest boots guests that end in several ways; package matrix has more. It needs qemu and a
+// fetched kernel.
 func TestKrunGuest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots guests")

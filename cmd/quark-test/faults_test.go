@@ -153,3 +153,16 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Each test fails on a backend without a shared queue, not only the first one.
+func TestUnopened(t *testing.T) {
+	defer shared.close(t)
+	for i := range 2 {
+		x := &test{T: t, settings: new(settings)}
+		x.cells = []*cell{{test: x, backend: "nothing"}}
+		x.guard(func() { shared.open(x, tinyBuffers) })
+		if c := x.cells[0]; c.state != failed || !c.ended || !strings.Contains(c.reason, "nothing") {
+			t.Errorf("test %d: %v, %q", i, c.state, c.reason)
+		}
+	}
+}

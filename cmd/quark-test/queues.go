@@ -147,7 +147,8 @@ func options(kind string) quark.Options {
 // tests.
 type fixture struct {
 	kind      string
-	queues    map[string][]*view // by kind, without backends that could not be opened
+	queues    map[string][]*view // by kind
+	unopened  map[string]string  // the reasons why backends have none
 	witnesses []*recorder.Recorder
 }
 
@@ -156,10 +157,22 @@ var shared fixture
 // open opens the queues of a kind, unless the test before had them.
 func (f *fixture) open(t *test, kind string) {
 	if f.kind == kind {
+		for _, c := range t.cells {
+			if why := f.unopened[c.backend]; why != "" {
+				c.try(func() { c.Fatalf("%s", why) })
+			}
+		}
 		return
 	}
 	f.close(t.T)
-	f.kind, f.queues = kind, make(map[string][]*view)
+	*f = fixture{kind: kind, queues: make(map[string][]*view), unopened: make(map[string]string)}
+	defer func() {
+		for _, c := range t.cells {
+			if c.ended {
+				f.unopened[c.backend] = c.reason
+			}
+		}
+	}()
 	kinds := []string{tinyBuffers}
 	if kind == defaultQueue {
 		kinds = []string{single, joined}
