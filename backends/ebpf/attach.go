@@ -308,7 +308,7 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 		return fmt.Errorf("no tracepoint %s: needs CONFIG_FTRACE_SYSCALLS", name)
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("%w: needs root", err)
+		return fmt.Errorf("%w: needs root or CAP_DAC_READ_SEARCH", err)
 	}
 	if err != nil {
 		return err
