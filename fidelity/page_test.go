@@ -133,25 +133,6 @@ func TestDefectsAreNamed(t *testing.T) {
 	}
 }
 
-func TestCompareShowsWhatDiffers(t *testing.T) {
-	a, b := example("6.1"), example("6.12")
-	var same bytes.Buffer
-	Compare(&same, a, example("6.1"))
-	if strings.Contains(same.String(), "broken") {
-		t.Errorf("equal runs differ:\n%s", &same)
-	}
-	b.Backends[0].Scenarios[0].Fields[engine.FieldComm] = score.Counts{Right: 10}
-	b.Backends[0].Scenarios[1].Seen = 10
-	b.Backends[0].Scenarios[2].Skip = ""
-	var out bytes.Buffer
-	Compare(&out, a, b)
-	for _, want := range []string{"fine: comm ", "broken: events seen ", "8 of 10", "impossible ", "skipped: no such thing"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the comparison lacks %q:\n%s", want, &out)
-		}
-	}
-}
-
 func TestSpread(t *testing.T) {
 	s := spread([]uint64{0, 1, 2, 3, 1000})
 	if s.N != 5 || s.P50 != 2 || s.Max != 1000 || s.Buckets[0] != 1 || s.Buckets[1] != 1 || s.Buckets[2] != 2 || s.Buckets[10] != 1 {

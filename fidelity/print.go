@@ -124,67 +124,6 @@ func share(part, all int) string {
 	return fmt.Sprintf("%.1f %%", p)
 }
 
-// Compare writes the differences between two runs for each backend: first the totals, then the
-// scenarios. It omits equal figures.
-func Compare(out io.Writer, a, b *Report) {
-	fmt.Fprintf(out, "A: Linux %s, %s, %s\nB: Linux %s, %s, %s\n", a.Kernel, a.Arch, a.Version, b.Kernel, b.Arch, b.Version)
-	for _, x := range a.columns() {
-		y := b.backend(x.Name)
-		if y == nil {
-			fmt.Fprintf(out, "\n%s: not in B\n", x.Name)
-			continue
-		}
-		t := &report.Table{Head: []string{x.Name, "A", "B"}}
-		addDifferences(t, "", &x.Total, &y.Total)
-		for _, s := range x.Scenarios {
-			other := y.scenario(s.Scenario)
-			switch {
-			case other == nil:
-				t.Add(s.Scenario, "", "not run")
-			case s.Skip != other.Skip:
-				t.Add(s.Scenario, ran(s), ran(other))
-			default:
-				addDifferences(t, s.Scenario+": ", &s.Score, &other.Score)
-			}
-		}
-		fmt.Fprintln(out)
-		t.WriteText(out)
-	}
-	for _, y := range b.columns() {
-		if a.backend(y.Name) == nil {
-			fmt.Fprintf(out, "\n%s: not in A\n", y.Name)
-		}
-	}
-}
-
-// ran returns whether a scenario ran, or why it was skipped.
-func ran(s *Score) string {
-	if s.Skip == "" {
-		return "run"
-	}
-	return "skipped: " + s.Skip
-}
-
-// addDifferences adds the figures that differ. Numbers of events always differ between two runs, so
-// they are omitted if no event is missing.
-func addDifferences(t *report.Table, prefix string, a, b *score.Score) {
-	whole := func(s *score.Score) *score.Score {
-		c := *s
-		if c.Seen == c.Truth {
-			c.Seen, c.Truth = 0, 0
-		}
-		if c.Unjoined == 0 {
-			c.Joined = 0
-		}
-		return &c
-	}
-	for _, f := range append(events[:len(events):len(events)], fields()...) {
-		if f.of(whole(a)) != f.of(whole(b)) {
-			t.Add(prefix+f.name, f.of(a), f.of(b))
-		}
-	}
-}
-
 func (r *Report) backend(name string) *Backend {
 	return first(r.columns(), func(b *Backend) bool { return b.Name == name })
 }

@@ -99,20 +99,6 @@ func showReports(o *options, out io.Writer) error {
 	return nil
 }
 
-func compare(o *options, out io.Writer) error {
-	var two []*fidelity.Report
-	for _, p := range o.operands {
-		list, err := fidelity.Read(p)
-		if err != nil {
-			return err
-		}
-		// Runs are appended to a file: the last is the newest.
-		two = append(two, list[len(list)-1])
-	}
-	fidelity.Compare(out, two[0], two[1])
-	return nil
-}
-
 func writePage(path string, list ...*fidelity.Report) error {
 	return writeTo(path, func(w io.Writer) error { return fidelity.Page(w, list) })
 }

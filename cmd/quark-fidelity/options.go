@@ -67,8 +67,6 @@ benchmarks.`},
 		func(o *options) error { return benchmark(o, out, errw) }, (*options).listening, (*options).monitoring, (*options).benchmarking, (*options).writing)
 	add(&cobra.Command{Use: "report [-p PAGE] FILE...", Short: "print the reports of earlier runs", Args: cobra.MinimumNArgs(1)},
 		func(o *options) error { return showReports(o, out) }, (*options).paging)
-	add(&cobra.Command{Use: "compare FILE FILE", Short: "print the differences between two runs", Args: cobra.ExactArgs(2)},
-		func(o *options) error { return compare(o, out) })
 	add(&cobra.Command{Use: "list", Short: "list the scenarios"}, func(*options) error { return list(out) })
 	return root
 }
