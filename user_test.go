@@ -1,14 +1,11 @@
 package quark_test
 
 import (
-	"bufio"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/quark-linux/quark"
@@ -26,9 +23,8 @@ replace github.com/quark-linux/quark => `
 // publicPackages are all that the programs of users import of this module.
 var publicPackages = regexp.MustCompile(`"github.com/quark-linux/quark(/engine/enginetest)?"`)
 
-// A module of a user builds, vets and tests its programs with the public packages alone: an audit
-// logger, an exporter of counts and a detection, with unit tests that need no kernel. The audit
-// logger then ends in order, and has lost nothing.
+// A module of a user builds, vets and tests the examples with the public packages alone: their unit
+// tests need no kernel. One of them then runs a command.
 func TestUser(t *testing.T) {
 	checkout, err := os.Getwd()
 	if err != nil {
@@ -39,8 +35,10 @@ func TestUser(t *testing.T) {
 		t.Skip("needs the go command and the module's source")
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/user")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"webshell", "containers", "supervise"} {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join("examples", name))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, data := range map[string]string{"go.mod": goModule + checkout + "\n", "go.sum": string(sum)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
@@ -73,41 +71,8 @@ func TestUser(t *testing.T) {
 	if err := tryBackend(quark.Options{}); err != nil {
 		t.Skip(err)
 	}
-	auditEnds(t, exec.Command(filepath.Join(dir, "bin", "audit")))
-}
-
-// auditEnds lets the audit logger listen to commands, and ends it with a signal.
-func auditEnds(t *testing.T, audit *exec.Cmd) {
-	stderr, err := audit.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	audit.Stdout = &out
-	if err := audit.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := bufio.NewReader(stderr)
-	first, err := said.ReadString('\n')
-	if err != nil || !strings.Contains(first, "listening") {
-		t.Errorf("said %q, %v", first, err)
-	}
-	const commands = 20
-	for range commands {
-		spawn(t)
-	}
-	audit.Process.Signal(syscall.SIGTERM)
-	if rest, err := io.ReadAll(said); err != nil || len(rest) != 0 {
-		t.Errorf("said %q, %v", rest, err)
-	}
-	if err := audit.Wait(); err != nil {
-		t.Error(err)
-	}
-	if strings.Contains(first, "cnproc") {
-		t.Skip("the proc connector does not know the path of a command that is so short")
-	}
-	path := `"path":"` + filepath.Dir(t.TempDir()) + "/"
-	if n := strings.Count(out.String(), path); n != commands && !strings.Contains(out.String(), `"lost"`) {
-		t.Errorf("%d of %d commands in\n%s", n, commands, out.String())
+	out, err := exec.Command(filepath.Join(dir, "bin", "supervise"), "sh", "-c", "exit 3; :").Output()
+	if err != nil || !strings.Contains(string(out), `["sh" "-c" "exit 3; :"]: code 3, signal 0, after `) {
+		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -19,7 +19,6 @@ var layers = []struct{ tree, imports string }{
 	{"cmd", ". fidelity backends backends/... engine exitsnoop internal"},
 	{"initramfs/monitors", "fidelity/monitor internal"},
 	{"export/cmd", ". engine/trace exehash export internal/..."},
-	{"export/examples", ". export"},
 	{"export", ". export exehash engine/schema"},
 	{"bindings/c", ". engine/trace"},
 	{"examples", ". engine"},

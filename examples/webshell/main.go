@@ -1,0 +1,58 @@
+// Command webshell prints an alert for each shell that runs below a web server, at any depth.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"github.com/quark-linux/quark"
+)
+
+// rules tag web servers, whose descendants inherit the tag, and name what passes.
+const rules = `
+tag web if exe == (nginx, apache2, httpd)
+web-shell: pass if exec and tag == web and exe == (sh, bash, dash, zsh)
+drop on any
+`
+
+func main() {
+	where, err := quark.ParseRules(rules)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	q, err := quark.OpenContext(ctx, quark.Options{Where: where})
+	if err != nil {
+		log.Fatal(err) // names the missing privilege or kernel option
+	}
+	defer q.Close()
+	if err := alert(ctx, q, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// alert writes a line for each event that a rule lets pass.
+func alert(ctx context.Context, q *quark.Queue, w io.Writer) error {
+	for ev, err := range q.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(ev.Rules, "web-shell") {
+			continue // a loss of events
+		}
+		args, _ := ev.Process.Args() // empty if unknown
+		note := ""
+		if ev.Unsure { // the ancestors are unknown
+			note = " (unsure)"
+		}
+		fmt.Fprintf(w, "%v: pid %d: %s%s\n", ev.Rules, ev.Process.PID, strings.Join(args, " "), note)
+	}
+	return nil
+}
