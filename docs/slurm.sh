@@ -1,21 +1,22 @@
 #!/bin/bash
-# The kernel matrix in shards on a Slurm cluster. In a clone of the repository on a filesystem that
-# all nodes have:
+# Runs the kernel matrix in shards on a Slurm cluster. Run it in a clone of the repository on a file
+# system that all nodes share:
 #
 #   docs/slurm.sh [SBATCH-OPTION...] test-kernel-all|test-kernel [VARIABLE=VALUE...]
 #
 #   docs/slurm.sh --partition=long test-kernel-all
 #   SHARDS=20 docs/slurm.sh test-kernel KERNELS='6.*-cloud' TESTS='t_exit*'
 #
-# The words are a target of make and its variables. What guests need is made here, before anything
-# is submitted (PREPARED=1 takes what is there), so that nodes need qemu, make and no network; and
-# Go, unless PKG= is given or an operand selects no Go tests. No node needs privileges or /dev/kvm.
+# The operands are a target of make and its variables. The script builds the images of guests before
+# it submits jobs (PREPARED=1 uses existing images). So nodes need qemu and make, but no network.
+# They also need Go, unless PKG= is given or an operand selects no Go tests. No node needs
+# privileges or /dev/kvm.
 #
-# An array job runs SHARDS shards (6), and a job after it merges them in RESULTS
-# (build/slurm-TARGET): merge.txt has the table, shards/I.txt the output of each. A shard whose
-# node fails, or that is preempted, is queued again by Slurm; one that was killed queues itself
-# again, twice at most. What it had already passed is known from the cache and does not run again.
-# The last job fails if a guest is bad, or has not run.
+# An array job runs SHARDS shards (6). A second job merges their results in RESULTS
+# (build/slurm-TARGET): merge.txt has the table, shards/I.txt the output of shard I. If a node fails
+# or a shard is preempted, Slurm queues the shard again. A killed shard queues itself again, at most
+# twice. Guests that passed are cached and do not run again. The second job fails if a guest failed
+# or has not run.
 #SBATCH --cpus-per-task=4
 #SBATCH --mem=6G
 set -euo pipefail
