@@ -33,7 +33,7 @@ const bytesPerEvent = 4096
 
 // NewBuffer returns a buffer that has room for max events.
 func NewBuffer(max int) *Buffer {
-	return &Buffer{max: max, full: int64(max) * bytesPerEvent}
+	return &Buffer{max: max, full: int64(max) * bytesPerEvent, byPID: pidIndex{queues: make(map[uint32]*pidQueue)}}
 }
 
 // Len returns the number of events held.
@@ -78,7 +78,6 @@ func (b *Buffer) trim() {
 	b.free.Trim()
 	b.blocks.Trim()
 	b.byPID.free.Trim()
-	b.byPID.queues.trim()
 }
 
 // firstGap returns the time of the oldest gap held in which an event of a process that is known may
@@ -88,12 +87,12 @@ func (b *Buffer) firstGap() uint64 {
 		return math.MaxUint64
 	}
 	// Gaps are events of pid 0, and no others are.
-	return b.byPID.queues.get(0).first.Time
+	return b.byPID.queues[0].first.Time
 }
 
 // hasExit reports whether the EXIT of a process that had the pid before a time is held.
 func (b *Buffer) hasExit(pid uint32, before uint64) bool {
-	if q := b.byPID.queues.get(pid); q != nil {
+	if q := b.byPID.queues[pid]; q != nil {
 		for r := q.first; r != nil; r = r.next {
 			if r.Kind == KindExit && !r.Thread && r.Time < before {
 				return true

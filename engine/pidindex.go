@@ -10,17 +10,16 @@ type pidQueue struct {
 
 // pidIndex finds the queue of a pid. Empty queues are reused.
 type pidIndex struct {
-	queues pidMap[pidQueue]
+	queues map[uint32]*pidQueue
 	free   freelist.List[pidQueue]
 }
 
 func (x *pidIndex) add(r *held) {
-	slot := x.queues.place(r.PID)
-	q := *slot
+	q := x.queues[r.PID]
 	if q == nil {
 		q = x.free.Get()
 		q.pid = r.PID
-		*slot = q
+		x.queues[q.pid] = q
 	}
 	r.queue = q
 	// Events arrive nearly in order: the place is at the end or close to it.
@@ -59,6 +58,6 @@ func (x *pidIndex) remove(r *held) {
 	if q.first != nil {
 		return
 	}
-	x.queues.delete(q.pid)
+	delete(x.queues, q.pid)
 	x.free.Put(q)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/quark-linux/quark/internal/freelist"
@@ -10,7 +11,7 @@ import (
 // table is the process table. For each pid it has a chain of processes, the youngest first: the
 // live one, and exited ones during their grace time.
 type table struct {
-	byPID pidMap[process]
+	byPID map[uint32]*process
 	count int
 	grace uint64 // ns
 	clock *Clock
@@ -69,7 +70,7 @@ type exit struct {
 // lookup returns the youngest process of a pid.
 func (t *table) lookup(pid uint32) *process {
 	t.settleEntries()
-	p := t.byPID.get(pid)
+	p := t.byPID[pid]
 	if p != nil {
 		t.refresh(p)
 	}
@@ -78,7 +79,7 @@ func (t *table) lookup(pid uint32) *process {
 
 func (t *table) lookupIdentity(id Identity) *process {
 	t.settleEntries()
-	for p := t.byPID.get(id.PID); p != nil; p = p.older {
+	for p := t.byPID[id.PID]; p != nil; p = p.older {
 		if p.Known.Has(FieldStart) && p.sameStart(id.Start, 1) {
 			t.refresh(p)
 			return p
@@ -92,9 +93,9 @@ func (t *table) all() iter.Seq[*Process] {
 	return func(yield func(*Process) bool) {
 		t.settleEntries()
 		var chain []*process
-		for _, pid := range slices.Sorted(t.byPID.pids()) {
+		for _, pid := range slices.Sorted(maps.Keys(t.byPID)) {
 			chain = chain[:0]
-			for p := t.byPID.get(pid); p != nil; p = p.older {
+			for p := t.byPID[pid]; p != nil; p = p.older {
 				chain = append(chain, p)
 			}
 			for _, p := range slices.Backward(chain) {
@@ -109,7 +110,7 @@ func (t *table) all() iter.Seq[*Process] {
 
 // at returns the process that had the pid at a time, or nil if that is unknown.
 func (t *table) at(pid uint32, time uint64) *process {
-	for p := t.byPID.get(pid); p != nil; p = p.older {
+	for p := t.byPID[pid]; p != nil; p = p.older {
 		if p.born <= time {
 			t.refresh(p)
 			return p
@@ -121,15 +122,14 @@ func (t *table) at(pid uint32, time uint64) *process {
 // add makes a process, the youngest of its pid.
 func (t *table) add(pid uint32, born uint64) *process {
 	t.count++
-	youngest := t.byPID.place(pid)
 	p := t.free.Get()
 	*p = process{} // a literal with all would be built elsewhere and copied
-	p.PID, p.born, p.context, p.image, p.older = pid, born, &noContext, &noImage, *youngest
+	p.PID, p.born, p.context, p.image, p.older = pid, born, &noContext, &noImage, t.byPID[pid]
 	if p.older != nil {
 		p.born = max(p.born, p.older.born)
 		p.older.younger = p
 	}
-	*youngest = p
+	t.byPID[pid] = p
 	return p
 }
 
@@ -207,7 +207,6 @@ func (t *table) remove(p *process) {
 
 // trim lets go of memory that was not needed since the last call.
 func (t *table) trim() {
-	t.byPID.trim()
 	t.images.Trim()
 	t.free.Trim()
 	if live := t.exits[t.firstExit:]; cap(t.exits) > 64 && 4*len(live) < cap(t.exits) {
@@ -224,8 +223,8 @@ func (t *table) unlink(p *process) {
 	case p.younger != nil:
 		p.younger.older = p.older
 	case p.older != nil:
-		*t.byPID.place(p.PID) = p.older
+		t.byPID[p.PID] = p.older
 	default:
-		t.byPID.delete(p.PID)
+		delete(t.byPID, p.PID)
 	}
 }
