@@ -13,8 +13,8 @@ type Buffer struct {
 	max    int
 	bytes  int64 // of the texts held
 	full   int64 // how many are enough
-	order  timeList
-	byPID  pidIndex
+	order  queue
+	pids   pidQueues
 	free   freelist.List[RawEvent]
 	serial uint64
 
@@ -33,7 +33,7 @@ const bytesPerEvent = 4096
 
 // NewBuffer returns a buffer that has room for max events.
 func NewBuffer(max int) *Buffer {
-	return &Buffer{max: max, full: int64(max) * bytesPerEvent, byPID: pidIndex{queues: make(map[uint32]*pidQueue)}}
+	return &Buffer{max: max, full: int64(max) * bytesPerEvent, pids: pidQueues{byPID: make(map[uint32]*queue)}}
 }
 
 // Len returns the number of events held.
@@ -64,7 +64,7 @@ func (b *Buffer) Insert(r *RawEvent) {
 	b.serial++
 	h.serial = b.serial
 	b.order.insert(h)
-	b.byPID.add(h)
+	b.pids.insert(h)
 }
 
 // Release gives back an event that is not in the buffer.
@@ -77,7 +77,7 @@ func (b *Buffer) Release(r *RawEvent) {
 func (b *Buffer) trim() {
 	b.free.Trim()
 	b.blocks.Trim()
-	b.byPID.free.Trim()
+	b.pids.free.Trim()
 }
 
 // firstGap returns the time of the oldest gap held in which an event of a process that is known may
@@ -87,14 +87,14 @@ func (b *Buffer) firstGap() uint64 {
 		return math.MaxUint64
 	}
 	// Gaps are events of pid 0, and no others are.
-	return b.byPID.queues[0].first.Time
+	return b.pids.byPID[0].first.Time
 }
 
 // hasExit reports whether the EXIT of a process that had the pid before a time is held.
 func (b *Buffer) hasExit(pid uint32, before uint64) bool {
-	if q := b.byPID.queues[pid]; q != nil {
-		for r := q.first; r != nil; r = r.next {
-			if r.Kind == KindExit && !r.Thread && r.Time < before {
+	if q := b.pids.byPID[pid]; q != nil {
+		for h := q.first; h != nil; h = h.next() {
+			if h.Kind == KindExit && !h.Thread && h.Time < before {
 				return true
 			}
 		}
@@ -114,6 +114,6 @@ func (b *Buffer) remove(h *held, r *RawEvent) {
 	}
 	b.bytes -= int64(len(r.data))
 	b.order.remove(h)
-	b.byPID.remove(h)
+	b.pids.remove(h)
 	b.leave(h)
 }

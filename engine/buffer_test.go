@@ -94,7 +94,7 @@ func TestBufferEqualsSortedSlice(t *testing.T) {
 				if j := slices.IndexFunc(s[i+1:], func(o *held) bool { return o.PID == r.PID }); j >= 0 {
 					next = s[i+1+j]
 				}
-				if r.next != next {
+				if r.next() != next {
 					t.Fatalf("seed %d step %d: wrong successor", seed, step)
 				}
 			}

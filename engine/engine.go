@@ -303,7 +303,7 @@ func (e *Engine) Clock() *Clock { return e.clock }
 // no event to deliver.
 func (e *Engine) deliver(now uint64) *Event {
 	first := e.buffer.oldest()
-	head, next := e.buffer.open(first), first.next
+	head, next := e.buffer.open(first), first.next()
 	e.buffer.remove(first, head)
 	if head.Kind == KindGap {
 		return e.deliverGap(head)
@@ -339,7 +339,7 @@ func (e *Engine) deliver(now uint64) *Event {
 			e.buffer.close(h, r)
 			break
 		}
-		next = h.next
+		next = h.next()
 		e.buffer.remove(h, r)
 		if !idle {
 			p = e.take(r, now)

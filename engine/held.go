@@ -13,17 +13,14 @@ type held struct {
 	// What the buffer reads and writes of an event and its neighbours comes first: it is
 	// 64 bytes, one cache line, on 64-bit machines.
 
-	Kind    Kind
-	Thread  bool
-	Image   uint16
-	PID     uint32
-	Time    uint64
-	serial  uint64 // order of arrival, breaks ties of Time
-	earlier *held  // neighbours in the order of the buffer
-	later   *held
-	queue   *pidQueue
-	next    *held // neighbours among the events of the pid
-	prev    *held
+	Kind   Kind
+	Thread bool
+	Image  uint16
+	PID    uint32
+	Time   uint64
+	serial uint64  // order of arrival, breaks ties of Time
+	links  [2]link // its neighbours
+	queue  *queue  // of its pid
 
 	block         *block    // that it is in
 	whole         *RawEvent // the event itself, if pack had no place for all of it; else
@@ -58,6 +55,9 @@ const (
 	blockEvents = 32
 	blockRest   = 4840
 )
+
+// next returns the next event of the pid, or nil.
+func (h *held) next() *held { return h.links[linkPID].after }
 
 // before reports whether h comes before o in the buffer.
 func (h *held) before(o *held) bool {
