@@ -75,7 +75,10 @@ func (t *table) applyFork(p *process, r *RawEvent) {
 func (t *table) applyExec(p *process, r *RawEvent) {
 	t.replaceImage(p, r.Time)
 	t.applyState(p, r)
-	t.decideEntry(p, r)
+	t.decideEntry(p, r.Time)
+	if p.entry.by == EntryKThread { // the program is no thread of the kernel
+		p.Cached |= p.Known & FieldEntryLeader.Set()
+	}
 	p.derivePrivileges(r)
 }
 

@@ -116,8 +116,9 @@ func (p *process) inheritEntry(parent *process, time uint64) {
 	p.markEntry(true, parent.Cached.Has(FieldEntryLeader))
 }
 
-// decideEntry decides whether p has become an entry leader when it executed a program.
-func (t *table) decideEntry(p *process, exec *RawEvent) {
+// decideEntry decides whether p has become an entry leader with the program that it executes since
+// a time.
+func (t *table) decideEntry(p *process, time uint64) {
 	leads, known, cached := t.leadsSession(p)
 	switch {
 	case p.PID == 1:
@@ -126,15 +127,14 @@ func (t *table) decideEntry(p *process, exec *RawEvent) {
 		p.markEntry(false, false)
 		return
 	case !leads:
-		// The program of a kernel thread's child is no kernel thread; see IsKernelThread.
-		if (cached || p.entry.by == EntryKThread) && p.Known.Has(FieldEntryLeader) {
+		if cached && p.Known.Has(FieldEntryLeader) {
 			p.Cached |= FieldEntryLeader.Set()
 		}
 		return
 	}
 	const needed = Fields(1<<FieldPPID | 1<<FieldTTY | 1<<FieldExe)
-	parent := t.parentAt(p.PPID, p, exec.Time)
-	if p.Known&needed != needed || parent == nil || parent.Known&FieldExe.Set() == 0 || exec.Time < parent.since {
+	parent := t.parentAt(p.PPID, p, time)
+	if p.Known&needed != needed || parent == nil || parent.Known&FieldExe.Set() == 0 || time < parent.since {
 		p.markEntry(false, false)
 		return
 	}
@@ -212,17 +212,7 @@ func (t *table) settleEntry(p *process) {
 	case parent == nil || parent == p:
 	default:
 		p.inheritEntry(parent, math.MaxUint64)
-		const needed = Fields(1<<FieldSID | 1<<FieldTTY | 1<<FieldExe)
-		if p.entry.by == EntryKThread || p.Known.Has(FieldSID) && p.SID != p.PID {
-			break
-		}
-		if p.Known&needed != needed || !parent.Known.Has(FieldExe) {
-			p.markEntry(false, false)
-		} else if by := p.ownEntry(fileName(parent.Exe)); by != EntryUnknown {
-			p.setEntry(by, true)
-		} else if enters, _ := p.entersContainer(parent); enters {
-			p.setEntry(EntryContainer, true)
-		}
+		t.decideEntry(p, math.MaxUint64)
 	}
 	if p.entry.by > EntryKThread || p.entry.by == EntryInit && p.PID != 1 {
 		p.markEntry(p.Known.Has(FieldEntryLeader), true)

@@ -60,12 +60,9 @@ func (t *table) adoptMarks(p *process) {
 // settleMarks lets the judge mark a process that /proc showed, after its parent.
 func (t *table) settleMarks(p *process) {
 	switch parent := t.byPID[p.PPID]; {
-	case !p.Known.Has(FieldPPID):
+	case !p.Known.Has(FieldPPID), parent == nil && p.PPID != 0:
 		p.Marks.add(noMarksKnown)
-	case p.PPID == 0 || parent == p:
-	case parent == nil:
-		p.Marks.add(noMarksKnown)
-	default:
+	case parent != nil && parent != p:
 		p.Marks.add(parent.Marks)
 	}
 	v := &t.judged

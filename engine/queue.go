@@ -12,9 +12,9 @@ const (
 )
 
 // queue is a doubly linked list of events in order of (time, arrival). Sources deliver nearly
-// sorted runs: a ring shared by all CPUs, or the rings of the CPUs one after the other. So the place
-// of a new event is usually at the end, or near the event inserted last, and insertion tries these
-// first. On such runs it takes constant time, a heap logarithmic time.
+// sorted runs: a ring shared by all CPUs, or the rings of the CPUs one after the other. So the
+// place of a new event is usually at the end, or near the event inserted last, and insertion tries
+// these first. On such runs it takes constant time, a heap logarithmic time.
 type queue struct {
 	pid         uint32 // of a queue of linkPID
 	link        uint8

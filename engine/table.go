@@ -92,13 +92,12 @@ func (t *table) lookupIdentity(id Identity) *process {
 func (t *table) all() iter.Seq[*Process] {
 	return func(yield func(*Process) bool) {
 		t.settleEntries()
-		var chain []*process
 		for _, pid := range slices.Sorted(maps.Keys(t.byPID)) {
-			chain = chain[:0]
-			for p := t.byPID[pid]; p != nil; p = p.older {
-				chain = append(chain, p)
+			p := t.byPID[pid]
+			for p.older != nil {
+				p = p.older
 			}
-			for _, p := range slices.Backward(chain) {
+			for ; p != nil; p = p.younger {
 				t.refresh(p)
 				if !yield(t.show(p)) {
 					return
