@@ -20,6 +20,7 @@ type Buffer struct {
 
 	blocks    freelist.List[block] // empty ones
 	filling   *block               // where the next event goes
+	rares     freelist.List[rare]
 	inherited equals[Inherited]
 
 	gaps       int // number of KindGap events held
@@ -77,6 +78,7 @@ func (b *Buffer) Release(r *RawEvent) {
 func (b *Buffer) trim() {
 	b.free.Trim()
 	b.blocks.Trim()
+	b.rares.Trim()
 	b.pids.free.Trim()
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
 	"math"
 	"math/bits"
 )
@@ -28,10 +27,25 @@ type held struct {
 	known, cached Fields
 	start, read   uint64
 	startUnit     uint32
-	from, to      uint16 // what else there is of it, in block.rest
+	from, to      uint16 // its texts, in block.texts
 
 	heldNumbers
+	texts [numVars]uint32 // the place and length of each
+	rare  *rare           // nil for most
 }
+
+// rare is what only EXECs and EXITs have.
+type rare struct {
+	exit   Exit
+	usage  Usage
+	file   ExeFile
+	before struct {
+		EUID, EGID uint32
+		Known      bool
+	}
+}
+
+const rareFields = FieldsUsage | 1<<FieldExit | 1<<FieldExeFile
 
 // heldNumbers are the numbers of an event that most events have.
 type heldNumbers struct {
@@ -45,15 +59,15 @@ type heldNumbers struct {
 // of its events has left.
 type block struct {
 	events [blockEvents]held
-	rest   [blockRest]byte // the texts of its events, and what only EXECs and EXITs have
-	used   int             // of events
-	filled int             // of rest
-	live   int             // how many of its events are held
+	texts  [blockTexts]byte // of its events
+	used   int              // of events
+	filled int              // of texts
+	live   int              // how many of its events are held
 }
 
 const (
 	blockEvents = 32
-	blockRest   = 4840
+	blockTexts  = 3680
 )
 
 // next returns the next event of the pid, or nil.
@@ -67,14 +81,11 @@ func (h *held) before(o *held) bool {
 // first returns the first field of s, which is not empty.
 func (s Fields) first() Field { return Field(bits.TrailingZeros64(uint64(s))) }
 
-// maxFixed is the most that pack adds to the texts of an event.
-const maxFixed = 12 + 7*8 + 40 + 4*int(numVars)
-
 // hold returns a place for r in the buffer, with a packed copy of r, or r itself.
 func (b *Buffer) hold(r *RawEvent) *held {
 	at := b.filling
-	need := maxFixed + len(r.data)
-	if at == nil || at.used == blockEvents || need > blockRest-at.filled && at.used > 0 {
+	need := len(r.data)
+	if at == nil || at.used == blockEvents || need > blockTexts-at.filled && at.used > 0 {
 		at = b.blocks.Get()
 		b.filling = at
 	}
@@ -83,7 +94,7 @@ func (b *Buffer) hold(r *RawEvent) *held {
 	at.live++
 	h.Kind, h.Thread, h.Image, h.PID, h.Time, h.block = r.Kind, r.Thread, r.Image, r.PID, r.Time, at
 	if t := &r.Task; r.Gap != nil || r.Errno != 0 || r.Tracer.PID|r.Tracer.TID != 0 || t.Truncated != 0 ||
-		t.StartUnit > math.MaxUint32 || need > blockRest-at.filled {
+		t.StartUnit > math.MaxUint32 || need > blockTexts-at.filled {
 		h.whole = r
 		return h
 	}
@@ -100,37 +111,17 @@ func (b *Buffer) pack(h *held, r *RawEvent) {
 	h.tid, h.cpu, h.creator, h.idChange = r.TID, r.CPU, r.Creator, r.IDChange
 	h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal = t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ParentSignal
 
-	at, order := h.block, binary.NativeEndian
-	to := at.rest[:at.filled]
-	if t.Known.Has(FieldExit) {
-		to = order.AppendUint64(order.AppendUint32(to, uint32(t.Exit.WaitStatus)), t.Exit.Time)
+	if t.Known&rareFields != 0 {
+		h.rare = b.rares.Get()
+		*h.rare = rare{t.Exit, r.Usage, t.ExeFile, r.Before}
 	}
-	if u := &r.Usage; t.Known&FieldsUsage != 0 {
-		for _, n := range [...]uint64{u.UserTime, u.SystemTime, u.PeakRSS, u.RChar, u.WChar, u.ReadBytes, u.WriteBytes} {
-			to = order.AppendUint64(to, n)
-		}
+	for i, v := range r.vars {
+		h.texts[i] = v.off<<16 | v.len
 	}
-	if x := &t.ExeFile; t.Known.Has(FieldExeFile) {
-		to = order.AppendUint64(order.AppendUint64(to, x.Inode), uint64(x.Ctime))
-		to = order.AppendUint32(order.AppendUint32(order.AppendUint32(to, x.Device), x.UID), x.GID)
-		to = order.AppendUint32(order.AppendUint32(order.AppendUint16(to, x.Mode), r.Before.EUID), r.Before.EGID)
-		to = append(to, flag(x.Removed), flag(r.Before.Known))
-	}
-	for texts := t.Known & textFields; texts != 0; texts &= texts - 1 {
-		v := r.vars[varOf(texts.first())]
-		to = order.AppendUint32(to, v.off<<16|v.len)
-	}
-	to = append(to, r.data...)
-	h.from, h.to = uint16(at.filled), uint16(len(to))
-	at.filled = len(to)
-}
-
-// flag returns 1 if b is set.
-func flag(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
+	at := h.block
+	h.from = uint16(at.filled)
+	at.filled += copy(at.texts[at.filled:], r.data)
+	h.to = uint16(at.filled)
 }
 
 // open returns the event that h is, which the caller gives to Release when h has left the buffer,
@@ -147,29 +138,13 @@ func (b *Buffer) open(h *held) *RawEvent {
 	t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ParentSignal = h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal
 	t.Inherited = *h.inherited
 
-	from, order := h.block.rest[h.from:h.to], binary.NativeEndian
-	if t.Known.Has(FieldExit) {
-		t.Exit = Exit{int32(order.Uint32(from)), order.Uint64(from[4:])}
-		from = from[12:]
+	if x := h.rare; x != nil {
+		t.Exit, r.Usage, t.ExeFile, r.Before = x.exit, x.usage, x.file, x.before
 	}
-	if u := &r.Usage; t.Known&FieldsUsage != 0 {
-		for i, n := range [...]*uint64{&u.UserTime, &u.SystemTime, &u.PeakRSS, &u.RChar, &u.WChar, &u.ReadBytes, &u.WriteBytes} {
-			*n = order.Uint64(from[8*i:])
-		}
-		from = from[7*8:]
+	for i, v := range h.texts {
+		r.vars[i] = span{v >> 16, v & 0xffff}
 	}
-	if t.Known.Has(FieldExeFile) {
-		t.ExeFile = ExeFile{order.Uint64(from), int64(order.Uint64(from[8:])), order.Uint32(from[16:]), order.Uint32(from[20:]),
-			order.Uint32(from[24:]), order.Uint16(from[28:]), from[38] != 0}
-		r.Before.EUID, r.Before.EGID, r.Before.Known = order.Uint32(from[30:]), order.Uint32(from[34:]), from[39] != 0
-		from = from[40:]
-	}
-	for texts := t.Known & textFields; texts != 0; texts &= texts - 1 {
-		v := order.Uint32(from)
-		r.vars[varOf(texts.first())] = span{v >> 16, v & 0xffff}
-		from = from[4:]
-	}
-	r.data = append(r.data, from...)
+	r.data = append(r.data, h.block.texts[h.from:h.to]...)
 	return r
 }
 
@@ -183,7 +158,10 @@ func (b *Buffer) close(h *held, r *RawEvent) {
 // leave gives the place of h back.
 func (b *Buffer) leave(h *held) {
 	at := h.block
-	h.whole, h.inherited = nil, nil
+	if h.rare != nil {
+		b.rares.Put(h.rare)
+	}
+	h.whole, h.inherited, h.rare = nil, nil, nil
 	at.live--
 	if at.live > 0 {
 		return
