@@ -64,13 +64,3 @@ func (e *Engine) drained() bool {
 	head := e.buffer.oldest()
 	return head != nil && head.Time > e.drain.at+min(e.hold, disorder)
 }
-
-// unsettled reports whether, in a drain, the last reading of the source began too early to have
-// brought all that happened before the oldest event.
-func (e *Engine) unsettled() bool {
-	return e.drain.at != 0 && !e.drain.done && e.buffer.Room() > 0 && e.buffer.Len() > 0 && e.settlesAt() > e.populated
-}
-
-// settlesAt returns the time from which a reading of the source brings all that happened before the
-// oldest event. The buffer must not be empty.
-func (e *Engine) settlesAt() uint64 { return e.buffer.oldest().Time + e.drain.settle }

@@ -174,7 +174,7 @@ func (e *Engine) Get() (*Event, error) {
 			return ev, nil
 		}
 		if !ripe {
-			if e.unsettled() && e.settlesAt() <= e.clock.Now() {
+			if at, ok := e.ripeAt(); ok && e.drain.at != 0 && at <= e.clock.Now() {
 				continue // the next reading settles it
 			}
 			if e.failure != nil {
@@ -246,11 +246,14 @@ func (e *Engine) reached() uint64 {
 	return time
 }
 
-// ripe reports whether the oldest event is old enough. While the source holds an event
-// back, the engine is no further in time than that event.
+// ripe reports whether the oldest event is old enough, in a drain at the latest reading of the
+// source. While the source holds an event back, the engine is no further in time than that event.
 func (e *Engine) ripe(now uint64) bool {
 	at, ok := e.ripeAt()
-	return ok && now >= at && (e.holder == nil || e.heldSince(at)) && !e.unsettled()
+	if e.drain.at != 0 {
+		return ok && e.populated >= at
+	}
+	return ok && now >= at && (e.holder == nil || e.heldSince(at))
 }
 
 // heldSince reports whether the source holds no event of before a time back.
@@ -266,8 +269,11 @@ func (e *Engine) ripeAt() (at uint64, ok bool) {
 	if head == nil {
 		return 0, false
 	}
-	if e.drain.at != 0 || e.buffer.Room() <= 0 {
+	switch {
+	case e.drain.done || e.buffer.Room() <= 0:
 		return 0, true
+	case e.drain.at != 0:
+		return head.Time + e.drain.settle, true
 	}
 	return head.Time + targetAge(e.hold, e.opts.MaxLength, e.buffer.Len()), true
 }
@@ -276,7 +282,7 @@ func (e *Engine) ripeAt() (at uint64, ok bool) {
 // is forever.
 func (e *Engine) Wait() (d time.Duration, ok bool) {
 	at, ok := e.ripeAt()
-	if e.drain.at != 0 && !e.drain.done && (!ok || e.unsettled()) {
+	if e.drain.at != 0 && !e.drain.done && (!ok || e.populated < at) {
 		return drainPause, true
 	}
 	now := e.clock.Now()
