@@ -1,20 +1,16 @@
 package cnproc
 
 import (
-	"bytes"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
@@ -162,47 +158,6 @@ func TestStatusOfReboot(t *testing.T) {
 		if ev.Task.Known.Has(engine.FieldExit) || want.Signal() != unix.SIGHUP {
 			t.Errorf("open before it %v: %+v, known %v, want %#x, which nothing shows", before, ev.Task.Exit, ev.Task.Known, want)
 		}
-	}
-}
-
-// Each image of a chain is known, also where the addresses are not random.
-func TestExecChainAtFixedAddresses(t *testing.T) {
-	// Its arguments are of one length each time: where the stack begins depends on it.
-	const script, images = `read x; test $1 = 9 || exec sh -c "$0" "$0" $(($1+1))`, 5
-	cmd := command(t, "sh", "-c", script, script, strconv.Itoa(10-images))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const noRandomAddresses = 0x0040000
-	lockThread() // which ends with the test
-	if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, noRandomAddresses, 0, 0); errno != 0 {
-		t.Skip(errno)
-	}
-	s, to := kernel(t, Options{}), &sink{room: 1 << 20}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pid := cmd.Process.Pid
-	for n := range images { // the next is executed when the one before is certain
-		watch(t, s, to, func() bool { return len(to.events.Of(pid, engine.KindExec)) > n })
-		if _, err := io.WriteString(in, "\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	var got []string
-	for _, ev := range to.events.Of(pid, engine.KindExec) {
-		args := bytes.Split(ev.Bytes(engine.FieldArgs), []byte{0})
-		got = append(got, string(args[max(len(args)-2, 0)]))
-		if image := procfs.Image &^ engine.FieldEnviron.Set(); ev.Task.Known&image != image {
-			t.Errorf("known %v", ev.Task.Known)
-		}
-	}
-	if want := []string{"5", "6", "7", "8", "9"}; !slices.Equal(got, want) {
-		t.Errorf("arguments %q, not %q", got, want)
 	}
 }
 

@@ -2,7 +2,6 @@ package procfs
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -61,13 +60,10 @@ type Status struct {
 	// Ending is set if the task has begun to end, or is about to: it runs no more code in user
 	// space.
 	Ending bool
-	// Memory identifies the address space of an image by the addresses of code and stack, which
-	// the kernel chooses at random; else, as returned by Read, by the number of AT_RANDOM. It
-	// is 0 if there is none, if it is incomplete, and if the caller may not see it.
+	// Memory identifies the address space of an image by the addresses of code and stack. Where
+	// the kernel does not choose these at random, another image can have the same. It is 0 if
+	// there is none, if it is incomplete, and if the caller may not see it.
 	Memory uint64
-	// Fixed is set if the kernel has not chosen the addresses at random. A program can write to
-	// the number of AT_RANDOM, and Go's runtime does: another Memory may be of the same image.
-	Fixed bool
 	// Ended is set if the process ended while it was read. It may have executed another image
 	// meanwhile: the fields of [Replaced] may belong to two images.
 	Ended bool
@@ -207,8 +203,6 @@ var (
 	pathLoginUID       = []byte("loginuid\x00")
 	pathSessionID      = []byte("sessionid\x00")
 	pathPIDNS          = []byte("ns/pid\x00")
-	pathAuxv           = []byte("auxv\x00")
-	pathMem            = []byte("mem\x00")
 	pathEnviron        = []byte("environ\x00")
 )
 
@@ -233,7 +227,7 @@ func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 		return Status{}, ErrVanished
 	}
 	defer closeFD(stat)
-	st, err := r.readStat(dir, stat, want, ev)
+	st, err := r.readStat(stat, want, ev)
 	if err != nil {
 		return Status{}, err
 	}
@@ -296,7 +290,7 @@ func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 		}
 	}
 	if want&Replaced != 0 && !st.Kthread {
-		again, err := r.readStat(image, imageStat, 0, ev)
+		again, err := r.readStat(imageStat, 0, ev)
 		// A thread can execute in the place of a leader that has ended: then the thread
 		// that was read is gone.
 		st.Ended = err != nil || again.Zombie() && (!first.Zombie() || st.Threads > 1)
@@ -332,7 +326,7 @@ func (r *reader) openThread(pid uint32) (dir, stat int, st Status) {
 		}
 		stat, errno := openat(dir, pathStat, unix.O_RDONLY)
 		if errno == 0 {
-			if st, err := r.readStat(dir, stat, 0, new(engine.RawEvent)); err == nil && !st.Zombie() {
+			if st, err := r.readStat(stat, 0, new(engine.RawEvent)); err == nil && !st.Zombie() {
 				return dir, stat, st
 			}
 			closeFD(stat)
@@ -342,8 +336,8 @@ func (r *reader) openThread(pid uint32) (dir, stat int, st Status) {
 	return -1, -1, Status{}
 }
 
-// readStat reads the file stat of dir and sets the fields of want that it has in ev.
-func (r *reader) readStat(dir, stat int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+// readStat reads a file stat and sets the fields of want that it has in ev.
+func (r *reader) readStat(stat int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	n, errno := pread(stat, r.buf, 0)
 	if errno != 0 || n == 0 {
 		return Status{}, ErrVanished
@@ -353,37 +347,7 @@ func (r *reader) readStat(dir, stat int, want engine.Fields, ev *engine.RawEvent
 		return Status{}, errMalformed
 	}
 	r.setStat(&s, want, ev)
-	st := status(&s)
-	if st.Fixed {
-		random, ok := r.random(dir)
-		if st.Memory ^= random; !ok {
-			st.Memory = 0
-		}
-	}
-	return st, nil
-}
-
-// random returns a random number that an execve puts on the stack of each image.
-func (r *reader) random(dir int) (n uint64, ok bool) {
-	const atRandom = 25 // linux/auxvec.h
-	if r.withoutMemory {
-		return 0, false
-	}
-	auxv, _ := r.readFile(dir, pathAuxv)
-	for ; len(auxv) >= 16; auxv = auxv[16:] {
-		if binary.NativeEndian.Uint64(auxv) != atRandom {
-			continue
-		}
-		address := int64(binary.NativeEndian.Uint64(auxv[8:]))
-		fd, errno := openat(dir, pathMem, unix.O_RDONLY)
-		if errno != 0 {
-			break
-		}
-		got, _ := unix.Pread(fd, r.buf[:8], address)
-		closeFD(fd)
-		return binary.NativeEndian.Uint64(r.buf), got == 8
-	}
-	return 0, false
+	return status(&s), nil
 }
 
 func status(s *proctext.Stat) Status {
@@ -399,7 +363,6 @@ func status(s *proctext.Stat) Status {
 	// which until then equals the address of the arguments.
 	if s.Stack != 0 && s.Code > 1 && s.Stack != s.Args {
 		st.Memory = s.Code ^ bits.RotateLeft64(s.Stack, 32)
-		st.Fixed = bits.OnesCount64(s.Stack>>24+1) == 1 // the stack is as high as it can be
 	}
 	copy(st.comm[:], s.Comm)
 	return st

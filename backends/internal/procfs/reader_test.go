@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -850,22 +849,9 @@ func TestUnfinishedImage(t *testing.T) {
 	}
 }
 
-// TestMemory expects an image to have one number and the next another, be addresses random or not.
+// TestMemory expects an image to have one number and the next another.
 func TestMemory(t *testing.T) {
-	t.Run("random addresses", testMemory)
-	t.Run("fixed addresses", func(t *testing.T) {
-		runtime.LockOSThread() // ends with the test
-		const noRandomAddresses = 0x0040000
-		if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, noRandomAddresses, 0, 0); errno != 0 {
-			t.Skip(errno)
-		}
-		testMemory(t)
-	})
-}
-
-func testMemory(t *testing.T) {
 	r := open(t)
-	// Its arguments are of one length each time: where the stack begins depends on it.
 	const script = `read x; exec /bin/sh -c "$0" "$0" $((9-$1))`
 	cmd := exec.Command("/bin/sh", "-c", script, script, "1")
 	in, err := cmd.StdinPipe()
