@@ -107,7 +107,7 @@ ALSO ?= -j 2 --btf present
 .PHONY: test test-all test-kernel test-kernel-all guest-test race test-exporters deps
 test: deps build $(GUESTS)
 	$(Q)for m in $(MODULES); do $(GO) vet -C $$m ./... || exit; done
-	$(Q)status=0; $(run_matrix) $(ALSO) || status=$$?; \
+	$(Q)rm -f $(MATRIX)/results.json; status=0; $(run_matrix) $(ALSO) || status=$$?; \
 	for m in $(MODULES); do PATH="$(abspath $(OUT)):$$PATH" $(HOSTGO) test -C $$m -count=1 -json ./...; done | $(HOSTBIN)/quark-matrix sum -o $(MATRIX) && exit $$status
 
 test-all:
