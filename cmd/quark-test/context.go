@@ -29,18 +29,10 @@ type test struct {
 type cell struct {
 	*test
 	backend string
-	state   cellState
-	reason  string // of a failure or a skip
+	failed  bool
+	reason  string // of the failure, or of a skip
 	ended   bool   // the test has ended on this backend
 }
-
-type cellState int
-
-const (
-	passed cellState = iota
-	skipped
-	failed
-)
 
 // run runs all tests, each on all backends together or as a subtest for each of them.
 func (s *settings) run(t *testing.T) {
@@ -102,8 +94,8 @@ func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
 		}
 	})
 	for _, c := range x.cells {
-		if !whole && !c.ended && c.state == passed {
-			c.worsen(failed, "the test ended early, because of another backend")
+		if !whole && !c.ended && c.reason == "" {
+			c.worsen(true, "the test ended early, because of another backend")
 		}
 	}
 	if r.apart {
@@ -166,7 +158,7 @@ func (c *cell) Logf(format string, args ...any) {
 func (c *cell) Errorf(format string, args ...any) {
 	c.T.Helper()
 	c.Logf(format, args...)
-	c.worsen(failed, fmt.Sprintf(format, args...))
+	c.worsen(true, fmt.Sprintf(format, args...))
 }
 
 // Fatalf is Errorf and ends the test on this backend.
@@ -178,22 +170,23 @@ func (c *cell) Fatalf(format string, args ...any) {
 
 // Skipf ends the test on this backend because it does not apply.
 func (c *cell) Skipf(format string, args ...any) {
-	c.worsen(skipped, fmt.Sprintf(format, args...))
+	c.worsen(false, fmt.Sprintf(format, args...))
 	panic(stop{})
 }
 
-func (c *cell) worsen(state cellState, reason string) {
-	if state > c.state {
-		c.state, c.reason = state, reason
+// worsen keeps the first failure, or the first skip if there is none.
+func (c *cell) worsen(failed bool, reason string) {
+	if c.reason == "" || failed && !c.failed {
+		c.failed, c.reason = failed, reason
 	}
 }
 
 // report gives the state of the backend to its subtest.
 func (c *cell) report(t *testing.T) {
-	switch c.state {
-	case failed:
+	switch {
+	case c.failed:
 		t.Error(c.reason)
-	case skipped:
+	case c.reason != "":
 		t.Skip(c.reason)
 	}
 }
@@ -292,13 +285,4 @@ func (t *test) wantLives(execs int, all ...*proc) {
 			v.checkLife(p, execs)
 		}
 	})
-}
-
-// self returns the path of this program.
-func (t *test) self() string {
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatalf("find this program: %v", err)
-	}
-	return path
 }

@@ -161,8 +161,8 @@ func TestUnopened(t *testing.T) {
 		x := &test{T: t, settings: new(settings)}
 		x.cells = []*cell{{test: x, backend: "nothing"}}
 		x.guard(func() { shared.open(x, tinyBuffers) })
-		if c := x.cells[0]; c.state != failed || !c.ended || !strings.Contains(c.reason, "nothing") {
-			t.Errorf("test %d: %v, %q", i, c.state, c.reason)
+		if c := x.cells[0]; !c.failed || !c.ended || !strings.Contains(c.reason, "nothing") {
+			t.Errorf("test %d: %v, %q", i, c.failed, c.reason)
 		}
 	}
 }

@@ -15,7 +15,11 @@ import (
 // exitsnoopCommand uses quark-exitsnoop on this kernel. Its other verbs and options, and the cases
 // of package exitsnoop, are in their Go tests.
 func exitsnoopCommand(t *test) {
-	program := filepath.Join(filepath.Dir(t.self()), "quark-exitsnoop")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatalf("find this program: %v", err)
+	}
+	program := filepath.Join(filepath.Dir(self), "quark-exitsnoop")
 	if _, err := os.Stat(program); err != nil {
 		if program, err = exec.LookPath("quark-exitsnoop"); err != nil {
 			t.Skipf("%v: make build puts it beside quark-test", err)
