@@ -11,6 +11,12 @@ type queue struct {
 	begun  bool
 }
 
+// latest is the latest event that was reported of a pid.
+type latest struct {
+	stamp, time uint64
+	end         bool
+}
+
 // get returns the event of a serial number, or nil if it has left the queue.
 func (q *queue) get(serial uint32) (e *event, isNew bool) {
 	if q.begun && int32(serial-q.next) < 0 {
