@@ -25,9 +25,9 @@ type Flag struct {
 	Unseen string // how it can change without an event; "" if it cannot
 	Traits Traits
 	Doc    string
-	// Members are its numbers, as members of a Task, with blanks. Those of a Context are members
-	// of Inherited, unless they begin with "Task."; those that begin with "Usage." are of a
-	// RawEvent.
+	// Members are its numbers, as members of a Task, with blanks. Those of a Context are
+	// members of Inherited, unless they begin with "Task."; those that begin with "Usage." are
+	// of a RawEvent.
 	Members string
 }
 

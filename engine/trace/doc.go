@@ -17,8 +17,8 @@
 // A record of an event is a list of columns, each with its number and how much its value differs
 // from the record before, then a 0. Columns without a difference are left out. The value of a text
 // is its index among the block's texts; the next unused index brings a new one: its length and
-// bytes. All numbers are varints. The columns begin at 4. A record that begins with 1 marks a reading
-// of the source, with the time since the last one; the records before the first of these are the
-// processes of the start. One with 2 has the source's counters and ends a block. The last two,
-// Unread and Blocked, are left out if both are 0. One with 3 has a new offset of the clock.
+// bytes. All numbers are varints. The columns begin at 4. A record that begins with 1 marks a
+// reading of the source, with the time since the last one; the records before the first of these
+// are the processes of the start. One with 2 has the source's counters and ends a block. The last
+// two, Unread and Blocked, are left out if both are 0. One with 3 has a new offset of the clock.
 package trace
