@@ -185,7 +185,7 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 	begin := time.Now()
 	runner := matrix.Runner{
 		Machine: matrix.Machine{QEMU: o.qemu, Mem: o.mem, Boot: o.boot, Test: o.test},
-		Jobs:    o.jobs, Dir: o.out, Cache: cache, Fresh: o.fresh, Display: &matrix.Display{W: stdout, Total: len(guests)},
+		Jobs:    o.jobs, Dir: o.out, Cache: cache, Fresh: o.fresh, Out: stdout,
 	}
 	outcomes, runErr := runner.Run(ctx, guests)
 	results := matrix.Results{Time: begin.Round(time.Second), TookMS: time.Since(begin).Milliseconds(), Machine: machines, Guests: outcomes}

@@ -3,6 +3,7 @@ package matrix
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,7 +100,7 @@ func TestRunner(t *testing.T) {
 		runs  int
 	}{{false, 3}, {false, 1}, {true, 3}} {
 		out := filepath.Join(dir, fmt.Sprint("out", i))
-		r := Runner{Machine: Machine{QEMU: qemu}, Jobs: 2, Dir: out, Cache: cache, Fresh: tt.fresh}
+		r := Runner{Machine: Machine{QEMU: qemu}, Jobs: 2, Dir: out, Cache: cache, Fresh: tt.fresh, Out: io.Discard}
 		outcomes, err := r.Run(context.Background(), guests)
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"sync"
 )
@@ -16,7 +17,9 @@ type Runner struct {
 	Cache   *Cache // nil: none
 	Fresh   bool   // run cached guests, too
 
-	Display *Display // nil: none
+	Out io.Writer // a line when a guest begins, and one when it ends
+
+	mu sync.Mutex // of Out
 }
 
 // GuestsDir is the directory of the guests' own directories, below the results.
@@ -88,9 +91,7 @@ func (r *Runner) guest(ctx context.Context, g Guest, image string) (o Outcome, e
 		}
 	}
 	if !cached {
-		if r.Display != nil {
-			r.Display.Begin(g.Name())
-		}
+		r.print(g.Name() + ": booting")
 		if o, err = r.Machine.Run(ctx, g, dir); err != nil {
 			return o, err
 		}
@@ -104,8 +105,28 @@ func (r *Runner) guest(ctx context.Context, g Guest, image string) (o Outcome, e
 		}
 	}
 	o.Log = filepath.ToSlash(filepath.Join(GuestsDir, g.Dir(), ConsoleFile))
-	if r.Display != nil {
-		r.Display.End(o)
-	}
+	r.print(o.line())
 	return o, err
+}
+
+// print prints a line.
+func (r *Runner) print(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintln(r.Out, line)
+}
+
+// line returns how a guest ended.
+func (o Outcome) line() string {
+	passed, failed, skipped := Results{Guests: []Outcome{o}}.Count()
+	line := fmt.Sprintf("%s: %s: %d passed, %d failed, %d skipped", o.Guest, o.State, passed, failed, skipped)
+	if o.Cached {
+		line += ", cached"
+	} else {
+		line += ", " + seconds(o.TotalMS) + " s"
+	}
+	if !o.State.Good() {
+		line += ": " + o.Reason
+	}
+	return line
 }
