@@ -70,21 +70,24 @@ archive = tar -C $(1) --sort=name --format=gnu --mtime=@$(SOURCE_DATE_EPOCH) --o
 aged = find $(1) -exec touch -hd @$(SOURCE_DATE_EPOCH) {} +
 
 .PHONY: .stage deb rpm .tarball image dist
-# What each kind of package begins with: deb and rpm below /usr, the archive below /usr/local.
+# What each kind of package begins with: deb and rpm below /usr, the archive below /usr/local. The
+# packages name their file in /etc by themselves, as one that its owner may change.
+PACKAGES := $(shell awk '$$1 == "package" {print $$2}' packaging/files)
 .stage: release
 	$(Q)rm -rf $(STAGE) && mkdir -p $(DIST)
 	$(Q)PREFIX=/usr DESTDIR=$(STAGE)/rpm packaging/install.sh install files $(RELEASE)/$(GOARCH)
-	$(Q)PREFIX=/usr DESTDIR=$(STAGE)/deb ZSH_COMPLETIONS=share/zsh/vendor-completions packaging/install.sh install files $(RELEASE)/$(GOARCH)
+	$(Q)for p in $(PACKAGES); do \
+		PACKAGE=$$p PREFIX=/usr DESTDIR=$(STAGE)/rpm.$$p packaging/install.sh install files $(RELEASE)/$(GOARCH) && \
+		PACKAGE=$$p PREFIX=/usr DESTDIR=$(STAGE)/deb.$$p ZSH_COMPLETIONS=share/zsh/vendor-completions packaging/install.sh install files $(RELEASE)/$(GOARCH) || exit; done
+	$(Q)rm -rf $(STAGE)/rpm/etc $(STAGE)/*.quark/etc
 	$(Q)PREFIX=/usr/local DESTDIR=$(STAGE)/tar packaging/install.sh install files $(RELEASE)/$(GOARCH)
 	$(Q)$(call aged,$(STAGE))
 
-# Of one version only, so that *.deb is one file.
-deb: .stage
-	$(Q)rm -f $(DIST)/quark_*_$(GOARCH).deb
-	$(Q)$(call nfpm,quark,$(STAGE)/deb,$(DIST_NAME)_$(GOARCH).deb)
-rpm: .stage
-	$(Q)rm -f $(DIST)/quark_*_$(GOARCH).rpm
-	$(Q)$(call nfpm,quark,$(STAGE)/rpm,$(DIST_NAME)_$(GOARCH).rpm)
+# Of one version only, so that *.deb has each package once.
+deb rpm: .stage
+	$(Q)for p in $(PACKAGES); do \
+		rm -f $(DIST)/$${p}_*_$(GOARCH).$@; \
+		$(call nfpm,$$p,$(STAGE)/$@.$$p,$(DIST)/$${p}_$(NUMBER)_$(GOARCH).$@) || exit; done
 .tarball: .stage
 	$(Q)$(call archive,$(STAGE)/tar/usr/local,quark-$(NUMBER)-linux-$(GOARCH),$(DIST_NAME)_linux_$(GOARCH).tar.gz)
 

@@ -35,7 +35,9 @@ func TestDebianGuest(t *testing.T) {
 		t.Skip("QUARK_DEB and QUARK_KERNEL do not name a package and a kernel: make test-dist does")
 	}
 	root := debianRoot(t, "systemd", "systemd-sysv")
-	copyInto(t, root, deb, "quark.deb", 0o644)
+	for _, name := range []string{"quark", "quark-export", "quark-tools"} {
+		copyInto(t, root, filepath.Join(filepath.Dir(deb), strings.Replace(filepath.Base(deb), "quark", name, 1)), name+".deb", 0o644)
+	}
 	copyInto(t, root, "testdata/life.sh", "life.sh", 0o755)
 	version, err := exec.Command("dpkg-deb", "-f", deb, "Version").Output()
 	if err != nil {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # install.sh install|uninstall|list LIST BUILD - what packaging/LIST names, below $DESTDIR$PREFIX
 #
-# LIST is files, or library for the C library. ZSH_COMPLETIONS is where zsh looks, below the prefix:
+# LIST is files, or library for the C library. PACKAGE is one package of LIST, all if it is empty.
+# ZSH_COMPLETIONS is where zsh looks, below the prefix:
 # Debian's is another place for packages. LIBDIR is where libraries are, PREFIX/lib by default.
 # PC_PREFIX is the prefix in files for pkg-config, in its own words, if it is not PREFIX. BUILD has
 # the commands, and in completions/ what they print for shells, or what make bindings has made. list
@@ -50,6 +51,7 @@ put() {
 		case $3 in
 		*.service) sed "s|@prefix@|$prefix|g" "$2" >"$to" ;;
 		*.pc) sed "s|^prefix=.*|prefix=${PC_PREFIX-$prefix}|; s|^libdir=.*|libdir=\${prefix}/$lib|; /^#/d" "$2" >"$to" ;;
+		*.gz) gzip -9n <"$2" >"$to" ;;
 		*) cp -- "$2" "$to" ;;
 		esac
 		chmod "$1" -- "$to"
@@ -67,13 +69,17 @@ remove_empty() { rmdir --ignore-fail-on-non-empty -- "$@" 2>/dev/null || true; }
 functions() { sed -n '/^\.Nd/q; s/^\.Nm \([a-z_]*\).*/\1/p' "$1"; }
 
 umask 022
+part=
 while read -r kind name; do
 	file=${name##*/}
+	[[ $kind != package ]] || part=$name
+	[[ $kind = package || -z ${PACKAGE-} || $PACKAGE = "$part" ]] || continue
 	case $kind in
+	package) ;;
 	'' | '#'*) ;;
 	command)
 		put 755 "$build/$name" "bin/$name"
-		put 644 "docs/$name.8" "share/man/man8/$name.8"
+		put 644 "docs/$name.8" "share/man/man8/$name.8.gz"
 		put 644 "$build/completions/$name.bash" "share/bash-completion/completions/$name"
 		put 644 "$build/completions/$name.zsh" "${ZSH_COMPLETIONS-share/zsh/site-functions}/_$name"
 		put 644 "$build/completions/$name.fish" "share/fish/vendor_completions.d/$name.fish"
@@ -83,13 +89,21 @@ while read -r kind name; do
 	header) put 644 "$build/include/$name" "include/$name" ;;
 	pkgconfig) put 644 "$build/lib/pkgconfig/$name" "$lib/pkgconfig/$name" ;;
 	page)
-		put 644 "$name" "share/man/man${file##*.}/$file"
+		put 644 "$name" "share/man/man${file##*.}/$file.gz"
 		[[ $file == *.3 ]] || continue
 		for function in $(functions "$name"); do
-			[[ $function.3 = "$file" ]] || put link "$file" "share/man/man3/$function.3"
+			[[ $function.3 = "$file" ]] || put link "$file.gz" "share/man/man3/$function.3.gz"
 		done
 		;;
 	unit) put 644 "$name" "lib/systemd/system/$file" ;;
+	default)
+		to=/etc/default/${file%.default}
+		case $verb in
+		list) echo "$to" ;;
+		install) [[ -e ${DESTDIR-}$to ]] || install -Dm 644 -- "$name" "${DESTDIR-}$to" ;;
+		uninstall) ! cmp -s -- "$name" "${DESTDIR-}$to" || rm -- "${DESTDIR-}$to" ;;
+		esac
+		;;
 	doc) put 644 "$name" "share/doc/$package/$file" ;;
 	example) put 644 "$name" "share/doc/$package/examples/$file" ;;
 	*)

@@ -121,7 +121,7 @@ func TestInstalledFiles(t *testing.T) {
 		if out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-V").Output(); err != nil || string(out) != c+" version "+version+"\n" {
 			t.Errorf("%s -V: %q, %v", c, out, err)
 		}
-		for _, place := range []string{"share/man/man8/" + c + ".8", "share/bash-completion/completions/" + c,
+		for _, place := range []string{"share/man/man8/" + c + ".8.gz", "share/bash-completion/completions/" + c,
 			"share/zsh/site-functions/_" + c, "share/fish/vendor_completions.d/" + c + ".fish"} {
 			if !slices.Contains(want, "/usr/"+place) {
 				t.Errorf("%s has no %s", c, place)
@@ -161,7 +161,7 @@ func TestInstallWithoutGo(t *testing.T) {
 	}
 }
 
-// Every command is installed, unless packaging/files gives a reason.
+// Every command is installed.
 func TestAllCommandsAreInstalled(t *testing.T) {
 	list, err := os.ReadFile("files")
 	if err != nil {
@@ -173,9 +173,37 @@ func TestAllCommandsAreInstalled(t *testing.T) {
 	}
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
-		if !regexp.MustCompile(`(?m)^(command |# )` + name + `\b`).Match(list) {
-			t.Errorf("packaging/files neither installs %s nor gives a reason", name)
+		if !regexp.MustCompile(`(?m)^command ` + name + `$`).Match(list) {
+			t.Errorf("packaging/files does not install %s", name)
 		}
+	}
+}
+
+// The lines of the packages make up the list, and only one has the service with its options.
+func TestPackages(t *testing.T) {
+	var all []string
+	for name, commands := range map[string][]string{
+		"quark": {"quark-exitsnoop", "quark-mon"}, "quark-export": {"quark-export"},
+		"quark-tools": {"quark-btf", "quark-fidelity", "quark-matrix", "quark-test"},
+	} {
+		paths := listed(t, "files", "PACKAGE="+name)
+		all = append(all, paths...)
+		for _, c := range commands {
+			if !slices.Contains(paths, "/usr/bin/"+c) || !slices.Contains(paths, "/usr/share/man/man8/"+c+".8.gz") {
+				t.Errorf("%s has no %s, or no page of it", name, c)
+			}
+		}
+		for _, path := range []string{"/etc/default/quark-mon", "/usr/lib/systemd/system/quark-mon.service"} {
+			if slices.Contains(paths, path) != (name == "quark") {
+				t.Errorf("%s and %s", name, path)
+			}
+		}
+		if _, err := os.Stat("nfpm/" + name + ".yaml"); err != nil {
+			t.Error(err)
+		}
+	}
+	if slices.Sort(all); !slices.Equal(all, listed(t, "files")) {
+		t.Errorf("the packages have %q", all)
 	}
 }
 
@@ -220,7 +248,7 @@ func TestLibrary(t *testing.T) {
 		t.Fatal("no pages of section 3", err)
 	}
 	for _, page := range pages {
-		if !slices.Contains(want, "/usr/share/man/man3/"+filepath.Base(page)) {
+		if !slices.Contains(want, "/usr/share/man/man3/"+filepath.Base(page)+".gz") {
 			t.Errorf("packaging/library does not name %s", page)
 		}
 	}
@@ -233,7 +261,7 @@ func TestLibrary(t *testing.T) {
 		t.Fatalf("quark.h has %d functions", len(functions))
 	}
 	for _, f := range functions {
-		if page := fmt.Sprintf("/usr/share/man/man3/%s.3", f[1]); !slices.Contains(want, page) {
+		if page := fmt.Sprintf("/usr/share/man/man3/%s.3.gz", f[1]); !slices.Contains(want, page) {
 			t.Errorf("missing page %s", page)
 		} else if _, err := os.ReadFile(filepath.Join(dir, page)); err != nil {
 			t.Error(err)

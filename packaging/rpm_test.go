@@ -17,7 +17,7 @@ func TestRPM(t *testing.T) {
 		packages  []string
 		list      []string // the list of packaging/, and variables of install.sh
 	}{
-		{"commands", []string{"QUARK_RPM"}, []string{"quark"}, []string{"files"}},
+		{"commands", []string{"QUARK_RPM"}, []string{"quark"}, []string{"files", "PACKAGE=quark"}},
 		{"library", []string{"QUARK_LIB_RPM", "QUARK_LIBDEV_RPM"}, []string{"libquark", "libquark-devel"}, []string{"library", "LIBDIR=/usr/lib64"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

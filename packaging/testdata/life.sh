@@ -43,12 +43,15 @@ not() { ! "$@"; }
 
 files >/run/before
 
-check install apt-get install -y /quark.deb
+check install apt-get install -y /quark.deb /quark-export.deb /quark-tools.deb
 check 'not started by itself' not systemctl is-active quark-mon
 check 'not enabled by itself' not systemctl is-enabled quark-mon
 check version sh -c 'quark-mon -V | grep -Fx "quark-mon version $(cat /version)"'
-check page test -s /usr/share/man/man8/quark-mon.8
+check page test -s /usr/share/man/man8/quark-mon.8.gz
 check 'types without a kernel' sh -c 'quark-btf | grep -q task_struct.pid'
+
+check 'options of its own' grep -q '^#QUARK_MON_OPTIONS=' /etc/default/quark-mon
+check 'after the time is right' sh -c 'systemctl show -P After quark-mon | grep -qw time-sync.target'
 
 check enable systemctl enable --now quark-mon
 check active systemctl is-active quark-mon
@@ -86,7 +89,7 @@ check 'metrics are served' sh -c '/usr/lib/apt/apt-helper download-file http://1
 rm -r ${conf%/*}
 check 'ebpf again' sh -c 'systemctl daemon-reload && systemctl restart quark-mon'
 
-check purge apt-get purge -y quark
+check purge apt-get purge -y quark quark-export quark-tools
 check 'stopped by the removal' not systemctl is-active quark-mon
 check 'no process is left' sh -c '! grep -l quark /proc/[0-9]*/comm'
 check 'unknown to systemd' not systemctl cat quark-mon
