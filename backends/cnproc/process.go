@@ -1,6 +1,8 @@
 package cnproc
 
 import (
+	"slices"
+
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/internal/freelist"
@@ -129,7 +131,7 @@ func (s *processes) settle(now uint64) {
 			delete(s.byPID.In, r.pid)
 		}
 	}
-	s.retired = append(s.retired[:0], s.retired[n:]...)
+	s.retired = slices.Delete(s.retired, 0, n)
 }
 
 // end is the meaning of an exit message for its process.

@@ -52,8 +52,6 @@ type socket struct {
 	received  uint64 // messages of the kernel, also answers to other listeners
 }
 
-var _ engine.Source = (*Source)(nil)
-
 // Open subscribes to the proc connector.
 func Open(shared source.Options, o Options) (*Source, error) {
 	if err := setDefaults(&o); err != nil {
