@@ -147,6 +147,27 @@ func TestEntryLeaderStays(t *testing.T) {
 	}
 }
 
+// A child that was forked before its parent became an entry leader does not have it, though the
+// parent's events were joined and came first. Nor has one whose FORK comes late.
+func TestEntryLeaderOfBefore(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.learn(leading(fork, 1, 0, 1, 0, "/sbin/init"), leading(fork, 10, 1, 10, 0, "/usr/sbin/sshd"))
+	r.src.Push(leading(fork, 30, 10, 10, 1, ""), leading(fork, 31, 30, 10, 2, ""), leading(exec, 30, 10, 30, 3, "/bin/bash"))
+	if got := r.drain(t); strings.Join(got, " ") != "30 FORK+EXEC 31 FORK" || entryOf(r.Lookup(30)) != "sshd 30 of 30000" {
+		t.Errorf("%q: %s", got, entryOf(r.Lookup(30)))
+	}
+	if got := entryOf(r.Lookup(31)); got != "?" {
+		t.Errorf("a child from before has %s", got)
+	}
+	r.src.Push(leading(exec, 32, 30, 32, 9, "/bin/bash"))
+	r.drain(t)
+	r.src.Push(leading(fork, 32, 10, 10, 5, ""))
+	r.drain(t)
+	if got := entryOf(r.Lookup(32)); got != "?" {
+		t.Errorf("after a late FORK %s", got)
+	}
+}
+
 // A session leader in a container that its parent is not in is one, except what only waits there.
 func TestEntryLeaderOfContainer(t *testing.T) {
 	r := newRig(t, engine.Options{Matrix: new(engine.Matrix)}, engine.FieldCgroup)

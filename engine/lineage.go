@@ -86,7 +86,7 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 	}
 	l := t.at(pid, at)
 	switch {
-	case l == nil, !t.births && l.life != living, l.PID == p.PID && l.born != p.born:
+	case l == nil, !t.births && l.life != living:
 		return nil
 	case l.life != living && l.PID != p.PID: // its pid stays reserved while the group lasts
 		if t.gapTo != 0 && (!l.Known.Has(FieldExit) || l.exit.Time <= t.gapTo) {
