@@ -12,6 +12,9 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
+// maxEmbedded is the documented limit of an archive in the binary.
+const maxEmbedded = 512 << 10
+
 // TestEmbedded checks the documented properties of the archive.
 func TestEmbedded(t *testing.T) {
 	if len(archive) > maxEmbedded {
