@@ -59,7 +59,6 @@ type Report struct {
 	Processes, Events int // run and scored
 	Lost              uint64
 	Operations        map[string]int // number of uses in scripts
-	Pairs             map[string]int // pairs of consecutive operations of a process
 	Absent            []string       // backends that cannot be opened, with reasons
 	Found             *Finding       // nil if there was no defect
 	Samples           []Sample       // of the resident monitor
@@ -71,16 +70,15 @@ func (r *Report) String() string {
 	if r.Found != nil {
 		defects = 1
 	}
-	names, pairs := script.All()
-	return fmt.Sprintf("%.0f s: %.0f processes/s, %d processes, %d events scored, %d lost, %d defects; %d of %d operations, %d of %d pairs of them",
+	names := script.All()
+	return fmt.Sprintf("%.0f s: %.0f processes/s, %d processes, %d events scored, %d lost, %d defects; %d of %d operations",
 		r.Took.Seconds(), float64(r.Processes)/r.Took.Seconds(), r.Processes, r.Events, r.Lost, defects,
-		len(r.Operations), len(names), len(r.Pairs), len(pairs))
+		len(r.Operations), len(names))
 }
 
 // Missed returns the operations without a script.
 func (r *Report) Missed() []string {
-	names, _ := script.All()
-	return slices.DeleteFunc(names, func(name string) bool { return r.Operations[name] > 0 })
+	return slices.DeleteFunc(script.All(), func(name string) bool { return r.Operations[name] > 0 })
 }
 
 const progressEvery = 3 * time.Second
@@ -110,7 +108,7 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 		defer cancel()
 	}
 	f := &fuzzer{Options: o, dir: dir}
-	r = &Report{Operations: make(map[string]int), Pairs: make(map[string]int)}
+	r = &Report{Operations: make(map[string]int)}
 	began, shown, sampled := time.Now(), time.Now(), time.Now()
 	for batch := 0; ctx.Err() == nil && r.Found == nil; batch++ {
 		if err := f.runBatch(r, batch); err != nil {
@@ -139,9 +137,10 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 func (f *fuzzer) runBatch(r *Report, batch int) error {
 	scripts := make([]*script.Script, f.Batch)
 	for i := range scripts {
-		scripts[i] = script.Generate(rand.New(rand.NewPCG(f.Seed, uint64(batch*f.Batch+i))), script.Limits{})
-		count(r.Operations, scripts[i].Operations())
-		count(r.Pairs, scripts[i].Pairs())
+		scripts[i] = script.Generate(rand.New(rand.NewPCG(f.Seed, uint64(batch*f.Batch+i))))
+		for _, name := range scripts[i].Operations() {
+			r.Operations[name]++
+		}
 	}
 	var faults Faults
 	if f.Faults {
@@ -169,12 +168,6 @@ func writable(dir string) error {
 		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-func count(in map[string]int, names []string) {
-	for _, n := range names {
-		in[n]++
-	}
 }
 
 // fuzzer runs scripts.

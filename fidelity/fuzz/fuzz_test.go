@@ -99,7 +99,7 @@ func TestRun(t *testing.T) {
 				}
 				report("%s: a defect in %d of %d performances, with faults %q:\n%s\n%s", f.Backend, f.Again, f.Of, f.Faults, f.Script, strings.Join(f.Findings, "\n"))
 			}
-			if r.Processes < 50 || len(r.Operations) == 0 || len(r.Pairs) == 0 {
+			if r.Processes < 50 || len(r.Operations) == 0 {
 				t.Error(r)
 			}
 		})
@@ -113,7 +113,7 @@ func TestFound(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)
 	}
-	times := 50
+	times := 20
 	if scenario.InGuest() {
 		times = 3 // each takes a second there
 	}
@@ -159,7 +159,7 @@ func TestDefectIsFound(t *testing.T) {
 	notShort(t)
 	t.Setenv(defectEnv, "1")
 	t.Setenv("TMPDIR", t.TempDir())
-	o := Options{Seed: 1, For: time.Minute, Dir: t.TempDir(), Batch: 50, Progress: t.Output()}
+	o := Options{Seed: 1, For: time.Minute, Dir: t.TempDir(), Batch: 10, Progress: t.Output()}
 	r, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func TestGeneratedScripts(t *testing.T) {
 	var scripts []string
 	lives := 0
 	for seed := range uint64(100) {
-		s := script.Generate(rand.New(rand.NewPCG(seed, 0)), script.Limits{})
+		s := script.Generate(rand.New(rand.NewPCG(seed, 0)))
 		scripts = append(scripts, s.String())
 		lives += s.Count()
 	}

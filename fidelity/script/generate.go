@@ -8,23 +8,15 @@ import (
 	"strings"
 )
 
-// Limits limit generated scripts. The zero value has the defaults.
-type Limits struct {
-	Processes int // largest number of processes and threads of a script; default 8
-	Ops       int // largest number of operations of a process; default 8
-	// Without are operations that scripts must not have.
-	Without []string
-}
+// The largest sizes of generated scripts.
+const (
+	someProcesses = 8 // and threads
+	someOps       = 8 // of a process
+)
 
 // Generate returns a random script. Equal states of rng give equal scripts.
-func Generate(rng *rand.Rand, o Limits) *Script {
-	if o.Processes == 0 {
-		o.Processes = 8
-	}
-	if o.Ops == 0 {
-		o.Ops = 8
-	}
-	g := &generator{rng, o, 1 + rng.IntN(min(o.Processes, maxProcesses))}
+func Generate(rng *rand.Rand) *Script {
+	g := &generator{rng, 1 + rng.IntN(someProcesses)}
 	s := new(Script)
 	for g.left > 0 {
 		s.Processes = append(s.Processes, g.process(inProcess, 1, false))
@@ -34,7 +26,6 @@ func Generate(rng *rand.Rand, o Limits) *Script {
 
 type generator struct {
 	*rand.Rand
-	Limits
 	left int // number of processes
 }
 
@@ -44,7 +35,7 @@ func (g *generator) process(in kind, depth int, alone bool) *Process {
 	child := false   // it has a child to kill
 	apart := false   // its children are in another pid namespace
 	overrun := false // a thread executes a program at a time unknown to the leader
-	for range 1 + g.IntN(min(g.Ops, maxOps)) {
+	for range 1 + g.IntN(someOps) {
 		o := g.operation(in)
 		if o.starts != 0 && (g.left == 0 || depth == maxDepth || alone) || o.name == "kill" && !child {
 			continue
@@ -71,7 +62,7 @@ func (g *generator) process(in kind, depth int, alone bool) *Process {
 // operation returns a weighted random operation for a kind of process.
 func (g *generator) operation(in kind) *operation {
 	sum := 0
-	allowed := func(o *operation) bool { return o.in&in != 0 && !slices.Contains(g.Without, o.name) }
+	allowed := func(o *operation) bool { return o.in&in != 0 }
 	for i := range operations {
 		if allowed(&operations[i]) {
 			sum += operations[i].weight

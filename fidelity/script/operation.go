@@ -92,14 +92,6 @@ var operations = []operation{
 	{name: "sleep", in: inBoth, weight: 3, args: []param{micros}},
 }
 
-// Names returns the names of all operations.
-func Names() (list []string) {
-	for i := range operations {
-		list = append(list, operations[i].name)
-	}
-	return list
-}
-
 func find(name string) *operation {
 	i := slices.IndexFunc(operations, func(o operation) bool { return o.name == name })
 	if i < 0 {

@@ -230,25 +230,12 @@ func (s *Script) each(f func(*Process)) {
 
 // Operations returns the sorted names of operations in the script. Operations with variants include
 // them, as in "exec memfd".
-func (s *Script) Operations() []string {
-	return s.collect(func(l *Process, add func(string)) {
+func (s *Script) Operations() (list []string) {
+	s.each(func(l *Process) {
 		for _, op := range l.Ops {
-			add(op.label())
+			list = append(list, op.label())
 		}
 	})
-}
-
-// Pairs returns the pairs of consecutive operations of a process, as in "fork, wait".
-func (s *Script) Pairs() []string {
-	return s.collect(func(l *Process, add func(string)) {
-		for i := 1; i < len(l.Ops); i++ {
-			add(l.Ops[i-1].label() + ", " + l.Ops[i].label())
-		}
-	})
-}
-
-func (s *Script) collect(from func(l *Process, add func(string))) (list []string) {
-	s.each(func(l *Process) { from(l, func(text string) { list = append(list, text) }) })
 	slices.Sort(list)
 	return slices.Compact(list)
 }
@@ -268,31 +255,16 @@ func (o *operation) variants() []string {
 	return o.args[0].words
 }
 
-// All returns the Operations and Pairs of all possible scripts.
-func All() (names, pairs []string) {
-	of := func(o *operation) (labels []string) {
+// All returns the Operations of all possible scripts.
+func All() (names []string) {
+	for i := range operations {
+		o := &operations[i]
 		if o.variants() == nil || o.args[0].many {
-			labels = append(labels, o.name)
+			names = append(names, o.name)
 		}
 		for _, w := range o.variants() {
-			labels = append(labels, o.name+" "+w)
-		}
-		return labels
-	}
-	for i := range operations {
-		first := &operations[i]
-		names = append(names, of(first)...)
-		for k := range operations {
-			next := &operations[k]
-			if first.ends || first.in&next.in == 0 || first.name == "kill" && next.name == "kill" {
-				continue
-			}
-			for _, a := range of(first) {
-				for _, b := range of(next) {
-					pairs = append(pairs, a+", "+b)
-				}
-			}
+			names = append(names, o.name+" "+w)
 		}
 	}
-	return names, pairs
+	return names
 }
