@@ -3,7 +3,6 @@ package matrix
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,9 +42,6 @@ func (r Results) HTML(dir string) ([]byte, error) {
 			passed, failed, skipped, len(r.Guests), seconds(r.TookMS), r.Time.UTC().Format("2006-01-02 15:04"), r.Machine)},
 	}
 	p.Sections = append(p.Sections, report.Section{Title: "Guests", Table: r.table()}, report.Section{Table: r.testTable()})
-	if t := r.featureTable(); len(t.Rows) > 0 {
-		p.Sections = append(p.Sections, report.Section{Table: t})
-	}
 	for i, g := range r.Guests {
 		p.Logs = append(p.Logs, report.Log{ID: guestID(i), Title: g.Guest, Notes: logNotes(g.State, g.Reason, g.Repro),
 			Text: consoleText(filepath.Join(dir, filepath.FromSlash(g.Log)))})
@@ -115,34 +111,6 @@ func (r Results) testTable() *report.Table {
 			cell := stateCell(c.State, marks[c.State]+" "+seconds(c.DurationMS))
 			cell.Title, cell.Link = strings.TrimSuffix(fmt.Sprintf("%s: %s: %s: %s", g.Guest, c.Job(), c.State, c.Reason), ": "), cellID(column.guest, k)
 			row = append(row, cell)
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t
-}
-
-// featureTable shows which features each kernel has: yes, no, or empty if unknown.
-func (r Results) featureTable() *report.Table {
-	t := &report.Table{Title: "Features, as the guest's init finds them", Head: []string{"feature"}}
-	features := make(map[string]bool)
-	for _, g := range r.Guests {
-		t.Head = append(t.Head, g.Guest)
-		if g.Hello != nil {
-			maps.Copy(features, g.Hello.Features)
-		}
-	}
-	for _, f := range slices.Sorted(maps.Keys(features)) {
-		row := report.Cells(f)
-		for _, g := range r.Guests {
-			text := ""
-			if g.Hello != nil {
-				if has, known := g.Hello.Features[f]; has {
-					text = "yes"
-				} else if known {
-					text = "no"
-				}
-			}
-			row = append(row, report.Cell{Text: text})
 		}
 		t.Rows = append(t.Rows, row)
 	}
