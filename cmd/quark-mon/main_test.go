@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 	"github.com/quark-linux/quark/engine/enginetest"
 	"github.com/quark-linux/quark/engine/trace"
 	"github.com/quark-linux/quark/internal/command"
@@ -109,4 +110,19 @@ func recordSlow(file string) error {
 		}
 	}
 	return w.Close()
+}
+
+// The pictures of the documents have the columns of today, and no loss.
+func TestPictures(t *testing.T) {
+	for name, columns := range map[string]string{"quark-mon": line.Default, "quark-mon-tree": treeColumns} {
+		picture, err := os.ReadFile("../../docs/" + name + ".svg")
+		if err != nil {
+			t.Skip(err) // in a guest
+		}
+		text := regexp.MustCompile("<[^>]*>").ReplaceAllString(string(picture), "")
+		heading := strings.Fields(strings.ToUpper(strings.ReplaceAll(columns, ",", " ")))
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(heading, " ")) || strings.Contains(text, "GAP") {
+			t.Errorf("docs/terminal.sh draws %s anew:\n%s", name, text)
+		}
+	}
 }
