@@ -15,7 +15,6 @@ type table struct {
 	count int
 	grace uint64 // ns
 	clock *Clock
-	names interner
 
 	// exits holds exited processes in the order in which their ends were applied, from
 	// firstExit on. Only the first is checked, as all have the same grace time. An end that was
@@ -27,18 +26,11 @@ type table struct {
 
 	missing []missing // in the order in which they were missed
 
-	free     freelist.List[process]
-	images   freelist.List[image] // free ones
-	contexts equals[context]
-	files    equals[file]
-	changed  context  // see change
-	executed file     // see updateImage
-	late     *process // of the last event, if that came late
-	view     process  // of the last event whose state is not the process's
+	store
+	shows
 
-	judged Process
-	views  []*Process // of those in shown, and more for later
-	shown  []*process // see show
+	late *process // of the last event, if that came late
+	view process  // of the last event whose state is not the process's
 
 	usage Usage    // of the process that has ended last,
 	used  *process // which has it until the next event
@@ -47,9 +39,26 @@ type table struct {
 	gapTo   uint64     // end of the latest gap, 0 if there was none
 	learned []*process // those whose entry leaders are not settled
 	look    func(pid uint32) (start uint64, sight Sight)
-	now     func() uint64
 	judge   func(*Event) Verdict // nil for none
 	tags    []string             // of Options
+}
+
+// store has what processes are made of: free ones, and equal ones that processes share.
+type store struct {
+	free     freelist.List[process]
+	images   freelist.List[image]
+	contexts equals[context]
+	files    equals[file]
+	names    interner
+	changed  context // see change
+	executed file    // see updateImage
+}
+
+// shows has the processes as callers see them; see show.
+type shows struct {
+	judged Process
+	views  []*Process // of those in shown, and more for later
+	shown  []*process
 }
 
 // reports describes the events of a table's source.
