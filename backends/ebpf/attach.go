@@ -18,14 +18,15 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// hook is a raw tracepoint with its twin programs (see programs/twin.h), and the handler that both
-// tail-call by its index. Where the kernel preempts none of them, the handler is the only program.
+// hook is a raw tracepoint with its twin programs (see programs/twin.h) and their handler. Both
+// twins tail-call the handler by its index. If the kernel preempts none of them, only the handler
+// is attached.
 type hook struct {
 	kind                               engine.Kind
 	tracepoint, program, twin, handler string
 	place                              programsEventKind
-	// unpreempted is the second program where raw tracepoints are preemptible: of the raw
-	// tracepoint wakeupTracepoint, or of the perf event of the hook's tracepoint.
+	// unpreempted is the second program where raw tracepoints are preemptible. It runs on the
+	// raw tracepoint wakeupTracepoint, or on the perf event of the hook's tracepoint.
 	unpreempted string
 }
 
@@ -45,9 +46,9 @@ const (
 	wakeupTracepoint = "sched_wakeup_new"
 )
 
-// required are the hooks that the source needs, unless their kind is left out. The hook of forks is
-// the last.
-var required = []hook{
+// requiredHooks are the hooks that the source needs, unless their kind is left out. The hook of
+// forks is the last.
+var requiredHooks = []hook{
 	{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
 		programsProgQuarkExitHandler, programsEventKindEVENT_EXIT, programsProgQuarkExitPerf},
 	{engine.KindExec, execTracepoint, programsProgQuarkExec, programsProgQuarkExecTwin,
@@ -97,14 +98,14 @@ func (s *Source) attachSecond(l *loader, h hook, programs map[string]*ebpf.Progr
 // preemptibleSince is a variable for a test.
 var preemptibleSince = kernelversion.PreemptibleTracepoints
 
-// preemptible reports whether the kernel can preempt the programs of raw tracepoints. If it can't,
-// it skips none of them, as no interrupt makes such an event.
+// preemptible reports whether the kernel can preempt raw tracepoint programs. If it can't, it skips
+// none: interrupts do not hit these tracepoints.
 func preemptible() bool {
 	return kernelversion.AtLeast(preemptibleSince) || kernelversion.Realtime()
 }
 
-// attachUnpreempted attaches the second program of a hook where the kernel does not preempt it, and
-// returns the place.
+// attachUnpreempted attaches the second program of a hook at a place where the kernel does not
+// preempt it, and returns the name of that place.
 func (s *Source) attachUnpreempted(h hook, p *ebpf.Program) (via string, err error) {
 	if p.Type() == ebpf.RawTracepoint {
 		return "raw_tp/" + wakeupTracepoint, s.attachRaw(wakeupTracepoint, p)
@@ -121,10 +122,10 @@ func (s *Source) attachUnpreempted(h hook, p *ebpf.Program) (via string, err err
 	return "tracepoint/sched/" + h.tracepoint, s.events.attach(event, p)
 }
 
-// attachWorkers attaches the program that handles births of threads made by the kernel.
+// attachWorkers attaches the program that reports forks of threads that the kernel makes.
 func (s *Source) attachWorkers(l *loader) error {
 	if kernelversion.Realtime() && !kernelversion.AtLeast("6.12") {
-		s.note("threads that the kernel makes for io_uring and vhost have no FORK: before Linux 6.12 PREEMPT_RT has no ring for what runs with interrupts disabled")
+		s.note("threads that the kernel makes for io_uring and vhost have no FORK: before Linux 6.12 PREEMPT_RT has no ring for programs that run with interrupts disabled")
 		return nil
 	}
 	programs, err := s.load(l, programsProgQuarkForkWorker)
@@ -141,15 +142,15 @@ func (s *Source) attachRaw(tracepoint string, program *ebpf.Program) error {
 		return fmt.Errorf("attach to raw tracepoint %s: %w", tracepoint, err)
 	}
 	s.links = append(s.links, lnk)
-	attached(tracepoint)
+	onAttach(tracepoint)
 	return nil
 }
 
-// attached is a variable for a test.
-var attached = func(tracepoint string) {}
+// onAttach is a variable for a test.
+var onAttach = func(tracepoint string) {}
 
 func (s *Source) openRename(l *loader) {
-	err := seesExec(l)
+	err := checkExecDetection(l)
 	if err == nil {
 		var programs map[string]*ebpf.Program
 		if programs, err = s.load(l, renameHook.names()...); err == nil {
@@ -161,24 +162,24 @@ func (s *Source) openRename(l *loader) {
 	}
 }
 
-// seesExec returns an error if the programs can't distinguish changes by exec from changes by the
-// process itself. They read the owner of a mutex for this.
-func seesExec(l *loader) error {
+// checkExecDetection returns an error if the programs can't distinguish changes by exec from
+// changes by the process itself. To distinguish them they read the owner of a mutex.
+func checkExecDetection(l *loader) error {
 	if missing := missingMember(l.types, "mutex.owner|rt_mutex_base.owner|rt_mutex.owner"); missing != "" {
-		return errors.New("no way to leave out what exec changes: the kernel has no " + missing)
+		return errors.New("can't leave out changes by exec: the kernel has no " + missing)
 	}
 	return nil
 }
 
-// openIDChange attaches to the places where ids change. A kprobe costs only processes that change
-// them. Tracing a syscall's exit slows down every syscall of every process, so it is the second
-// choice.
+// openIDChange attaches to the functions that change ids. A kprobe slows down only processes that
+// change ids. A program at a syscall's exit slows down every syscall of every process, so it is the
+// second choice.
 func (s *Source) openIDChange(l *loader) {
 	kind := &s.capabilities.Kinds[engine.KindIDChange]
 	var vias []string
 	var missing []error
 
-	idsErr := seesExec(l)
+	idsErr := checkExecDetection(l)
 	if idsErr == nil {
 		idsErr = s.probeFunction(l, programsProgQuarkCommitCreds, "commit_creds", link.Kprobe)
 	}
@@ -201,7 +202,7 @@ func (s *Source) openIDChange(l *loader) {
 		if via != "" {
 			vias = append(vias, via)
 			s.capabilities.Notes = append(s.capabilities.Notes,
-				fmt.Sprintf("ID_CHANGE comes from the exits of syscalls, which slows all syscalls down a little, as there are no kprobes; changes through 32-bit syscalls are not seen: %v",
+				fmt.Sprintf("without kprobes, ID_CHANGE comes from the exits of syscalls: this slows all syscalls down a little, and changes through 32-bit syscalls are not seen: %v",
 					errors.Join(idsErr, sidErr)))
 		}
 		if err != nil {
@@ -215,7 +216,7 @@ func (s *Source) openIDChange(l *loader) {
 		*kind = kernelVia(strings.Join(vias, ", "))
 		if len(traced) > 0 {
 			kind.Partial = engine.EventIDChange
-			// The exit of a call does not show what the ids were.
+			// The call's exit does not show the earlier ids.
 			s.capabilities.SameIDs = true
 			kind.Via += "; not those of 32-bit syscalls"
 		}
@@ -225,11 +226,11 @@ func (s *Source) openIDChange(l *loader) {
 	}
 }
 
-// kprobeType exists if the kernel has kprobes as perf events, which end with their descriptor.
-// Kprobes of tracefs would outlive a killed process.
+// kprobeType exists if the kernel has kprobes as perf events. Such a kprobe ends when its
+// descriptor is closed, while a kprobe of tracefs would outlive a killed process.
 const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
 
-// checkKprobes returns why kprobes can't be used, and begins to watch them if they can.
+// checkKprobes returns the reason if kprobes can't be used. Otherwise it starts to monitor them.
 func (s *Source) checkKprobes(l *loader) error {
 	if _, err := os.Stat(kprobeType); err != nil {
 		return errors.New("the kernel has no kprobes (CONFIG_KPROBE_EVENTS)")
@@ -239,7 +240,7 @@ func (s *Source) checkKprobes(l *loader) error {
 	}
 	err := s.openPulse(l.plain)
 	if err != nil && !errors.Is(err, pulse.ErrSilent) {
-		s.note("it is not noticed if something silences kprobes: " + source.OneLine(err))
+		s.note("quark would not notice if something disabled the kprobes: " + source.OneLine(err))
 		err = nil
 	}
 	return err
@@ -301,7 +302,8 @@ func (s *Source) traceSyscalls(l *loader, calls []tracedSyscall) (via string, er
 	return syscallsVia(names), err
 }
 
-// traceSyscall attaches a program to a syscall's tracepoint. The program reads one value of it.
+// traceSyscall attaches a program to a syscall's tracepoint. The program reads the field named
+// value.
 func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf.Program, name, value, program string) error {
 	event, err := fs.Event("syscalls", name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -341,8 +343,8 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 	return nil
 }
 
-// openPtrace attaches to the function that reports tracers to the proc connector, or to both ends
-// of ptrace(2).
+// openPtrace attaches to the function that reports tracers to the proc connector, or else to the
+// entry and exit of ptrace(2).
 func (s *Source) openPtrace(l *loader) {
 	const function = "proc_ptrace_connector"
 	kind := &s.capabilities.Kinds[engine.KindPtrace]
@@ -377,10 +379,10 @@ func (s *Source) tracePtrace(l *loader) error {
 	return s.traceSyscall(l, fs, loaded, "sys_enter_ptrace", "request", programsProgQuarkEnterPtrace)
 }
 
-// openFailedExecs attaches to the ends of execve(2) and execveat(2). A probe of a function's return
-// would be free for other system calls. But an exec can take long, and while many calls are under
-// way the kernel silently skips returns. A raw tracepoint is skipped less often, but would run a
-// program at each system call.
+// openFailedExecs attaches to the exits of execve(2) and execveat(2), or to their entries and
+// exits. A return probe of a function would not slow down other system calls. But an exec can take
+// long, and the kernel silently skips returns while many calls are in progress. It skips a raw
+// tracepoint less often, but would run its program at each system call.
 func (s *Source) openFailedExecs(l *loader) {
 	kind := &s.capabilities.Kinds[engine.KindExecFailed]
 	var ends string
@@ -399,8 +401,9 @@ func (s *Source) openFailedExecs(l *loader) {
 }
 
 // traceExecs attaches to the exits, where the task's registers still have the arguments. Programs
-// can read these from Linux 5.15 on, if the kernel has BTF of its own. Otherwise it attaches to the
-// entries too, where some kernels run no program if reading the path would have to wait.
+// can read the registers from Linux 5.15 on, if the kernel has its own BTF. Otherwise it attaches
+// to the entries too. At an entry, some kernels run no program if reading the path would have to
+// wait.
 func (s *Source) traceExecs(l *loader, fs *tracefs.FS) (ends string, err error) {
 	loaded := map[string]*ebpf.Program{}
 	if s.traceSyscall(l, fs, loaded, "sys_exit_execve", "ret", programsProgQuarkEndExecve) == nil {

@@ -5,26 +5,29 @@ type buffer interface {
 	// FD polls readable after the programs have woken the reader.
 	FD() int
 
-	// next returns the next record, valid until the next call of another method, or nil if
-	// there is no complete one. An empty record stands for invalid data.
+	// next returns the next record, or nil if no complete one is queued. The record is valid
+	// until the next call of another method. An empty record stands for invalid data.
 	next() []byte
 
-	// peek returns the time of the next record, 0 if it is not complete; ok is false if none is
-	// queued.
+	// peek returns the time of the next record, or 0 if the record is not complete. ok is false
+	// if no record is queued.
 	peek() (ns uint64, ok bool)
 
 	// release returns the space of the records read so far to the kernel.
 	release()
 
-	// pending reports whether a record is queued, complete or not. With filling it reports
-	// whether a quarter of the buffer is used and no wake-up for that will come any more.
+	// pending reports whether a record is queued, complete or not. If filling is set, it
+	// reports whether a quarter of the buffer is used and no wake-up for this will come any
+	// more.
 	pending(filling bool) bool
 
-	// fullSince returns a time until which there was room for every record, on cpu if each CPU
-	// has a buffer. It returns 0 if the buffer may have been full ever since, or even before,
-	// the last read. told is set if gaps have reported all losses until now.
+	// fullSince returns a time up to which the buffer had room for every record: the buffer of
+	// cpu, if each CPU has one. It returns 0 if the buffer may have been full since the last
+	// read or longer.
 	fullSince(cpu int) uint64
-	told()
+
+	// markReported records that gaps have reported all losses until now.
+	markReported()
 
 	// err returns why reading ended, or nil.
 	err() error

@@ -28,7 +28,8 @@ func syscallsVia(names []string) string {
 }
 
 // describeFields fills in the fields of the capability table: the fields that the programs read,
-// without the fields that the kernel's types lack. With low the programs have lowLimits.
+// without those that need a member which the kernel's types lack. low is set if the programs have
+// lowLimits.
 func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, low bool) {
 	var at engine.Events // the kinds with an attached program
 	for k, c := range s.capabilities.Kinds {
@@ -52,7 +53,7 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 			c.Partial = (engine.EventExit | engine.EventCoreDump) & at
 		}
 		if engine.FieldsUsage.Has(f.field) {
-			c.Partial = engine.EventExit & at // threads that end together
+			c.Partial = engine.EventExit & at // threads that exit at the same time
 		}
 		if f.field == engine.FieldExeFile && missingMember(types, "nsproxy.time_ns") != "" {
 			c.Via += source.OverlayInodes
@@ -75,8 +76,8 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 	}
 	s.capabilities.IDsBefore = missingMember(types, "file.f_cred") == ""
 	for _, c := range []struct{ needs, without string }{
-		{"dentry.d_seq", "a path can be one that never existed, if its directories are renamed back and forth while it is read"},
-		{"task_struct.self_exec_id", "the EXIT of a process whose exec failed too late to go back shows the image from before"},
+		{"dentry.d_seq", "a path may never have existed, if its directories are renamed back and forth while it is read"},
+		{"task_struct.self_exec_id", "the EXIT of a process whose exec failed after the point of no return shows the previous image"},
 	} {
 		if missing := missingMember(types, c.needs); missing != "" {
 			s.capabilities.Notes = append(s.capabilities.Notes, c.without+": the kernel's types have no "+missing)
@@ -97,8 +98,8 @@ const (
 	anyOther = "|" // separates alternatives: one member is enough
 )
 
-// fieldSources lists for each field where it is read, and which members of the kernel's types this
-// needs in addition to the ones that every kernel since 5.8 has.
+// fieldSources lists for each field where it is read, and the members of the kernel's types that
+// this needs. It leaves out members that every kernel since 5.8 has.
 var fieldSources = []struct {
 	field engine.Field
 	via   string
@@ -141,8 +142,8 @@ var fieldSources = []struct {
 }
 
 // wholeTexts are the lengths up to which texts are never cut (text.h). A path takes one of
-// PATH_STEPS for each name and each mount, and stops where less than a longest name is left of
-// PATH_MAX.
+// PATH_STEPS for each name and each mount. It stops if less than the longest name fits into the
+// rest of PATH_MAX.
 var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldEnviron:  {Bytes: 20480},
 	engine.FieldExe:      {Bytes: 3800, Names: 128},
@@ -152,8 +153,8 @@ var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldExecPath: {Bytes: 4096},
 }
 
-// missingMember returns the members of needs if the types lack them, or "". needs is TYPE.MEMBER,
-// or alternatives separated by anyOther.
+// missingMember returns "" if the types have a member of needs, else all members of needs. needs is
+// TYPE.MEMBER, or alternatives separated by anyOther.
 func missingMember(types *btf.Spec, needs string) string {
 	for one := range strings.SplitSeq(needs, anyOther) {
 		if needs == "" || btfhub.HasMember(types, one) {
@@ -163,7 +164,8 @@ func missingMember(types *btf.Spec, needs string) string {
 	return strings.ReplaceAll(needs, anyOther, " and no ")
 }
 
-// cgroupSource returns the hierarchy of cgroup paths, which is the one also read from /proc.
+// cgroupSource returns the hierarchy of cgroup paths. Package procfs reads the same hierarchy from
+// /proc.
 func cgroupSource() programsCgroupSource {
 	return map[proctext.Hierarchy]programsCgroupSource{
 		proctext.UnifiedCgroup: programsCgroupSourceCGROUP_V2,

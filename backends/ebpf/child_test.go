@@ -10,15 +10,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	conform.Main(m, map[string]func(){"dropped": dropped, "from-moved": fromMoved, "restless": restless, "reads-map": readsMap, "fails-execs": failsExecs,
-		"on-overlay":    onOverlay,
-		"detached":      func() { detached(tinyelf.Write) },
-		"wait-detached": func() { detached(tinyelf.WriteWaiter) }})
+	conform.Main(m, map[string]func(){"dropped": readUnprivileged, "from-moved": execFromMoved, "restless": repeatAction, "reads-map": readMapEndlessly, "fails-execs": failExecs,
+		"on-overlay":    execOnOverlay,
+		"detached":      func() { execDetached(tinyelf.Write) },
+		"wait-detached": func() { execDetached(tinyelf.WriteWaiter) }})
 }
 
-// dropped opens a source, prints the programs it loaded, and uses it without privileges until it is
-// killed.
-func dropped() {
+// readUnprivileged opens a source, prints the programs it loaded, and uses it without privileges
+// until it is killed.
+func readUnprivileged() {
 	s, err := Open(source.Options{}, Options{})
 	conform.Try("open", err)
 	for _, p := range s.programs {

@@ -32,11 +32,11 @@ var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 	programsEventKindEVENT_EXEC_FAILED: engine.KindExecFailed,
 }
 
-// This index is out of range unless event.ids and engine.IDChange use the same bits.
+// The index is out of range unless event.ids and engine.IDChange use the same bits.
 var _ = [1]struct{}{}[programsEventIdsIDS_SID^programsEventIds(engine.ChangedSID)|
 	programsEventIdsIDS_UID^programsEventIds(engine.ChangedUID)|programsEventIdsIDS_GID^programsEventIds(engine.ChangedGID)]
 
-// knownFields maps the bits of event.known to the engine's fields.
+// knownFields maps each bit of event.known to the engine's fields.
 var knownFields = []struct {
 	bit    programsEventKnown
 	fields engine.Fields
@@ -60,7 +60,7 @@ var knownFields = []struct {
 	{programsEventKnownKNOWN_TIMENS, engine.FieldTimeNS.Set()},
 }
 
-// allKnown has all bits of knownFields, and allFields their fields.
+// allKnown has all bits of knownFields, and allFields all their fields.
 const (
 	allKnown  = programsEventKnownKNOWN_COMM - 1
 	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldExe | 1<<engine.FieldArgs |
@@ -71,12 +71,12 @@ const (
 var (
 	errShort = errors.New("record shorter than its fixed part")
 	errKind  = errors.New("record of an unknown kind")
-	errSize  = errors.New("lengths in the record do not add up")
+	errSize  = errors.New("lengths in the record do not match its size")
 	errPath  = errors.New("path in the record is not terminated")
 	errForm  = errors.New("text in the record has an unknown form")
 )
 
-// decode fills the empty ev from a record, with the requested variables of the environment.
+// decode fills the empty ev from a record. environ selects the variables of the environment.
 func decode(ev *engine.RawEvent, record []byte, environ *source.Variables) error {
 	if len(record) < eventSize {
 		return errShort
@@ -202,10 +202,10 @@ var textFields = [...]engine.Field{engine.FieldArgs, engine.FieldExe, engine.Fie
 // headersEnd is where the headers of the texts end and the executable begins.
 const headersEnd = int(unsafe.Offsetof(programsTextEvent{}.Executable))
 
-// This index is out of range unless there are as many headers as fields.
+// The index is out of range unless there are as many headers as fields.
 var _ = [1]struct{}{}[headersEnd-eventSize-len(textFields)*int(unsafe.Sizeof(text{}))]
 
-// decodeTexts returns what follows the texts.
+// decodeTexts decodes the texts, and returns the bytes that follow them.
 func decodeTexts(ev *engine.RawEvent, record []byte) (rest []byte, err error) {
 	if len(record) < textsSize {
 		return nil, errSize
@@ -259,7 +259,7 @@ func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []
 		ev.Set(f, b)
 	case programsTextFormTEXT_PATH_CUT:
 		if len(b) == 0 {
-			return nil // the programs could not read any of it
+			return nil // the programs could not read the text
 		}
 		cut = true
 		fallthrough
@@ -289,8 +289,8 @@ func pathLen(b []byte, cut bool) int {
 	return len(b)
 }
 
-// joinPath writes to dst, of pathLen bytes, the components in b, each terminated by NUL and the
-// last one of the path first.
+// joinPath writes the path with the components in b to dst, which has pathLen bytes. b has the
+// path's last component first. Each component ends with NUL.
 func joinPath(dst, b []byte) {
 	if len(b) == 0 {
 		dst[0] = '/'

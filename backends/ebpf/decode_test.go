@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// record makes the bytes of a record; texts are in textFields' order, before the executable.
+// record returns the bytes of a record. texts are in the order of textFields and precede the
+// executable.
 func record(e programsEvent, texts ...text) []byte {
 	b := append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&e)), eventSize)...)
 	for _, t := range texts {
@@ -48,30 +49,30 @@ func TestDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ev.Kind != engine.KindExec || ev.PID != 10 || ev.TID != 10 || ev.CPU != 3 || ev.Time != 5 || ev.Thread {
-		t.Errorf("%+v", ev)
+		t.Errorf("got %+v", ev)
 	}
 	if ev.Task.Known != engine.AllFields&^(engine.FieldsUsage|engine.FieldEnviron.Set()) || ev.Task.Truncated != engine.FieldCgroup.Set() {
-		t.Errorf("known %v, truncated %v", ev.Task.Known, ev.Task.Truncated)
+		t.Errorf("got known %v, truncated %v", ev.Task.Known, ev.Task.Truncated)
 	}
 	if want := (engine.Credentials{UID: 1, GID: 2, SUID: 3, SGID: 4, EUID: 5, EGID: 6}); ev.Task.Cred != want {
-		t.Errorf("ids %v", ev.Task.Cred)
+		t.Errorf("got ids %v, want %v", ev.Task.Cred, want)
 	}
 	if want := (engine.Capabilities{Inheritable: 1, Permitted: 2, Effective: 3, Bounding: 4, Ambient: 5}); ev.Task.Caps != want {
-		t.Errorf("caps %v", ev.Task.Caps)
+		t.Errorf("got capabilities %v, want %v", ev.Task.Caps, want)
 	}
 	if want := (engine.Login{UID: 31, Session: 32}); ev.Task.Login != want {
-		t.Errorf("login %v", ev.Task.Login)
+		t.Errorf("got login %v, want %v", ev.Task.Login, want)
 	}
 	x := engine.ExeFile{Inode: 41, Ctime: 42e9 + 43, Device: 1<<20 | 254<<8 | 44, UID: 44, GID: 45, Mode: 0o104755, Removed: true}
 	if got := ev.Task.ExeFile; got != x || got.Major() != 254 || got.Minor() != 300 {
-		t.Errorf("executable %+v", got)
+		t.Errorf("got executable %+v, want %+v", got, x)
 	}
 	for f, want := range map[engine.Field]string{
 		engine.FieldComm: "true", engine.FieldArgs: "true\x00a\x00", engine.FieldExe: "/bin/true",
 		engine.FieldCwd: "/", engine.FieldCgroup: "d/abc", engine.FieldExecPath: "./true",
 	} {
 		if got := string(ev.Bytes(f)); got != want {
-			t.Errorf("%v is %q, not %q", f, got, want)
+			t.Errorf("%v: got %q, want %q", f, got, want)
 		}
 	}
 }
@@ -106,13 +107,13 @@ func TestDecodeEnviron(t *testing.T) {
 			}
 			f := engine.FieldEnviron
 			if got := string(ev.Bytes(f)); got != want || !ev.Task.Known.Has(f) || ev.Task.Truncated.Has(f) != cut {
-				t.Errorf("of %q, cut %v: %q, not %q; %+v", c.all, cut, got, want, ev.Task)
+				t.Errorf("%q, cut %v: got %q, want %q; task %+v", c.all, cut, got, want, ev.Task)
 			}
 		}
 	}
 }
 
-// The path of a failed exec is as the kernel names a file below a descriptor.
+// The path of a failed exec has the form that the kernel uses for a file relative to a descriptor.
 func TestDecodeFailedExec(t *testing.T) {
 	const cwd = ^uint32(99) // AT_FDCWD
 	for _, c := range []struct {
@@ -139,24 +140,25 @@ func TestDecodeFailedExec(t *testing.T) {
 		if ev.Kind != engine.KindExecFailed || ev.TID != 11 || ev.Thread || ev.Errno != 13 || ev.Tracer.PID != 0 || ev.Tracer.TID != 0 ||
 			string(ev.Bytes(f)) != c.want || s.Known.Has(f) != known || s.Cached.Has(f) != known ||
 			s.Truncated.Has(f) != (c.form == programsTextFormTEXT_BYTES_CUT) {
-			t.Errorf("%+v: %q in %+v", c, ev.Bytes(f), ev)
+			t.Errorf("%+v: got path %q in %+v", c, ev.Bytes(f), ev)
 		}
 	}
 }
 
-// TestKnownFields holds the short way of decodeTask equal to the long one.
+// TestKnownFields checks that allKnown and allFields, which decodeTask compares at once, agree with
+// knownFields.
 func TestKnownFields(t *testing.T) {
 	var bits programsEventKnown
 	var fields engine.Fields
 	for _, k := range knownFields {
 		if bits&k.bit != 0 || fields&k.fields != 0 {
-			t.Errorf("%v twice", k)
+			t.Errorf("knownFields has %v twice", k)
 		}
 		bits |= k.bit
 		fields |= k.fields
 	}
 	if bits != allKnown || fields != allFields {
-		t.Errorf("bits %#x, not %#x; fields %v, not %v", bits, allKnown, fields, allFields)
+		t.Errorf("constants: bits %#x, want %#x; fields %v, want %v", bits, allKnown, fields, allFields)
 	}
 }
 
@@ -185,14 +187,14 @@ func TestDecodeText(t *testing.T) {
 			var ev engine.RawEvent
 			err := decodeText(&ev, engine.FieldExe, tc.form, []byte(tc.in))
 			if !errors.Is(err, tc.err) {
-				t.Fatalf("error %v, not %v", err, tc.err)
+				t.Fatalf("got error %v, want %v", err, tc.err)
 			}
 			got := string(ev.Bytes(engine.FieldExe))
 			if !ev.Task.Known.Has(engine.FieldExe) {
 				got = "?"
 			}
 			if err == nil && (got != tc.want || ev.Task.Truncated.Has(engine.FieldExe) != tc.cut) {
-				t.Errorf("%q (cut %v), not %q (%v)", got, ev.Task.Truncated.Has(engine.FieldExe), tc.want, tc.cut)
+				t.Errorf("got %q (cut %v), want %q (cut %v)", got, ev.Task.Truncated.Has(engine.FieldExe), tc.want, tc.cut)
 			}
 		})
 	}
@@ -209,16 +211,16 @@ func TestDecodeUsage(t *testing.T) {
 	}
 	want := engine.Usage{UserTime: 750, SystemTime: 250, PeakRSS: 2 * pageSize, RChar: 11, WChar: 12, ReadBytes: 13, WriteBytes: 14}
 	if ev.Usage != want || ev.Task.Known&engine.FieldsUsage != engine.FieldsUsage {
-		t.Errorf("%+v, known %v, want %+v", ev.Usage, ev.Task.Known, want)
+		t.Errorf("got %+v, known %v, want %+v", ev.Usage, ev.Task.Known, want)
 	}
 	x.Event.Known = 0
 	ev.Reset()
 	if err := decode(&ev, all, nil); err != nil || ev.Usage != (engine.Usage{}) || ev.Task.Known != 0 {
-		t.Errorf("%+v, known %v, %v, want nothing", ev.Usage, ev.Task.Known, err)
+		t.Errorf("got %+v, known %v, error %v, want no usage", ev.Usage, ev.Task.Known, err)
 	}
 	for n := eventSize + 1; n < exitSize; n++ {
 		if err := decode(&ev, all[:n], nil); err == nil {
-			t.Errorf("%d bytes of %d were taken for a record", n, exitSize)
+			t.Errorf("decoded %d bytes of a record of %d bytes without an error", n, exitSize)
 		}
 	}
 }
@@ -231,15 +233,15 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 		var ev engine.RawEvent
 		if err := decode(&ev, whole[:n], nil); err == nil {
-			t.Errorf("the first %d bytes of %d were taken for a record", n, len(whole))
+			t.Errorf("decoded the first %d bytes of a record of %d bytes without an error", n, len(whole))
 		}
 	}
 	var ev engine.RawEvent
 	if err := decode(&ev, append(whole, 0), nil); err == nil {
-		t.Error("a byte too many was not seen")
+		t.Error("decoded a record with an extra byte without an error")
 	}
 	if err := decode(&ev, record(programsEvent{Kind: programsEventKindEVENT_KINDS}), nil); err == nil {
-		t.Error("an unknown kind was not seen")
+		t.Error("decoded a record of an unknown kind without an error")
 	}
 }
 
@@ -272,7 +274,7 @@ func FuzzJoinPath(f *testing.F) {
 		dst := make([]byte, pathLen(b, cut))
 		joinPath(dst, b)
 		if want := slowJoin(b, cut); string(dst) != want {
-			t.Errorf("%q (cut %v): %q, not %q", b, cut, dst, want)
+			t.Errorf("%q (cut %v): got %q, want %q", b, cut, dst, want)
 		}
 	})
 }
@@ -298,7 +300,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if ev.Task.Truncated&^ev.Task.Known != 0 {
-			t.Errorf("truncated but unknown: %v", ev.Task.Truncated&^ev.Task.Known)
+			t.Errorf("fields marked as truncated that are unknown: %v", ev.Task.Truncated&^ev.Task.Known)
 		}
 	})
 }
@@ -309,10 +311,10 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		ev.Reset()
 		if decode(&ev, b, nil) != nil {
-			t.Fatal("not decoded")
+			t.Fatal("decode failed")
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations a record", n)
+		t.Errorf("got %v allocations for each record, want 0", n)
 	}
 }
 
@@ -326,14 +328,14 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// madeRing returns a ring in memory, and its data.
-func madeRing(size int) (*ring, []byte) {
+// newMemoryRing returns a ring in memory, and its data.
+func newMemoryRing(size int) (*ring, []byte) {
 	page, data := os.Getpagesize(), make([]byte, size)
 	return newRing(make([]byte, page), make([]byte, page), &window{part: data}, uint32(size)), data
 }
 
-// seenInParts returns a ring in a file, and its data. One page of the file is mapped at a time.
-func seenInParts(t *testing.T) (*ring, []byte) {
+// newFileRing returns a ring in a file, and its data. The ring maps one page of the file at a time.
+func newFileRing(t *testing.T) (*ring, []byte) {
 	page := os.Getpagesize()
 	fd, err := unix.MemfdCreate("ring", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -353,15 +355,15 @@ func seenInParts(t *testing.T) (*ring, []byte) {
 	return newRing(make([]byte, page), make([]byte, page), w, uint32(4*page)), data
 }
 
-// TestRing walks records over the end of the ring, and of its parts, at every offset, with
-// discarded and busy ones between them.
+// TestRing reads records that cross the end of the ring or of one of its parts, at every offset,
+// with discarded and busy records between them.
 func TestRing(t *testing.T) {
 	t.Run("whole", func(t *testing.T) {
-		r, data := madeRing(4096)
+		r, data := newMemoryRing(4096)
 		testRing(t, r, data, 50)
 	})
 	t.Run("in parts", func(t *testing.T) {
-		r, data := seenInParts(t)
+		r, data := newFileRing(t)
 		testRing(t, r, data, 3*os.Getpagesize()-100)
 	})
 }
@@ -382,45 +384,45 @@ func testRing(t *testing.T, r *ring, data []byte, longest int) {
 		put(recordDiscard, "not this one")
 		put(0, want)
 		if got := r.next(); string(got) != want {
-			t.Fatalf("record %d is %q, not %q", i, got, want)
+			t.Fatalf("record %d: got %q, want %q", i, got, want)
 		}
 		busyAt := *r.producer & r.mask
 		put(recordBusy, "later")
 		if got := r.next(); got != nil || !r.pending(false) {
-			t.Fatalf("took %q before it was complete", got)
+			t.Fatalf("read record %q before it was complete", got)
 		}
 		binary.LittleEndian.PutUint32(data[busyAt:], 5)
 		if got := r.next(); string(got) != "later" {
-			t.Fatalf("record is %q", got)
+			t.Fatalf("got record %q, want later", got)
 		}
 		if r.next() != nil || r.pending(false) {
-			t.Fatal("more than there is")
+			t.Fatal("the ring has more records than were written")
 		}
 		r.release()
 	}
-	// More than the produced bytes.
+	// These lengths are longer than the bytes in the ring.
 	for _, length := range []uint32{100, uint32(size), 1<<30 - 1} {
 		binary.LittleEndian.PutUint32(data[r.at&r.mask:], length)
 		*r.producer = r.at + 16
 		if got := r.next(); got != nil {
-			t.Errorf("took %d bytes", len(got))
+			t.Errorf("got a record of %d bytes, want nil", len(got))
 		}
 	}
 	*r.producer = r.at + 1<<40
 	if r.next() != nil {
-		t.Error("went beyond the ring")
+		t.Error("got a record that extends beyond the ring")
 	}
 }
 
-// Where a part of the ring can't be mapped reading ends with the error.
+// Reading ends with the error if a part of the ring can't be mapped.
 func TestWindowFails(t *testing.T) {
-	r, _ := seenInParts(t)
+	r, _ := newFileRing(t)
 	*r.producer = 16
 	r.data.fd = -1
 	s := &Source{buffer: r, control: &control{nudged: new(uint32)}, counters: new(counters)}
 	for range 2 {
 		if err := s.Populate(engine.NewBuffer(1)); !errors.Is(err, unix.EBADF) || !r.pending(false) {
-			t.Errorf("%v, at %d", err, r.at)
+			t.Errorf("got error %v at position %d", err, r.at)
 		}
 	}
 }
@@ -435,7 +437,7 @@ func TestRingSize(t *testing.T) {
 	} {
 		got, err := ringSize(Options{RingSize: tc.size}, tc.cpus)
 		if err != nil || got != tc.want {
-			t.Errorf("%d on %d CPUs: %d, %v, not %d", tc.size, tc.cpus, got, err, tc.want)
+			t.Errorf("size %d on %d CPUs: got %d, error %v, want %d", tc.size, tc.cpus, got, err, tc.want)
 		}
 	}
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// castNumber is the placeholder in the programs for bpf_rdonly_cast and a type, see
+// castNumber is the placeholder in the programs for bpf_rdonly_cast and for a type, see
 // programs/read.h.
 const castNumber = 51799
 
 // hideCast is a variable for a test.
 var hideCast bool
 
-// findCast lets the programs read the kernel's memory without a call for each value, if the kernel
-// lets them.
+// findCast lets the programs read the kernel's memory by casts, without a call for each value, if
+// the kernel supports this.
 func (l *loader) findCast(kernel *btfhub.Kernel) {
 	if !hideCast && l.perf == "" && kernel.Cast != 0 && kernel.Bytes != 0 && canCast(kernel) {
 		l.cast, l.bytes = kernel.Cast, kernel.Bytes
 	}
 }
 
-// setReads makes a program read the kernel's memory by casts, or by calls if cast is 0.
+// setReads makes a program read the kernel's memory by cast, or by calls if cast is 0.
 func setReads(p *ebpf.ProgramSpec, cast, bytes btf.TypeID) {
 	number := asm.Mov.Imm(asm.R0, castNumber).OpCode
 	for i := range p.Instructions {
@@ -40,8 +40,8 @@ func setReads(p *ebpf.ProgramSpec, cast, bytes btf.TypeID) {
 	}
 }
 
-// canCast reports whether the kernel loads a program that reads its memory by casts. It refuses
-// this if it interprets programs, or if its JIT does not support calls of kernel functions.
+// canCast reports whether the kernel loads a program that reads its memory by casts. The kernel
+// refuses this if it interprets programs, or if its JIT does not support calls of kernel functions.
 func canCast(kernel *btfhub.Kernel) bool {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{

@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// What the programs report does not depend on how they read the kernel's memory.
+// The programs report the same values if they read the kernel's memory by calls.
 func TestReadsByCalls(t *testing.T) {
 	hideCasts(t)
 	conform.Score(t, open(t, Options{}), "fork-exec-exit", "vfork", "exec-chain-5", "exec-from-thread", "end-together")
@@ -24,10 +24,10 @@ func hideCasts(t testing.TB) {
 	t.Cleanup(func() { hideCast = false })
 }
 
-// A kernel with types of its own lets programs read its memory directly from Linux 6.2 on. The
-// programs have no number that stands for something else.
+// A kernel with its own types lets programs read its memory directly from Linux 6.2 on. No
+// placeholder number is left in the programs.
 func TestReadsDirectly(t *testing.T) {
-	open(t, Options{}) // or skip
+	open(t, Options{}) // skips if there is no eBPF
 	var shared source.Options
 	kernel, err := shared.Types()
 	if err != nil {
@@ -55,15 +55,16 @@ func TestReadsDirectly(t *testing.T) {
 		}
 		t.Logf("%d casts in the handler of forks and execs", casts)
 		if casts > 0 != (want && !hidden) || numbers > 0 {
-			t.Errorf("hidden %v: %d casts, and %d numbers for a type are left", hidden, casts, numbers)
+			t.Errorf("hidden=%v: got %d casts, and %d placeholders of types are left", hidden, casts, numbers)
 		}
 	}
 }
 
-// A kernel that refuses the programs with casts, and not the small one that canCast tries, gets
-// them with calls: here the type is a structure that is too small for most reads.
+// A kernel may refuse the programs with casts, but accept the small program that canCast loads.
+// Then the programs read by calls. In this test the type of the casts is a structure that is too
+// small for most reads.
 func TestRefusedCasts(t *testing.T) {
-	open(t, Options{}) // or skip
+	open(t, Options{}) // skips if there is no eBPF
 	var shared source.Options
 	kernel, err := shared.Types()
 	if err != nil {
@@ -85,7 +86,7 @@ func TestRefusedCasts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !canCast(&small) {
-		t.Fatal("canCast has the kernel refuse it")
+		t.Fatal("canCast returns false for the small structure")
 	}
 	s, err := openWith(&Options{}, &shared, &small)
 	if err != nil {

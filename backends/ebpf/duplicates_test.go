@@ -14,9 +14,9 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// TestDuplicatedTypes reads a file of types in which each struct is there again, once with the same
-// members and once with others, as hundreds are in the types of some distributions' kernels. The
-// programs are relocated as without, and no field is unknown for it.
+// TestDuplicatedTypes reads a file of types that has each struct three times: the original, a copy
+// with the same members, and a copy with others. The types of some distributions' kernels have
+// hundreds of such copies. Copies must change no relocation, and make no field unknown.
 func TestDuplicatedTypes(t *testing.T) {
 	a, err := btfhub.Embedded()
 	if err != nil {
@@ -41,7 +41,7 @@ func TestDuplicatedTypes(t *testing.T) {
 		}
 	}
 	if copies < 30 {
-		t.Fatalf("only %d structs", copies)
+		t.Fatalf("got %d copied structs, want at least 30", copies)
 	}
 	b, err := btf.NewBuilder(types, nil)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestDuplicatedTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if node := new(btf.Struct); k.Spec.TypeByName("kernfs_node", &node) == nil {
-		t.Error("struct kernfs_node is there once: the test shows nothing")
+		t.Error("struct kernfs_node occurs only once, so the test shows nothing")
 	}
 	for _, f := range fieldSources {
 		if want, got := missingMember(plain, f.needs), missingMember(k.Spec, f.needs); got != want {
@@ -68,7 +68,7 @@ func TestDuplicatedTypes(t *testing.T) {
 		}
 	}
 	if moved := btfhub.Moved(plain, k.Spec); moved != nil {
-		t.Errorf("found elsewhere or not at all: %q", moved)
+		t.Errorf("offsets changed or missing: %q", moved)
 	}
 	spec, err := ebpf.LoadCollectionSpecFromReader(strings.NewReader(object))
 	if err != nil {
@@ -91,10 +91,10 @@ func TestDuplicatedTypes(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got, err := relocate(relos, k.Spec); err != nil || got != want {
-			t.Errorf("%s: relocated to %s, %v; want %s", name, got, err, want)
+			t.Errorf("%s: got relocation %s, error %v; want %s", name, got, err, want)
 		}
 	}
-	t.Logf("%d structs are there three times, %d relocations", copies, relocated)
+	t.Logf("%d structs occur three times, %d relocations", copies, relocated)
 	if relocated == 0 {
 		t.Error("nothing was relocated")
 	}

@@ -10,18 +10,20 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// gaps reports losses to the engine, in order with the events. The programs count losses without a
-// time. A loss happened after the last reading of the counters, and if the ring had no room, while
-// the ring was nearly full.
+// gaps reports losses to the engine, in order with the events. The programs count losses, but do
+// not record their time. A loss happened after the last read of the counters. If its cause is a
+// full ring, it happened while the ring was nearly full.
 type gaps struct {
-	told [engine.NumLosses]uint64 // losses that a gap has reported
-	// ofCPU is the same for each CPU, for the causes that perf buffers count per CPU.
+	reported [engine.NumLosses]uint64 // losses that gaps have reported
+	// ofCPU has the reported losses of each CPU, for the causes that perf buffers count per
+	// CPU.
 	ofCPU []cpuLosses
-	last  uint64 // when the counters were last read without a new loss
-	// skipped is the kernel's count of skipped programs at the last reading, and looks has the
-	// times of the last two readings. An event that a twin handles a moment later is not lost.
-	skipped uint64
-	looks   [2]uint64
+	last  uint64 // time of the last read of the counters without a new loss
+	// skipped is the kernel's count of skipped programs at the last read, and readTimes has the
+	// times of the last two reads. A skip is reported one read late: if the event's twin
+	// handles the event a moment later, it is not lost.
+	skipped   uint64
+	readTimes [2]uint64
 	// waiting are the gaps not yet inserted, in order: the ring still holds earlier records.
 	waiting []engine.Gap
 }
@@ -31,47 +33,47 @@ type cpuLosses struct{ full, unseen uint64 }
 
 func (g *gaps) begin() {
 	now := clock.Monotonic()
-	g.last, g.looks = now, [2]uint64{now, now}
+	g.last, g.readTimes = now, [2]uint64{now, now}
 }
 
-// skippedPause is the time between two readings of the kernel's counters of skipped programs, which
-// cost system calls.
+// skippedPause is the shortest interval between reads of the kernel's counters of skipped programs.
+// A read costs system calls.
 const skippedPause = uint64(200 * time.Millisecond)
 
-// maxRecord is the longest record, with its header.
+// maxRecord is the size of the longest record with its header.
 const maxRecord = textsSize + maxTexts + recordHeader
 
 const maxTexts = int(unsafe.Sizeof(programsTextEvent{}.Data))
 
-// reorder is the longest time between taking a record's place in the ring and its stamp.
+// reorder is the longest time between reserving a record's space in the ring and setting its time.
 const reorder = uint64(time.Millisecond)
 
-// findGaps makes a gap for each cause that had losses since the last call.
+// findGaps adds a gap for each cause that had losses since the last call.
 func (s *Source) findGaps() {
 	g := &s.gaps
 	began := clock.Monotonic()
-	lost, looked := s.lostNow(began)
+	lost, readSkips := s.lostNow(began)
 	ended := clock.Monotonic()
 	if gap, ok := s.pulse.Gap(); ok {
 		g.add(gap)
 	}
 	for cpu := range g.ofCPU {
-		now, told := s.counters.lost(cpu), &g.ofCPU[cpu]
-		if more := now.full - told.full; more > 0 {
+		now, reported := s.counters.lost(cpu), &g.ofCPU[cpu]
+		if more := now.full - reported.full; more > 0 {
 			from := max(g.last, s.buffer.fullSince(cpu))
 			g.add(engine.Gap{Cause: engine.LossRingFull, CPU: uint32(cpu), From: from, To: clock.Monotonic(), Count: more})
 		}
-		if more := now.unseen - told.unseen; more > 0 {
+		if more := now.unseen - reported.unseen; more > 0 {
 			g.add(engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: g.last, To: clock.Monotonic(), Count: more})
 		}
-		*told = now
+		*reported = now
 	}
 	for cause, n := range lost {
-		more := n - min(n, g.told[cause])
+		more := n - min(n, g.reported[cause])
 		if more == 0 {
 			continue
 		}
-		g.told[cause] = n
+		g.reported[cause] = n
 		from := g.last
 		switch engine.Loss(cause) {
 		case engine.LossRingFull, engine.LossUnseen:
@@ -80,14 +82,14 @@ func (s *Source) findGaps() {
 			}
 			from = max(from, s.buffer.fullSince(0))
 		case engine.LossSkipped:
-			from = g.looks[0]
+			from = g.readTimes[0]
 		}
 		g.add(engine.Gap{Cause: engine.Loss(cause), CPU: engine.AllCPUs, From: from, To: ended, Count: more})
 	}
-	s.buffer.told()
+	s.buffer.markReported()
 	g.last = began
-	if looked {
-		g.looks = [2]uint64{g.looks[1], began}
+	if readSkips {
+		g.readTimes = [2]uint64{g.readTimes[1], began}
 	}
 }
 
@@ -117,18 +119,19 @@ func (g *gaps) due(b buffer) (gap engine.Gap, ok bool) {
 	return gap, true
 }
 
-// lostNow returns the losses by cause, and whether it has read the counters of skipped programs.
-func (s *Source) lostNow(now uint64) (lost [engine.NumLosses]uint64, looked bool) {
+// lostNow returns the losses by cause. readSkips is set if it has read the counters of skipped
+// programs.
+func (s *Source) lostNow(now uint64) (lost [engine.NumLosses]uint64, readSkips bool) {
 	g := &s.gaps
-	if now < g.looks[1]+skippedPause {
+	if now < g.readTimes[1]+skippedPause {
 		st, _, _ := s.counters.sum()
 		lost = st.Lost
 	} else {
-		lost, looked = s.count().Lost, true
+		lost, readSkips = s.count().Lost, true
 		before := g.skipped
 		g.skipped = lost[engine.LossSkipped]
 		lost[engine.LossSkipped] = min(before, g.skipped)
 	}
 	lost[engine.LossDecode] = s.decode
-	return lost, looked
+	return lost, readSkips
 }

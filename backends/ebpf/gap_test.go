@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// gapsOf returns the gaps among the events that s has queued, and how many others there are.
+// gapsOf returns the gaps among the events that s has queued, and the number of events.
 func gapsOf(t *testing.T, s *Source) (gaps []engine.Gap, others uint64) {
 	t.Helper()
 	b := engine.NewBuffer(1 << 16)
@@ -37,14 +37,15 @@ func (r recorder) Insert(ev *engine.RawEvent) {
 	r.Buffer.Insert(ev)
 }
 
-// A loss is a gap in the stream, with its count and between two times that enclose it.
+// A loss appears as a gap in the stream. The gap has the number of lost events, and two times that
+// enclose the loss.
 func TestLossIsAGap(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	if gaps, _ := gapsOf(t, s); len(gaps) > 0 {
-		t.Skip("lost before the test began")
+		t.Skip("events were lost before the test began")
 	}
-	run := shortLives(t)
-	var told, others uint64
+	run := processRunner(t)
+	var reported, others uint64
 	for round := range 3 {
 		from := clock.Monotonic()
 		run(30)
@@ -52,48 +53,49 @@ func TestLossIsAGap(t *testing.T) {
 		gaps, n := gapsOf(t, s)
 		others += n
 		if len(gaps) == 0 {
-			t.Fatalf("round %d: no gap", round)
+			t.Fatalf("round %d: got no gap", round)
 		}
 		ours := false
 		for _, g := range gaps {
-			told += g.Count
+			reported += g.Count
 			if ours = ours || g.From <= to; g.To < from || g.From >= g.To || g.Count == 0 {
-				t.Errorf("gap %+v, the loss was between %d and %d", g, from, to)
+				t.Errorf("gap %+v does not overlap the loss between %d and %d", g, from, to)
 			}
 		}
-		if !ours { // others lose events before they are read, too
-			t.Errorf("no gap of %+v is of the loss between %d and %d", gaps, from, to)
+		if !ours { // other programs lose events before they are read, too
+			t.Errorf("none of the gaps %+v covers the loss between %d and %d", gaps, from, to)
 		}
 	}
 	st, err := s.Stats()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told > st.LostTotal() || told == 0 {
-		t.Errorf("gaps tell of %d, lost are %d", told, st.LostTotal())
+	if reported > st.LostTotal() || reported == 0 {
+		t.Errorf("gaps report %d losses, the counters %d", reported, st.LostTotal())
 	}
-	eventually(t, "gaps tell of all losses", func() bool {
+	eventually(t, "gaps report all losses", func() bool {
 		time.Sleep(time.Duration(skippedPause))
 		gaps, _ := gapsOf(t, s)
 		for _, g := range gaps {
-			told += g.Count
+			reported += g.Count
 		}
 		st, err := s.Stats()
-		return err == nil && told == st.LostTotal()
+		return err == nil && reported == st.LostTotal()
 	})
 }
 
-// A gap comes after what the ring held when it began, however few events the buffer takes.
+// A gap follows the records that the ring held when the loss began, whatever the size of the
+// buffer.
 func TestGapInItsPlace(t *testing.T) {
 	s := open(t, Options{RingSize: 128 << 10})
-	run := shortLives(t)
+	run := processRunner(t)
 	lost := func() bool {
 		st, err := s.Stats()
 		return err != nil || st.LostTotal() > 0
 	}
 	for deadline := time.Now().Add(10 * time.Second); !lost(); run(50) {
 		if time.Now().After(deadline) {
-			t.Fatal("nothing was lost")
+			t.Fatal("no event was lost")
 		}
 	}
 	var events, gaps int
@@ -107,7 +109,7 @@ func TestGapInItsPlace(t *testing.T) {
 				return
 			}
 			if events++; r.Time+reorder < gap.From {
-				t.Errorf("event %d is %v older than the gap before it", events, time.Duration(gap.From-r.Time))
+				t.Errorf("event %d is %v older than the gap that precedes it", events, time.Duration(gap.From-r.Time))
 			}
 		}}
 		if err := s.Populate(see); err != nil || t.Failed() {
@@ -115,13 +117,13 @@ func TestGapInItsPlace(t *testing.T) {
 		}
 	}
 	if gaps == 0 || gap.From == 0 || gap.From > gap.To || events < 100 {
-		t.Errorf("%d events, %d gaps, the last %+v", events, gaps, gap)
+		t.Errorf("got %d events and %d gaps, last gap %+v", events, gaps, gap)
 	}
 }
 
-// Adjacent gaps of one cause are merged. Each gap comes before younger events.
+// Adjacent gaps of one cause are merged. Each gap precedes events later than its start.
 func TestWaitingGaps(t *testing.T) {
-	r, data := madeRing(4096)
+	r, data := newMemoryRing(4096)
 	for i, time := range []uint64{10, 20, 30} {
 		binary.NativeEndian.PutUint32(data[i*16:], 8)
 		binary.NativeEndian.PutUint64(data[i*16+8:], time)
@@ -149,40 +151,40 @@ func TestWaitingGaps(t *testing.T) {
 	}
 }
 
-// A loss while the ring is read is a gap by the time that its events are delivered.
+// A loss during a call of Populate appears as a gap in that call.
 func TestLossWhileReading(t *testing.T) {
-	r, data := madeRing(4096)
+	r, data := newMemoryRing(4096)
 	binary.NativeEndian.PutUint32(data, 8) // a record that can't be decoded
 	*r.producer = 16
 	s := &Source{buffer: r, control: &control{nudged: new(uint32)}, counters: &counters{byCPU: make([]programsTallies, 1)}}
 	s.gaps.begin()
-	sink := &losing{Buffer: engine.NewBuffer(1), lost: &s.counters.byCPU[0].Kind[0].RingFull}
+	sink := &fillingSink{Buffer: engine.NewBuffer(1), lost: &s.counters.byCPU[0].Kind[0].RingFull}
 	if err := s.Populate(sink); err != nil {
 		t.Fatal(err)
 	}
 	if len(sink.gaps) != 2 || sink.gaps[0].Cause != engine.LossRingFull || sink.gaps[1].Cause != engine.LossDecode {
-		t.Errorf("%d events lost, gaps %+v", *sink.lost, sink.gaps)
+		t.Errorf("got gaps %+v with %d events lost, want LossRingFull, then LossDecode", sink.gaps, *sink.lost)
 	}
 }
 
-// losing is a sink that takes its time, so that the ring has no room for an event meanwhile.
-type losing struct {
+// fillingSink is a sink that fills the ring while it handles an event, so that events are lost.
+type fillingSink struct {
 	*engine.Buffer
 	lost *uint64
 	gaps []engine.Gap
 }
 
-func (l *losing) Release(r *engine.RawEvent) {
+func (l *fillingSink) Release(r *engine.RawEvent) {
 	*l.lost++
 	l.Buffer.Release(r)
 }
 
-func (l *losing) Insert(r *engine.RawEvent) { l.gaps = append(l.gaps, *r.Gap) }
+func (l *fillingSink) Insert(r *engine.RawEvent) { l.gaps = append(l.gaps, *r.Gap) }
 
-// fullSince of a ring made by hand returns since when it may have been full.
+// TestFullSince tests fullSince of a ring in memory.
 func TestFullSince(t *testing.T) {
 	const size = 1 << 17
-	r, data := madeRing(size)
+	r, data := newMemoryRing(size)
 	put := func(length int, time uint64) {
 		at := *r.producer & r.mask
 		binary.NativeEndian.PutUint32(data[at:], uint32(length))
@@ -190,7 +192,7 @@ func TestFullSince(t *testing.T) {
 		*r.producer += uint64(length+8+7) &^ 7
 	}
 	if since := r.fullSince(0); since != 0 {
-		t.Errorf("empty: %d", since)
+		t.Errorf("empty ring: got %d, want 0", since)
 	}
 	const ms = uint64(time.Millisecond)
 	var want uint64
@@ -201,21 +203,21 @@ func TestFullSince(t *testing.T) {
 		}
 	}
 	if since := r.fullSince(0); since != want || want == 0 {
-		t.Errorf("full since %d, want %d", since, want)
+		t.Errorf("ring with records: got %d, want %d", since, want)
 	}
 	for r.next() != nil {
 	}
 	r.release()
 	put(1000, 1000*ms)
 	if since := r.fullSince(0); since != 0 {
-		t.Errorf("it was full before its room was given back, and now since %d", since)
+		t.Errorf("ring that was full before its release: got %d, want 0", since)
 	}
 	r.crowded = false
 	if since := r.fullSince(0); since != 1000*ms-reorder {
-		t.Errorf("full since %d after losses of before were told", since)
+		t.Errorf("after the earlier losses were reported: got %d", since)
 	}
-	small, _ := madeRing(4096)
+	small, _ := newMemoryRing(4096)
 	if since := small.fullSince(0); since != 0 {
-		t.Errorf("a ring smaller than a record: %d", since)
+		t.Errorf("ring smaller than a record: got %d, want 0", since)
 	}
 }

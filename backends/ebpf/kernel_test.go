@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forced is how the records of the sources of open come.
-var forced source.Buffer
+// forcedBuffer is the kind of buffer of the sources that open returns.
+var forcedBuffer source.Buffer
 
 // open opens a source on the running kernel, or skips.
 func open(t testing.TB, o Options) *Source {
@@ -36,8 +36,8 @@ func openShared(t testing.TB, shared source.Options, o Options) *Source {
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
 	}
-	if forced != source.BufferAuto {
-		o.Buffer = forced
+	if forcedBuffer != source.BufferAuto {
+		o.Buffer = forcedBuffer
 	}
 	s, err := Open(shared, o)
 	if err != nil {
@@ -51,8 +51,8 @@ func openShared(t testing.TB, shared source.Options, o Options) *Source {
 	return s
 }
 
-// shortLives returns a function that runs processes which end at once.
-func shortLives(t testing.TB) (run func(n int)) {
+// processRunner returns a function that runs n processes that exit at once.
+func processRunner(t testing.TB) (run func(n int)) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "short")
 	if err := tinyelf.Write(program, 0); err != nil {
@@ -75,9 +75,9 @@ func TestConform(t *testing.T) {
 // If a FORK is reported while the programs are attached, the process's EXEC and EXIT are reported
 // too.
 func TestOpenAmid(t *testing.T) {
-	run, hooks := shortLives(t), 0
-	attached = func(string) { hooks++; run(1) }
-	t.Cleanup(func() { attached = func(string) {} })
+	run, hooks := processRunner(t), 0
+	onAttach = func(string) { hooks++; run(1) }
+	t.Cleanup(func() { onAttach = func(string) {} })
 	s := open(t, Options{})
 	run(1)
 	evs, births := conform.Drain(t, s), 0
@@ -89,12 +89,12 @@ func TestOpenAmid(t *testing.T) {
 		evs.One(t, int(ev.PID), engine.KindExec)
 		evs.One(t, int(ev.PID), engine.KindExit)
 	}
-	if hooks < len(required)*perHook() || births == 0 || births > 3 {
-		t.Errorf("%d births at %d programs", births, hooks)
+	if hooks < len(requiredHooks)*perHook() || births == 0 || births > 3 {
+		t.Errorf("got %d forks reported while %d programs were attached", births, hooks)
 	}
 }
 
-// perHook returns how many programs a hook has.
+// perHook returns the number of programs of a hook.
 func perHook() int {
 	if preemptible() {
 		return 2
@@ -102,27 +102,28 @@ func perHook() int {
 	return 1
 }
 
-// Of the kinds that are left out no program is attached, and no second one where none is preempted.
+// No program is attached for kinds that are left out. Without preemption, no second program is
+// attached.
 func TestKinds(t *testing.T) {
 	conform.Kinds(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) },
 		func(t testing.TB, src engine.Source, o source.Options) {
 			s, want := src.(*Source), 0
-			for _, h := range required {
+			for _, h := range requiredHooks {
 				if o.Reports(h.kind.Events()) {
 					want += perHook()
 				}
 			}
 			if o.Kinds != 0 && !o.Reports(engine.EventExec) && o.Reports(engine.EventExit) {
-				want++ // the one for leaders
+				want++ // the hook of leaders
 			}
 			if got := len(s.links) + len(s.events); o.Kinds != 0 && got != want {
-				t.Errorf("%d programs are attached, not %d", got, want)
+				t.Errorf("got %d attached programs, want %d", got, want)
 			}
 		})
 	for kinds, want := range map[engine.Events][]int{engine.EventPtrace: {1, 2}, engine.EventCoreDump: {perHook() + 1}} {
 		s := openShared(t, source.Options{Kinds: kinds}, Options{})
 		if got := len(s.links) + len(s.events); !slices.Contains(want, got) {
-			t.Errorf("%s: %d programs are attached, not %d", kinds, got, want)
+			t.Errorf("kinds %s: got %d attached programs, want %d", kinds, got, want)
 		}
 	}
 }
@@ -130,26 +131,27 @@ func TestKinds(t *testing.T) {
 // unpreempted makes sources use the second programs for kernels with preemptible raw tracepoints.
 func unpreempted(t *testing.T) {
 	if _, err := os.Stat("/sys/kernel/realtime"); err == nil {
-		t.Skip("until 6.12 PREEMPT_RT has no ring for what runs with interrupts disabled")
+		t.Skip("before 6.12 PREEMPT_RT has no ring for programs that run with interrupts disabled")
 	}
 	old := preemptibleSince
 	preemptibleSince = "0.0"
 	t.Cleanup(func() { preemptibleSince = old })
 }
 
-// Each event is reported once, whichever of its two programs the kernel runs first: it runs the
-// perf events of the second source before its first programs, as they are attached already.
+// Each event is reported once, whichever of its two programs the kernel runs first. For the second
+// source the kernel runs the perf events before the first programs, because the perf events were
+// already attached.
 func TestUnpreemptedPrograms(t *testing.T) {
 	unpreempted(t)
-	run := shortLives(t)
-	run(1) // Go forks a process more the first time
+	run := processRunner(t)
+	run(1) // the first time, Go forks an extra process
 	sources := []*Source{open(t, Options{}), open(t, Options{})}
 	for i, s := range sources {
 		for k, want := range map[engine.Kind]string{
 			engine.KindFork: "raw_tp/sched_wakeup_new", engine.KindExec: "tracepoint/sched/", engine.KindExit: "tracepoint/sched/",
 		} {
 			if via := s.Capabilities().Kinds[k].Via; !strings.Contains(via, want) {
-				t.Skipf("source %d has its %ss from %s: no tracefs, or no such event", i, k, via)
+				t.Skipf("source %d reads its %ss from %s: the kernel has no tracefs, or no such event", i, k, via)
 			}
 		}
 		conform.Drain(t, s)
@@ -164,19 +166,19 @@ func TestUnpreemptedPrograms(t *testing.T) {
 			}
 		}
 		if got[engine.KindFork] != n || got[engine.KindExec] != n || got[engine.KindExit] != n {
-			t.Errorf("source %d: %v events by kind of %d processes", i, got, n)
+			t.Errorf("source %d: got %v events by kind, want %d of each", i, got, n)
 		}
 		_, passed, rescued := s.counters.sum()
 		if i == 1 && (passed < 2*n || rescued < 2*n) {
-			t.Errorf("source 1: the second programs took %d events of %d processes, the first left them %d", rescued, n, passed)
+			t.Errorf("source 1: second programs reported %d events of %d processes, first programs left %d to them", rescued, n, passed)
 		}
 		if st, err := s.Stats(); err != nil || st.LostTotal() != 0 {
-			t.Errorf("source %d: lost %v, %v", i, st.Lost, err)
+			t.Errorf("source %d: got lost %v, error %v", i, st.Lost, err)
 		}
 	}
 }
 
-// What the first programs miss is right where the second ones report it.
+// If only the second programs run, their events are correct.
 func TestUnpreemptedProgramsAlone(t *testing.T) {
 	unpreempted(t)
 	s := open(t, Options{})
@@ -184,9 +186,9 @@ func TestUnpreemptedProgramsAlone(t *testing.T) {
 	conform.Score(t, s, "fork-exec-exit", "vfork", "exec-chain-5", "exec-from-thread", "end-together")
 }
 
-// closeFirst detaches the first programs, and removes the marks of forks that they saw before the
-// second ones were attached: a mark of an earlier task would be mistaken for the mark of a new task
-// at its address.
+// closeFirst detaches the first programs. It removes the marks of forks that they made before the
+// second programs were attached: if a new task got the address of an earlier task, the earlier mark
+// would be taken for the new task's.
 func closeFirst(t *testing.T, s *Source) {
 	t.Helper()
 	for _, first := range s.first {
@@ -215,16 +217,16 @@ func closeFirst(t *testing.T, s *Source) {
 	}
 }
 
-// Without kprobes the notes list the missing changes of ids.
+// Without kprobes, the notes say that changes of ids by 32-bit syscalls are missing.
 func TestNoteOfCompatSyscalls(t *testing.T) {
 	table := open(t, Options{}).Capabilities()
 	bound := slices.ContainsFunc(table.Notes, func(n string) bool { return strings.Contains(n, "32-bit syscalls are not seen") })
 	if c := table.Kinds[engine.KindIDChange]; strings.Contains(c.Via, "sys_exit") != bound || (c.Partial != 0) != bound {
-		t.Errorf("ID_CHANGE comes from %+v, the notes are %q", c, table.Notes)
+		t.Errorf("got ID_CHANGE from %+v with notes %q", c, table.Notes)
 	}
 }
 
-// Of many tracees the one attached to first is the last in the kernel's list.
+// With many tracees: the tracee that was attached to first is the last in the kernel's list.
 func TestManyTracees(t *testing.T) {
 	s := open(t, Options{})
 	runtime.LockOSThread() // the tracer is a thread
@@ -250,17 +252,17 @@ func TestManyTracees(t *testing.T) {
 	}
 	evs := conform.Drain(t, s)
 	if st, err := s.Stats(); err != nil || st.LostTotal() > 0 {
-		t.Skipf("lost %v beside other programs, %v", st.Lost, err)
+		t.Skipf("the source lost %v, maybe events of other programs; error %v", st.Lost, err)
 	}
 	for _, pid := range pids {
 		of := evs.Of(pid, engine.KindPtrace)
 		if len(of) != 2 || of[0].Tracer.PID != uint32(os.Getpid()) || of[1].Tracer.PID != 0 {
-			t.Fatalf("%d: %d events", pid, len(of))
+			t.Fatalf("process %d: got %d events", pid, len(of))
 		}
 	}
 }
 
-// Most of what opening costs is the verifier's work. Where raw tracepoints can miss an exec or an
+// Most of the cost of opening is the verifier's work. If raw tracepoints can miss an exec or an
 // exit, the two programs that follow them are loaded twice.
 func TestVerifierWork(t *testing.T) {
 	s := open(t, Options{})
@@ -284,12 +286,12 @@ func verify(t *testing.T, most uint32, programs ...*ebpf.Program) {
 		}
 		n, ok := info.VerifiedInstructions()
 		if !ok {
-			t.Skip("the kernel does not show it: needs Linux 5.16")
+			t.Skip("the kernel does not report the number of verified instructions: needs Linux 5.16")
 		}
 		sum += n
 	}
 	if t.Logf("%d instructions", sum); sum > most {
-		t.Errorf("the verifier looks at %d instructions", sum)
+		t.Errorf("the verifier processed %d instructions, want at most %d", sum, most)
 	}
 }
 
@@ -305,8 +307,8 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(closing.Nanoseconds())/float64(b.N), "closing-ns/op")
 }
 
-// BenchmarkPrograms shows what each program takes for an event, and all for the life of a process,
-// with the ring, with perf buffers, and where each read is a call.
+// BenchmarkPrograms reports the time of each program for an event, and of all programs for a
+// process. It measures the ring, perf buffers, and reads by calls.
 func BenchmarkPrograms(b *testing.B) {
 	for name, o := range map[string]Options{"ring": {}, "perf": {Buffer: source.BufferPerf}} {
 		b.Run(name, func(b *testing.B) { measurePrograms(b, open(b, o)) })
@@ -349,14 +351,14 @@ func measurePrograms(b *testing.B, s *Source) {
 	b.ReportMetric(float64(all.Nanoseconds())/float64(b.N), "ns/life")
 }
 
-// Tasks that preempt each other in the programs lose no event of a process's life. A comm that an
-// exec sets may count as lost, though EXEC reports it.
+// Tasks that preempt each other within the programs lose no event. A comm set by an exec may count
+// as lost, though EXEC reports it.
 func TestPreemptedStorm(t *testing.T) {
 	s := open(t, Options{})
 	storm := scenario.Storm{Processes: 2000, Workers: 24, Bare: true}
 	_, err := os.Stat("/sys/kernel/realtime")
 	if testing.Short() && err != nil && !kernelversion.AtLeast(preemptibleSince) {
-		storm.Processes = 300 // the kernel does not preempt the programs
+		storm.Processes = 300 // the kernel does not preempt these programs
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -389,13 +391,13 @@ func TestPreemptedStorm(t *testing.T) {
 		}
 	}
 	_, passed, rescued := s.counters.sum()
-	t.Logf("the first programs missed %d events and left %d, the second took %d", misses(s.first), passed, rescued)
+	t.Logf("the first programs missed %d events and left %d, the second programs reported %d", misses(s.first), passed, rescued)
 	for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
 		if lives[k] != storm.Processes {
-			t.Errorf("%d %ss of %d processes", lives[k], k, storm.Processes)
+			t.Errorf("got %d %ss, want %d", lives[k], k, storm.Processes)
 		}
 	}
 	if st, err := s.Stats(); err != nil || st.LostTotal() != st.Lost[engine.LossSkipped] {
-		t.Errorf("lost %v, %v", st.Lost, err)
+		t.Errorf("got lost %v, error %v", st.Lost, err)
 	}
 }

@@ -20,14 +20,14 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// object is the compiled programs. An unread string occupies no memory, while the byte slice of the
-// generated loadPrograms always does.
+// object is the compiled programs. A string that is not read occupies no memory, unlike the byte
+// slice of the generated loadPrograms.
 //
 //go:embed programs_bpfel.o
 var object string
 
-// environRoom is the part of a slot for the environment alone. It begins after the texts and the
-// longest name.
+// environRoom is the part of a slot that only the environment uses. It begins after the texts and
+// the longest name.
 const environRoom = 20480 - 256 // ENVIRON_MAX, NAME_MAX
 
 // loader loads programs in groups, so that a refused or unneeded program affects only its group.
@@ -38,28 +38,29 @@ type loader struct {
 	maps  map[string]*ebpf.Map
 
 	options Options
-	perf    string // see needsPerf
-	plain   bool   // the kernel has no maps that can be mapped
-	low     bool   // the limits of loops are lowLimits
+	perf    string // see perfReason
+	plain   bool   // the kernel can't map maps into memory
+	low     bool   // loops have the limits lowLimits
 
-	// cast is the id of bpf_rdonly_cast, 0 if reads are calls, and bytes the type it casts to.
+	// cast is the id of bpf_rdonly_cast, or 0 if programs read by calls. bytes is the type that
+	// cast casts to.
 	cast, bytes btf.TypeID
 
-	// execCalls is added to the maps of spec when programs need it.
+	// execCalls is added to the maps of spec once programs need it.
 	execCalls *ebpf.MapSpec
 }
 
-// newLoader sets the constants and sizes that are fixed before anything is loaded.
+// newLoader sets the constants and sizes that are fixed before the first program is loaded.
 func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus int, cgroup programsCgroupSource) (*loader, error) {
 	size, err := ringSize(*o, cpus)
 	if err != nil {
 		return nil, err
 	}
 	// Before 5.11 maps count against the limit on locked memory, even for a while after they
-	// are gone, and cilium/ebpf takes a limit for missing features. If the limit can't be
-	// lifted loading may still succeed; if not, its error says why.
+	// are freed, and cilium/ebpf mistakes the limit for missing features. If the limit can't be
+	// lifted, loading may still succeed; if not, its error gives the reason.
 	_ = rlimit.RemoveMemlock()
-	compiled, perf := object, needsPerf(o)
+	compiled, perf := object, perfReason(o)
 	if perf != "" {
 		compiled = perfObject
 	}
@@ -80,7 +81,7 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
 	if !shared.Environ.Wanted() {
 		slots := spec.Maps[programsMapSlots]
-		// The kernel compares this size with the size in the types.
+		// The kernel compares ValueSize with the size in the types.
 		slots.ValueSize, slots.Key, slots.Value = slots.ValueSize-environRoom, nil, nil
 	}
 	at := registers[runtime.GOARCH]
@@ -98,8 +99,8 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	)
 }
 
-// prepareForPerf sets up the maps for perf buffers, and for a kernel that has no maps that can be
-// mapped.
+// prepareForPerf sets up the maps for perf buffers, and for a kernel that can't map maps into
+// memory.
 func (l *loader) prepareForPerf() error {
 	l.plain = hideMappable || errors.Is(features.HaveMapFlag(features.BPF_F_MMAPABLE), ebpf.ErrNotSupported)
 	if l.plain {
@@ -113,12 +114,12 @@ func (l *loader) prepareForPerf() error {
 	return nil
 }
 
-// exitBits returns a mask: a reported wait status has at least one of its bits. 0 reports all
-// exits.
+// exitBits returns a mask. An exit is reported if its wait status has a bit of the mask, or if the
+// mask is 0.
 func exitBits(shared *source.Options) uint32 {
 	switch {
 	case !shared.Reports(engine.EventExit):
-		return 0x80 // of a core dump
+		return 0x80 // the bit of a core dump
 	case shared.Exits == source.ExitsNonzero:
 		return ^uint32(0)
 	}
@@ -133,12 +134,12 @@ func flag(set bool) uint8 {
 	return 0
 }
 
-// registers has by architecture the offsets in struct pt_regs of a function's first two arguments
-// and of its return value, and of a system call's first argument: di, si, ax and di, or x0, x1, x0
-// and orig_x0.
+// registers has, by architecture, offsets in struct pt_regs: of a function's first two arguments
+// and its return value, and of a system call's first argument. The registers are di, si, ax and di,
+// or x0, x1, x0 and orig_x0.
 var registers = map[string]struct{ argument, second, result, first uint32 }{"amd64": {112, 104, 80, 112}, "arm64": {0, 8, 0, 272}}
 
-// set sets a constant of the programs that are loaded from now on.
+// set sets a constant for the programs that are loaded later.
 func (l *loader) set(variable string, value any) error {
 	v := l.spec.Variables[variable]
 	if v == nil {
@@ -148,7 +149,7 @@ func (l *loader) set(variable string, value any) error {
 }
 
 // load loads the named programs, and the maps that do not exist yet. If the kernel refuses a
-// program with casts, this and all later programs read by calls.
+// program with casts, this program and all later ones read by calls.
 func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
 	programs, err := l.loadOnStack(names)
 	if err == nil || l.cast == 0 {
@@ -157,14 +158,14 @@ func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
 	cast := l.cast
 	l.cast = 0
 	programs, byCalls := l.loadOnStack(names)
-	if byCalls != nil { // it is not the casts
+	if byCalls != nil { // casts are not the reason
 		l.cast = cast
 		return nil, err
 	}
 	return programs, nil
 }
 
-// loadOnStack loads programs, with their handlers on the task's stack if the kernel lets it.
+// loadOnStack loads programs, with their handlers on the task's stack if the kernel allows it.
 func (l *loader) loadOnStack(names []string) (map[string]*ebpf.Program, error) {
 	programs, err := l.tryLoad(true, names)
 	if err != nil && slices.ContainsFunc(names, isHandler) {
@@ -174,7 +175,7 @@ func (l *loader) loadOnStack(names []string) (map[string]*ebpf.Program, error) {
 	return programs, err
 }
 
-// tryLoad loads programs; onTaskStack keeps their handlers on the task's stack.
+// tryLoad loads programs. onTaskStack keeps their handlers on the task's stack.
 func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Program, error) {
 	group := *l.spec
 	group.Programs = make(map[string]*ebpf.ProgramSpec, len(names))
@@ -216,55 +217,56 @@ func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Pro
 // isHandler reports whether a program is a handler, which twin programs tail-call.
 func isHandler(name string) bool { return strings.HasSuffix(name, "_handler") }
 
-// keepOnTaskStack makes a program begin with a tail call to an index without a program, which has
-// no effect except that programs with tail calls stay on the task's stack. From Linux 6.13 on other
-// programs of raw tracepoints use one stack for each CPU, and only the attached program is kept
-// from running twice on a CPU. From 7.0 on it can be preempted: its twin could then enter the same
-// handler on the same CPU, and both would write to one stack, which crashes the kernel.
+// keepOnTaskStack makes a program begin with a tail call to an index without a program. The call
+// has no effect, but programs with tail calls stay on the task's stack. From Linux 6.13 on, other
+// programs of raw tracepoints use one stack for each CPU, and the kernel prevents only the attached
+// program from running twice on a CPU. From 7.0 on, the attached program can be preempted. Its twin
+// could then enter the same handler on the same CPU. Both would write to one stack, which crashes
+// the kernel.
 func keepOnTaskStack(p *ebpf.ProgramSpec) {
 	old := p.Instructions
 	head := asm.Instructions{
-		asm.Mov.Reg(asm.R9, asm.R1), // the context; a call leaves R9 alone
+		asm.Mov.Reg(asm.R9, asm.R1), // the context; a call keeps R9
 		asm.LoadMapPtr(asm.R2, 0).WithReference(programsMapHandlers),
 		asm.Mov.Imm(asm.R3, int32(programsEventKindEVENT_KINDS)),
 		asm.FnTailCall.Call(),
 		asm.Mov.Reg(asm.R1, asm.R9),
 	}
-	// The name and the type of the function are the first instruction's.
+	// The first instruction carries the function's name and type.
 	head[0].Metadata = old[0].Metadata
 	rest := slices.Clone(old)
 	rest[0].Metadata = asm.Metadata{}
 	p.Instructions = append(head, rest...)
 }
 
-// constants is the map of constants: each group of programs has its own.
+// constants is the name of the map of constants. Each group of programs has its own map.
 const constants = ".rodata"
 
-// explain adds to an error of bpf(2) what the user can do about it. Package ebpf explains every
-// EPERM by the limit on locked memory, which is rarely the cause: these words are left out.
+// explain adds the remedy to an error of bpf(2). Package ebpf explains every EPERM by the limit on
+// locked memory. This is rarely the cause, so explain removes its text.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) && unix.Geteuid() != 0:
 		return fmt.Errorf("load programs: needs CAP_BPF and CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN): run as root: %w", unix.EPERM)
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("load programs: the kernel refused though this is root: CAP_BPF and CAP_PERFMON missing, a seccomp filter, or before Linux 5.11 the limit on locked memory (ulimit -l): %w", unix.EPERM)
-	case errors.Is(err, unix.ENOSYS): // without the map or feature that happened to be first
+		return fmt.Errorf("load programs: refused for root: CAP_BPF and CAP_PERFMON are missing, a seccomp filter denies it, or (before Linux 5.11) the limit on locked memory is too low (ulimit -l): %w", unix.EPERM)
+	case errors.Is(err, unix.ENOSYS): // leaves out the map or feature, as any may be the first
 		return fmt.Errorf("load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: %w", unix.ENOSYS)
 	case errors.Is(err, unix.EINVAL) && !onTracepoints():
 		return fmt.Errorf("load programs: %w: the kernel has no programs on tracepoints (CONFIG_BPF_EVENTS, which needs CONFIG_KPROBE_EVENTS or CONFIG_UPROBE_EVENTS): %w",
 			errors.ErrUnsupported, unix.EINVAL)
-	case errors.Is(err, unix.EMFILE): // without the dump of types around it
+	case errors.Is(err, unix.EMFILE): // leaves out the types that package ebpf adds
 		return fmt.Errorf("load programs: the limit on open descriptors is too low (ulimit -n): %w", unix.EMFILE)
-	case (errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL)) && lacking() != "":
-		return fmt.Errorf("load programs: %w: the kernel has no %s", errors.ErrUnsupported, lacking())
+	case (errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL)) && missingNeeds() != "":
+		return fmt.Errorf("load programs: %w: the kernel has no %s", errors.ErrUnsupported, missingNeeds())
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return fmt.Errorf("load programs: %w: the kernel lacks a part of eBPF: %w", errors.ErrUnsupported, err)
 	}
 	return fmt.Errorf("load programs: %w", err)
 }
 
-// needs are the features that the programs require, and the first Linux that has each. If a kernel
-// lacks several, the error of a load names any one, or none.
+// needs are the features that the programs require, with the first Linux that has each. If a kernel
+// lacks several features, the error of a load names one or none of them.
 var needs = []struct {
 	name, since string
 	probe       func() error
@@ -273,8 +275,8 @@ var needs = []struct {
 	{"maps that programs only read", "5.2", func() error { return features.HaveMapFlag(features.BPF_F_RDONLY_PROG) }},
 }
 
-// lacking returns the needs that the kernel lacks, "" for none.
-func lacking() string {
+// missingNeeds returns the needs that the kernel lacks, or "".
+func missingNeeds() string {
 	var names []string
 	for _, n := range needs {
 		if errors.Is(n.probe(), ebpf.ErrNotSupported) {
@@ -284,9 +286,9 @@ func lacking() string {
 	return strings.Join(names, " and no ")
 }
 
-// onTracepoints reports whether the kernel has programs on raw tracepoints, if they can be loaded
-// at all. The kernel refuses a program type that it was built without with the same error as wrong
-// arguments.
+// onTracepoints reports whether the kernel supports programs on raw tracepoints, provided that
+// programs can be loaded at all. If the kernel was built without a program type, it returns the
+// same error as for wrong arguments.
 func onTracepoints() bool {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An error for lack of descriptors names only that cause, and not the object that was being loaded.
+// An error for lack of descriptors names only this cause, not the object that was loaded.
 func TestExplainDescriptors(t *testing.T) {
 	err := explain(fmt.Errorf("load BTF: %w", &ebpf.VerifierError{Cause: unix.EMFILE, Log: []string{"FUNC_PROTO"}}))
 	const want = "load programs: the limit on open descriptors is too low (ulimit -n): too many open files"
@@ -20,7 +20,7 @@ func TestExplainDescriptors(t *testing.T) {
 	}
 }
 
-// A kernel without bpf(2) gets the same words each time, whatever is created first.
+// On a kernel without bpf(2) the error is always the same, whatever is created first.
 func TestExplainNoBPF(t *testing.T) {
 	const want = "load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: function not implemented"
 	for _, first := range []string{"map free_slots: map create", "map terminals: load BTF: detect support for BTF"} {
@@ -30,18 +30,19 @@ func TestExplainNoBPF(t *testing.T) {
 	}
 }
 
-// A kernel without a part of eBPF is errors.ErrUnsupported, which package ebpf's own error is not.
+// If the kernel lacks a part of eBPF, the error is errors.ErrUnsupported. Package ebpf's own error
+// is not.
 func TestUnsupported(t *testing.T) {
 	err := explain(fmt.Errorf("create map: %w", ebpf.ErrNotSupported))
 	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, ebpf.ErrNotSupported) {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v, want both errors.ErrUnsupported and ebpf.ErrNotSupported", err)
 	}
 }
 
-// What an older kernel lacks is named, all of it, whichever map it was that could not be made.
+// The error names all features that an older kernel lacks, whichever map could not be created.
 func TestLacking(t *testing.T) {
-	if os.Geteuid() == 0 && lacking() != "" {
-		t.Errorf("where the programs run: %s", lacking())
+	if os.Geteuid() == 0 && missingNeeds() != "" {
+		t.Errorf("got missing features %s on a kernel that runs the programs", missingNeeds())
 	}
 	old := needs
 	t.Cleanup(func() { needs = old })
@@ -52,7 +53,7 @@ func TestLacking(t *testing.T) {
 	const want = "load programs: unsupported operation: the kernel has no maps that are stacks (Linux 4.20) and no maps that programs only read (Linux 5.2)"
 	for _, cause := range []error{unix.EINVAL, ebpf.ErrNotSupported} {
 		if err := explain(fmt.Errorf("create map: %w", cause)); err.Error() != want || !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%v", err)
+			t.Errorf("got error %v, want %s", err, want)
 		}
 	}
 }

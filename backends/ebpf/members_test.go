@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Some kernels' types have two structs of one name, and only one has the member.
+// Some kernels' types have two structs of the same name, and only one of them has the member.
 func TestMissingMember(t *testing.T) {
 	long := &btf.Int{Name: "long", Size: 8}
 	node := func(member string) *btf.Struct {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programInfo is the beginning of struct bpf_prog_info (linux/bpf.h). The kernel fills in the
-// members that it has.
+// programInfo is the beginning of struct bpf_prog_info (linux/bpf.h). The kernel fills in only the
+// members that its version has.
 type programInfo struct {
 	_               [208]byte
 	recursionMisses uint64
@@ -20,14 +20,15 @@ type infoAttr struct {
 	info       unsafe.Pointer
 }
 
-// misses returns how often the kernel skipped programs. It has this counter from 5.12 on, and until
-// 6.0 shows it only to a process with privileges.
+// misses returns how often the kernel skipped the programs. The kernel counts this from 5.12 on.
+// Until 6.0 only a privileged process can read the count.
 //
-// Its system calls do not block, and bypass Go's scheduler: a system call that the scheduler
+// The system calls do not block, and bypass Go's scheduler: a system call that the scheduler
 // notices wakes the runtime's monitor thread, which costs more than the call.
 func misses(programs []*ebpf.Program) (n uint64) {
 	for _, p := range programs {
-		// Empty for each call: the kernel also reads the sizes of buffers from it.
+		// The struct must be empty for each call: the kernel also reads buffer sizes from
+		// it.
 		var info programInfo
 		attr := infoAttr{fd: uint32(p.FD()), length: uint32(unsafe.Sizeof(info)), info: unsafe.Pointer(&info)}
 		_, _, errno := unix.RawSyscall(unix.SYS_BPF, unix.BPF_OBJ_GET_INFO_BY_FD, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))

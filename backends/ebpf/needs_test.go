@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// TestFieldsNeedWhatIsTaken: what decides whether a field can be read is in the part of the
-// kernel's types that is taken.
+// TestFieldsNeedWhatIsTaken: btfhub.Needed has all members of the kernel's types that decide
+// whether a field can be read.
 func TestFieldsNeedWhatIsTaken(t *testing.T) {
 	taken := btfhub.Needed()
 	for _, f := range fieldSources {

@@ -13,23 +13,23 @@ import (
 )
 
 // lowLimits are the bounds of the programs' loops for kernels that verify a function once for each
-// call, as the verifier checks at most a million instructions.
+// call. The verifier checks at most a million instructions.
 var lowLimits = map[string]uint32{"path_rounds": 12, "cgroup_rounds": 3, "path_attempts": 1, "path_checks": 191, "most_tries": 1}
 
-// lowExtents are wholeTexts with them.
+// lowExtents are the wholeTexts of programs with lowLimits.
 var lowExtents = map[engine.Field]engine.Extent{
 	engine.FieldExe:    {Bytes: 3800, Names: 90},
 	engine.FieldCwd:    {Bytes: 3800, Names: 90},
 	engine.FieldCgroup: {Bytes: 3800, Names: 20},
 }
 
-// globalFunctions reports whether the verifier checks a function once, as since Linux 5.6. It tests
-// whether types of functions can be global. It is a variable for a test.
+// globalFunctions reports whether the verifier checks a function only once, as it does since Linux
+// 5.6. It tests whether types of functions can be global. It is a variable for a test.
 var globalFunctions = func() bool {
 	types := [...]uint32{
 		1<<16 | 0xeb9f, 24, 0, 24, 24, 4, // struct btf_header: 24 bytes of types, 4 of text
-		0, 13 << 24, 0, // a prototype: no arguments, no result
-		1, 12<<24 | 1, 1, // a global function of it
+		0, 13 << 24, 0, // a function type: no arguments, no result
+		1, 12<<24 | 1, 1, // a global function of this type
 		'a' << 8, // its name
 	}
 	attr := struct {
@@ -46,7 +46,7 @@ var globalFunctions = func() bool {
 	return !errors.Is(errno, unix.EINVAL)
 }
 
-// lowerLimits sets lowLimits.
+// lowerLimits sets the programs' constants to lowLimits.
 func (l *loader) lowerLimits() error {
 	l.low = true
 	for name, n := range lowLimits {
@@ -57,8 +57,8 @@ func (l *loader) lowerLimits() error {
 	return nil
 }
 
-// inlineConstants replaces reads of the programs' constants by their values, for verifiers before
-// Linux 5.5, which do not know the values and would follow impossible branches.
+// inlineConstants replaces reads of the programs' constants by their values. Verifiers before Linux
+// 5.5 do not track these values and would follow impossible branches.
 func (l *loader) inlineConstants(p *ebpf.ProgramSpec) {
 	values := map[uint64]byte{}
 	for _, v := range l.spec.Variables {
@@ -94,7 +94,7 @@ func (l *loader) inlineConstants(p *ebpf.ProgramSpec) {
 	}
 }
 
-// jumpTargets returns where instructions jump to.
+// jumpTargets returns the set of instructions that others jump to.
 func jumpTargets(all asm.Instructions) map[asm.RawInstructionOffset]bool {
 	targets := map[asm.RawInstructionOffset]bool{}
 	for iter := all.Iterate(); iter.Next(); {

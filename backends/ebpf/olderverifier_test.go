@@ -9,7 +9,7 @@ import (
 )
 
 // A verifier that checks a function once for each call, as before Linux 5.6, stays below its limit
-// of checked instructions. Linux 5.4 checks twice as many as the newest kernels.
+// of checked instructions. Linux 5.4 checks twice as many instructions as the newest kernels.
 func TestOlderVerifierWork(t *testing.T) {
 	usePerf(t, true)
 	for _, tt := range []struct {
@@ -30,7 +30,7 @@ func TestOlderVerifierWork(t *testing.T) {
 	}
 }
 
-// olderLoader returns a loader of programs with static functions only.
+// olderLoader returns a loader of programs that have only static functions.
 func olderLoader(t *testing.T, shared *source.Options) *loader {
 	t.Helper()
 	kernel, err := shared.Types()

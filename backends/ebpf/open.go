@@ -13,8 +13,8 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// Open loads the programs into the kernel and attaches them. It needs CAP_BPF and CAP_PERFMON, and
-// CAP_SYS_ADMIN for ID_CHANGE and PTRACE where kprobes need that or are missing.
+// Open loads the programs into the kernel and attaches them. It needs CAP_BPF and CAP_PERFMON. For
+// ID_CHANGE and PTRACE it also needs CAP_SYS_ADMIN if kprobes require that or are missing.
 // [Source.Capabilities] shows what could not be attached.
 func Open(shared source.Options, o Options) (*Source, error) {
 	kernel, err := shared.Types()
@@ -26,8 +26,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	})
 }
 
-// skipsCounted is the first Linux that counts the skipped programs of perf events and kprobes. The
-// kernel skips them while a task that uses a map by bpf(2) is preempted on the CPU.
+// skipsCounted is the first Linux that counts the skipped programs of perf events and kprobes. On a
+// CPU, the kernel skips them while a task that uses a map through bpf(2) is preempted.
 const skipsCounted = "6.7"
 
 func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Source, error) {
@@ -53,9 +53,9 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	s.openSnapshot(l, kernel.TaskIterator, cgroup)
 	if len(s.alone) > 0 && !kernelversion.AtLeast(skipsCounted) {
 		s.capabilities.Notes = append(s.capabilities.Notes,
-			"EXEC_FAILED, ID_CHANGE and PTRACE may be missing uncounted where the kernel preempts a task in bpf(2): before Linux "+skipsCounted+" it does not say what it skips then")
+			"some EXEC_FAILED, ID_CHANGE and PTRACE may be lost uncounted: before Linux "+skipsCounted+" the kernel does not count the programs that it skips while a task in bpf(2) is preempted")
 	}
-	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of what they lost")
+	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of lost events")
 	s.capabilities.Kinds[engine.KindCoreDump] = source.CoreDumps
 	s.capabilities.Types = kernel.Origin
 	s.describeFields(kernel.Spec, cgroup, l.low)
@@ -67,11 +67,11 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 }
 
 // open attaches the programs of the wanted kinds. The programs of forks come last: if a FORK is
-// reported, the later events of its process are, too.
+// reported, the later events of its process are reported, too.
 func (s *Source) open(l *loader, shared *source.Options) error {
 	var hooks []hook
 	var names []string
-	for _, h := range required {
+	for _, h := range requiredHooks {
 		switch {
 		case shared.Reports(h.kind.Events()) || h.kind == engine.KindExit && shared.ReportsEnds():
 			hooks, names = append(hooks, h), append(names, h.names()...)
@@ -126,7 +126,7 @@ func (s *Source) open(l *loader, shared *source.Options) error {
 	return attach(engine.EventFork)
 }
 
-// load loads programs, which Close closes.
+// load loads programs. Close closes them.
 func (s *Source) load(l *loader, names ...string) (map[string]*ebpf.Program, error) {
 	programs, err := l.load(names...)
 	for _, p := range programs {
@@ -135,7 +135,7 @@ func (s *Source) load(l *loader, names ...string) (map[string]*ebpf.Program, err
 	return programs, err
 }
 
-// openBuffer opens the buffer that brings records to this process.
+// openBuffer opens the buffer through which this process receives records.
 func (s *Source) openBuffer(l *loader) (buffer, error) {
 	m := s.maps[programsMapRing]
 	if l.perf == "" {
@@ -154,7 +154,7 @@ func (s *Source) openBuffer(l *loader) (buffer, error) {
 	return b, nil
 }
 
-// note adds a note for the user to the capability table, once.
+// note adds a note for the user to the capability table, unless the table has it.
 func (s *Source) note(text string) {
 	if notes := &s.capabilities.Notes; !slices.Contains(*notes, text) {
 		*notes = append(*notes, text)
@@ -178,7 +178,7 @@ func (s *Source) share(l *loader) (err error) {
 		return err
 	}
 	free := s.maps[programsMapFreeSlots]
-	for i := range free.MaxEntries() { // one is left for the snapshot
+	for i := range free.MaxEntries() { // the snapshot uses the slot that is left
 		if err := free.Update(nil, i, ebpf.UpdateAny); err != nil {
 			return fmt.Errorf("fill pool of slots: %w", err)
 		}

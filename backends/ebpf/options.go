@@ -2,7 +2,7 @@ package ebpf
 
 import "github.com/quark-linux/quark/backends/source"
 
-// Options are the options of this source alone.
+// Options are the options that only this source has.
 type Options = source.EBPFOptions
 
 // Validate returns a *engine.OptionError if a value can't be used.
@@ -19,8 +19,8 @@ const (
 	maxRing    = 64 << 20
 )
 
-// ringSize returns the size of the ring for a number of possible CPUs, or of all perf buffers for a
-// number of CPUs that are online.
+// ringSize returns the size of the ring for a number of possible CPUs, or the total size of perf
+// buffers for a number of online CPUs.
 func ringSize(o Options, cpus int) (int, error) {
 	return source.RingSize(o.RingSize, min(max(ringPerCPU*cpus, minRing), maxRing))
 }

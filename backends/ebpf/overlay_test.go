@@ -17,8 +17,8 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// onOverlay executes a program on a tmpfs, and the same one on an overlay of that.
-func onOverlay() {
+// execOnOverlay executes a program on a tmpfs, and the same program on an overlay of this tmpfs.
+func execOnOverlay() {
 	dir := os.Args[1]
 	conform.Try("unshare", unix.Unshare(unix.CLONE_NEWNS))
 	conform.Try("make mounts private", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
@@ -34,8 +34,8 @@ func onOverlay() {
 	}
 }
 
-// With the types of a kernel that may give an inode of overlayfs another number than stat(2)
-// returns, the file of an executable is unknown there, and known elsewhere.
+// Older kernels may give an inode of overlayfs another number than stat(2) returns. With the types
+// of such a kernel, an executable's file is unknown on overlayfs, and known elsewhere.
 func TestExecutableOnOverlay(t *testing.T) {
 	if known, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(known), "\toverlay\n") {
 		t.Skip("the kernel has no overlayfs, or not loaded")
@@ -64,7 +64,7 @@ func TestExecutableOnOverlay(t *testing.T) {
 		s := openShared(t, source.Options{KernelTypes: types}, Options{})
 		field := s.Capabilities().Fields[engine.FieldExeFile]
 		if partial, said := field.Partial != 0, strings.Contains(field.Via, "overlayfs"); partial != older || said != older {
-			t.Errorf("older %v: %+v", older, field)
+			t.Errorf("older=%v: got capability %+v", older, field)
 		}
 		dir := t.TempDir()
 		execs := 0
@@ -75,11 +75,11 @@ func TestExecutableOnOverlay(t *testing.T) {
 			}
 			execs++
 			if known, want := ev.Task.Known.Has(engine.FieldExeFile), !older || path == "/lower/program"; known != want {
-				t.Errorf("older %v: %s is known: %v, want %v", older, path, known, want)
+				t.Errorf("older=%v: got known(%s) = %v, want %v", older, path, known, want)
 			}
 		}
 		if execs != 2 {
-			t.Errorf("older %v: %d EXECs, want 2", older, execs)
+			t.Errorf("older=%v: got %d EXECs, want 2", older, execs)
 		}
 		s.Close()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// Others that read the same plain tracepoints by perf_event_open(2) get all of them.
+// Other programs that read the same tracepoints by perf_event_open(2) get all events.
 func TestPassOn(t *testing.T) {
 	unpreempted(t)
 	openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
@@ -23,7 +23,7 @@ func TestPassOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := shortLives(t)
+	run := processRunner(t)
 	for _, at := range []struct{ group, name string }{
 		{"sched", "sched_process_exit"}, {"sched", "sched_process_exec"}, {"syscalls", "sys_exit_execve"},
 	} {
@@ -53,7 +53,7 @@ func TestPassOn(t *testing.T) {
 			hits += n
 		}
 		if hits < 10 {
-			t.Errorf("%s: another reader got %d of 10", at.name, hits)
+			t.Errorf("%s: another reader got %d events, want 10", at.name, hits)
 		}
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// detached executes a program from a directory on a mount that has been taken away.
-func detached(write func(path string, code uint8) error) {
+// execDetached executes a program from a directory on a detached mount.
+func execDetached(write func(path string, code uint8) error) {
 	dir := os.Args[1]
 	conform.Try("unshare", unix.Unshare(unix.CLONE_NEWNS))
 	conform.Try("make mounts private", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
@@ -35,7 +35,7 @@ func detached(write func(path string, code uint8) error) {
 	conform.Try("exec", syscall.Exec("./program", []string{"program"}, nil))
 }
 
-// A path on a detached mount is out of reach, and so unknown.
+// A path on a detached mount can't be reached, so it is unknown.
 func TestDetachedMount(t *testing.T) {
 	s := open(t, Options{})
 	c := conform.Child("detached", t.TempDir())
@@ -47,13 +47,13 @@ func TestDetachedMount(t *testing.T) {
 	}
 	for _, f := range []engine.Field{engine.FieldCwd, engine.FieldExe} {
 		if execs[0].Bytes(f) == nil || execs[1].Bytes(f) != nil {
-			t.Errorf("%v is %q, then on the detached mount %q", f, execs[0].Bytes(f), execs[1].Bytes(f))
+			t.Errorf("%v: got %q, then %q on the detached mount; want a path, then none", f, execs[0].Bytes(f), execs[1].Bytes(f))
 		}
 	}
 }
 
-// fromMoved executes a program of its working directory, which others rename.
-func fromMoved() {
+// execFromMoved executes a program in its working directory while others rename the directory.
+func execFromMoved() {
 	conform.Try("chdir", unix.Chdir(os.Args[1]))
 	n, err := strconv.Atoi(os.Args[2])
 	conform.Try("count", err)
@@ -63,7 +63,7 @@ func fromMoved() {
 	}
 }
 
-// A path is never put together from names before and after a rename.
+// A path never combines names from before and after a rename.
 func TestRenamedDirectory(t *testing.T) {
 	s := open(t, Options{})
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func TestRenamedDirectory(t *testing.T) {
 	}()
 	n := 1500
 	if testing.Short() {
-		n = 150 // an emulated processor takes half a minute for all
+		n = 150 // an emulated CPU takes half a minute for all rounds
 	}
 	c := conform.Child("from-moved", "/proc/self/fd/3", strconv.Itoa(n))
 	c.ExtraFiles = []*os.File{moving}
@@ -115,13 +115,14 @@ func TestRenamedDirectory(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d renames; %d paths right, %d unknown", <-renames, right, unknown)
+	t.Logf("%d renames; %d correct paths, %d unknown", <-renames, right, unknown)
 	if wrong > 0 || right == 0 || unknown > right/10 {
-		t.Errorf("%d paths never existed, %d did, %d are unknown", wrong, right, unknown)
+		t.Errorf("got %d wrong, %d correct and %d unknown paths", wrong, right, unknown)
 	}
 }
 
-// An exec that fails when the old image is gone makes no EXEC, but a new number of the image.
+// An exec that fails after the old image is released makes no EXEC, but increments the image
+// number.
 func TestFailedExec(t *testing.T) {
 	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
 	path := filepath.Join(t.TempDir(), "program")
@@ -140,20 +141,20 @@ func TestFailedExec(t *testing.T) {
 	c := exec.Command(path)
 	evs := conform.Run(t, s, c)
 	if n := len(evs.Of(c.Process.Pid, engine.KindExec)); n > 0 {
-		t.Fatalf("%d EXECs", n)
+		t.Fatalf("got %d EXECs, want 0", n)
 	}
 	if n := len(evs.Of(c.Process.Pid, engine.KindExecFailed)); n > 0 {
-		t.Errorf("%d times the process goes on as it was", n)
+		t.Errorf("got %d EXEC_FAILED, want 0", n)
 	}
 	fork, exit := evs.One(t, c.Process.Pid, engine.KindFork), evs.One(t, c.Process.Pid, engine.KindExit)
 	if fork.Image == 0 || exit.Image != fork.Image+1 {
-		t.Errorf("image %d at the FORK, %d at the EXIT", fork.Image, exit.Image)
+		t.Errorf("got image %d at the FORK and %d at the EXIT", fork.Image, exit.Image)
 	}
 }
 
-// failsExecs makes two calls that fail, and that some kernels hide from the programs at the
-// beginning: one with a path that has to be read from a file, and one that is denied.
-func failsExecs() {
+// failExecs makes two failing execs that some kernels hide from the programs at the entry: the
+// path of one must be read from a file, the other is denied.
+func failExecs() {
 	runtime.LockOSThread()
 	f, err := os.Open(os.Args[1])
 	conform.Try("open", err)
@@ -163,7 +164,7 @@ func failsExecs() {
 	argv := uintptr(unsafe.Pointer(none))
 	unix.RawSyscall(unix.SYS_EXECVE, path, argv, argv)
 	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the system call
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_EXECVEAT, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSPC)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
@@ -175,7 +176,8 @@ func failsExecs() {
 	unix.RawSyscall6(unix.SYS_EXECVEAT, 77, path+1, argv, argv, 0, 0)
 }
 
-// A failed exec is reported from its end alone if the kernel shows the task's registers.
+// A failed exec is reported even if no program sees the call's entry, if the kernel shows the
+// task's registers.
 func TestFailedExecWithoutBeginning(t *testing.T) {
 	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
 	if via := s.Capabilities().Kinds[engine.KindExecFailed].Via; !strings.Contains(via, "/sys_exit_") {
@@ -193,6 +195,6 @@ func TestFailedExecWithoutBeginning(t *testing.T) {
 	}
 	want := []string{"2 /no/program", "28 /dev/fd/77/no/program"}
 	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -13,19 +13,18 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 )
 
-// perfObject is the same programs as object, compiled with programs/perfbuffer.h in place of
-// ring.h.
+// perfObject is the same programs as object, compiled with programs/perfbuffer.h instead of ring.h.
 //
 //go:embed programs_perf_bpfel.o
 var perfObject string
 
-// mapWaking is a map of perfObject alone.
+// mapWaking is the name of a map that only perfObject has.
 const mapWaking = "waking"
 
-// needsPerf returns why records have to come through perf buffers, "" if they do not have to.
-func needsPerf(o *Options) (why string) {
+// perfReason returns the reason to use perf buffers, or "" to use the ring.
+func perfReason(o *Options) (why string) {
 	if o.Buffer == source.BufferPerf {
-		return "as the options say"
+		return "the options request it"
 	}
 	if err := haveRing(); errors.Is(err, ebpf.ErrNotSupported) {
 		return "the kernel has no BPF ring buffer"
@@ -36,28 +35,28 @@ func needsPerf(o *Options) (why string) {
 // haveRing is a variable for a test.
 var haveRing = func() error { return features.HaveMapType(ebpf.RingBuf) }
 
-// perfBuffers are the reader's end of perf's rings, one for each online CPU. The programs count
-// their losses on a CPU without a ring.
+// perfBuffers reads perf's rings, one for each online CPU. On a CPU without a ring, the programs
+// count their records as lost.
 type perfBuffers struct {
-	silent, waking *ebpf.Map // of the programs: the events of perfCPU
+	silent, waking *ebpf.Map // maps of the programs, for the events of perfCPU
 	size           int       // of each ring, in bytes
 	online         *perf.Online
 	cpus           []*perfCPU
 	note           func(string) // receives notes for the user
 
-	looked bool   // the first records of all rings were looked at
-	until  uint64 // when; one that is younger may not be the oldest
+	looked bool   // readTimes was called, and until is valid
+	until  uint64 // time of that call: a later record may not be the oldest
 }
 
 // perfCPU is the ring of a CPU and the two events that write to it.
 type perfCPU struct {
 	perf.CPU
-	silent, waking *perf.Event // the first owns the ring and wakes when that fills up
-	left           bool        // Offline was set at an earlier look
+	silent, waking *perf.Event // silent owns the ring, and wakes the reader if it fills up
+	left           bool        // Offline was set at an earlier release
 	crowded        bool        // as in ring
 }
 
-// openPerf makes rings for the CPUs that are online. The options have their total size.
+// openPerf opens rings for the online CPUs. The options have the rings' total size.
 func openPerf(silent, waking *ebpf.Map, o Options, note func(string)) (*perfBuffers, error) {
 	b := &perfBuffers{silent: silent, waking: waking, note: note}
 	if err := b.open(o); err != nil {
@@ -87,7 +86,7 @@ func (b *perfBuffers) open(o Options) (err error) {
 	return nil
 }
 
-// Add makes the ring of a CPU, and the programs write to it.
+// Add opens the ring of a CPU, and lets the programs write to it.
 func (b *perfBuffers) Add(number int) error {
 	c := &perfCPU{CPU: perf.CPU{Number: number}}
 	err := c.open(b.size)
@@ -139,18 +138,18 @@ func (c *perfCPU) close() error {
 
 func (b *perfBuffers) FD() int { return b.online.FD() }
 
-func (b *perfBuffers) look() { b.until, b.looked = perf.Look(b.cpus), true }
+func (b *perfBuffers) readTimes() { b.until, b.looked = perf.Look(b.cpus), true }
 
 // next returns the oldest record of all rings.
 func (b *perfBuffers) next() []byte {
 	fresh := !b.looked
 	if fresh {
-		b.look()
+		b.readTimes()
 	}
 	for {
 		c, ns, ok := perf.Oldest(b.cpus)
 		if !fresh && (!ok || ns > b.until) {
-			b.look()
+			b.readTimes()
 			fresh = true
 			continue
 		}
@@ -166,20 +165,20 @@ func (b *perfBuffers) next() []byte {
 	}
 }
 
-// next reads a record, which is nil if it is none of the programs' events.
+// next reads a record. It returns nil if the programs did not write the record.
 func (c *perfCPU) next() []byte {
 	rec, ok, bad := c.Ring.Next()
 	switch {
 	case bad:
 		return []byte{}
-	case !ok || rec.Type != perf.RecordSample: // the programs have counted the lost ones
+	case !ok || rec.Type != perf.RecordSample: // the programs have counted lost records
 		return nil
 	}
 	record, err := perf.ParseOutput(rec.Body)
 	switch {
 	case err != nil:
 		return []byte{}
-	case len(record) == 0: // it was to wake the reader
+	case len(record) == 0: // its only purpose was to wake the reader
 		return nil
 	}
 	return record
@@ -187,7 +186,7 @@ func (c *perfCPU) next() []byte {
 
 func (b *perfBuffers) peek() (ns uint64, ok bool) {
 	if !b.looked {
-		b.look()
+		b.readTimes()
 	}
 	_, ns, ok = perf.Oldest(b.cpus)
 	return ns, ok
@@ -196,28 +195,28 @@ func (b *perfBuffers) peek() (ns uint64, ok bool) {
 // release also handles CPUs that went online or offline.
 func (b *perfBuffers) release() {
 	for _, c := range b.cpus {
-		c.crowded = c.Ring.Release() > c.roomy() || c.crowded
+		c.crowded = c.Ring.Release() > c.maxFill() || c.crowded
 	}
 	perf.Follow(b.online, b.cpus, b)
 	b.cpus = slices.DeleteFunc(b.cpus, func(c *perfCPU) bool {
 		switch {
 		case !c.Offline || c.Ring.Pending() > 0:
 			return false
-		case !c.left: // a program that began before it went may still write
+		case !c.left: // a program that ran when the CPU went offline may still write
 			c.left = true
 			return false
 		}
-		c.close() // the programs' map keeps the events, dead, until the CPU is back
+		c.close() // the programs' map keeps the closed events until the CPU is online again
 		b.looked = false
 		return true
 	})
 }
 
-// roomy returns how full the ring can be, in bytes, and still have room for every record, after one
-// of the kernel's about a loss.
-func (c *perfCPU) roomy() int { return c.Ring.Size() - min(maxRecord+perfHeaders, c.Ring.Size()) }
+// maxFill returns the number of bytes that the ring may hold while it still has room for any
+// record, and for the kernel's lost-record in front of it.
+func (c *perfCPU) maxFill() int { return c.Ring.Size() - min(maxRecord+perfHeaders, c.Ring.Size()) }
 
-// perfHeaders bounds what precedes the programs' bytes in a record, and a record of a loss.
+// perfHeaders bounds the size of the headers in a record and of a lost-record.
 const perfHeaders = 64
 
 func (b *perfBuffers) pending(filling bool) bool {
@@ -239,13 +238,13 @@ func (b *perfBuffers) fullSince(cpu int) uint64 {
 	return 0
 }
 
-// fullSince is to be called when all that was read is released.
+// fullSince must be called after all records that were read are released.
 func (c *perfCPU) fullSince() (since uint64) {
 	if c.crowded {
 		return 0
 	}
 	queued := c.Ring.Pending()
-	limit := c.roomy()
+	limit := c.maxFill()
 	for ahead := c.Ring.Ahead(); queued-ahead.Pending() < limit; {
 		ns, ok := ahead.Time()
 		if !ok {
@@ -258,7 +257,7 @@ func (c *perfCPU) fullSince() (since uint64) {
 	return since - min(since, reorder)
 }
 
-func (b *perfBuffers) told() {
+func (b *perfBuffers) markReported() {
 	for _, c := range b.cpus {
 		c.crowded = false
 	}
@@ -266,12 +265,12 @@ func (b *perfBuffers) told() {
 
 func (b *perfBuffers) err() error { return nil }
 
-// Miss has no effect: the programs count the records that they have no ring for.
+// Miss has no effect: the programs count the records for which there is no ring.
 func (b *perfBuffers) Miss(int) {}
 
 // Failed adds a note that events of a CPU are missing.
 func (b *perfBuffers) Failed(number int, err error) {
-	b.note(fmt.Sprintf("CPU %d came online and is not seen, what it loses is counted: %v", number, err))
+	b.note(fmt.Sprintf("CPU %d came online without a ring, its events are counted as lost: %v", number, err))
 }
 
 func (b *perfBuffers) close() error {

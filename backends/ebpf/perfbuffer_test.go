@@ -19,7 +19,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// queuedIn returns how many bytes the fullest of the rings holds.
+// queuedIn returns the number of bytes in the fullest ring.
 func queuedIn(b buffer) (most uint64) {
 	switch b := b.(type) {
 	case *ring:
@@ -32,18 +32,18 @@ func queuedIn(b buffer) (most uint64) {
 	return most
 }
 
-// usePerf makes sources read perf buffers, as on a kernel that has maps that can be mapped and
-// global functions, or has neither.
+// usePerf makes sources read perf buffers, as on a kernel without a ring. With plain it is also a
+// kernel without maps that can be mapped and without global functions.
 func usePerf(t *testing.T, plain bool) {
 	old := globalFunctions
-	forced, hideMappable = source.BufferPerf, plain
+	forcedBuffer, hideMappable = source.BufferPerf, plain
 	if plain {
 		globalFunctions = func() bool { return false }
 	}
-	t.Cleanup(func() { forced, hideMappable, globalFunctions = source.BufferAuto, false, old })
+	t.Cleanup(func() { forcedBuffer, hideMappable, globalFunctions = source.BufferAuto, false, old })
 }
 
-// Perf buffers bring what the ring brings, of events of all kinds and sizes.
+// Perf buffers deliver the same events as the ring, of all kinds and sizes.
 func TestPerfBuffers(t *testing.T) {
 	usePerf(t, false)
 	conform.Score(t, open(t, Options{}), "fork-exec-exit", "vfork", "thread-forks", "exec-chain-5", "exec-from-thread", "leader-first",
@@ -51,13 +51,13 @@ func TestPerfBuffers(t *testing.T) {
 	t.Run("privileges dropped", TestPrivilegesDropped)
 }
 
-// The same as a kernel without mapped maps and global functions has them, with shorter paths.
+// The same on a kernel without mapped maps and global functions: only paths are cut earlier.
 func TestPlainMaps(t *testing.T) {
 	usePerf(t, true)
 	conform.Score(t, open(t, Options{}), "fork-exec-exit", "exec-chain-2", "exec-from-thread", "setres-ids", "comm", "end-together", "args-sizes", "cwd-90")
 }
 
-// The reader of perf buffers, with maps that can be mapped and without.
+// The tests of the reader pass with perf buffers, with mapped maps and without.
 func TestPerfReader(t *testing.T) {
 	for name, plain := range map[string]bool{"mapped": false, "plain maps": true} {
 		t.Run(name, func(t *testing.T) {
@@ -73,13 +73,13 @@ func TestPerfReader(t *testing.T) {
 	}
 }
 
-// The records of all CPUs come in the order of their times.
+// The records of all CPUs are returned in the order of their times.
 func TestPerfOrder(t *testing.T) {
 	usePerf(t, false)
 	s := open(t, Options{})
 	b, ok := s.buffer.(*perfBuffers)
 	if !ok || len(b.cpus) < 2 {
-		t.Skip("there is one CPU only")
+		t.Skip("needs two CPUs")
 	}
 	conform.Drain(t, s)
 	var pids []int
@@ -95,7 +95,7 @@ func TestPerfOrder(t *testing.T) {
 	var last uint64
 	for i, ev := range evs {
 		if ev.Time+reorder < last {
-			t.Errorf("event %d of CPU %d is %d ns older than one before it", i, ev.CPU, last-ev.Time)
+			t.Errorf("event %d of CPU %d is %d ns older than a previous event", i, ev.CPU, last-ev.Time)
 		}
 		last = max(last, ev.Time)
 		for n := range cpus {
@@ -103,11 +103,11 @@ func TestPerfOrder(t *testing.T) {
 		}
 	}
 	if !cpus[0] || !cpus[1] {
-		t.Errorf("events of CPUs: %v", cpus)
+		t.Errorf("got events of CPUs %v, want both", cpus)
 	}
 }
 
-// A gap for a full ring names the ring's CPU.
+// A gap for a full ring has the number of the ring's CPU.
 func TestPerfGapNamesTheCPU(t *testing.T) {
 	usePerf(t, false)
 	s := open(t, Options{RingSize: 1})
@@ -117,45 +117,45 @@ func TestPerfGapNamesTheCPU(t *testing.T) {
 	s.counters.read()
 	lost := s.counters.lost(cpu).full - before.full
 	gaps, _ := gapsOf(t, s)
-	var told uint64
+	var reported uint64
 	for _, g := range gaps {
 		if g.Cause == engine.LossRingFull && g.CPU == uint32(cpu) {
-			told += g.Count
+			reported += g.Count
 		}
 		if g.Cause == engine.LossRingFull && g.CPU == engine.AllCPUs {
-			t.Errorf("a gap of no CPU: %+v", g)
+			t.Errorf("got a gap without a CPU: %+v", g)
 		}
 	}
-	if lost == 0 || told < lost {
-		t.Errorf("CPU %d lost %d, gaps tell of %d", cpu, lost, told)
+	if lost == 0 || reported < lost {
+		t.Errorf("CPU %d lost %d records, gaps report %d", cpu, lost, reported)
 	}
 }
 
-// Reading takes no memory, where the counters are mapped.
+// Populate does not allocate if the counters are mapped.
 func TestPerfAllocatesNothing(t *testing.T) {
 	usePerf(t, false)
 	s := open(t, Options{})
-	run, pool := shortLives(t), new(conform.Recycler)
+	run, pool := processRunner(t), new(conform.Recycler)
 	populate := func() { s.Populate(pool) }
-	// It is to have memory for a record that lies across the end of a ring.
+	// The first calls allocate memory for a record that crosses the end of a ring.
 	for range 3 {
 		run(20)
 		populate()
 	}
 	pool.N = 0
 	want := 0
-	// Reading the kernel's counters of skipped programs, five times a second, reads a file.
+	// Five times a second Populate reads a file, for the kernel's counters of skipped programs.
 	if least := conform.LeastAllocs(100, func() { run(5); want += 15 }, populate); least > 0 || pool.N < want {
-		t.Errorf("%d allocations in a reading, %d events in all, want %d", least, pool.N, want)
+		t.Errorf("got %d allocations per call and %d events in all, want 0 and at least %d", least, pool.N, want)
 	}
 }
 
-// A CPU goes offline and online again: earlier records are read, and records without a ring are
-// counted and have a gap.
+// A CPU goes offline and online again. Records in its ring are read. Records that find no ring are
+// counted and reported by a gap.
 func TestPerfHotplug(t *testing.T) {
 	const control = "/sys/devices/system/cpu/cpu1/online"
 	if !scenario.InGuest() {
-		t.Skip("it takes a CPU away, which is for guests only (QUARK_INITRAMFS=1)")
+		t.Skip("it takes a CPU offline, which it may do only in guests (QUARK_INITRAMFS=1)")
 	}
 	set := func(v string) {
 		t.Helper()
@@ -169,11 +169,11 @@ func TestPerfHotplug(t *testing.T) {
 	usePerf(t, false)
 	s := open(t, Options{})
 	t.Cleanup(func() { set("1") })
-	var received, told, unseen uint64
+	var received, reported, unseen uint64
 	var evs conform.Events
 	read := func() {
 		t.Helper()
-		evs = nil // conform.Drain leaves gaps out
+		evs = nil // conform.Drain drops gaps
 		if err := s.Populate(&evs); err != nil {
 			t.Fatal(err)
 		}
@@ -182,11 +182,11 @@ func TestPerfHotplug(t *testing.T) {
 				received++
 				continue
 			}
-			told += ev.Gap.Count
+			reported += ev.Gap.Count
 			if ev.Gap.Cause == engine.LossUnseen {
 				unseen += ev.Gap.Count
 				if ev.Gap.CPU != 1 {
-					t.Errorf("a gap of CPU %d: %+v", ev.Gap.CPU, *ev.Gap)
+					t.Errorf("got a gap of CPU %d, want CPU 1: %+v", ev.Gap.CPU, *ev.Gap)
 				}
 			}
 		}
@@ -198,16 +198,16 @@ func TestPerfHotplug(t *testing.T) {
 		for _, pid := range written {
 			evs.One(t, pid, engine.KindExit)
 		}
-		read() // the ring is given up
+		read() // closes the ring
 		if n := len(s.buffer.(*perfBuffers).cpus); n != 1 {
-			t.Errorf("%d rings with one CPU", n)
+			t.Errorf("got %d rings with one CPU", n)
 		}
 		set("1")
 		before := unseen
 		conform.Pinned(t, 1, 5)
 		read()
 		if unseen-before < 5 {
-			t.Errorf("round %d: %d events of a CPU without a ring are told", round, unseen-before)
+			t.Errorf("round %d: gaps report %d events of a CPU without a ring, want at least 5", round, unseen-before)
 		}
 		seen := conform.Pinned(t, 1, 5)
 		read()
@@ -215,14 +215,14 @@ func TestPerfHotplug(t *testing.T) {
 			evs.One(t, pid, engine.KindExit)
 		}
 	}
-	eventually(t, "produced = received + lost, and gaps tell of all", func() bool {
+	eventually(t, "produced = received + lost, and gaps report all losses", func() bool {
 		read()
 		st, err := s.Stats()
-		return err == nil && !st.Bound && st.Produced == received+st.LostTotal() && told == st.LostTotal()
+		return err == nil && !st.Bound && st.Produced == received+st.LostTotal() && reported == st.LostTotal()
 	})
 }
 
-// The CPUs of the rings are those that are online.
+// The rings are those of the online CPUs.
 func TestPerfCPUs(t *testing.T) {
 	usePerf(t, false)
 	s := open(t, Options{RingSize: 1 << 20})
@@ -232,18 +232,18 @@ func TestPerfCPUs(t *testing.T) {
 		numbers = append(numbers, c.Number)
 	}
 	if !slices.Equal(numbers, b.online.CPUs()) {
-		t.Errorf("rings of CPUs %v, online are %v", numbers, b.online.CPUs())
+		t.Errorf("got rings of CPUs %v, want %v", numbers, b.online.CPUs())
 	}
 	if all := b.size * len(b.cpus); all < 1<<20 || all >= 2<<20 {
-		t.Errorf("%d bytes for each of %d CPUs", b.size, len(b.cpus))
+		t.Errorf("got %d bytes for each of %d CPUs, want 1 to 2 MiB in all", b.size, len(b.cpus))
 	}
 	if !slices.ContainsFunc(s.Capabilities().Notes, func(n string) bool { return strings.Contains(n, "through perf buffers") }) {
-		t.Errorf("the notes do not say it: %q", s.Capabilities().Notes)
+		t.Errorf("no note reports perf buffers: %q", s.Capabilities().Notes)
 	}
 }
 
-// If the kernel has no ring, the source uses perf buffers by itself, and reports it. After any
-// other error of the probe it stays with the ring.
+// If the kernel has no ring, the source uses perf buffers and adds a note. After any other error of
+// the probe it uses the ring.
 func TestWithoutRing(t *testing.T) {
 	old := haveRing
 	t.Cleanup(func() { haveRing = old })
@@ -257,12 +257,12 @@ func TestWithoutRing(t *testing.T) {
 			return strings.Contains(n, "through perf buffers") && strings.Contains(n, "the kernel has no BPF ring")
 		})
 		if _, reads := s.buffer.(*perfBuffers); reads != tt.perf || perf != tt.perf || s.Name() != "ebpf" {
-			t.Errorf("%v: %s reads perf buffers: %v, the notes say so: %v", tt.err, s.Name(), reads, perf)
+			t.Errorf("probe error %v: source %s reads perf buffers: %v, note: %v", tt.err, s.Name(), reads, perf)
 		}
 	}
 }
 
-// For older verifiers every read of a constant is replaced by the value that is set.
+// For older verifiers, every read of a constant is replaced by its value.
 func TestInlineConstants(t *testing.T) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(strings.NewReader(perfObject))
 	if err != nil {
@@ -291,13 +291,13 @@ func TestInlineConstants(t *testing.T) {
 			switch {
 			case now.OpCode == old.OpCode && now.Constant == old.Constant:
 			case now.OpCode != asm.Mov.Op32(asm.ImmSource) || now.Dst != old.Dst:
-				t.Fatalf("%s: %v became %v", p.Name, old, now)
+				t.Fatalf("%s: inlining replaced %v by %v", p.Name, old, now)
 			case now.Constant == 77:
 				found++
 			}
 		}
 	}
 	if before < 40 || after > 0 || found == 0 {
-		t.Errorf("%d of %d reads are left, %d have the value that was set", after, before, found)
+		t.Errorf("%d of %d reads are left, %d got the value that was set", after, before, found)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/pulse"
 )
 
-// openPulse attaches a program that counts the hits of a kprobe.
+// openPulse attaches a program that counts the hits of a kprobe, to check that kprobes work.
 func (s *Source) openPulse(plain bool) error {
 	spec := ebpf.MapSpec{Name: "quark_pulse", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}
 	if !plain {
@@ -60,7 +60,7 @@ func (s *Source) openPulse(plain bool) error {
 		}
 		return binary.NativeEndian.Uint64(count), 0
 	}
-	if !plain { // it can be read without privileges
+	if !plain { // readable without privileges
 		memory, err := m.Memory()
 		if err != nil {
 			return err

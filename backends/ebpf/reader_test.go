@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every event that a ring of one page has no room for is counted.
+// Every event that finds no room in a ring of one page is counted.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	stats := func() engine.SourceStats {
@@ -28,15 +28,15 @@ func TestLoss(t *testing.T) {
 		}
 		return st
 	}
-	shortLives(t)(30)
+	processRunner(t)(30)
 	if stats().Lost[engine.LossRingFull] == 0 {
-		t.Error("nothing was lost")
+		t.Error("got no lost events")
 	}
 	var received uint64
 	eventually(t, "produced = received + lost", func() bool {
 		before := stats()
 		received += uint64(len(conform.Drain(t, s)))
-		after := stats() // other processes make events meanwhile
+		after := stats() // other processes make events, too
 		return before == after && after.Produced == received+after.LostTotal()
 	})
 	eventually(t, "events after the loss", func() bool {
@@ -53,13 +53,13 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			return
 		}
 	}
-	t.Errorf("never: %s", what)
+	t.Errorf("timed out waiting for: %s", what)
 }
 
-// The descriptor wakes a reader that has armed it.
+// The descriptor wakes a reader that has called Arm.
 func TestArm(t *testing.T) {
 	s := open(t, Options{})
-	run := shortLives(t)
+	run := processRunner(t)
 	for range 20 {
 		for !s.Arm(true) {
 			conform.Drain(t, s)
@@ -72,7 +72,7 @@ func TestArm(t *testing.T) {
 					continue
 				}
 				if n == 0 {
-					err = errors.New("nobody woke the reader")
+					err = errors.New("the reader was not woken")
 				}
 				done <- err
 				return
@@ -86,31 +86,31 @@ func TestArm(t *testing.T) {
 	}
 }
 
-// A reader that has not armed the descriptor sleeps until a quarter of the ring is full, of
-// events of any program.
+// A reader that has not called Arm(true) sleeps until a quarter of the ring is full, with events of
+// any program.
 func TestFillingRingWakes(t *testing.T) {
 	const size = 64 << 10
 	s := open(t, Options{RingSize: size})
-	run := shortLives(t)
+	run := processRunner(t)
 	woken := sleepingReader(t, s)
 	run(1)
 	select {
 	case <-woken:
-		// A perf buffer counts from when it woke last.
-		if queued := queuedIn(s.buffer); queued <= size/4 && forced != source.BufferPerf {
-			t.Fatalf("%d bytes woke the reader", queued)
+		// A perf buffer counts the bytes since it last woke the reader.
+		if queued := queuedIn(s.buffer); queued <= size/4 && forcedBuffer != source.BufferPerf {
+			t.Fatalf("the reader was woken by %d bytes, want more than a quarter of the ring", queued)
 		}
 		t.Skip("other programs filled a quarter of the ring")
 	case <-time.After(100 * time.Millisecond):
 	}
 	run(60)
 	if n := <-woken; n != 1 {
-		t.Error("the reader slept on")
+		t.Error("the reader was not woken")
 	}
 }
 
-// sleepingReader drains the ring and polls. A reader that finds an event of another
-// program before it sleeps does not sleep at all: then it begins again.
+// sleepingReader drains the ring and polls. If another program's event is queued before the poll,
+// the poll does not sleep, and sleepingReader starts again.
 func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 	for range 10 {
 		conform.Drain(t, s)
@@ -118,7 +118,7 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 		reader := make(chan int)
 		go func() {
 			runtime.LockOSThread()
-			var all unix.Sigset_t // one, as of the end of a child, would end the call
+			var all unix.Sigset_t // a signal, such as SIGCHLD, would end the call
 			for i := range all.Val {
 				all.Val[i] = ^all.Val[i]
 			}
@@ -139,7 +139,7 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 				break
 			}
 			if text, _ := os.ReadFile(call); strings.HasPrefix(string(text), fmt.Sprint(unix.SYS_PPOLL, " ")) {
-				return woken // the thread has left its CPU within the call
+				return woken // the thread sleeps in the call
 			}
 		}
 	}
@@ -147,8 +147,8 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 	return nil
 }
 
-// A reader without privileges in another root reads events. When it is killed, its programs
-// leave the kernel.
+// A reader without privileges and in another root reads events. When it is killed, its programs are
+// unloaded.
 func TestPrivilegesDropped(t *testing.T) {
 	open(t, Options{}).Close()
 	c, programs := conform.WantDropped(t, "dropped")
@@ -172,17 +172,17 @@ func TestPrivilegesDropped(t *testing.T) {
 			t.Errorf("program %d outlived its owner: %v", n, err)
 		}
 	}
-	want := 2 // handlers
+	want := 2 // the handlers
 	if preemptible() {
-		want += 2 * len(required)
+		want += 2 * len(requiredHooks)
 	}
 	if len(ids) < want {
-		t.Errorf("%d programs", len(ids))
+		t.Errorf("got %d programs, want at least %d", len(ids), want)
 	}
 }
 
 func TestNothingLeft(t *testing.T) {
-	open(t, Options{}).Close() // the first Open opens descriptors that stay
+	open(t, Options{}).Close() // the first Open opens descriptors that stay open
 	before := descriptors(t)
 	for range 3 {
 		s := open(t, Options{})
@@ -190,14 +190,14 @@ func TestNothingLeft(t *testing.T) {
 			t.Error(err)
 		}
 		if err := s.Populate(engine.NewBuffer(1)); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("Populate after Close: %v", err)
+			t.Errorf("Populate after Close: got %v, want os.ErrClosed", err)
 		}
 		if _, err := s.Stats(); !errors.Is(err, os.ErrClosed) || s.FD() != -1 || s.Arm(true) {
-			t.Errorf("Stats after Close: %v", err)
+			t.Errorf("after Close: Stats returned %v, or FD or Arm works", err)
 		}
 	}
 	if after := descriptors(t); after != before {
-		t.Errorf("%d descriptors, not %d", after, before)
+		t.Errorf("got %d descriptors, want %d", after, before)
 	}
 }
 
@@ -209,16 +209,16 @@ func descriptors(t *testing.T) int {
 	return len(d)
 }
 
-// Populate stops when the buffer is full and goes on with the next call.
+// Populate stops when the buffer is full. The next call continues.
 func TestPopulate(t *testing.T) {
 	s := open(t, Options{})
 	b := engine.NewBuffer(1)
-	shortLives(t)(3)
+	processRunner(t)(3)
 	if err := s.Populate(b); err != nil || b.Len() != 1 {
-		t.Errorf("%d events in a buffer for 1: %v", b.Len(), err)
+		t.Errorf("got %d events in a buffer for 1, error %v", b.Len(), err)
 	}
 	big := engine.NewBuffer(1000)
 	if err := s.Populate(big); err != nil || big.Len() < 8 {
-		t.Errorf("%d events: %v", big.Len(), err)
+		t.Errorf("got %d events, want at least 8; error %v", big.Len(), err)
 	}
 }

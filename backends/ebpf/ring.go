@@ -11,26 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The first word of a record in the ring (linux/bpf.h): its length and two
-// flags. Eight bytes of header precede each record, which starts at a multiple
-// of eight.
+// The first 32 bits of a record in the ring (linux/bpf.h) are its length and two flags. Eight bytes
+// of header precede each record. Records start at multiples of eight.
 const (
 	recordBusy    = 1 << 31 // still being written
 	recordDiscard = 1 << 30 // to be skipped
 	recordHeader  = 8
 )
 
-// ring is the reader's end of a BPF ring buffer. It implements buffer.
+// ring reads a BPF ring buffer. It implements buffer.
 type ring struct {
-	fd                         int    // the map's
+	fd                         int    // descriptor of the map
 	consumerPage, producerPage []byte // mappings
 
 	consumer, producer *uint64 // positions, in bytes since the ring was made
 	data               *window
-	whole              []byte // the record that lies across the end of a part of the data
+	whole              []byte // a record that crosses the end of a mapped part
 	mask               uint64
 	at                 uint64 // end of the records read, published by release
-	crowded            bool   // may have been full before a release, and no gap reports it
+	crowded            bool   // may have been full before a release, not yet reported by a gap
 }
 
 func mapRing(fd int, size uint32) (*ring, error) {
@@ -46,8 +45,9 @@ func mapRing(fd int, size uint32) (*ring, error) {
 	}
 	r := newRing(c, p, &window{fd: fd, before: 2 * int64(page), size: uint64(page)}, size)
 	r.fd = fd
-	// Map a page now, so that a failure shows here, and the rest when it is read: before, it
-	// would add to the memory that opening takes, which can be the peak of the process.
+	// Map a page now, so that a failure shows here. The rest is mapped by the first read:
+	// mapped here, it would add to the memory that opening takes, which can be the peak of the
+	// process.
 	if r.data.from(0); r.data.err != nil {
 		r.close()
 		return nil, fmt.Errorf("map ring's data: %w", r.data.err)
@@ -70,9 +70,9 @@ func newRing(consumerPage, producerPage []byte, data *window, size uint32) *ring
 	return r
 }
 
-// next returns the next record, or nil if there is no complete one. It is valid until the next call
-// of next on this ring or a copy of it. A position or length of the kernel's that does not fit ends
-// the ring, as does an error of the window.
+// next returns the next record, or nil if no complete one is queued. The record is valid until the
+// next call of next on this ring or a copy of the ring. A position or length that does not fit, or
+// an error of the window, ends the ring.
 func (r *ring) next() []byte {
 	for {
 		end := atomic.LoadUint64(r.producer)
@@ -105,7 +105,7 @@ func (r *ring) next() []byte {
 	}
 }
 
-// join returns the bytes from a position on, which are in several parts of the data.
+// join returns the bytes at a position that extend over several parts of the data.
 func (r *ring) join(start, length uint64) []byte {
 	r.whole = r.whole[:0]
 	for have := uint64(0); have < length; have = uint64(len(r.whole)) {
@@ -121,18 +121,19 @@ func (r *ring) join(start, length uint64) []byte {
 // release returns the space of the records read so far to the kernel.
 func (r *ring) release() {
 	before := atomic.SwapUint64(r.consumer, r.at)
-	r.crowded = r.crowded || atomic.LoadUint64(r.producer) > before+r.roomy()
+	r.crowded = r.crowded || atomic.LoadUint64(r.producer) > before+r.maxFill()
 }
 
-// roomy returns how full the ring can be, in bytes, and still have room for every record.
-func (r *ring) roomy() uint64 {
+// maxFill returns the number of bytes that the ring may hold while it still has room for any
+// record.
+func (r *ring) maxFill() uint64 {
 	return r.mask + 1 - min(uint64(maxRecord), r.mask+1)
 }
 
-// FD is readable after the reader was woken.
+// FD returns a descriptor that is readable after the reader was woken.
 func (r *ring) FD() int { return r.fd }
 
-// peek leaves the record in the ring.
+// peek does not consume the record.
 func (r *ring) peek() (ns uint64, ok bool) {
 	if !r.pending(false) {
 		return 0, false
@@ -145,7 +146,7 @@ func (r *ring) peek() (ns uint64, ok bool) {
 	return binary.NativeEndian.Uint64(record), true
 }
 
-// pending ignores filling, as a ring that fills up always wakes the reader.
+// pending returns false for filling, as a ring that fills up always wakes the reader.
 func (r *ring) pending(filling bool) bool {
 	return !filling && atomic.LoadUint64(r.producer) != r.at
 }
@@ -155,8 +156,8 @@ func (r *ring) fullSince(int) uint64 {
 	if r.crowded {
 		return 0
 	}
-	ahead := *r // reading it does not free space
-	limit := r.at + r.roomy()
+	ahead := *r // a copy does not free space
+	limit := r.at + r.maxFill()
 	var since uint64
 	for ahead.at < limit {
 		record := ahead.next()
@@ -170,7 +171,7 @@ func (r *ring) fullSince(int) uint64 {
 	return since - min(since, reorder)
 }
 
-func (r *ring) told() { r.crowded = false }
+func (r *ring) markReported() { r.crowded = false }
 
 func (r *ring) err() error { return r.data.err }
 

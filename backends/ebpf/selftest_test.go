@@ -22,9 +22,9 @@ func TestSelfTestPasses(t *testing.T) {
 	}
 }
 
-// A source with tested types does not count the events of the self-test.
+// A source with tested types does not count the events of its self-test.
 func TestTestedSource(t *testing.T) {
-	open(t, Options{}) // skips where there is no eBPF
+	open(t, Options{}) // skips if there is no eBPF
 	types, err := (&source.Options{}).Types()
 	if err != nil {
 		t.Fatal(err)
@@ -39,13 +39,13 @@ func TestTestedSource(t *testing.T) {
 	defer s.Close()
 	st, err := s.Stats()
 	if queued := uint64(len(conform.Drain(t, s))); err != nil || st.LostTotal() != 0 || st.Produced > queued {
-		t.Errorf("%+v after the test, %v; %d were queued", st, err, queued)
+		t.Errorf("after the self-test: got stats %+v, error %v, %d events queued", st, err, queued)
 	}
 }
 
-// TestSelfTestRefuses moves one member after the other to where it is not, which
-// must not be where there is the same value: next to task_struct.mm is active_mm,
-// next to mm_struct.arg_end is env_start, and all ids of root are 0.
+// TestSelfTestRefuses changes the offset of one member at a time. The new offset must not have the
+// same value: next to task_struct.mm is active_mm, next to mm_struct.arg_end is env_start, and all
+// ids of root are 0.
 func TestSelfTestRefuses(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
@@ -80,34 +80,34 @@ func TestSelfTestRefuses(t *testing.T) {
 	} {
 		st, members, _ := strings.Cut(c.members, ": ")
 		for member := range strings.FieldsSeq(members) {
-			t.Run(st+"."+member, func(t *testing.T) { refuses(t, st, member, c.bytes) })
+			t.Run(st+"."+member, func(t *testing.T) { checkRefusal(t, st, member, c.bytes) })
 		}
 	}
 }
 
-func refuses(t *testing.T, st, member string, bytes int) {
+func checkRefusal(t *testing.T, st, member string, bytes int) {
 	types, err := btf.LoadSpec(btfhub.KernelBTF)
 	if err != nil {
 		t.Skip(err)
 	}
 	if !move(types, st, member, bytes) {
-		t.Skip("this kernel has no such member")
+		t.Skip("this kernel's types have no such member")
 	}
 	s, err := Open(source.Options{KernelTypes: types}, Options{})
 	if err != nil {
-		t.Log(err) // refused before it came to that
+		t.Log(err) // the source was refused before its self-test
 		return
 	}
 	defer s.Close()
 	if err = selftest.Run(s.Capabilities(), s); err == nil {
-		t.Fatal("wrong types passed")
+		t.Fatal("the self-test passed with wrong types")
 	}
 	if !strings.Contains(err.Error(), btfhub.PathVariable) {
-		t.Errorf("it is not said what to do: %v", err)
+		t.Errorf("the error does not name the remedy: %v", err)
 	}
 }
 
-// move changes the offset of a member of a struct and of the unnamed ones in it.
+// move changes the offset of a member of a struct, and of its unnamed structs.
 func move(types *btf.Spec, name, member string, bytes int) (moved bool) {
 	all, err := types.AnyTypesByName(name)
 	if err != nil {

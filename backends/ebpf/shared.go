@@ -12,12 +12,12 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// control is the variables that the programs and this process write.
+// control has the variables that both the programs and this process write.
 type control struct {
 	memory        []byte
 	armed, nudged *uint32
 	imagesOnly    *uint32
-	// plain is not nil if the kernel can't map the map, as before Linux 5.5: then memory is a
+	// plain is nil unless the kernel can't map the map (before Linux 5.5). Then memory is a
 	// copy.
 	plain *ebpf.Map
 }
@@ -25,8 +25,8 @@ type control struct {
 // hideMappable is a variable for a test.
 var hideMappable = false
 
-// openControl makes the programs' zero-initialised data writable, in which the variables have these
-// offsets.
+// openControl makes the programs' zero-initialised data writable. The variables have these offsets
+// in the data.
 func openControl(data *ebpf.Map, plain bool, armed, nudged, images uint32) (*control, error) {
 	size := min(os.Getpagesize(), int(data.ValueSize()))
 	if end := max(armed, nudged, images) + 4; int(end) > size || (armed|nudged|images)%4 != 0 {
@@ -50,8 +50,8 @@ func openControl(data *ebpf.Map, plain bool, armed, nudged, images uint32) (*con
 func (c *control) set(variable *uint32, value uint32) {
 	atomic.StoreUint32(variable, value)
 	if c.plain != nil {
-		// This fails if the process has dropped its privileges and may not call bpf(2).
-		// Reading the counters then fails too, and reports it.
+		// The update fails if the process has dropped its privileges and may not call
+		// bpf(2). Then reading the counters fails too, and Stats returns that error.
 		c.plain.Update(uint32(0), c.memory, ebpf.UpdateAny)
 	}
 }
@@ -62,12 +62,12 @@ func (c *control) unmap() {
 	}
 }
 
-// counters are the programs' counters by CPU and kind of event.
+// counters are the programs' counters, by CPU and kind of event.
 type counters struct {
 	memory []byte
 	byCPU  []programsTallies
 	plain  *ebpf.Map // see control
-	err    error     // why they could not be read
+	err    error     // error of the last read
 }
 
 // openCounters makes the programs' counters readable.
@@ -96,7 +96,7 @@ func (c *counters) read() {
 	}
 	for i := range c.byCPU {
 		if err := c.plain.Lookup(uint32(i), &c.byCPU[i]); err != nil {
-			c.err = fmt.Errorf("read counters: %w: this kernel has no maps that can be mapped (Linux 5.5), so that the process has to keep its privileges", err)
+			c.err = fmt.Errorf("read counters: %w: before Linux 5.5 maps can't be mapped, so the process must keep its privileges", err)
 			return
 		}
 	}
@@ -107,7 +107,7 @@ func (c *counters) read() {
 func (c *counters) sum() (st engine.SourceStats, passed, rescued uint64) {
 	c.read()
 	for i := range c.byCPU {
-		// Losses first: the sum never has more lost than produced.
+		// Read losses first, so that the sum never has more lost than produced events.
 		lost := c.lost(i)
 		st.Lost[engine.LossRingFull] += lost.full
 		st.Lost[engine.LossUnseen] += lost.unseen
@@ -125,7 +125,7 @@ func (c *counters) sum() (st engine.SourceStats, passed, rescued uint64) {
 // noRing is NO_RING of programs/record.h.
 const noRing = 7
 
-// lost returns the losses of a CPU's ring by its counters.
+// lost returns the losses that a CPU's counters report.
 func (c *counters) lost(cpu int) (l cpuLosses) {
 	kinds := &c.byCPU[cpu].Kind
 	for k := range kinds {

@@ -20,15 +20,15 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// pin lets the calling thread run on one CPU only, which it may run on already.
+// pin restricts the calling thread to one CPU of those that it may use.
 func pin(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// readsMap reads a map until it is killed, and gives the CPU to whoever wants it.
-func readsMap() {
+// readMapEndlessly reads a map until it is killed. It yields the CPU to any other task.
+func readMapEndlessly() {
 	runtime.LockOSThread()
 	cpu, err := strconv.Atoi(os.Args[1])
 	conform.Try("CPU", err)
@@ -43,14 +43,14 @@ func readsMap() {
 	}
 }
 
-// While a task that uses a map is preempted the kernel skips programs on its CPU. Missing failed
-// execs are in a gap, and none is reported with the path of another.
+// While a task that uses a map is preempted, the kernel skips programs on its CPU. A gap reports
+// the failed execs that are missing. No failed exec is reported with the path of another.
 func TestSkippedFailedExecs(t *testing.T) {
 	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
 	if k := s.Capabilities().Kinds[engine.KindExecFailed]; k.Origin == engine.OriginNone {
 		t.Skip(k.Via)
 	}
-	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	runtime.LockOSThread() // never unlocked, so the thread exits with the test
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		t.Fatal(err)
@@ -75,18 +75,18 @@ func TestSkippedFailedExecs(t *testing.T) {
 	if err := pin(cpu); err != nil {
 		t.Fatal(err)
 	}
-	// Kernels that preempt one another lazily do it at once for this one.
+	// Kernels with lazy preemption preempt at once for this policy.
 	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
 		t.Log(err)
 	}
 
 	const rounds, batch = 300, 10
-	paths := make([][]byte, rounds*batch) // each has its own, as the programs see pointers
+	paths := make([][]byte, rounds*batch) // each call has its own path: programs see pointers
 	for i := range paths {
 		paths[i] = fmt.Appendf(nil, "/no/%d\x00", i)
 	}
 	argv := []*byte{nil}
-	told, next, gaps := 0, 0, uint64(0)
+	reported, next, gaps := 0, 0, uint64(0)
 	look := func() {
 		see := recorder{engine.NewBuffer(1 << 12), func(r *engine.RawEvent) {
 			switch {
@@ -95,9 +95,9 @@ func TestSkippedFailedExecs(t *testing.T) {
 			case r.Kind == engine.KindExecFailed && r.TID == uint32(unix.Gettid()):
 				n, err := strconv.Atoi(strings.TrimPrefix(string(r.Bytes(engine.FieldExe)), "/no/"))
 				if err != nil || n < next {
-					t.Errorf("%q after number %d: %v", r.Bytes(engine.FieldExe), next-1, err)
+					t.Errorf("got path %q after number %d: %v", r.Bytes(engine.FieldExe), next-1, err)
 				}
-				told, next = told+1, n+1
+				reported, next = reported+1, n+1
 			}
 		}}
 		if err := s.Populate(see); err != nil {
@@ -106,19 +106,19 @@ func TestSkippedFailedExecs(t *testing.T) {
 	}
 	for i, path := range paths {
 		if i%batch == 0 {
-			unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil) // the reader runs
+			unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil) // lets the reader run
 			look()
 		}
 		unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&argv[0])), 0)
 	}
-	missing := uint64(len(paths)) // at most
+	missing := uint64(len(paths)) // at most, as some are reported
 	for range retry.For(10 * time.Second) {
 		look()
-		if missing = uint64(len(paths) - told); gaps >= missing {
+		if missing = uint64(len(paths) - reported); gaps >= missing {
 			break
 		}
 	}
-	t.Logf("%d failed execs, %d told, %d in gaps", len(paths), told, gaps)
+	t.Logf("%d failed execs, %d reported, %d in gaps", len(paths), reported, gaps)
 	var counted uint64
 	for _, p := range s.alone {
 		st, err := p.Stats()
@@ -128,12 +128,12 @@ func TestSkippedFailedExecs(t *testing.T) {
 		counted += st.RecursionMisses
 	}
 	if n := misses(s.alone); n < counted {
-		t.Errorf("%d programs skipped, the kernel has counted %d before", n, counted)
+		t.Errorf("got %d skipped programs, want at least %d, the earlier count", n, counted)
 	}
 	if gaps < missing && kernelversion.AtLeast(skipsCounted) {
-		t.Errorf("%d failed execs are missing, %d in gaps", missing, gaps)
+		t.Errorf("%d failed execs are missing, but gaps report only %d", missing, gaps)
 	}
 	if other := uint64(len(paths) / 20); gaps > missing+other { // other tasks' calls
-		t.Errorf("%d failed execs are missing, but %d in gaps", missing, gaps)
+		t.Errorf("%d failed execs are missing, but gaps report %d", missing, gaps)
 	}
 }

@@ -19,19 +19,19 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// openSnapshot loads the program that describes the existing processes. If that fails, /proc is
-// used.
+// openSnapshot loads the program that describes the existing processes. If this fails, the snapshot
+// comes from /proc.
 func (s *Source) openSnapshot(l *loader, iterator btf.TypeID, cgroup programsCgroupSource) {
-	// The names of cgroups of v1 can change while they are read.
+	// In cgroup v1, names of cgroups can change while they are read.
 	if iterator == 0 || cgroup == programsCgroupSourceCGROUP_PIDS {
 		return
 	}
 	s.snapshot, _ = l.loadIterator(programsProgQuarkSnapshot, iterator)
 }
 
-// Snapshot calls f for every process with the program's description, or with the values that r
-// reads if the description is uncertain. Some kernels hide processes. It can be called once. After
-// an error [procfs.Reader.Scan] has to be called instead.
+// Snapshot calls f for every process with the program's description. If the description is
+// uncertain, f gets the values that r reads. Some kernels hide processes from the program. Snapshot
+// can be called once. After an error, call [procfs.Reader.Scan] instead.
 func (s *Source) Snapshot(r *procfs.Reader, f func(*engine.RawEvent) error) error {
 	if s.snapshot == nil {
 		return errors.ErrUnsupported
@@ -42,16 +42,16 @@ func (s *Source) Snapshot(r *procfs.Reader, f func(*engine.RawEvent) error) erro
 	return err
 }
 
-// argument has the arguments and the environment of a process, and the image they belong to.
+// argument has the arguments and environment of a process, and the number of their image.
 type argument struct {
 	start   uint64
 	image   uint16 // as in an event
 	cmdline []byte
-	environ []byte // nil: unknown
+	environ []byte // nil if unknown
 }
 
-// arguments reads the arguments of all processes, after the program has reported which image each
-// executes.
+// arguments reads the arguments of all processes, after the program has reported the number of each
+// image.
 func (s *Source) arguments(r *procfs.Reader) (map[uint32]argument, error) {
 	s.control.set(s.control.imagesOnly, 1)
 	defer s.control.set(s.control.imagesOnly, 0)
@@ -77,13 +77,13 @@ func (s *Source) arguments(r *procfs.Reader) (map[uint32]argument, error) {
 	return all, nil
 }
 
-// openTasks opens the records of an iterator over all tasks.
+// openTasks opens an iterator over all tasks, to read its records.
 func openTasks(iterator *ebpf.Program) (io.ReadCloser, error) {
 	tasks, err := link.AttachIter(link.IterOptions{Program: iterator})
 	if err != nil {
 		return nil, fmt.Errorf("iterate over tasks: %w", err)
 	}
-	defer tasks.Close() // an open iterator continues
+	defer tasks.Close() // an open iterator keeps running
 	return tasks.Open()
 }
 
@@ -120,7 +120,7 @@ func (s *Source) readTasks(r *procfs.Reader, f func(*engine.RawEvent) error) err
 				}
 			}
 		}
-		ev.Kind, ev.TID, ev.CPU, ev.Image = 0, ev.PID, 0, 0 // it is no event
+		ev.Kind, ev.TID, ev.CPU, ev.Image = 0, ev.PID, 0, 0 // a snapshot is no event
 		if !certain && !r.Describe(ev.PID, &ev) {
 			continue
 		}
@@ -130,7 +130,8 @@ func (s *Source) readTasks(r *procfs.Reader, f func(*engine.RawEvent) error) err
 	}
 }
 
-// nextRecord returns the next record with texts without consuming it, or nil at the end.
+// nextRecord returns the next record, which has texts, without consuming it. At the end it returns
+// nil.
 func nextRecord(in *bufio.Reader) ([]byte, error) {
 	head, err := in.Peek(textsSize)
 	if err != nil {
@@ -150,12 +151,12 @@ func nextRecord(in *bufio.Reader) ([]byte, error) {
 	return record, nil
 }
 
-// loadIterator loads an iterator, which the kernel identifies by the id of a function in its types.
-// To find the id, package ebpf would decode all of the kernel's types, which takes longer than
-// everything else.
+// loadIterator loads an iterator. The kernel identifies its kind by the id of a function in its
+// types. To find the id, package ebpf would decode all of the kernel's types, which takes longer
+// than all other steps.
 func (l *loader) loadIterator(name string, function btf.TypeID) (*ebpf.Program, error) {
 	spec := l.spec.Programs[name].Copy()
-	setReads(spec, 0, 0) // by calls: they report memory that was freed meanwhile
+	setReads(spec, 0, 0) // reads by calls return an error if the memory was freed
 	of := l.spec.Maps[constants]
 	for _, v := range l.spec.Variables {
 		if v.SectionName == constants {
@@ -166,7 +167,7 @@ func (l *loader) loadIterator(name string, function btf.TypeID) (*ebpf.Program, 
 	if err != nil {
 		return nil, fmt.Errorf("make constants: %w", err)
 	}
-	defer constants.Close() // the program keeps them
+	defer constants.Close() // the program keeps the map open
 	var relocations []*btf.CORERelocation
 	var relocated []*asm.Instruction
 	for i := range spec.Instructions {

@@ -25,12 +25,12 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// openSnapshot returns a source with the program that describes processes, and /proc.
+// openSnapshot returns a source that has the program to describe processes, and a reader of /proc.
 func openSnapshot(t testing.TB) (*Source, *procfs.Reader) {
 	t.Helper()
 	s := open(t, Options{})
 	if s.snapshot == nil {
-		t.Skip("the kernel has no iterators with bpf_loop (5.17), or its cgroups are those of v1")
+		t.Skip("the kernel has no iterators with bpf_loop (5.17), or uses cgroup v1")
 	}
 	r, err := procfs.Open()
 	if err != nil {
@@ -64,7 +64,7 @@ func textOf(ev *engine.RawEvent, f engine.Field) string {
 	return fmt.Sprintf("%q cut=%v", valueOf(ev, f), ev.Task.Truncated.Has(f))
 }
 
-// differences returns the fields that one shows otherwise than the other, or not at all.
+// differences returns the known fields of one that other lacks or that differ in other.
 func differences(one, other *engine.RawEvent) (fields []engine.Field) {
 	for f := range engine.Field(engine.NumFields) {
 		if one.Task.Known.Has(f) && (!other.Task.Known.Has(f) || textOf(one, f) != textOf(other, f)) {
@@ -74,8 +74,8 @@ func differences(one, other *engine.RawEvent) (fields []engine.Field) {
 	return fields
 }
 
-// waiting starts a program that waits until the end of the test.
-func waiting(t *testing.T, file string, c *exec.Cmd) int {
+// startWaiter starts a program that runs until the end of the test.
+func startWaiter(t *testing.T, file string, c *exec.Cmd) int {
 	t.Helper()
 	if err := tinyelf.WriteWaiter(file, 0); err != nil {
 		t.Fatal(err)
@@ -86,18 +86,18 @@ func waiting(t *testing.T, file string, c *exec.Cmd) int {
 	if c.Args == nil {
 		c.Args = []string{filepath.Base(file), "one", ""}
 	}
-	return started(t, c)
+	return startReady(t, c)
 }
 
-// started starts a command that writes when it is ready.
-func started(t *testing.T, c *exec.Cmd) int {
+// startReady starts a command, and waits until it writes that it is ready.
+func startReady(t *testing.T, c *exec.Cmd) int {
 	t.Helper()
 	conform.Start(t, c)
 	return c.Process.Pid
 }
 
-// running starts a script that waits in its last call.
-func running(t *testing.T, s *barefork.Script) int {
+// startScript starts a script, and waits until it is in its last call.
+func startScript(t *testing.T, s *barefork.Script) int {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -128,7 +128,7 @@ func argvEnd(t *testing.T) uintptr {
 	return end - 1
 }
 
-// The program describes a process as /proc does, or leaves it to /proc.
+// The program describes a process with the same values as /proc, or leaves it to /proc.
 func TestSnapshotIsThatOfProc(t *testing.T) {
 	s, r := openSnapshot(t)
 	dir := t.TempDir()
@@ -150,37 +150,37 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	described, left := map[string]int{}, map[string]int{}
 
-	described["plain"] = waiting(t, at("plain"), &exec.Cmd{})
-	described["named deleted"] = waiting(t, at("named (deleted)"), &exec.Cmd{})
-	described["removed"] = waiting(t, at("removed"), &exec.Cmd{Dir: mkdir("gone")})
+	described["plain"] = startWaiter(t, at("plain"), &exec.Cmd{})
+	described["named deleted"] = startWaiter(t, at("named (deleted)"), &exec.Cmd{})
+	described["removed"] = startWaiter(t, at("removed"), &exec.Cmd{Dir: mkdir("gone")})
 	remove("removed")
 	remove("gone")
-	described["long"] = waiting(t, at("long"), &exec.Cmd{Args: []string{long, long, long, long}})
-	left["cut"] = waiting(t, at("cut"), &exec.Cmd{Args: []string{long, long, long, long, long}})
-	described["deep"] = waiting(t, at("deep"), &exec.Cmd{Dir: mkdir(strings.Repeat("d/", 60))})
-	described["ids"] = waiting(t, at("ids"), &exec.Cmd{SysProcAttr: &syscall.SysProcAttr{
+	described["long"] = startWaiter(t, at("long"), &exec.Cmd{Args: []string{long, long, long, long}})
+	left["cut"] = startWaiter(t, at("cut"), &exec.Cmd{Args: []string{long, long, long, long, long}})
+	described["deep"] = startWaiter(t, at("deep"), &exec.Cmd{Dir: mkdir(strings.Repeat("d/", 60))})
+	described["ids"] = startWaiter(t, at("ids"), &exec.Cmd{SysProcAttr: &syscall.SysProcAttr{
 		Setsid: true, Credential: &syscall.Credential{Uid: 1234, Gid: 567}}})
-	described["chroot"] = waiting(t, filepath.Join(mkdir("jail"), "chroot"), &exec.Cmd{Path: "/chroot", Dir: "/",
+	described["chroot"] = startWaiter(t, filepath.Join(mkdir("jail"), "chroot"), &exec.Cmd{Path: "/chroot", Dir: "/",
 		SysProcAttr: &syscall.SysProcAttr{Chroot: at("jail")}})
-	described["namespaces"] = waiting(t, at("namespaces"), &exec.Cmd{SysProcAttr: &syscall.SysProcAttr{
+	described["namespaces"] = startWaiter(t, at("namespaces"), &exec.Cmd{SysProcAttr: &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET}})
-	described["forked"] = running(t, new(barefork.Script))
-	described["with threads"] = running(t, new(barefork.Script).Thread(new(barefork.Script).Stop()))
-	left["unshared"] = running(t, new(barefork.Script).Call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS))
-	left["chroot alone"] = running(t, new(barefork.Script).Call("chroot", unix.SYS_CHROOT, at("jail")))
-	left["detached"] = started(t, conform.Child("wait-detached", mkdir("mounted")))
+	described["forked"] = startScript(t, new(barefork.Script))
+	described["with threads"] = startScript(t, new(barefork.Script).Thread(new(barefork.Script).Stop()))
+	left["unshared"] = startScript(t, new(barefork.Script).Call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS))
+	left["chroot alone"] = startScript(t, new(barefork.Script).Call("chroot", unix.SYS_CHROOT, at("jail")))
+	left["detached"] = startReady(t, conform.Child("wait-detached", mkdir("mounted")))
 	title, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Write([]byte("x"))
-	described["title"] = running(t, new(barefork.Script).Call("read", unix.SYS_READ, int(title.Fd()), argvEnd(t), 1))
+	described["title"] = startScript(t, new(barefork.Script).Call("read", unix.SYS_READ, int(title.Fd()), argvEnd(t), 1))
 	left["leader ended"] = leaderEnded(t)
 	left["zombie"] = zombie(t)
 	if fd, err := unix.MemfdCreate("anonymous", 0); err == nil {
 		described["memfd's maker"] = os.Getpid()
 		f := os.NewFile(uintptr(fd), "memfd")
-		left["memfd"] = waiting(t, fmt.Sprintf("/proc/self/fd/%d", fd), &exec.Cmd{Args: []string{"memfd"}})
+		left["memfd"] = startWaiter(t, fmt.Sprintf("/proc/self/fd/%d", fd), &exec.Cmd{Args: []string{"memfd"}})
 		f.Close()
 	}
 	if pid := inCgroup(t); pid != 0 {
@@ -191,7 +191,7 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 	if err := r.Scan(before.add); err != nil {
 		t.Fatal(err)
 	}
-	ever := map[uint32]bool{} // the program was certain of it once: not while interrupted
+	ever := map[uint32]bool{} // described with certainty at least once
 	for range 20 {
 		err := s.readTasks(r, func(ev *engine.RawEvent) error {
 			ever[ev.PID] = ever[ev.PID] || ev.Task.StartUnit == 1
@@ -210,18 +210,18 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 	compared, certain := 0, 0
 	for pid, ev := range shown {
 		if b, a := before[pid], after[pid]; b == nil || a == nil || len(differences(b, a)) > 0 || len(differences(a, b)) > 0 {
-			continue // it is about something
+			continue // the process changed meanwhile
 		}
 		for _, f := range differences(before[pid], ev) {
-			t.Errorf("process %d: %v is %s, in /proc %s", pid, f, textOf(ev, f), textOf(before[pid], f))
+			t.Errorf("process %d: %v: got %s, /proc has %s", pid, f, textOf(ev, f), textOf(before[pid], f))
 		}
 		if compared++; ev.Task.StartUnit == 1 {
 			certain++
 		}
 	}
-	t.Logf("%d processes are as in /proc, %d of them described by the program", compared, certain)
+	t.Logf("%d processes equal those in /proc, %d of them described by the program", compared, certain)
 	for pid := range before {
-		if after[pid] != nil && shown[pid] == nil && pid != 1 { // some kernels hide it
+		if after[pid] != nil && shown[pid] == nil && pid != 1 { // some kernels hide pid 1
 			t.Errorf("process %d is missing", pid)
 		}
 	}
@@ -237,7 +237,7 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 	}
 	for name, want := range map[string]string{"removed": at("removed"), "named deleted": at("named (deleted)"), "chroot": "/chroot"} {
 		if got := string(shown[uint32(described[name])].Bytes(engine.FieldExe)); got != want {
-			t.Errorf("%s: executable %q", name, got)
+			t.Errorf("%s: got executable %q, want %q", name, got, want)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func awaitZombie(t *testing.T, pid int) {
 	t.Fatal("no zombie")
 }
 
-// inCgroup returns a process in a cgroup of its own, 0 where there is none to be had.
+// inCgroup returns a process in its own cgroup, or 0 if no cgroup can be made.
 func inCgroup(t *testing.T) int {
 	dir, err := os.MkdirTemp(cgroupRoot, "quark-snapshot")
 	if err != nil {
@@ -284,8 +284,8 @@ func inCgroup(t *testing.T) int {
 			}
 		}
 	})
-	pid := running(t, new(barefork.Script))
-	// Not to be made: without cgroups of version 2 this is an ordinary directory.
+	pid := startScript(t, new(barefork.Script))
+	// Do not create the file: without cgroup v2 the directory is an ordinary one.
 	procs, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 	if err != nil {
 		return 0
@@ -299,9 +299,9 @@ func inCgroup(t *testing.T) int {
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// restless repeats one action until it is killed. The leader does it, as the leader's values are
-// checked.
-func restless() {
+// repeatAction repeats one action until it is killed. The group's leader acts, as the test checks
+// the leader's values.
+func repeatAction() {
 	dir, kind := os.Args[1], os.Args[2]
 	call := func(number uintptr, args ...uintptr) {
 		var a [6]uintptr
@@ -312,7 +312,7 @@ func restless() {
 		p, _ := unix.BytePtrFromString(s)
 		return address(p)
 	}
-	// If the test is killed. A child does not inherit the signal, but the limit.
+	// End with the test. A child does not inherit this signal, but does inherit the limit.
 	conform.Try("prctl", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
 	conform.Try("limit", unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: 60, Max: 60}))
 	if kind == "ipc" {
@@ -321,14 +321,14 @@ func restless() {
 	fmt.Print("x")
 	switch kind {
 	case "exec":
-		execs(dir)
+		execForever(dir)
 	case "fork":
-		forks()
+		forkForever()
 	case "gids":
 		for i := uintptr(0); ; i++ {
 			call(unix.SYS_SETRESGID, 1+i%2, 1+i%2, 1+i%2)
-			if i%16 == 0 { // other packages' tests watch this machine, too
-				// New ids have cleared it.
+			if i%16 == 0 { // pauses, as other packages' tests monitor this machine, too
+				// A change of ids clears the signal.
 				call(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 				time.Sleep(time.Millisecond)
 			}
@@ -374,8 +374,8 @@ func restless() {
 	}
 }
 
-// execs executes programs with a name each, which is their comm and their argument.
-func execs(dir string) {
+// execForever executes programs with different names. Each name is the program's comm and argument.
+func execForever(dir string) {
 	for {
 		s := new(barefork.Script)
 		for i := range 26 {
@@ -393,8 +393,8 @@ func execs(dir string) {
 	}
 }
 
-// forks makes processes that end at once, in its own cgroup.
-func forks() {
+// forkForever makes child processes that exit at once, in its own cgroup.
+func forkForever() {
 	for {
 		p, err := barefork.Start(new(barefork.Script), barefork.Options{Share: true})
 		conform.Try("start", err)
@@ -405,15 +405,15 @@ func forks() {
 
 const otherMount = "/proc/sys/kernel"
 
-// The values of a process that changes all the time are never mixed from before and after a change,
-// and never another process's.
+// The values of a process that changes constantly never mix states from before and after a change,
+// and never are another process's.
 func TestSnapshotOfRestlessProcesses(t *testing.T) {
 	s, r := openSnapshot(t)
 	var self engine.RawEvent
 	if !r.Describe(uint32(os.Getpid()), &self) {
 		t.Fatal("no process")
 	}
-	each, most := 1, 3*time.Second // they disturb the tests of other packages
+	each, most := 1, 3*time.Second // short, as it disturbs the tests of other packages
 	if testing.Short() {
 		most = time.Second
 	}
@@ -424,10 +424,10 @@ func TestSnapshotOfRestlessProcesses(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(path.Join(a.dir, "a/b/c"), 0o755), os.Mkdir(path.Join(a.dir, "d"), 0o755)); err != nil {
 				t.Fatal(err)
 			}
-			pid := started(t, conform.Child("restless", a.dir, kind))
+			pid := startReady(t, conform.Child("restless", a.dir, kind))
 			r.Describe(uint32(pid), &a.first)
 			all[uint32(pid)] = a
-			// Or there is no time left for the reader.
+			// A low priority leaves time for the reader.
 			unix.Setpriority(unix.PRIO_PROCESS, pid, 19)
 		}
 	}
@@ -451,29 +451,29 @@ func TestSnapshotOfRestlessProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d times; processes seen: %v, of them left to /proc: %v", rounds, seen, left)
+	t.Logf("%d rounds; processes seen: %v, of them left to /proc: %v", rounds, seen, left)
 }
 
-// attacker is a process that runs restless.
+// attacker is a process that runs repeatAction.
 type attacker struct {
 	kind, dir string
 	first     engine.RawEvent
 }
 
-// check checks the values of an attacker or its child, which are forked by the process self.
+// check checks the values of an attacker or of its child. self is the process that forked them.
 func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 	changing := engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldComm | 1<<engine.FieldExe |
 		1<<engine.FieldArgs | 1<<engine.FieldCwd | 1<<engine.FieldParentSignal | 1<<engine.FieldPIDNS)
 	switch a.kind {
 	case "exec":
-		changing |= 1 << engine.FieldExeFile // its files are written anew all the time
+		changing |= 1 << engine.FieldExeFile // its files are rewritten all the time
 		if ev.Task.Known.Has(engine.FieldExeFile) && ev.Task.ExeFile.Mode != 0o100755 {
-			t.Errorf("%s: %v", a.kind, ev.Task.ExeFile)
+			t.Errorf("%s: got executable %v", a.kind, ev.Task.ExeFile)
 		}
 	case "gids":
 		changing |= 1<<engine.FieldGIDs | 1<<engine.FieldSGID
 		if c := ev.Task.Cred; ev.Task.Known.Has(engine.FieldGIDs) && ev.Task.Known.Has(engine.FieldSGID) && (c.GID != c.EGID || c.GID != c.SGID || c.GID > 2) {
-			t.Errorf("%s: %+v", a.kind, c)
+			t.Errorf("%s: got mixed group ids %+v", a.kind, c)
 		}
 	case "uts":
 		changing |= 1 << engine.FieldUTSNS
@@ -483,7 +483,7 @@ func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 	}
 	must := func(f engine.Field, of ...string) {
 		if got := valueOf(ev, f); ev.Task.Known.Has(f) && !slices.Contains(of, got) {
-			t.Errorf("%s, child: %v, start %d in %d ns: %v is %q, not one of %q", a.kind, child, ev.Task.Start, ev.Task.StartUnit, f, got, of)
+			t.Errorf("%s, child: %v, start %d in %d ns: %v: got %q, want one of %q", a.kind, child, ev.Task.Start, ev.Task.StartUnit, f, got, of)
 		}
 	}
 	must(engine.FieldPIDNS, fmt.Sprint(self.Task.NS.PID, " ", ev.PID))
@@ -506,7 +506,7 @@ func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 		must(engine.FieldCwd, cwd, a.dir, otherMount)
 	case "rename":
 		must(engine.FieldCwd, cwd, path.Join(a.dir, "a/b/c"), path.Join(a.dir, "d/e"))
-	case "chroot": // from the other root its executable is out of reach
+	case "chroot": // the executable is outside of the new root
 		must(engine.FieldCwd, cwd, a.dir, "/")
 	case "comm":
 		must(engine.FieldComm, strings.Repeat("a", 15), strings.Repeat("b", 15), valueOf(self, engine.FieldComm), "exe")

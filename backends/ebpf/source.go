@@ -27,25 +27,26 @@ type Source struct {
 
 	maps     map[string]*ebpf.Map
 	programs []*ebpf.Program
-	first    []*ebpf.Program // the first of twins
-	alone    []*ebpf.Program // of perf events without a twin: a skip loses an event
+	first    []*ebpf.Program // the first programs of twins
+	alone    []*ebpf.Program // programs of perf events without a twin: a skip loses an event
 	links    []link.Link
 	events   perfEvents
 
-	snapshot *ebpf.Program // describes the processes that exist; nil where /proc has to
+	snapshot *ebpf.Program // describes existing processes; nil if the snapshot comes from /proc
 
 	buffer    buffer // nil after Close
 	control   *control
 	counters  *counters
-	pulse     *pulse.Pulse // of kprobes; nil without
+	pulse     *pulse.Pulse // of kprobes; nil without kprobes
 	pulseMap  *ebpf.Map
-	noKprobes error  // why they are not used
+	noKprobes error  // the reason why kprobes are not used
 	decode    uint64 // records that could not be decoded
-	derived   uint64 // events that were made of another one
+	derived   uint64 // events that were derived from another event
 	gaps      gaps
 }
 
-// Interval is the longest time between two calls of Populate, to check kprobes; 0 for no limit.
+// Interval returns the longest time between two calls of Populate that the check of kprobes allows,
+// or 0 for no limit.
 func (s *Source) Interval() time.Duration { return s.pulse.Interval() }
 
 // Name returns "ebpf".
@@ -54,8 +55,8 @@ func (s *Source) Name() string { return "ebpf" }
 // Capabilities returns the events and fields of the attached programs.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
 
-// FD returns a descriptor that is readable after Arm(true) as soon as a record is queued, and in
-// any case when a quarter of the ring, or of a CPU's ring, is filled.
+// FD returns a descriptor. After Arm(true) it is readable as soon as a record is queued. In any
+// case it is readable when a quarter of the ring, or of a CPU's ring, is filled.
 func (s *Source) FD() int {
 	if s.buffer == nil {
 		return -1
@@ -100,9 +101,10 @@ func (s *Source) Populate(to engine.Sink) error {
 	return s.counters.err
 }
 
-// insertGap inserts the first gap that waits, if it is its turn.
+// insertGap inserts the first waiting gap, unless an earlier record is queued. It reports whether
+// it did.
 func (s *Source) insertGap(to engine.Sink) bool {
-	if len(s.gaps.waiting) == 0 { // nearly always; called before each event
+	if len(s.gaps.waiting) == 0 { // nearly always true; called before each event
 		return false
 	}
 	gap, ok := s.gaps.due(s.buffer)
@@ -114,8 +116,8 @@ func (s *Source) insertGap(to engine.Sink) bool {
 	return ok
 }
 
-// Arm makes the next event wake the reader if the engine is idle. Otherwise only a ring that fills
-// up wakes it.
+// Arm makes the next event wake the reader if the engine is idle. Otherwise the reader is woken
+// only when the ring fills up.
 func (s *Source) Arm(idle bool) bool {
 	if s.buffer == nil {
 		return false
@@ -132,9 +134,9 @@ func (s *Source) Arm(idle bool) bool {
 }
 
 // Stats returns the sum of the counters of all CPUs. If the kernel skips both twin programs of an
-// event, or a program without a twin, the event is counted as LossSkipped. This may count events
-// that would not have been reported: of a thread without the option Threads, an exec that did not
-// fail, or new credentials with the same ids.
+// event, or a program without a twin, the event is counted as LossSkipped. The count may include
+// events that would not have been reported: of a thread without the option Threads, an exec that
+// did not fail, or new credentials with the same ids.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.buffer == nil {
 		return engine.SourceStats{}, os.ErrClosed
@@ -144,7 +146,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	return st, s.counters.err
 }
 
-// count returns what the programs have counted.
+// count returns the counts of the programs and the skips that the kernel counted.
 func (s *Source) count() engine.SourceStats {
 	// Before 6.1 the kernel does not skip programs of raw tracepoints.
 	missed, skipped := misses(s.first), misses(s.alone)
@@ -164,8 +166,7 @@ func (s *Source) Detach() {
 	s.detach()
 }
 
-// detach detaches all programs in parallel, as the kernel waits for each until no CPU runs it any
-// more.
+// detach detaches all programs in parallel, as the kernel waits for each until no CPU runs it.
 func (s *Source) detach() error {
 	errs := make([]error, len(s.links)+len(s.events))
 	var all sync.WaitGroup

@@ -9,12 +9,13 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// A handler that had a stack for each CPU would share it with its twin's run.
+// Handlers run on the task's stack. If a handler had a stack for each CPU, its two twins could run
+// on one stack at the same time.
 func TestHandlersAreOnTheTaskStack(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
-		t.Skip("knows the machine code of amd64 only")
+		t.Skip("checks machine code of amd64 only")
 	}
-	open(t, Options{}) // or skip
+	open(t, Options{}) // skips if there is no eBPF
 	l, err := newLoader(&Options{}, new(source.Options), new(btfhub.Kernel), 1, programsCgroupSourceCGROUP_V2)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +26,7 @@ func TestHandlersAreOnTheTaskStack(t *testing.T) {
 		}
 	}()
 	for _, kept := range []bool{true, false} {
-		for _, h := range required {
+		for _, h := range requiredHooks {
 			programs, err := l.tryLoad(kept, h.names())
 			if err != nil {
 				t.Fatal(err)
@@ -47,9 +48,9 @@ func TestHandlersAreOnTheTaskStack(t *testing.T) {
 			case kept && private:
 				t.Errorf("%s has a private stack", h.handler)
 			case !kept && !private:
-				t.Logf("%s would have no private stack on this kernel either", h.handler)
+				t.Logf("%s: even without the tail call it has no private stack on this kernel, so the test shows nothing", h.handler)
 			case !kept:
-				t.Logf("%s would have a private stack", h.handler)
+				t.Logf("%s: without the tail call it has a private stack", h.handler)
 			}
 		}
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// A direct read by a pointer that is NULL, or in memory that was freed meanwhile, gives zeroes
-// without an error. They are not reported as values, as with programs that read by calls.
+// A direct read through a NULL pointer, or of memory that was freed, returns zeroes without an
+// error. The programs report them as unknown, as they do with reads by calls.
 func TestUnreadable(t *testing.T) {
 	if !kernelversion.AtLeast("5.10") {
 		t.Skip("needs test runs of raw tracepoints' programs")
@@ -45,7 +45,7 @@ func TestUnreadable(t *testing.T) {
 		{programsProgQuarkRenameHandler, []uint64{task, task + c.offset("task_struct.comm")}},
 	}
 	for _, p := range append([]pointer{{}}, c.pointers...) {
-		for _, value := range []uint64{0, 0x6b6b6b6b6b6b6b6b} { // as freed memory may have
+		for _, value := range []uint64{0, 0x6b6b6b6b6b6b6b6b} { // NULL, freed memory
 			switch {
 			case p.held && value != 0:
 				continue
@@ -55,10 +55,10 @@ func TestUnreadable(t *testing.T) {
 			for _, run := range runs {
 				want, got := runHandler(t, calls, run.handler, run.args), runHandler(t, direct, run.handler, run.args)
 				if p.name == "" && strings.Count(want, "\n") < 20 {
-					t.Errorf("%s reports %s", run.handler, want)
+					t.Errorf("%s reports too few fields: %s", run.handler, want)
 				}
 				if want != got {
-					t.Errorf("%s where %s is %#x:\n%s", run.handler, p.name, value, difference(want, got))
+					t.Errorf("%s with %s = %#x:\n%s", run.handler, p.name, value, difference(want, got))
 				}
 			}
 		}
@@ -68,7 +68,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// difference returns the lines of one event that another one lacks.
+// difference returns the lines that only one of two events has.
 func difference(want, got string) (s string) {
 	for line := range strings.Lines(want) {
 		if !strings.Contains(got, line) {
@@ -83,8 +83,8 @@ func difference(want, got string) (s string) {
 	return s
 }
 
-// Values that a task releases while a program reads them, and the new content of their memory, are
-// not reported: a leader can be ending on another CPU.
+// A task may release values while a program reads them: a leader can exit on another CPU. The
+// programs never report the new content of the freed memory.
 func TestGivenUp(t *testing.T) {
 	if !kernelversion.AtLeast("5.10") {
 		t.Skip("needs test runs of raw tracepoints' programs")
@@ -107,7 +107,7 @@ func TestGivenUp(t *testing.T) {
 		for _, what := range []struct {
 			has, structure, in string
 			other              uint64
-			lies               func(*engine.Task) bool
+			wrong              func(*engine.Task) bool
 		}{
 			{"task_struct.nsproxy", "nsproxy", "nsproxy.ipc_ns", *word(c.find("nsproxy.uts_ns")), func(task *engine.Task) bool {
 				return task.Known.Has(engine.FieldIPCNS) && task.NS.IPC != own
@@ -123,7 +123,8 @@ func TestGivenUp(t *testing.T) {
 				in.in, address = c.add(what.structure, has.was)
 				addresses, ins = append(addresses, address), append(ins, word(in))
 			}
-			// The task gets one after the other, in a run of the program none twice.
+			// The task has one value after the other, and no value twice in one run of
+			// the program.
 			var began, took, ended atomic.Int64
 			var done sync.WaitGroup
 			done.Go(func() {
@@ -148,7 +149,7 @@ func TestGivenUp(t *testing.T) {
 					ended.Store(begin)
 				}
 			})
-			lies, told := 0, 0
+			wrong, reported := 0, 0
 			for begin := time.Now(); time.Since(begin) < time.Second; {
 				for range 100 {
 					now := time.Now()
@@ -161,23 +162,23 @@ func TestGivenUp(t *testing.T) {
 				}
 				for _, ev := range conform.Drain(t, s) {
 					if ev.PID == copiedTGID {
-						told++
-						if what.lies(&ev.Task) {
-							lies++
+						reported++
+						if what.wrong(&ev.Task) {
+							wrong++
 						}
 					}
 				}
 			}
 			began.Store(-1)
 			done.Wait()
-			if lies > 0 || told == 0 {
-				t.Errorf("%s, by %s: %d of %d events tell what is elsewhere", what.has, by, lies, told)
+			if wrong > 0 || reported == 0 {
+				t.Errorf("%s, by %s: %d of %d events report values of other memory", what.has, by, wrong, reported)
 			}
 		}
 	}
 }
 
-// inode returns the number of one of the test's namespaces.
+// inode returns the inode number of one of the test's namespaces.
 func inode(t *testing.T, namespace string) uint32 {
 	t.Helper()
 	var st unix.Stat_t
@@ -187,10 +188,10 @@ func inode(t *testing.T, namespace string) uint32 {
 	return uint32(st.Ino)
 }
 
-const copiedTGID = 0x7ffffff0 // no process has it
+const copiedTGID = 0x7ffffff0 // no process has this pid
 
-// runHandler runs a program as if its tracepoint had these arguments, and returns the known fields
-// of the event of copiedTGID that it makes, one a line.
+// runHandler runs a program as if its tracepoint had these arguments. It returns the known fields
+// of the event of copiedTGID that results, one per line.
 func runHandler(t *testing.T, s *Source, handler string, args []uint64) (fields string) {
 	t.Helper()
 	conform.Drain(t, s)
@@ -229,16 +230,16 @@ func run(t *testing.T, s *Source, handler string, args []uint64) {
 type copies struct {
 	t         *testing.T
 	types     *btf.Spec
-	memory    *ebpf.Map // one in each entry
+	memory    *ebpf.Map // one copy in each entry
 	addresses *ebpf.Map // of the entries
 	used      uint32
 	pointers  []pointer
 
-	otherDriver uint64 // another terminal's driver, with otherMajor
+	otherDriver uint64 // address of another terminal's driver, with otherMajor
 }
 
-// pointer is a member of a copy. If it is held, RCU frees the object that it points to, and a
-// program delays that.
+// pointer is a member of a copy. If it is held, RCU frees the object behind it, and a running
+// program delays this.
 type pointer struct {
 	name    string
 	in      uint32
@@ -268,7 +269,7 @@ func newCopies(t *testing.T) *copies {
 	return c
 }
 
-// offset returns where a type has a member.
+// offset returns the offset of a member in a type.
 func (c *copies) offset(name string) uint64 {
 	c.t.Helper()
 	at, ok := btfhub.ResolveTargets(c.types, []btfhub.Target{{Name: name, Alternatives: []string{name}}}).Bytes(name)
@@ -278,7 +279,7 @@ func (c *copies) offset(name string) uint64 {
 	return uint64(at)
 }
 
-// add copies a structure, of the current task if address is 0.
+// add copies the structure at an address. Address 0 stands for the current task.
 func (c *copies) add(structure string, address uint64) (index uint32, at uint64) {
 	c.t.Helper()
 	size := 256
@@ -326,7 +327,7 @@ func (c *copies) add(structure string, address uint64) (index uint32, at uint64)
 	return index, at
 }
 
-// bytes returns a copy, and put replaces it.
+// bytes returns a copy. put replaces it.
 func (c *copies) bytes(index uint32) []byte {
 	b, err := c.memory.LookupBytes(index)
 	if err != nil {
@@ -341,19 +342,19 @@ func (c *copies) put(index uint32, b []byte) {
 	}
 }
 
-// set sets a pointer.
+// set sets a pointer in a copy.
 func (c *copies) set(p pointer, value uint64) {
 	b := c.bytes(p.in)
 	binary.NativeEndian.PutUint64(b[p.at:], value)
 	c.put(p.in, b)
 }
 
-// follow copies the structure that a member points to, and lets the member point to the copy.
+// follow copies the structure that a member points to, and makes the member point to the copy.
 func (c *copies) follow(index uint32, member, structure string) (uint32, uint64) {
 	p := pointer{name: member, in: index, at: c.offset(member), held: member != "task_struct.nsproxy"}
 	target := binary.NativeEndian.Uint64(c.bytes(index)[p.at:])
 	if target == 0 {
-		c.t.Skip("there is no " + member)
+		c.t.Skip("the kernel's types have no " + member)
 	}
 	copied, address := c.add(structure, target)
 	c.set(p, address)
@@ -362,7 +363,7 @@ func (c *copies) follow(index uint32, member, structure string) (uint32, uint64)
 	return copied, address
 }
 
-// find returns a pointer.
+// find returns the pointer with this name.
 func (c *copies) find(name string) pointer {
 	i := slices.IndexFunc(c.pointers, func(p pointer) bool { return p.name == name })
 	if i < 0 {
@@ -371,7 +372,7 @@ func (c *copies) find(name string) pointer {
 	return c.pointers[i]
 }
 
-// leave adds pointers that are left as they are.
+// leave adds pointers that the test does not change.
 func (c *copies) leave(index uint32, members ...string) {
 	for _, member := range members {
 		at := c.offset(member)
@@ -381,8 +382,8 @@ func (c *copies) leave(index uint32, members ...string) {
 	}
 }
 
-// task copies the current task and its objects, and returns its address. It is the only thread of a
-// process that has ended.
+// task copies the current task and its objects, and returns the copy's address. The copy is the
+// only thread of a process that has exited.
 func (c *copies) task() uint64 {
 	task, at := c.add("task_struct", 0)
 	nsproxy, _ := c.follow(task, "task_struct.nsproxy", "nsproxy")
@@ -423,7 +424,7 @@ func (c *copies) task() uint64 {
 	}
 	point(pointer{name: "tty_struct.driver", in: tty, at: c.offset("tty_struct.driver")}, driverAt)
 	point(pointer{name: "signal_struct.tty", in: signal, at: c.offset("signal_struct.tty")}, ttyAt)
-	// As of a process in a namespace below the first.
+	// As in a process of a namespace below the initial one.
 	own := c.offset("pid.numbers") + 16
 	put(pid, "pid.level", 1)
 	c.set(pointer{in: pid, at: own}, 77)

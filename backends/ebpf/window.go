@@ -7,24 +7,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// window is the part of a ring's data that is mapped. The kernel would map
-// all of it, a ring twice in a row, so that every record is one slice; but each mapping counts as
-// memory of the process, and most of a large ring waits unused for a storm.
+// window is the part of a ring's data that is mapped. The kernel can map a ring twice in a row, so
+// that every record is one slice. But each mapping counts as memory of the process, and most of a
+// large ring is unused until a burst of events.
 type window struct {
 	fd     int
 	before int64  // offset of the data in the file
-	size   uint64 // of the part, a power of two
-	start  uint64 // of the part, from the beginning of the data
+	size   uint64 // of a part, a power of two
+	start  uint64 // of the mapped part, from the beginning of the data
 	part   []byte // nil before the first call of from
-	err    error  // why it could not be moved
+	err    error  // the reason why a move failed
 }
 
 // windowSize is the size of the smallest ring, so that the window of that ring never moves. A move
-// maps each page anew, which costs an event about as much as decoding it.
+// maps each page anew, which costs about as much per event as decoding it.
 const windowSize = minRing
 
-// from returns the data at an offset, up to the end of the part that it is in, until the next call.
-// It is nil if that can't be mapped, now and for good.
+// from returns the data from an offset to the end of the part that has the offset. The data is
+// valid until the next call. If the part can't be mapped, this and all later calls return nil.
 func (w *window) from(at uint64) []byte {
 	if in := at - w.start; in < uint64(len(w.part)) {
 		return w.part[in:]
@@ -32,7 +32,7 @@ func (w *window) from(at uint64) []byte {
 	return w.move(at)
 }
 
-// move maps the part that has the offset, in place of the one that is mapped.
+// move maps the part that has the offset, in place of the current part.
 func (w *window) move(at uint64) []byte {
 	if w.err != nil {
 		return nil
@@ -46,8 +46,8 @@ func (w *window) move(at uint64) []byte {
 	return w.part[at-start:]
 }
 
-// mapAt maps the part at an offset of the file. From the second time on its system call, which does
-// not block, bypasses Go's scheduler, as in misses.
+// mapAt maps the part at an offset of the file. From the second call on, its system call bypasses
+// Go's scheduler, as in misses. It does not block.
 func (w *window) mapAt(offset int64) (err error) {
 	if w.part == nil {
 		w.part, err = unix.Mmap(w.fd, offset, int(w.size), unix.PROT_READ, unix.MAP_SHARED)
@@ -56,7 +56,7 @@ func (w *window) mapAt(offset int64) (err error) {
 	_, _, errno := unix.RawSyscall6(unix.SYS_MMAP, uintptr(unsafe.Pointer(&w.part[0])), uintptr(w.size), unix.PROT_READ,
 		unix.MAP_SHARED|unix.MAP_FIXED, uintptr(w.fd), uintptr(offset))
 	if errno != 0 {
-		// The kernel may have unmapped the memory, and other code may have mapped it since.
+		// The kernel may have unmapped the memory, and other code may have mapped it again.
 		w.part = nil
 		return errno
 	}
