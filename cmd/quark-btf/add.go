@@ -29,11 +29,12 @@ func (o *options) addKernel(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	e, raw, err := o.toBeAdded()
+	e, types, err := o.toBeAdded()
 	if err != nil {
 		return err
 	}
-	if raw, err = ingest.Types(raw, btfhub.Needed()); err != nil {
+	raw, err := ingest.Reduce(types, btfhub.Needed())
+	if err != nil {
 		return err
 	}
 	if err := b.Add(e, raw); err != nil {
@@ -59,7 +60,7 @@ func (o *options) addKernel(w io.Writer) error {
 
 // toBeAdded returns the types of -f or of the running kernel, and their entry: from the operands
 // and -a, else from the file.
-func (o *options) toBeAdded() (e btfhub.Entry, raw []byte, err error) {
+func (o *options) toBeAdded() (e btfhub.Entry, types *btf.Spec, err error) {
 	named := btfhub.Entry{Arch: o.arch}
 	if len(o.operands) == 3 {
 		named.Distro, named.Release = o.operands[1], o.operands[2]
@@ -78,8 +79,7 @@ func (o *options) toBeAdded() (e btfhub.Entry, raw []byte, err error) {
 				return e, nil, err
 			}
 		}
-		raw, err = marshal(k.Spec)
-		return named, raw, err
+		return named, k.Spec, nil
 	}
 	found, err := ingest.Read(o.file)
 	if err != nil {
@@ -93,24 +93,10 @@ func (o *options) toBeAdded() (e btfhub.Entry, raw []byte, err error) {
 	}
 	if named.Release != "" {
 		named.Arch = found.Arch
-		return named, found.Raw, nil
+		return named, found.Types, nil
 	}
 	if e, err = found.Entry(); err != nil {
 		err = fmt.Errorf("%s: %w: name distribution and release", o.file, err)
 	}
-	return e, found.Raw, err
-}
-
-// marshal returns types as raw BTF.
-func marshal(types *btf.Spec) ([]byte, error) {
-	var b btf.Builder
-	for t, err := range types.All() {
-		if err == nil {
-			_, err = b.Add(t)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return b.Marshal(nil, nil)
+	return e, found.Types, err
 }

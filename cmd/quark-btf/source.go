@@ -16,11 +16,11 @@ func (o *options) kernel() (*btfhub.Kernel, error) {
 	if o.file == "" {
 		return btfhub.Open(btfhub.Options{Whole: true})
 	}
-	spec, err := ingest.Load(o.file)
+	found, err := ingest.Read(o.file)
 	if err != nil {
 		return nil, err
 	}
-	return &btfhub.Kernel{Spec: spec, Origin: "file " + o.file, Exact: true}, nil
+	return &btfhub.Kernel{Spec: found.Types, Origin: "file " + o.file, Exact: true}, nil
 }
 
 // archive returns the archive of -f, or the embedded one.
@@ -47,7 +47,8 @@ func readArchive(path string) (*btfhub.Archive, error) {
 func (o *options) named(name string) (*btf.Spec, error) {
 	_, err := os.Stat(name)
 	if err == nil || strings.Contains(name, "/") {
-		return ingest.Load(name)
+		found, err := ingest.Read(name)
+		return found.Types, err
 	}
 	a, err := btfhub.Embedded()
 	if err != nil {

@@ -75,8 +75,8 @@ func kernelAt(path string) (Kernel, bool) {
 	return Kernel{Entry: btfhub.Entry{Release: name[1], Arch: arches[parts[2]], Distro: parts[0]}}, true
 }
 
-// Load returns the kernel's entry and its raw BTF, see [Read].
-func (k Kernel) Load() (btfhub.Entry, []byte, error) {
+// Load returns the kernel's entry and its types, see [Read].
+func (k Kernel) Load() (btfhub.Entry, *btf.Spec, error) {
 	found, err := Read(k.Path)
 	if err != nil {
 		return k.Entry, nil, err
@@ -87,7 +87,7 @@ func (k Kernel) Load() (btfhub.Entry, []byte, error) {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", k.Path, err)
 	}
-	return k.Entry, found.Raw, err
+	return k.Entry, found.Types, err
 }
 
 // Entry returns the archive entry of a file with a known kernel.
@@ -115,13 +115,9 @@ func distro(release string) string {
 	return "other"
 }
 
-// Types returns a kernel's raw BTF reduced for an archive, in which all targets have the same
+// Reduce returns a kernel's types as raw BTF for an archive, in which all targets have the same
 // offsets. It is an error if a required target is missing.
-func Types(raw []byte, members []string) ([]byte, error) {
-	types, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
+func Reduce(types *btf.Spec, members []string) ([]byte, error) {
 	whole := btfhub.Resolve(types)
 	if missing := whole.Missing(); missing != nil {
 		return nil, fmt.Errorf("the types lack %s", strings.Join(missing, ", "))

@@ -21,7 +21,7 @@ const maxBTF = 64 << 20
 
 // Found has the types in a file, and its data about their kernel.
 type Found struct {
-	Raw     []byte // BTF
+	Types   *btf.Spec
 	Release string // "" if unknown
 	Arch    string // GOARCH; "" if unknown
 }
@@ -34,56 +34,47 @@ func Read(path string) (Found, error) {
 		return Found{}, err
 	}
 	defer f.Close()
-	found, err := read(f)
+	found, raw, err := read(f)
+	if err == nil {
+		found.Types, err = btf.LoadSpecFromReader(bytes.NewReader(raw))
+	}
 	if err != nil {
 		return Found{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return found, nil
 }
 
-// Load returns the types in a file, see [Read].
-func Load(path string) (*btf.Spec, error) {
-	found, err := Read(path)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := btf.LoadSpecFromReader(bytes.NewReader(found.Raw))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return spec, nil
-}
-
-func read(f *os.File) (found Found, err error) {
+// read returns the raw BTF in a file, and the data about its kernel.
+func read(f *os.File) (found Found, raw []byte, err error) {
 	head := make([]byte, 8)
 	if n, err := f.ReadAt(head, 0); n < len(head) {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("too short for BTF, an ELF file or a kernel image")
 		}
-		return found, err
+		return found, nil, err
 	}
 	switch {
 	case string(head[:2]) == "\x9f\xeb", string(head[:2]) == "\xeb\x9f":
-		found.Raw, err = readAll(f, maxBTF)
-		return found, err
+		raw, err = readAll(f, maxBTF)
+		return found, raw, err
 	case string(head[:4]) == elf.ELFMAG:
 		return readELF(f)
 	case fileName.MatchString(filepath.Base(f.Name())):
-		found.Raw, err = unpackBTF(f)
-		return found, err
+		raw, err = unpackBTF(f)
+		return found, raw, err
 	}
 	image, err := readAll(f, vmlinuz.MaxSize)
 	if err != nil {
-		return found, err
+		return found, nil, err
 	}
-	if found.Raw, err = vmlinuz.BTF(image); err != nil {
-		return found, err
+	if raw, err = vmlinuz.BTF(image); err != nil {
+		return found, nil, err
 	}
 	found.Release = vmlinuz.Release(image)
 	if _, arch, err := vmlinuz.Bootable(image); err == nil { // else a packed arm64 vmlinux
 		found.Arch = arch
 	}
-	return found, nil
+	return found, raw, nil
 }
 
 func readAll(r io.Reader, most int64) ([]byte, error) {
@@ -100,10 +91,10 @@ var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "a
 var errNoSection = errors.New("no section .BTF: make a file with BTF from debug information with 'pahole --btf_encode_detached=FILE'")
 
 // readELF reads the section .BTF of an ELF file.
-func readELF(r io.ReaderAt) (found Found, err error) {
+func readELF(r io.ReaderAt) (found Found, raw []byte, err error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
-		return found, err
+		return found, nil, err
 	}
 	found.Arch = machines[f.Machine]
 	if s := f.Section(".rodata"); s != nil && s.Type != elf.SHT_NOBITS && s.Size <= vmlinuz.MaxSize {
@@ -113,10 +104,10 @@ func readELF(r io.ReaderAt) (found Found, err error) {
 	}
 	s := f.Section(".BTF")
 	if s == nil || s.Type == elf.SHT_NOBITS {
-		return found, errNoSection
+		return found, nil, errNoSection
 	}
-	found.Raw, err = readAll(s.Open(), maxBTF)
-	return found, err
+	raw, err = readAll(s.Open(), maxBTF)
+	return found, raw, err
 }
 
 // unpackBTF returns the raw BTF in a file of btfhub-archive.

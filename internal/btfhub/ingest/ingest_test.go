@@ -105,9 +105,10 @@ func TestDirectory(t *testing.T) {
 	const good, lacks, bad = "good", "lacks", "bad"
 	got := make(map[string]string)
 	for _, k := range kernels {
-		_, types, err := k.Load()
+		var types []byte
+		_, spec, err := k.Load()
 		if err == nil {
-			types, err = Types(types, btfhub.Needed())
+			types, err = Reduce(spec, btfhub.Needed())
 		}
 		switch key := k.Distro + " " + k.Arch + " " + k.Release; {
 		case err == nil:

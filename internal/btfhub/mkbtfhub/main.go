@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/btfhub/ingest"
 )
@@ -49,11 +51,11 @@ func run(out, list, programs string, dirs []string) error {
 			return err
 		}
 		for _, k := range kernels {
-			e, raw, err := k.Load()
+			e, types, err := k.Load()
 			if e.Release == "" {
 				e.Release = k.Path
 			}
-			m.add(e, raw, err)
+			m.add(e, types, err)
 		}
 	}
 	old, err := os.ReadFile(out)
@@ -113,9 +115,10 @@ type maker struct {
 }
 
 // add adds a kernel, or prints why it is skipped.
-func (m *maker) add(e btfhub.Entry, raw []byte, err error) {
+func (m *maker) add(e btfhub.Entry, types *btf.Spec, err error) {
+	var raw []byte
 	if err == nil {
-		raw, err = ingest.Types(raw, m.members)
+		raw, err = ingest.Reduce(types, m.members)
 	}
 	if err == nil {
 		err = m.archive.Add(e, raw)
@@ -138,7 +141,8 @@ func (m *maker) addOld(old []byte) error {
 		if m.taken[e.Release+" "+e.Arch] {
 			continue
 		}
-		m.add(e, a.BTF(e), nil)
+		types, err := a.Types(e)
+		m.add(e, types, err)
 		m.kept++
 	}
 	return nil
