@@ -28,9 +28,9 @@ func BenchmarkUntraced(b *testing.B) {
 		b.Run(fmt.Sprintf("of %d", crowd), func(b *testing.B) {
 			s := private(b, Options{})
 			for i := range crowd {
-				// Pids that no process has, like any
+				// Pids that no process has; they share slots of the filter like any
 				// distant pids.
-				ok(b, s.tasks.Update(1<<24|i*0x9e3779%(1<<24), &programsTask{TraceId: uint64(i)}, ebpf.UpdateNoExist))
+				ok(b, s.putTask(1<<24|i*0x9e3779%(1<<24), &programsTask{TraceId: uint64(i)}))
 			}
 			benchmarkExits(b, programs(b, s)...)
 		})

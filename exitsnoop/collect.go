@@ -51,17 +51,17 @@ func (s *Store) sweepLost() (lost int, err error) {
 	}
 	for id, e := range events {
 		if e.State != programsEventStateSTATE_RESERVED {
-			if t, err := s.task(e.Pid); err == nil && t.TraceId == id {
-				s.tasks.Delete(e.Pid)
-			}
+			s.deleteTraced(e.Pid, id)
 			continue
 		}
 		p, err := s.openTraced(id, e.Pid)
-		if err == nil {
+		switch {
+		case err == nil:
 			p.close()
 			continue
-		}
-		if !errors.Is(err, ErrNoProcess) {
+		case errors.Is(err, errBlocked):
+			continue // it lives
+		case !errors.Is(err, ErrNoProcess):
 			return lost, err
 		}
 		if err := s.recordUnseen(id, e.Pid); err != nil {

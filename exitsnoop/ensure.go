@@ -185,6 +185,7 @@ func (e *ensurer) catchUp(endsMissing bool) (err error) {
 	if err != nil {
 		return err
 	}
+	defer s.filter.close()
 	if endsMissing {
 		e.done.Lost, err = s.sweepLost()
 	}

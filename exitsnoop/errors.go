@@ -27,7 +27,8 @@ var (
 	ErrNoProcess error = &aliasError{"there is no such process, or it has ended already", unix.ESRCH}
 	// ErrBadPid: not the number of a process.
 	ErrBadPid error = &aliasError{"not a pid", unix.EINVAL}
-	// ErrNamespace: the caller is in a pid or time namespace of its own.
+	// ErrNamespace: the process is not in the given pid namespace, or the caller is in a pid or
+	// time namespace of its own.
 	ErrNamespace = errors.New("another namespace")
 	// ErrLost: the process has ended, and its status was not recorded.
 	ErrLost = errors.New("the process has ended without a recorded status")

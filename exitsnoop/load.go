@@ -9,7 +9,9 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
@@ -20,7 +22,7 @@ import (
 )
 
 // The object is committed, so that building needs neither clang nor libbpf's headers.
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type task -type exit_event -type event_state -type counter -type member -type tree_counter programs programs/exitsnoop.bpf.c -- -O2 -Wall -Werror -I../internal/bpf
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type task -type exit_event -type event_state -type counter -type filter -type member -type tree_counter programs programs/exitsnoop.bpf.c -- -O2 -Wall -Werror -I../internal/bpf
 // No code loads all objects into a struct, so that part of the output is removed.
 //go:generate sed -i -e /"io"/d -e /^...loadProgramsObjects/,/^...Do.not.access/{/^...Do/!d} programs_bpfel.go
 
@@ -33,7 +35,7 @@ var linkNames = []string{
 
 // mapNames are the names of the maps, in the order of pinning.
 var mapNames = []string{
-	programsMapTracingTasks, programsMapExitedEvents, programsMapCounters,
+	programsMapTracingTasks, programsMapExitedEvents, programsMapCounters, programsMapPidFilter,
 	programsMapTreeMembers, programsMapTreeCounters,
 }
 
@@ -127,9 +129,12 @@ func attach(o *Options, have maps, attached links) error {
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, opts)
 	if err != nil {
-		return cmp.Or(kernelversion.Hidden(), kernelError("load the program", err))
+		return cmp.Or(kernelversion.Hidden(), missingHelper(), kernelError("load the program", err))
 	}
 	defer c.Close() // except the maps that are moved to have
+	if err := refill(c.Maps, have); err != nil {
+		return err
+	}
 	for _, name := range attached.missing() {
 		if err := o.step("attach " + name); err != nil {
 			return err
@@ -154,6 +159,15 @@ func attach(o *Options, have maps, attached links) error {
 			have[name] = m
 			delete(c.Maps, name)
 		}
+	}
+	return nil
+}
+
+// missingHelper returns an ErrUnsupported if the kernel lacks the newest feature that the program
+// needs. It is called only after a failure.
+func missingHelper() error {
+	if errors.Is(features.HaveProgramHelper(ebpf.RawTracepoint, asm.FnGetNsCurrentPidTgid), ebpf.ErrNotSupported) {
+		return fmt.Errorf("%w: it has no bpf_get_ns_current_pid_tgid (Linux 5.7)", ErrUnsupported)
 	}
 	return nil
 }

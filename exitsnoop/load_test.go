@@ -20,3 +20,10 @@ func TestCheckLinkInfo(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestMissingHelper(t *testing.T) {
+	needKernel(t)
+	if err := missingHelper(); err != nil { // on a kernel where the program runs
+		t.Error(err)
+	}
+}

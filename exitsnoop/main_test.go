@@ -30,6 +30,7 @@ var children = map[string]func(root string, args []string) error{
 
 	"daemonize": daemonize,
 	"fork":      forkOn,
+	"blocked":   traceBlocked,
 }
 
 func TestMain(m *testing.M) {

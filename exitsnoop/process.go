@@ -83,6 +83,19 @@ func readStat(path string) (proctext.Stat, error) {
 	}
 }
 
+// namespace returns the pid namespace of the process.
+func (p *process) namespace() (PidnsInfo, error) {
+	return namespaceOf(fmt.Sprintf("/proc/%d/ns/pid", p.pid))
+}
+
+func namespaceOf(path string) (PidnsInfo, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return PidnsInfo{}, fmt.Errorf("stat %s: %w", path, err)
+	}
+	return PidnsInfo{Dev: st.Dev, Ino: st.Ino}, nil
+}
+
 // inInitialNamespace returns ErrNamespace if the caller is in another pid or time namespace, where
 // pids or start times differ from those that the program sees.
 func inInitialNamespace() error {

@@ -15,12 +15,13 @@ import (
 type programsCounter uint32
 
 const (
-	programsCounterCOUNT_RECORDED    programsCounter = 0
-	programsCounterCOUNT_LOST        programsCounter = 1
-	programsCounterCOUNT_WRONG_START programsCounter = 2
-	programsCounterCOUNT_REFUSED     programsCounter = 3
-	programsCounterCOUNT_UNSEEN      programsCounter = 4
-	programsCounterCOUNTERS          programsCounter = 5
+	programsCounterCOUNT_RECORDED        programsCounter = 0
+	programsCounterCOUNT_LOST            programsCounter = 1
+	programsCounterCOUNT_WRONG_NAMESPACE programsCounter = 2
+	programsCounterCOUNT_WRONG_START     programsCounter = 3
+	programsCounterCOUNT_REFUSED         programsCounter = 4
+	programsCounterCOUNT_UNSEEN          programsCounter = 5
+	programsCounterCOUNTERS              programsCounter = 6
 )
 
 type programsEventState uint32
@@ -42,6 +43,11 @@ type programsExitEvent struct {
 	Unused        uint32
 }
 
+type programsFilter struct {
+	_      structs.HostLayout
+	Traced [32768]uint32
+}
+
 type programsMember struct {
 	_        structs.HostLayout
 	Tree     uint64
@@ -52,6 +58,8 @@ type programsMember struct {
 type programsTask struct {
 	_        structs.HostLayout
 	TraceId  uint64
+	PidnsDev uint64
+	PidnsIno uint64
 	StartMin uint64
 	StartEnd uint64
 	Leader   uint64
@@ -74,6 +82,7 @@ const (
 const (
 	programsMapCounters                    = "counters"
 	programsMapExitedEvents                = "exited_events"
+	programsMapPidFilter                   = "pid_filter"
 	programsMapTracingTasks                = "tracing_tasks"
 	programsMapTreeCounters                = "tree_counters"
 	programsMapTreeMembers                 = "tree_members"

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // Store has the traced processes and their exits. Its methods may be called from any goroutine.
@@ -14,6 +16,7 @@ import (
 type Store struct {
 	tasks, events, counters table
 	members, treeCounters   table
+	filter                  filter
 
 	closing *closing
 	maps    maps    // all of them
@@ -72,12 +75,16 @@ func NewStoreFromAttachWith(o Options) (*Store, error) {
 // newStore creates a store, which closes the maps and the links. After an error the caller closes
 // them.
 func newStore(m maps, l links) (*Store, error) {
+	f, err := mapFilter(m[programsMapPidFilter])
+	if err != nil {
+		return nil, err
+	}
 	c := new(closing)
 	use := func(name string) table { return table{m[name], c} }
 	return &Store{
 		tasks: use(programsMapTracingTasks), events: use(programsMapExitedEvents), counters: use(programsMapCounters),
 		members: use(programsMapTreeMembers), treeCounters: use(programsMapTreeCounters),
-		closing: c, maps: m, links: l, watchers: map[*watcher]bool{},
+		filter: f, closing: c, maps: m, links: l, watchers: map[*watcher]bool{},
 	}, nil
 }
 
@@ -100,6 +107,7 @@ func (s *Store) Close() error {
 	s.whole.Unlock()
 	err := s.links.close()
 	s.maps.close()
+	s.filter.close()
 	return err
 }
 
@@ -113,7 +121,7 @@ func (s *Store) GetTracingTask(pid uint32) (*TaskInfo, error) {
 }
 
 func (t *programsTask) info() *TaskInfo {
-	return &TaskInfo{TraceID: t.TraceId}
+	return &TaskInfo{TraceID: t.TraceId, PidnsInfo: PidnsInfo{Dev: t.PidnsDev, Ino: t.PidnsIno}}
 }
 
 // DeleteTracingTask ends the tracing of a process, or returns ErrNotTraced. If no exit was recorded
@@ -130,7 +138,7 @@ func (s *Store) DeleteTracingTask(pid uint32) error {
 
 // drop deletes a tracing entry and the event reserved for it.
 func (s *Store) drop(pid uint32, id uint64) error {
-	if err := mapKeyError(s.tasks.Delete(pid), ErrNotTraced); err != nil {
+	if err := mapKeyError(s.deleteTask(pid), ErrNotTraced); err != nil {
 		return err
 	}
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_RESERVED {
@@ -186,11 +194,36 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 	if err != nil {
 		return withTraceID(traceEventID, err)
 	}
-	// If the program could not record the exit, the tracing entry still exists.
-	if t, err := s.task(e.Pid); err == nil && t.TraceId == traceEventID {
-		s.tasks.Delete(e.Pid)
-	}
+	s.deleteTraced(e.Pid, traceEventID) // it exists if the program could not record the exit
 	return nil
+}
+
+// deleteTraced deletes the tracing entry of a pid if it is of this trace.
+func (s *Store) deleteTraced(pid uint32, id uint64) {
+	if t, err := s.task(pid); err == nil && t.TraceId == id {
+		s.deleteTask(pid)
+	}
+}
+
+// ExitedEventFromWaitStatus records the status of a process that the caller has waited for. The
+// process is traced with this id, or untraced. If the id already has a status the error is
+// ErrDuplicateID.
+func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint32) error {
+	s.whole.RLock()
+	defer s.whole.RUnlock()
+	e := programsExitEvent{Pid: pid, ExitCode: int32(status), StoredTime: clock.Monotonic(), State: programsEventStateSTATE_ENDED}
+	old, err := s.event(traceEventID)
+	switch {
+	case errors.Is(err, ErrNotTraced):
+		err = s.reserve(traceEventID, &e)
+	case err == nil && (old.State == programsEventStateSTATE_ENDED || old.Pid != pid):
+		err = ErrDuplicateID
+	case err == nil:
+		if err = s.events.Update(traceEventID, &e, ebpf.UpdateExist); err == nil {
+			s.deleteTraced(pid, traceEventID)
+		}
+	}
+	return withTraceID(traceEventID, err)
 }
 
 // reserve adds an event. It is an error if the id has one.
@@ -264,13 +297,14 @@ func (s *Store) Stats() (st Stats, err error) {
 		counters table
 		index    uint32
 	}{
-		&st.Recorded:    {s.counters, uint32(programsCounterCOUNT_RECORDED)},
-		&st.Lost:        {s.counters, uint32(programsCounterCOUNT_LOST)},
-		&st.WrongStart:  {s.counters, uint32(programsCounterCOUNT_WRONG_START)},
-		&st.Refused:     {s.counters, uint32(programsCounterCOUNT_REFUSED)},
-		&st.Unseen:      {s.counters, uint32(programsCounterCOUNT_UNSEEN)},
-		&st.Descendants: {s.treeCounters, uint32(programsTreeCounterCOUNT_DESCENDANTS)},
-		&st.Untraced:    {s.treeCounters, uint32(programsTreeCounterCOUNT_UNTRACED)},
+		&st.Recorded:       {s.counters, uint32(programsCounterCOUNT_RECORDED)},
+		&st.Lost:           {s.counters, uint32(programsCounterCOUNT_LOST)},
+		&st.WrongNamespace: {s.counters, uint32(programsCounterCOUNT_WRONG_NAMESPACE)},
+		&st.WrongStart:     {s.counters, uint32(programsCounterCOUNT_WRONG_START)},
+		&st.Refused:        {s.counters, uint32(programsCounterCOUNT_REFUSED)},
+		&st.Unseen:         {s.counters, uint32(programsCounterCOUNT_UNSEEN)},
+		&st.Descendants:    {s.treeCounters, uint32(programsTreeCounterCOUNT_DESCENDANTS)},
+		&st.Untraced:       {s.treeCounters, uint32(programsTreeCounterCOUNT_UNTRACED)},
 	} {
 		if *to, err = counted(in.counters, in.index); err != nil {
 			return st, err

@@ -80,7 +80,7 @@ func TestExit(t *testing.T) {
 			}
 			info, err := s.GetTracingTask(pid)
 			ok(t, err)
-			if info.TraceID != id {
+			if ns, _ := namespaceOf("/proc/self/ns/pid"); info.PidnsInfo != ns || info.TraceID != id {
 				t.Errorf("traced as %+v", info)
 			}
 			if tt.signal != 0 {
@@ -165,6 +165,7 @@ func TestTwin(t *testing.T) {
 			if st, err := s.Stats(); err != nil || st.Recorded != 2 || st.Lost != 0 || st.WrongStart != 0 {
 				t.Errorf("%+v, %v", st, err)
 			}
+			sameFilter(t, s)
 		})
 	}
 }
@@ -185,6 +186,7 @@ func TestBadInput(t *testing.T) {
 	reap(t, gone)
 	want(t, s.Trace(gone, &TaskInfo{TraceID: 1}), ErrNoProcess)
 	want(t, s.Trace(gone, &TaskInfo{TraceID: 1}), unix.ESRCH)
+	want(t, s.Trace(pid, &TaskInfo{TraceID: 1, PidnsInfo: PidnsInfo{4, 12345}}), ErrNamespace)
 	if s.Trace(pid, nil) == nil {
 		t.Error("no TaskInfo: no error")
 	}
@@ -217,12 +219,13 @@ func TestFull(t *testing.T) {
 	ok(t, s.Trace(c, &TaskInfo{TraceID: 3}))
 	end(t, b)
 	want(t, s.Trace(sleeper(t), &TaskInfo{TraceID: 4}), ErrFull)
+	want(t, s.ExitedEventFromWaitStatus(4, 1, 0), ErrFull)
 	end(t, c)
 	list, err := s.ExitedEvents()
 	ok(t, err)
 	st, err := s.Stats()
 	ok(t, err)
-	if len(list) != 3 || st.Recorded != 3 || st.Refused != 2 || st.Lost != 0 {
+	if len(list) != 3 || st.Recorded != 3 || st.Refused != 3 || st.Lost != 0 {
 		t.Errorf("%d exits, %+v", len(list), st)
 	}
 	ok(t, s.DeleteExitedEvent(1))
@@ -266,19 +269,19 @@ func TestLost(t *testing.T) {
 	want(t, err, ErrLost)
 	ok(t, s.DeleteExitedEvent(2))
 
-	// The same, found by Collect.
+	// A process of another namespace.
 	pid = sleeper(t)
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 3}))
 	task, err = s.task(pid)
 	ok(t, err)
-	task.StartEnd = task.StartMin
+	task.PidnsIno++
 	ok(t, s.tasks.Update(pid, task, ebpf.UpdateExist))
 	end(t, pid)
 	got, err := s.Collect(0)
 	ok(t, err)
 	_, err = s.GetExitedEvent(3)
 	want(t, err, ErrLost)
-	if st, _ := s.Stats(); got.Lost != 1 || st.WrongStart != 2 || st.Unseen != 2 {
+	if st, _ := s.Stats(); got.Lost != 1 || st.WrongNamespace != 1 || st.WrongStart != 1 || st.Unseen != 2 {
 		t.Errorf("collected %+v, stats %+v", got, st)
 	}
 }
@@ -298,6 +301,23 @@ func TestReuse(t *testing.T) {
 	end(t, pid)
 	_, err = s.GetExitedEvent(2)
 	ok(t, err)
+}
+
+func TestFromWaitStatus(t *testing.T) {
+	s := private(t, Options{})
+	ok(t, s.ExitedEventFromWaitStatus(1, 77, 0x0700))
+	st, err := s.Wait(context.Background(), 1)
+	ok(t, err)
+	if st.Pid != 77 || st.WaitStatus().ExitStatus() != 7 || st.StartBoottime != 0 || st.ExittedTime != 0 {
+		t.Errorf("%+v", st)
+	}
+	want(t, s.ExitedEventFromWaitStatus(1, 77, 0), ErrDuplicateID)
+	pid := sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 2}))
+	want(t, s.ExitedEventFromWaitStatus(2, pid+1, 9), ErrDuplicateID)
+	ok(t, s.ExitedEventFromWaitStatus(2, pid, 9))
+	_, err = s.GetTracingTask(pid)
+	want(t, err, ErrNotTraced)
 }
 
 func TestWaitEnds(t *testing.T) {

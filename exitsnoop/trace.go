@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -98,15 +99,20 @@ func newTask(p *process, info TaskInfo) (*programsTask, error) {
 	if err := inInitialNamespace(); err != nil {
 		return nil, err
 	}
-	from, to, err := p.start()
-	// If it has not ended now, the read was of this process.
+	from, to, err1 := p.start()
+	ns, err2 := p.namespace()
+	// If it has not ended now, the reads were of this process.
 	if p.ended() {
 		return nil, ErrNoProcess
 	}
-	if err != nil {
+	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	return &programsTask{TraceId: info.TraceID, StartMin: from, StartEnd: to}, nil
+	if want := info.PidnsInfo; want != (PidnsInfo{}) && want != ns {
+		return nil, fmt.Errorf("%w: the process is in %d (device %d), not in %d (device %d)", ErrNamespace, ns.Ino, ns.Dev, want.Ino, want.Dev)
+	}
+	// The kernel has another encoding of device numbers, but not of small ones, as here.
+	return &programsTask{TraceId: info.TraceID, PidnsDev: ns.Dev, PidnsIno: ns.Ino, StartMin: from, StartEnd: to}, nil
 }
 
 // addTask reserves the event and adds the tracing entry. It adds a membership first, if m is not
@@ -121,10 +127,10 @@ func (s *Store) addTask(pid uint32, t *programsTask, m *programsMember) error {
 		err = s.members.Update(t.TraceId, m, ebpf.UpdateAny)
 	}
 	if err == nil {
-		err = s.tasks.Update(pid, t, ebpf.UpdateNoExist)
+		err = s.putTask(pid, t)
 	}
 	if errors.Is(err, ebpf.ErrKeyExist) && s.markEarlierLost(pid, t) {
-		err = s.tasks.Update(pid, t, ebpf.UpdateNoExist)
+		err = s.putTask(pid, t)
 	}
 	if err == nil {
 		return nil
@@ -163,7 +169,7 @@ func (s *Store) markLost(pid uint32, t *programsTask) error {
 			}
 		}
 	}
-	if err := s.tasks.Delete(pid); !errors.Is(err, ebpf.ErrKeyNotExist) {
+	if err := s.deleteTask(pid); !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return err
 	}
 	return nil
@@ -198,7 +204,7 @@ func (s *Store) confirm(p *process, id uint64) error {
 		}
 	}
 	// First the entry, then the event: the exit may be recorded until the entry is deleted.
-	s.tasks.Delete(p.pid)
+	s.deleteTask(p.pid)
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_ENDED {
 		return nil
 	}

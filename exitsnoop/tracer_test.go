@@ -101,6 +101,41 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestPidNamespace traces a process of another pid namespace. TestLost has one with the wrong
+// namespace in its entry.
+func TestPidNamespace(t *testing.T) {
+	s := private(t, Options{})
+	own, err := namespaceOf("/proc/self/ns/pid")
+	ok(t, err)
+	g := pipe(t)
+	p, err := barefork.Start(script().WaitFor(g.r).Exit(5), barefork.Options{Flags: unix.CLONE_NEWPID})
+	ok(t, err)
+	defer p.Free()
+	pid := uint32(p.PID)
+	ns, err := namespaceOf(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	ok(t, err)
+	if ns == own {
+		t.Fatal("the process has no pid namespace of its own")
+	}
+	want(t, s.Trace(pid, &TaskInfo{TraceID: 1, PidnsInfo: own}), ErrNamespace)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1, PidnsInfo: ns}))
+	info, err := s.GetTracingTask(pid)
+	ok(t, err)
+	if info.PidnsInfo != ns {
+		t.Errorf("traced in %+v, want %+v", info.PidnsInfo, ns)
+	}
+	g.open(t)
+	truth := reap(t, pid)
+	st, err := s.Wait(context.Background(), 1)
+	ok(t, err)
+	if st.Pid != pid || st.WaitStatus() != truth || truth.ExitStatus() != 5 {
+		t.Errorf("recorded %+v, wait4 returned %#x", st, truth)
+	}
+	if st, err := s.Stats(); err != nil || st.Recorded != 1 || st.WrongNamespace != 0 {
+		t.Errorf("stats %+v, %v", st, err)
+	}
+}
+
 // TestReboot ends inits of pid namespaces by reboot(2): by themselves, by a thread, by another
 // process of the namespace.
 func TestReboot(t *testing.T) {
@@ -124,7 +159,9 @@ func TestReboot(t *testing.T) {
 			ok(t, err)
 			defer p.Free()
 			pid := uint32(p.PID)
-			ok(t, s.Trace(pid, &TaskInfo{TraceID: by}))
+			ns, err := namespaceOf(fmt.Sprintf("/proc/%d/ns/pid", pid))
+			ok(t, err)
+			ok(t, s.Trace(pid, &TaskInfo{TraceID: by, PidnsInfo: ns}))
 			g.open(t)
 			truth := reap(t, pid)
 			st, err := s.Wait(context.Background(), by)

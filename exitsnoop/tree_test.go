@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -230,6 +231,7 @@ func TestTreeOfDaemon(t *testing.T) {
 	if st.Recorded != uint64(n+3) || st.Descendants != uint64(n+2) || st.Untraced != 0 || st.Tracing != 0 || st.Uncollected != 0 || st.Lost+st.Unseen != 0 {
 		t.Errorf("%+v", st)
 	}
+	sameFilter(t, s)
 	if left, err := s.allMembers(); err != nil || len(left) != 0 {
 		t.Errorf("remaining members: %v, %v", left, err)
 	}
@@ -345,6 +347,7 @@ func TestTreeRace(t *testing.T) {
 	if st, err := s.Stats(); err != nil || st.Untraced+st.Lost+st.Unseen != 0 || st.Tracing != 0 {
 		t.Errorf("%+v, %v", st, err)
 	}
+	sameFilter(t, s)
 }
 
 // TestTreePidReuse reuses the pid of a member, also while a stale entry has it.
@@ -381,6 +384,7 @@ func TestTreePidReuse(t *testing.T) {
 	ok(t, s.events.Update(uint64(99), e, 0))
 	_, err = s.Wait(context.Background(), 99)
 	want(t, err, ErrLost)
+	sameFilter(t, s)
 }
 
 // TestTreeFull checks that a process without room is counted once, by one program or by two.
@@ -404,6 +408,7 @@ func TestTreeFull(t *testing.T) {
 			if left, err := s.allMembers(); err != nil || len(left) != 4 {
 				t.Errorf("%d members, %v", len(left), err)
 			}
+			sameFilter(t, s)
 			ok(t, s.Close())
 		}
 	}
@@ -431,7 +436,7 @@ func TestTreeMembers(t *testing.T) {
 	}
 	st, err := s.Stats()
 	ok(t, err)
-	if st.Descendants != 2 || st.WrongStart+st.Lost != 0 {
+	if st.Descendants != 2 || st.WrongNamespace+st.WrongStart+st.Lost != 0 {
 		t.Errorf("%+v", st)
 	}
 
@@ -496,6 +501,56 @@ func TestOlderPins(t *testing.T) {
 	if ev := exits(t, s)[child]; ev.WaitStatus() != truth || ev.Tree != id {
 		t.Errorf("got %+v, wait4 returned %#x", ev, truth)
 	}
+}
+
+// TestBlocked: a process that blocks reads of its stat file does not prevent the tracing of others.
+func TestBlocked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for three reads")
+	}
+	dir := root(t)
+	ok(t, EnsureRunning(dir))
+	s := pinnedStore(t, dir)
+	blocked, gone := sleeper(t), sleeper(t)
+	ok(t, s.Trace(blocked, &TaskInfo{TraceID: 1}))
+	ok(t, s.Trace(gone, &TaskInfo{TraceID: 2}))
+	id := selfTree(t, s)
+	unpinAll(t, newPinDir(dir), linkNames...)
+	end(t, gone)
+	born := sleeper(t)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	ok(t, unix.Mkfifo(fifo, 0o600))
+	c := child("blocked", dir, fifo, fmt.Sprintf("/proc/%d/stat", blocked))
+	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	ok(t, c.Run())
+	_, err := s.GetExitedEvent(2)
+	want(t, err, ErrLost)
+	for _, pid := range []uint32{blocked, born} {
+		truth := end(t, pid)
+		if ev := exits(t, s)[pid]; ev.WaitStatus() != truth || pid == born && ev.Tree != id {
+			t.Errorf("got %+v, wait4 returned %#x", ev, truth)
+		}
+	}
+}
+
+// traceBlocked makes reads of a file block, in its own mount namespace: the FIFO has no writer.
+func traceBlocked(root string, args []string) error {
+	if err := unix.Mount(args[0], args[1], "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	if err := EnsureRunning(root); err != nil {
+		return err
+	}
+	s, err := NewStoreFromAttach()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	id, err := s.TraceTree(uint32(os.Getpid()), TreeOptions{Existing: true})
+	if id == 0 || !errors.Is(err, errBlocked) {
+		return fmt.Errorf("TraceTree returned %d: %v", id, err)
+	}
+	return nil
 }
 
 // TestTreeEvents checks that a running Events gets each end of descendants, and of processes that

@@ -14,6 +14,15 @@ type TaskInfo struct {
 	// TraceID is the caller's number for the trace, with which the exit is looked up later. An
 	// id can be reused after its event was deleted.
 	TraceID uint64
+
+	// PidnsInfo is the required pid namespace of the process. The zero value means its
+	// namespace when Trace is called.
+	PidnsInfo PidnsInfo
+}
+
+// PidnsInfo identifies a pid namespace: st_dev and st_ino of /proc/PID/ns/pid.
+type PidnsInfo struct {
+	Dev, Ino uint64
 }
 
 // ExitStatus describes how a process ended.
@@ -24,10 +33,12 @@ type ExitStatus struct {
 	// ExitCode is the raw wait status of the thread group, as in wait(2).
 	ExitCode int32
 
-	// StartBoottime is the start time, ns of CLOCK_BOOTTIME.
+	// StartBoottime is the start time, ns of CLOCK_BOOTTIME, or 0 in a status of
+	// ExitedEventFromWaitStatus.
 	StartBoottime uint64
 
-	// ExittedTime is the time of the exit, ns of CLOCK_MONOTONIC.
+	// ExittedTime is the time of the exit, ns of CLOCK_MONOTONIC, or 0 in a status of
+	// ExitedEventFromWaitStatus.
 	ExittedTime uint64
 }
 
@@ -56,15 +67,16 @@ type Stats struct {
 	// Recorded counts the recorded exits.
 	Recorded uint64 `json:"recorded"`
 	// Lost counts exits of traced processes that the program could not record. Unseen counts
-	// exits that it did not see: it did not run, it was skipped, or the start time did not
-	// match the one that Trace had read. Each is [ErrLost] for its trace id.
+	// exits that it did not see: it did not run, it was skipped, or start time or pid namespace
+	// did not match those that Trace had read. Each is [ErrLost] for its trace id.
 	Lost   uint64 `json:"lost"`
 	Unseen uint64 `json:"unseen"`
 	// Refused counts calls of Trace that returned ErrFull.
 	Refused uint64 `json:"refused"`
-	// WrongStart counts exits of threads with the pid of a traced process, but another start
-	// time.
-	WrongStart uint64 `json:"wrong_start"`
+	// WrongNamespace and WrongStart count exits of threads with the pid of a traced process,
+	// but another pid namespace or start time.
+	WrongNamespace uint64 `json:"wrong_namespace"`
+	WrongStart     uint64 `json:"wrong_start"`
 	// Descendants counts the processes that the program traced in trees, Untraced those that it
 	// could not trace because a map was full.
 	Descendants uint64 `json:"descendants"`

@@ -23,8 +23,14 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:       "testdata",
-		Condition: func(cond string) (bool, error) { return cond == "kernel" && usable(), nil },
+		Dir: "testdata",
+		Condition: func(cond string) (bool, error) {
+			if cond == "hidden" { // the namespace of pid 1
+				_, err := os.Stat("/proc/1/ns/pid")
+				return err != nil, nil
+			}
+			return cond == "kernel" && usable(), nil
+		},
 		Setup: func(e *testscript.Env) error {
 			e.Defer(func() { exitsnoop.Clean(e.WorkDir) })
 			return nil

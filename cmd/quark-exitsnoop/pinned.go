@@ -173,9 +173,9 @@ func status(_ context.Context, o *options) (int, error) {
 		return 0, err
 	}
 	text := fmt.Sprintf("running, version %d\ntracing %d of at most %d\nuncollected %d; at most %d traces exist at once\n"+
-		"recorded %d, lost %d, unseen %d, refused %d, wrong start %d\ndescendants %d, not traced %d",
+		"recorded %d, lost %d, unseen %d, refused %d, wrong namespace %d, wrong start %d\ndescendants %d, not traced %d",
 		st.Version, st.Tracing, st.MaxTracing, st.Uncollected, st.MaxEvents,
-		st.Recorded, st.Lost, st.Unseen, st.Refused, st.WrongStart, st.Descendants, st.Untraced)
+		st.Recorded, st.Lost, st.Unseen, st.Refused, st.WrongNamespace, st.WrongStart, st.Descendants, st.Untraced)
 	return 0, o.out.print(text, st)
 }
 

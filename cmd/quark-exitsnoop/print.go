@@ -39,6 +39,7 @@ type line struct {
 	WaitStatus *int32 `json:"wait_status,omitempty"`
 	Start      uint64 `json:"start_boottime_ns,omitempty"`
 	Ended      uint64 `json:"monotonic_ns,omitempty"`
+	Pidns      uint64 `json:"pidns,omitempty"`
 	Tree       uint64 `json:"tree,string,omitempty"`
 	Parent     uint64 `json:"parent,string,omitempty"`
 	CPUTime    uint64 `json:"cpu_time,omitempty"` // of a command that ran, in ns
@@ -47,7 +48,7 @@ type line struct {
 
 func (p *printer) tracing(t exitsnoop.Task) error {
 	return p.print(fmt.Sprintf("%d traced as %d", t.Pid, t.TraceID),
-		line{Event: "tracing", TraceID: t.TraceID, Tree: t.Tree, Parent: t.Parent, Pid: t.Pid})
+		line{Event: "tracing", TraceID: t.TraceID, Tree: t.Tree, Parent: t.Parent, Pid: t.Pid, Pidns: t.PidnsInfo.Ino})
 }
 
 // exit prints an exit. used is nil if it is unknown.

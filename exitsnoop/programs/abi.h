@@ -10,6 +10,8 @@
 /* A process to be traced. The key is its pid in the initial namespace. */
 struct task {
 	__u64 trace_id;
+	/* Its pid namespace: inode, and device in the kernel's encoding. */
+	__u64 pidns_dev, pidns_ino;
 	/* It started in [start_min, start_end), ns since boot. */
 	__u64 start_min, start_end;
 	/*
@@ -53,10 +55,23 @@ struct member {
 	__u64 untraced;
 };
 
+/*
+ * The number of traced processes by pid modulo FILTER_SLOTS, or a higher one. Most exits are of
+ * untraced processes: this is one read of memory that is likely in the cache, while tracing_tasks
+ * takes several that are not. The count is incremented before an entry is created, and decremented
+ * after its deletion, by the code that deleted it. Too high a count only costs time.
+ */
+#define FILTER_SLOTS 32768 /* the default of kernel.pid_max */
+
+struct filter {
+	__u32 traced[FILTER_SLOTS];
+};
+
 /* Indices of the counters. */
 enum counter {
 	COUNT_RECORDED,
 	COUNT_LOST,
+	COUNT_WRONG_NAMESPACE,
 	COUNT_WRONG_START,
 	COUNT_REFUSED, /* by Trace, as a map was full */
 	COUNT_UNSEEN, /* found by user space: ended unseen by the program */

@@ -31,6 +31,14 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* user space counts in it too, atomically */
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct filter);
+} pid_filter SEC(".maps");
+
 /* As many entries as exited_events. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -84,10 +92,11 @@ static __always_inline void lose(struct task *t, int err)
 	t->lost = err;
 }
 
-static __always_inline void on_exit(struct task *t, struct task_struct *task, __u32 tgid, int twin)
+static __always_inline void on_exit(struct task *t, struct task_struct *task, __u32 tgid, __u32 *traced, int twin)
 {
 	/* Copies: once the entry is deleted, another process can reuse its memory. */
 	__u64 id = t->trace_id, start_min = t->start_min, start_end = t->start_end;
+	struct bpf_pidns_info info = {};
 	struct task_struct *leader = 0;
 	struct signal_struct *signal = 0;
 	struct exit_event ended = {}, *e;
@@ -102,6 +111,11 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 	if (ended.start_boottime < start_min || ended.start_boottime >= start_end) {
 		if (!twin)
 			count(COUNT_WRONG_START);
+		return;
+	}
+	if (bpf_get_ns_current_pid_tgid(t->pidns_dev, t->pidns_ino, &info, sizeof(info))) {
+		if (!twin)
+			count(COUNT_WRONG_NAMESPACE);
 		return;
 	}
 	if (ends_group(task, leader, signal, t) != GROUP_ENDED)
@@ -126,17 +140,31 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 		lose(t, err);
 		return;
 	}
-	if ((int)bpf_map_delete_elem(&tracing_tasks, &tgid) == 0)
+	if ((int)bpf_map_delete_elem(&tracing_tasks, &tgid) == 0) {
+		__sync_fetch_and_add(traced, -1);
 		count(COUNT_RECORDED);
+	}
+}
+
+/* The number of traced processes with the same remainder of the pid. */
+static __always_inline __u32 *traced_like(__u32 tgid)
+{
+	__u32 zero = 0;
+	struct filter *filter = bpf_map_lookup_elem(&pid_filter, &zero);
+
+	return filter ? &filter->traced[tgid % FILTER_SLOTS] : 0;
 }
 
 static __always_inline int handle_exit(struct task_struct *task, int twin)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct task *t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *traced = traced_like(tgid);
+	struct task *t;
 
+	if (!traced || !*traced)
+		return 0;
+	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
 	if (t)
-		on_exit(t, task, tgid, twin);
+		on_exit(t, task, tgid, traced, twin);
 	return 0;
 }
 
@@ -168,23 +196,43 @@ int handle_sched_process_exit_perf(void *ctx)
 	return 1;
 }
 
+/* The inode of a new process's pid namespace. Its children may be in other ones later. */
+static __always_inline __u64 pid_namespace_of(struct task_struct *child, __u64 by_default)
+{
+	struct nsproxy *proxy = 0;
+	struct pid_namespace *ns = 0;
+	__u32 inum = 0;
+
+	if (!bpf_core_field_exists(proxy->pid_ns_for_children) || !bpf_core_field_exists(ns->ns.inum) ||
+	    bpf_core_read(&proxy, sizeof(proxy), &child->nsproxy) ||
+	    bpf_core_read(&ns, sizeof(ns), &proxy->pid_ns_for_children) ||
+	    bpf_core_read(&inum, sizeof(inum), &ns->ns.inum))
+		return by_default;
+	return inum;
+}
+
 /*
  * Trace a child, which has not run yet, as a member of its parent's tree. Returns 0, also if it is
  * already traced, or an error without any change.
  */
-static __always_inline int trace_child(struct member *born, struct task_struct *child, __u32 pid)
+static __always_inline int trace_child(struct task *parent, struct member *born, struct task_struct *child, __u32 pid)
 {
 	__u64 id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1ULL << 63;
 	__u64 start = start_time(child);
 	struct task t = {
 		.trace_id = id,
+		.pidns_dev = parent->pidns_dev,
+		.pidns_ino = pid_namespace_of(child, parent->pidns_ino),
 		.start_min = start,
 		.start_end = start + 1,
 	};
 	struct exit_event reserved = { .pid = pid, .stored_time = bpf_ktime_get_ns(), .state = STATE_RESERVED };
 	struct task *old = bpf_map_lookup_elem(&tracing_tasks, &pid);
+	__u32 *traced = traced_like(pid);
 	int err;
 
+	if (!traced)
+		return -ENOENT;
 	if (old && old->start_min <= start && start < old->start_end) {
 		/* By the first program, or by a call of Trace that has just found it. */
 		id = old->trace_id;
@@ -192,11 +240,12 @@ static __always_inline int trace_child(struct member *born, struct task_struct *
 		return err == -EEXIST ? 0 : err;
 	}
 	/* Another entry belongs to an earlier process with an unseen end. */
-	if (old)
-		bpf_map_delete_elem(&tracing_tasks, &pid);
+	if (old && (int)bpf_map_delete_elem(&tracing_tasks, &pid) == 0)
+		__sync_fetch_and_add(traced, -1);
 	err = (int)bpf_map_update_elem(&tree_members, &id, born, BPF_NOEXIST);
 	if (err)
 		return err;
+	__sync_fetch_and_add(traced, 1);
 	err = (int)bpf_map_update_elem(&tracing_tasks, &pid, &t, BPF_NOEXIST);
 	if (!err) {
 		/* Last, so that a reader who finds the event finds the others too. */
@@ -207,6 +256,7 @@ static __always_inline int trace_child(struct member *born, struct task_struct *
 		}
 		bpf_map_delete_elem(&tracing_tasks, &pid);
 	}
+	__sync_fetch_and_add(traced, -1);
 	bpf_map_delete_elem(&tree_members, &id);
 	return err;
 }
@@ -214,16 +264,18 @@ static __always_inline int trace_child(struct member *born, struct task_struct *
 static __always_inline int handle_fork(struct task_struct *parent, struct task_struct *child)
 {
 	struct task_struct *leader = 0;
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, pid;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, pid, *traced = traced_like(tgid);
 	struct member born = {}, *m;
 	struct task *t;
 	__u64 id, start;
 
-	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
-	if (!t)
+	if (!traced || !*traced)
 		return 0;
 	pid = tgid_of(child);
 	if (tid_of(child) != pid)
+		return 0;
+	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
+	if (!t)
 		return 0;
 	id = t->trace_id;
 	m = bpf_map_lookup_elem(&tree_members, &id);
@@ -235,7 +287,7 @@ static __always_inline int handle_fork(struct task_struct *parent, struct task_s
 	born.tree = m->tree;
 	born.parent = id;
 	start = start_time(child);
-	if (trace_child(&born, child, pid) && m->untraced != start) {
+	if (trace_child(t, &born, child, pid) && m->untraced != start) {
 		m->untraced = start;
 		count_in(&tree_counters, COUNT_UNTRACED);
 	}
