@@ -45,6 +45,9 @@ func Page(out io.Writer, list []*Report) error {
 			Notes: []string{"From the kernel's time stamp to delivery, less the hold time. An event that is delivered sooner, because many are waiting, has no delay."}},
 		{Table: scenarioTable(columns)},
 	}
+	for _, row := range p.Sections[len(p.Sections)-1].Table.Rows {
+		p.Jump = append(p.Jump, row[0].ID)
+	}
 	for _, r := range list {
 		p.Sections = append(p.Sections, report.Section{Title: "Defects on " + r.Kernel, Lines: r.Defects()})
 	}
@@ -139,6 +142,7 @@ func scenarioTable(columns []column) *report.Table {
 			}
 			have[s.Scenario] = true
 			row := report.Cells(s.Scenario)
+			row[0].ID = s.Scenario
 			for _, c := range columns {
 				row = append(row, scenarioCell(c.backend.scenario(s.Scenario)))
 			}

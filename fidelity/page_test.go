@@ -93,13 +93,13 @@ func TestPageHoldsEverything(t *testing.T) {
 	page := out.String()
 	for _, want := range []string{
 		"6.1.5\nebpf", "6.12.3\nebpf", `class="bad"`, "80.0 % seen", "10.0 % wrong", "skipped", "no such thing",
-		"not run: kprobe: no probes", "&lt;task&gt;", "&lt;b&gt;", "<svg",
+		"not run: kprobe: no probes", `<a href="#broken">`, `id="broken"`, "&lt;task&gt;", "&lt;b&gt;", "<svg",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	for _, never := range []string{"<b>", "src=\"", "href=\"", "NaN", "ZgotmplZ"} {
+	for _, never := range []string{"<b>", "src=\"", "href=\"h", "NaN", "ZgotmplZ"} {
 		if strings.Contains(page, never) {
 			t.Errorf("the page has %q", never)
 		}

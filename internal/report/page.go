@@ -11,6 +11,7 @@ type Page struct {
 	Title    string
 	Notes    []string // paragraphs
 	Legend   []Cell
+	Jump     []string // the IDs of cells to which a list of links leads
 	Sections []Section
 	Logs     []Log
 }

@@ -23,6 +23,7 @@ type Table struct {
 
 // Cell is a value of a table.
 type Cell struct {
+	ID    string // where a link may lead
 	Text  string
 	Title string // tooltip on a page
 	Link  string // id of a section or log of the page
