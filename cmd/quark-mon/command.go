@@ -32,6 +32,7 @@ type child struct {
 	*exec.Cmd
 	running *atomic.Pointer[child] // is set to this once it runs
 	began   time.Time
+	took    time.Duration // set before ended is closed
 	ended   chan struct{}
 	own     map[quark.Identity]bool // its processes
 
@@ -73,6 +74,7 @@ func (c *child) start(clock *quark.Clock, done func()) error {
 	c.running.Store(c)
 	go func() {
 		c.Wait()
+		c.took = time.Since(c.began)
 		close(c.ended)
 		done()
 	}()
@@ -130,7 +132,7 @@ func (c *child) report(w io.Writer) {
 	if more := c.failures - maxFailures; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
-	fmt.Fprintf(&b, "\n%s: %s, %d failed, %.2f s", strings.Join(c.Args, " "), counted(c.processes, "process", "processes"), c.failures, time.Since(c.began).Seconds())
+	fmt.Fprintf(&b, "\n%s: %s, %d failed, %.2f s", strings.Join(c.Args, " "), counted(c.processes, "process", "processes"), c.failures, c.took.Seconds())
 	if !c.unknown {
 		fmt.Fprintf(&b, ", CPU %.2f s, peak memory %.1f MiB", c.cpu.Seconds(), float64(c.peak)/(1<<20))
 	}

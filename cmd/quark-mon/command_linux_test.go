@@ -35,6 +35,9 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s: status %d, output %q", c.script, status, &out)
 		}
 		rest := errs.String()
+		if strings.Contains(rest, "filtered") || strings.Contains(rest, " < ") { // what nobody asked for
+			t.Errorf("%s: filters, or ancestors of quark-mon, in\n%s", c.script, rest)
+		}
 		for _, w := range c.want {
 			_, after, ok := strings.Cut(rest, w)
 			if !ok {

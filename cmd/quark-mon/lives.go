@@ -10,7 +10,8 @@ import (
 // line above that is indented less. Where that is not in sight a line with the ancestors is put.
 type lives struct {
 	*screen
-	q *quark.Queue
+	q    *quark.Queue
+	root int // the pid above which ancestors are of no interest, or 0
 	// at has the processes that a child can be printed below, by their depth.
 	at []quark.Identity
 }
@@ -30,6 +31,9 @@ func (l *lives) Append(b []byte, ev *quark.Event) []byte {
 	ancestors, whole := l.q.Ancestors(ev.Process)
 	if len(ancestors) == 0 && !whole {
 		ancestors = stranger(ev.Process)
+	}
+	if i := slices.IndexFunc(ancestors, func(p *quark.Process) bool { return int(p.PID) == l.root }); i >= 0 {
+		ancestors, whole = ancestors[:i+1], true
 	}
 	if len(ancestors) > 0 {
 		parent := identity(ancestors[0])

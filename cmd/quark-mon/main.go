@@ -149,7 +149,10 @@ func (m *monitor) chooseForm(out, errw io.Writer) {
 	switch {
 	case m.top, m.count, m.quiet:
 	case m.tree:
-		m.form = (&lives{screen: m.screen, q: q}).Append
+		l := &lives{screen: m.screen, q: q}
+		if m.form = l.Append; m.child != nil {
+			l.root = os.Getpid()
+		}
 	case m.columns != nil:
 		m.form = m.screen.Append
 	case m.json:

@@ -34,6 +34,7 @@ type options struct {
 	record, output, graph string
 	duration              time.Duration
 	drop                  bool
+	filtered              bool // by options of the user
 }
 
 // columns is the value of --columns.
@@ -227,6 +228,7 @@ func (o *options) finish(c *cobra.Command, out io.Writer) error {
 			o.Queue.HoldTime = cmp.Or(o.Queue.HoldTime, 100*time.Millisecond)
 		}
 	}
+	o.filtered = o.Queue.Where != nil
 	if o.command != nil {
 		if err := o.watchCommand(); err != nil {
 			return err

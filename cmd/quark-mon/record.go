@@ -152,7 +152,7 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		}
 	}
 	if !m.recorded {
-		m.q, err = m.Options.Open(ctx)
+		m.q, err = m.Options.Open(context.WithoutCancel(ctx)) // -d does not limit this
 		return err
 	}
 	m.replayed, err = selection.Await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording) })

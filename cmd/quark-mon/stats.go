@@ -35,7 +35,7 @@ func (m *monitor) summary(s *quark.Stats) string {
 	if len(causes) > 0 {
 		fmt.Fprintf(&b, " (%s)", strings.Join(causes, ", "))
 	}
-	if m.Queue.Where != nil {
+	if m.filtered {
 		fmt.Fprintf(&b, ", %s filtered, %s unsure", grouped(s.Filtered), grouped(s.Unsure))
 	}
 	if n := s.Source.Unread; n > 0 {

@@ -331,7 +331,7 @@ func what(ev *quark.Event) string {
 		word := cmp.Or(short[n], strings.ToLower(n))
 		switch n {
 		case quark.EventIDChange.String():
-			word = strings.ToLower(ev.IDChange.String())
+			word = strings.ReplaceAll(strings.ToLower(ev.IDChange.String()), "set", "")
 		case quark.EventPtrace.String():
 			word = fmt.Sprintf("%s(%d)", word, ev.Tracer.PID)
 		}
