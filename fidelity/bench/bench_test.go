@@ -315,7 +315,7 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	if rows := r.rows(ways[0].name, Published, 0); len(rows) > 0 { // from Linux 6.6 on
-		for i, least := range []int{1, 2, 3, 1, 1, 2, 3} {
+		for i, least := range []int{1, 2, 3, 1, 2, 3} {
 			rows := r.rows(ways[i].name, Published, 0)
 			if len(rows) != 1 || rows[0].Seen < least*rows[0].Processes || rows[0].CPU <= 0 {
 				t.Errorf("%s: %+v", ways[i].name, rows)

@@ -30,7 +30,6 @@ var ways = []way{
 	{"exits", 70, filtered(procExit)},
 	{"forks, exits", 150, filtered(procFork | procExit)},
 	{"forks, exits, execs", 200, filtered(procFork | procExit | procExec)},
-	{"a pidfd of each", 200, pidfds},
 	{"quark: exits", 0, own("EXIT")},
 	{"quark: forks, exits", 0, own("FORK,EXIT")},
 	{"quark: forks, exits, execs", 0, own("FORK,EXEC,EXIT")},
@@ -50,7 +49,7 @@ func own(kinds string) func(program string, n int) (time.Duration, int, error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		err = crowd(program, n, nil)
+		err = crowd(program, n)
 		u, err2 := counter.Stop()
 		return u.CPU, int(u.Raw), errors.Join(err, err2)
 	}
@@ -78,7 +77,7 @@ func filtered(kinds uint32) func(program string, n int) (time.Duration, int, err
 			c.cpu = threadCPU() - before
 			result <- c
 		}()
-		err = crowd(program, n, nil)
+		err = crowd(program, n)
 		done <- truth.Clock()
 		c := <-result
 		return c.cpu, c.messages, errors.Join(err, c.err)
@@ -149,65 +148,15 @@ func listen(fd int, kinds uint32, done chan uint64) (messages int, err error) {
 	}
 }
 
-// pidfds measures a thread that polls a pidfd of each process.
-func pidfds(program string, n int) (cpu time.Duration, messages int, err error) {
-	// The measured CPU time is the thread's.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer unix.Close(epoll)
-	open := make(map[int32]bool)
-	defer func() {
-		for fd := range open {
-			unix.Close(int(fd))
-		}
-	}()
-	err = crowd(program, n, func(group []*bare.Process) (wait func() error, err error) {
-		before := threadCPU()
-		defer func() { cpu += threadCPU() - before }()
-		for _, p := range group {
-			fd, err := unix.PidfdOpen(p.PID, 0)
-			if err != nil {
-				return nil, err
-			}
-			open[int32(fd)] = true
-			if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
-				return nil, err
-			}
-		}
-		return func() error {
-			before := threadCPU()
-			defer func() { cpu += threadCPU() - before }()
-			for events := make([]unix.EpollEvent, 64); len(open) > 0; {
-				got, err := unix.EpollWait(epoll, events, -1)
-				if err != nil && !errors.Is(err, unix.EINTR) {
-					return err
-				}
-				for _, ev := range events[:max(got, 0)] {
-					messages++
-					delete(open, ev.Fd)
-					unix.Close(int(ev.Fd))
-				}
-			}
-			return nil
-		}, nil
-	})
-	return cpu, messages, err
-}
-
 // groupSize is the number of processes of a crowd that exist at a time.
 const groupSize = 200
 
-// crowd runs n processes in groups; each executes a program that exits at once. watch, if not nil,
-// is called when a group is forked, and its result when the group executes.
-func crowd(program string, n int, watch func([]*bare.Process) (wait func() error, err error)) error {
+// crowd runs n processes in groups; each executes a program that exits at once.
+func crowd(program string, n int) error {
 	for n > 0 {
 		size := min(n, groupSize)
 		n -= size
-		if err := group(program, size, watch); err != nil {
+		if err := group(program, size); err != nil {
 			return err
 		}
 	}
@@ -216,13 +165,14 @@ func crowd(program string, n int, watch func([]*bare.Process) (wait func() error
 
 // group runs processes that share the memory of this one until they execute: with copies, a
 // listener in this process would pay for a page fault at each page that it writes.
-func group(program string, size int, watch func([]*bare.Process) (func() error, error)) (err error) {
+func group(program string, size int) (err error) {
 	var gate [2]int
 	if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {
 		return err
 	}
 	var all []*bare.Process
 	defer func() {
+		unix.Close(gate[1]) // every process waits for the end of file
 		unix.Close(gate[0])
 		for _, p := range all {
 			_, waitErr := children.Wait(p.PID)
@@ -230,27 +180,15 @@ func group(program string, size int, watch func([]*bare.Process) (func() error, 
 			p.Free()
 		}
 	}()
-	// Every process waits for the end of file of the gate.
-	release := func() { unix.Close(gate[1]) }
 	for range size {
 		s := new(bare.Script).Call("close", unix.SYS_CLOSE, gate[1])
 		p, err := bare.Start(s.WaitFor(gate[0]).Exec(program, []string{"crowd"}, nil), bare.Options{Share: true})
 		if err != nil {
-			release()
 			return err
 		}
 		all = append(all, p)
 	}
-	if watch == nil {
-		release()
-		return nil
-	}
-	wait, err := watch(all)
-	release()
-	if err != nil {
-		return err
-	}
-	return wait()
+	return nil
 }
 
 // threadCPU returns the CPU time of the calling thread.

@@ -215,7 +215,7 @@ func lostCell(p *Participant, rows []*Row) report.Cell {
 func (r *Result) published() *report.Table {
 	t := &report.Table{
 		Title: "Proc connector: the published measurement",
-		Note: "CPU time of a thread that listens to some kinds of events while groups of 200 processes fork, execute and exit, of one that polls a pidfd of each, " +
+		Note: "CPU time of a thread that listens to some kinds of events while groups of 200 processes fork, execute and exit, " +
 			"and of a process that does the same with quark. The publication has 8000 processes (Linux 6.6).",
 		Head: []string{"listening to", "processes", "messages", "CPU, ms", "ratio", "published, ms", "ratio"},
 	}
