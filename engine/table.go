@@ -209,7 +209,7 @@ func (t *table) collect(now, reached uint64) {
 func (t *table) remove(p *process) {
 	t.unlink(p)
 	t.release(p)
-	p.older = nil
+	p.older, p.life = nil, ended // nothing waits for it any more
 	t.free.Put(p)
 }
 
