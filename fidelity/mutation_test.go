@@ -556,11 +556,9 @@ func (d *delivery) score() (*score.Score, bool) {
 	return s, s.Perfect() || d.lost > 0 && s.PerfectBut(d.lost)
 }
 
-// tries limits the places for each mutant.
-const tries = 6
-
-// catchMutants puts each mutant into a correct delivery, and returns how often it fitted.
-func (d *delivery) catchMutants(t *testing.T) map[string]int {
+// catchMutants puts each mutant into a correct delivery at most tries times, and returns how often
+// it fitted.
+func (d *delivery) catchMutants(t *testing.T, tries int) map[string]int {
 	t.Helper()
 	if s, perfect := d.score(); !perfect {
 		t.Fatalf("%s: the delivery is not perfect: %v\n%s", d.Backend, s, strings.Join(s.Findings, "\n"))
@@ -720,7 +718,7 @@ func perfectly(e *truth.Event) score.Seen {
 // TestMutants checks that each mutant of a perfect delivery is detected wherever it fits, and that
 // each fits somewhere.
 func TestMutants(t *testing.T) {
-	fits := flawless(t).catchMutants(t)
+	fits := flawless(t).catchMutants(t, 6)
 	t.Logf("%d mutants", len(mutants))
 	for _, m := range mutants {
 		// In this family no value is cached; its thread and pids never change.
@@ -765,7 +763,7 @@ func TestMutantsOfRealProcesses(t *testing.T) {
 		for _, list := range []*[]score.Seen{&w.Single, &w.Joined} {
 			*list = slices.DeleteFunc(*list, func(s score.Seen) bool { return !pids[s.Process.PID] })
 		}
-		maps.Copy(fits, d.catchMutants(t))
+		maps.Copy(fits, d.catchMutants(t, 2))
 	})
 	if err != nil {
 		t.Fatal(err)

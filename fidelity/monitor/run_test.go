@@ -13,7 +13,6 @@ import (
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor/supervisor"
 	"github.com/quark-linux/quark/fidelity/recorder"
-	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/retry"
 )
 
@@ -224,19 +223,5 @@ func TestBackend(t *testing.T) {
 	}
 	if _, err := Backend("nothing"); !contains(err, `unknown backend "nothing"`) {
 		t.Error(err)
-	}
-}
-
-func TestFaultsAreOfMonitors(t *testing.T) {
-	for _, f := range Faults() {
-		m, err := Find(f.Monitor)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if _, ok := scenario.Find(f.Scenario); !ok {
-			t.Errorf("no scenario %s", f.Scenario)
-		}
-		t.Logf("%s: %q", m.Name, m.VersionText())
 	}
 }
