@@ -155,9 +155,15 @@ func (p *parser) term() node {
 	if f := p.field(t.text); f != nil {
 		return f.term(p, t.text)
 	}
+	if id, ok := ofNames[t.text]; ok {
+		p.fail(t.at, "%s is no field: write %s, which takes names too", &t, id)
+	}
 	p.fail(t.at, "%s is no kind of event and no field: choose from %s", &t, strings.Join(words(), ", "))
 	return nil
 }
+
+// ofNames are the columns of names, with the fields of their ids.
+var ofNames = map[string]string{"user": "uid", "euser": "euid", "group": "gid", "egroup": "egid", "login_user": "login_uid"}
 
 var (
 	keywords = []string{"and", "or", "not"}

@@ -25,6 +25,7 @@ func TestErrors(t *testing.T) {
 		{"exec && && exit", `line 1, column 9: a kind of event or a field is expected, not "and"`},
 		{"uid", "line 1, column 4: after uid one of == != < <= > >= is expected, not the end"},
 		{"comm < 5", `line 1, column 6: after comm one of == != ~ !~ is expected, not "<"`},
+		{"user == root", `line 1, column 1: "user" is no field: write uid, which takes names too`},
 		{"uid == no-such-user", `line 1, column 8: /etc/passwd has no "no-such-user": give the id, which getent passwd prints if a directory`},
 		{"uid == 4294967296", "line 1, column 8: a number from 0 to 4294967295"},
 		{"uid == +1", "line 1, column 8: a number from 0"},

@@ -35,10 +35,10 @@ func TestDescribe(t *testing.T) {
 	defer q.Close()
 	backend := "backend " + q.Backend()
 	for want, o := range map[string]Options{
-		backend + ", no ID_CHANGE and PTRACE: needs CAP_SYS_ADMIN, no io, 2 fields only from /proc": {live: true},
-		backend + ", no EXEC_FAILED: needs a tracepoint, no io, environ, 2 fields only from /proc": {live: true, Queue: quark.Options{
-			Kinds: quark.EventExec, FailedExecs: true, Environ: quark.Environ{Names: []string{"A"}}}},
-		backend + ", no io, 2 fields only from /proc, fewer fields of other processes: /proc hides them (hidepid) without CAP_SYS_PTRACE": {
+		backend + ", no ID_CHANGE and PTRACE: needs CAP_SYS_ADMIN, no io, 2 fields only from /proc":          {live: true},
+		backend + ", no EXEC_FAILED: needs a tracepoint":                                                     {live: true, Queue: quark.Options{Kinds: quark.EventExec, FailedExecs: true}},
+		backend + ", no ID_CHANGE and PTRACE: needs CAP_SYS_ADMIN, no io, environ, 2 fields only from /proc": {live: true, Queue: quark.Options{Environ: quark.Environ{Names: []string{"A"}}}},
+		backend + ", fewer fields of other processes: /proc hides them (hidepid) without CAP_SYS_PTRACE": {
 			live: true, hidden: true, Queue: quark.Options{Kinds: quark.EventExec}},
 		backend: {},
 	} {

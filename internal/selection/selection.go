@@ -205,7 +205,7 @@ func (o *Options) Describe(q *quark.Queue) string {
 		}
 		text += ": " + c.Via
 	}
-	if missing, fromProc := o.lacking(table); o.live {
+	if missing, fromProc := o.lacking(table); o.live && o.Queue.Kinds == 0 {
 		if len(missing) > 0 {
 			text += ", no " + strings.Join(missing, ", ")
 		}
