@@ -137,7 +137,7 @@ var fieldSources = []struct {
 	{engine.FieldBirthParentTID, "task.real_parent.pid", engine.EventFork, ""},
 	{engine.FieldCPUTime, "task.se.sum_exec_runtime, task.utime and stime of each thread, divided as getrusage(2) does", atExit, "signal_struct.sum_sched_runtime"},
 	{engine.FieldPeakRSS, "task.signal.maxrss (unknown if threads that end together are not at the same point)", atExit, "signal_struct.sum_sched_runtime"},
-	{engine.FieldIO, "task.ioac of each thread (unknown where threads were released and children waited for)", atExit, "signal_struct.cmaxrss"},
+	{engine.FieldIO, "task.ioac of each thread (unknown if threads were released and children waited for)", atExit, "signal_struct.cmaxrss"},
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
 }
 

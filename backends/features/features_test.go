@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// TestTable holds the claims against this kernel.
+// TestTable compares the claims of the table with this kernel.
 func TestTable(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -26,7 +26,7 @@ func TestTable(t *testing.T) {
 	for _, f := range table {
 		name := f.Backend + ": " + f.Name
 		if seen[name] {
-			t.Errorf("%s is there twice", name)
+			t.Errorf("the table has %s twice", name)
 		}
 		seen[name] = true
 		found, err := f.check(release)
@@ -37,7 +37,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestCheck: a claim that is not true is an error, whichever way it is wrong.
+// TestCheck: a wrong claim is an error, whether the feature came earlier or later than claimed.
 func TestCheck(t *testing.T) {
 	no := fmt.Errorf("not here: %w", errors.ErrUnsupported)
 	for _, tt := range []struct {
@@ -48,14 +48,14 @@ func TestCheck(t *testing.T) {
 		found string
 		bad   bool
 	}{
-		{"there", "2.6", nil, "", "there", false},
-		{"earlier than claimed", "999.1", nil, "", "there", true},
-		{"a vendor took it earlier", "999.1", nil, "", "there before 999.1", false},
+		{"present", "2.6", nil, "", "present", false},
+		{"earlier than claimed", "999.1", nil, "", "present", true},
+		{"a vendor's backport", "999.1", nil, "", "present before 999.1", false},
 		{"later than claimed", "2.6", no, "", "absent", true},
 		{"not yet", "999.1", no, "", "absent before 999.1", false},
 		{"built without", "2.6", no, "no CONFIG_X", "no CONFIG_X", false},
-		{"not known", "2.6", errors.New("broken"), "", "absent", true},
-		{"not known and not claimed", "999.1", errors.New("broken"), "", "absent", true},
+		{"probe failed", "2.6", errors.New("broken"), "", "absent", true},
+		{"probe failed, not claimed", "999.1", errors.New("broken"), "", "absent", true},
 	} {
 		f := feature{Backend: "b", Name: "n", Since: tt.since, Probe: func() error { return tt.probe }, Built: func() string { return tt.built }}
 		release := "6.1.0-56-cloud-amd64"
@@ -64,30 +64,30 @@ func TestCheck(t *testing.T) {
 		}
 		found, err := f.check(release)
 		if found != tt.found || (err != nil) != tt.bad {
-			t.Errorf("%s: %q, %v", tt.name, found, err)
+			t.Errorf("%s: got %q, error %v; want %q, error: %v", tt.name, found, err, tt.found, tt.bad)
 		}
 	}
 }
 
 // TestLibrarysErrors: package ebpf's error for a missing feature is not errors.ErrUnsupported,
-// which check asks for; each probe that calls it makes it one.
+// which check needs. Each probe that calls package ebpf converts the error.
 func TestLibrarysErrors(t *testing.T) {
 	missing := fmt.Errorf("map: %w", ebpf.ErrNotSupported)
 	if errors.Is(missing, errors.ErrUnsupported) {
-		t.Error("package ebpf's error is errors.ErrUnsupported now: unlimited need not add it")
+		t.Error("package ebpf's error is errors.ErrUnsupported now: remove the conversion in withoutLockLimit")
 	}
-	f := feature{Backend: "b", Name: "n", Since: "999.1", Probe: unlimited(func() error { return missing })}
+	f := feature{Backend: "b", Name: "n", Since: "999.1", Probe: withoutLockLimit(func() error { return missing })}
 	if found, err := f.check(running(t)); err != nil || found != "absent before 999.1" {
-		t.Errorf("%q, %v", found, err)
+		t.Errorf("got %q, error %v", found, err)
 	}
 	broken := errors.New("broken")
-	if err := unlimited(func() error { return broken })(); !errors.Is(err, broken) || errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("another error: %v", err)
+	if err := withoutLockLimit(func() error { return broken })(); !errors.Is(err, broken) || errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("withoutLockLimit changed another error to %v", err)
 	}
 }
 
-// ancient are helpers older than any kernel with raw tracepoints, or as old as a helper or map that
-// the table has.
+// ancient are helpers that the table may leave out. They are older than any kernel with raw
+// tracepoints, or as old as a helper or map in the table.
 var ancient = []asm.BuiltinFunc{
 	asm.FnGetCurrentTask, asm.FnGetSmpProcessorId, asm.FnKtimeGetNs, asm.FnTailCall,
 	asm.FnMapLookupElem, asm.FnMapUpdateElem, asm.FnMapDeleteElem,
@@ -104,7 +104,7 @@ func TestNeedsAreInTheTable(t *testing.T) {
 	}
 }
 
-// castNumber stands for a function of the kernel, see ../ebpf/programs/read.h.
+// castNumber is the placeholder for a function of the kernel, see ../ebpf/programs/read.h.
 const castNumber = 51799
 
 func needsOf(t *testing.T, object string) {
@@ -173,9 +173,9 @@ func running(t *testing.T) string {
 // plainRelease matches the releases of Debian and of kernel.org.
 var plainRelease = regexp.MustCompile(`^[0-9.]+(-rc[0-9]+)?$|-(amd64|arm64)$`)
 
-// check compares the claim with the running kernel, of the given release. It returns the finding,
-// in words, and an error if that contradicts the claim. Vendors take parts of later kernels into
-// theirs: only Debian's kernels and plain ones contradict it by having a feature early.
+// check compares the claim with the running kernel, of the given release. It returns a description
+// of the result, and an error if the kernel contradicts the claim. Vendors backport features: a
+// feature that is present early is an error only on Debian's kernels and plain ones.
 func (f feature) check(release string) (found string, err error) {
 	old, err := kernelversion.Older(release, f.Since)
 	if err != nil {
@@ -184,11 +184,11 @@ func (f feature) check(release string) (found string, err error) {
 	err = f.Probe()
 	switch {
 	case err == nil && old && !plainRelease.MatchString(release):
-		return "there before " + f.Since, nil
+		return "present before " + f.Since, nil
 	case err == nil && old:
-		return "there", fmt.Errorf("%s: %s is there on Linux %s, claimed is %s", f.Backend, f.Name, release, f.Since)
+		return "present", fmt.Errorf("%s: %s is present on Linux %s, but claimed since %s", f.Backend, f.Name, release, f.Since)
 	case err == nil:
-		return "there", nil
+		return "present", nil
 	case errors.Is(err, errors.ErrUnsupported) && old:
 		return "absent before " + f.Since, nil
 	}
@@ -197,5 +197,5 @@ func (f feature) check(release string) (found string, err error) {
 			return why, nil
 		}
 	}
-	return "absent", fmt.Errorf("%s: %s, which Linux has since %s: %w", f.Backend, f.Name, f.Since, err)
+	return "absent", fmt.Errorf("%s: %s is absent, but claimed since Linux %s: %w", f.Backend, f.Name, f.Since, err)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// noKprobes returns the reason if the kernel has no kprobes, else "".
-func noKprobes() string {
+// noKprobesReason returns the reason if the kernel has no kprobes, else "".
+func noKprobesReason() string {
 	fs, err := tracefs.Open()
 	if err != nil {
 		return "tracefs: " + err.Error()
@@ -32,8 +32,9 @@ func noKprobes() string {
 	return ""
 }
 
-// noSyscallEvents returns the reason if the kernel has no tracepoints of system calls, else "".
-func noSyscallEvents() string {
+// noSyscallEventsReason returns the reason if the kernel has no tracepoints of system calls, else
+// "".
+func noSyscallEventsReason() string {
 	fs, err := tracefs.Open()
 	if err != nil {
 		return "tracefs: " + err.Error()
@@ -45,15 +46,15 @@ func noSyscallEvents() string {
 	return ""
 }
 
-// argument is the register of a function's first argument in the language of probes.
+// argument is the register of a function's first argument, in the syntax of probe definitions.
 var argument = map[string]string{"amd64": "%di", "arm64": "%x0"}
 
-// probe defines a probe that fetches something, and removes it.
+// probe returns a function that defines a probe with the argument fetch, and removes it.
 func probe(fetch string) func() error {
 	return func() (err error) {
 		register, ok := argument[runtime.GOARCH]
 		if !ok {
-			return fmt.Errorf("no register is known for %s", runtime.GOARCH)
+			return fmt.Errorf("the register of arguments is unknown on %s", runtime.GOARCH)
 		}
 		fs, err := tracefs.Open()
 		if err != nil {
@@ -76,8 +77,8 @@ func probe(fetch string) func() error {
 	}
 }
 
-// connector listens to the proc connector.
-func connector() error {
+// listenConnector listens to the proc connector.
+func listenConnector() error {
 	s, err := cnproc.Open(source.Options{}, cnproc.Options{})
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func connector() error {
 	return s.Close()
 }
 
-func pidfd() error {
+func openPidfd() error {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
@@ -96,8 +97,8 @@ func pidfd() error {
 	return unix.Close(fd)
 }
 
-// auditRules adds the rules of audit, in a guest where it is enabled.
-func auditRules() error {
+// addAuditRules adds the rules of the audit backend, in a guest where audit is enabled.
+func addAuditRules() error {
 	if os.Getenv("QUARK_INITRAMFS") != "1" {
 		return fmt.Errorf("rules are added in guests only: %w", errors.ErrUnsupported)
 	}
@@ -108,10 +109,10 @@ func auditRules() error {
 	return s.Close()
 }
 
-// noAudit returns the reason if the kernel was built or booted without audit, or it is not enabled,
-// else "".
-func noAudit() string {
-	err := auditRules()
+// noAuditReason returns the reason if the kernel was built or booted without audit, or if audit is
+// disabled; else "".
+func noAuditReason() string {
+	err := addAuditRules()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EPROTONOSUPPORT) {
 		return err.Error()
 	}

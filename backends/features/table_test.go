@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package features lists the needs of each backend: the feature of the kernel, the first Linux that
-// has it, and the loss without it. The backends do not use the list, as they probe for the
-// features. It is documentation that a test compares with every kernel on which quark is tested.
+// Package features lists the needs of each backend: the kernel feature, the first Linux that has
+// it, and the loss without it. The backends probe for the features and do not use the list. It is
+// documentation that a test compares with every kernel on which quark is tested.
 package features
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// feature is something that a backend needs of a kernel.
+// feature is a kernel feature that a backend needs.
 type feature struct {
 	Backend string
 	Name    string
@@ -28,91 +28,91 @@ type feature struct {
 	// Since is the first Linux that has it, as a version x.y.
 	Since string
 
-	// Without names the loss without it; "" means the backend.
+	// Without names what is lost without the feature; "" means the whole backend.
 	Without string
 
-	// Probe looks for the feature in the running kernel, as root. It returns nil if it is
-	// there, an error that wraps errors.ErrUnsupported if it is not, and another error if that
-	// is unknown.
+	// Probe looks for the feature in the running kernel, as root. It returns nil if the kernel
+	// has the feature, and an error that wraps errors.ErrUnsupported if it does not. Any other
+	// error means that the result is unknown.
 	Probe func() error
 
-	// Built returns the configuration for which a kernel of any version may lack the feature,
-	// or "". It may be nil.
+	// Built returns the missing kernel configuration because of which the feature is absent on
+	// any version, or "". It may be nil.
 	Built func() string
 }
 
-// The substitutes for the ring, and where they are needed.
+// Losses without the ring buffer, and without its replacement.
 const (
-	viaPerf     = "one ring of all CPUs: records come through perf buffers"
-	withoutRing = "the backend where there is no ring buffer"
+	viaPerf     = "the ring that all CPUs share: records come through perf buffers"
+	withoutRing = "the backend on kernels without a ring buffer"
 )
 
-const snapshot = "the program that describes the processes that exist: /proc does"
+const snapshot = "the program that describes existing processes: /proc is read instead"
 
 // table lists what the backends need.
 var table = []feature{
-	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: program(ebpf.RawTracepoint)},
-	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Without: viaPerf, Probe: mapType(ebpf.RingBuf)},
-	{Backend: "ebpf", Name: "map: perf event array", Since: "4.3", Without: withoutRing, Probe: mapType(ebpf.PerfEventArray)},
+	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: probeProgram(ebpf.RawTracepoint)},
+	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Without: viaPerf, Probe: probeMapType(ebpf.RingBuf)},
+	{Backend: "ebpf", Name: "map: perf event array", Since: "4.3", Without: withoutRing, Probe: probeMapType(ebpf.PerfEventArray)},
 	{Backend: "ebpf", Name: "maps that can be mapped", Since: "5.5", Without: "reading without privileges",
-		Probe: unlimited(func() error { return features.HaveMapFlag(features.BPF_F_MMAPABLE) })},
-	{Backend: "ebpf", Name: "map: stack", Since: "4.20", Probe: mapType(ebpf.Stack)},
-	{Backend: "ebpf", Name: "map: program array", Since: "4.2", Probe: mapType(ebpf.ProgramArray)},
-	{Backend: "ebpf", Name: "map: LRU hash", Since: "4.10", Probe: mapType(ebpf.LRUHash)},
+		Probe: withoutLockLimit(func() error { return features.HaveMapFlag(features.BPF_F_MMAPABLE) })},
+	{Backend: "ebpf", Name: "map: stack", Since: "4.20", Probe: probeMapType(ebpf.Stack)},
+	{Backend: "ebpf", Name: "map: program array", Since: "4.2", Probe: probeMapType(ebpf.ProgramArray)},
+	{Backend: "ebpf", Name: "map: LRU hash", Since: "4.10", Probe: probeMapType(ebpf.LRUHash)},
 	// Before 5.5 the loader calls probe_read and probe_read_str instead of these four.
-	{Backend: "ebpf", Name: "helper: probe_read_kernel", Since: "4.17", Probe: helper(ebpf.RawTracepoint, asm.FnProbeReadKernel)},
-	{Backend: "ebpf", Name: "helper: probe_read_kernel_str", Since: "4.17", Probe: helper(ebpf.RawTracepoint, asm.FnProbeReadKernelStr)},
-	{Backend: "ebpf", Name: "helper: probe_read_user", Since: "4.17", Probe: helper(ebpf.RawTracepoint, asm.FnProbeReadUser)},
-	{Backend: "ebpf", Name: "helper: probe_read_user_str", Since: "4.11", Without: "failed execs", Probe: helper(ebpf.TracePoint, asm.FnProbeReadUserStr)},
-	{Backend: "ebpf", Name: "helper: get_current_pid_tgid", Since: "4.2", Probe: helper(ebpf.RawTracepoint, asm.FnGetCurrentPidTgid)},
-	{Backend: "ebpf", Name: "helper: ringbuf_reserve", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufReserve)},
-	{Backend: "ebpf", Name: "helper: ringbuf_output", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufOutput)},
-	{Backend: "ebpf", Name: "helper: ringbuf_query", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufQuery)},
-	{Backend: "ebpf", Name: "helper: perf_event_output", Since: "4.17", Without: withoutRing, Probe: helper(ebpf.RawTracepoint, asm.FnPerfEventOutput)},
-	{Backend: "ebpf", Name: "programs on tracepoints", Since: "4.7", Without: "changes of ids, tracers, failed execs", Probe: program(ebpf.TracePoint),
-		Built: noSyscallEvents},
-	{Backend: "ebpf", Name: "helper: get_current_task_btf", Since: "5.11", Without: "failed execs whose beginning no program sees",
-		Probe: helper(ebpf.TracePoint, asm.FnGetCurrentTaskBtf)},
-	{Backend: "ebpf", Name: "helper: task_pt_regs", Since: "5.15", Without: "failed execs whose beginning no program sees",
-		Probe: helper(ebpf.TracePoint, asm.FnTaskPtRegs)},
-	{Backend: "ebpf", Name: "programs on kprobes", Since: "4.1", Without: "changes of ids and tracers where there are no tracepoints of system calls",
-		Probe: program(ebpf.Kprobe), Built: noKprobes},
-	{Backend: "ebpf", Name: "programs on iterators", Since: "5.8", Without: snapshot, Probe: unlimited(iterator)},
-	{Backend: "ebpf", Name: "helper: loop", Since: "5.17", Without: snapshot, Probe: helper(ebpf.RawTracepoint, asm.FnLoop)},
-	{Backend: "ebpf", Name: "function: bpf_rdonly_cast", Since: "6.2", Without: "time: each read of the kernel's memory is a call", Probe: cast, Built: noTypes},
+	{Backend: "ebpf", Name: "helper: probe_read_kernel", Since: "4.17", Probe: probeHelper(ebpf.RawTracepoint, asm.FnProbeReadKernel)},
+	{Backend: "ebpf", Name: "helper: probe_read_kernel_str", Since: "4.17", Probe: probeHelper(ebpf.RawTracepoint, asm.FnProbeReadKernelStr)},
+	{Backend: "ebpf", Name: "helper: probe_read_user", Since: "4.17", Probe: probeHelper(ebpf.RawTracepoint, asm.FnProbeReadUser)},
+	{Backend: "ebpf", Name: "helper: probe_read_user_str", Since: "4.11", Without: "failed execs", Probe: probeHelper(ebpf.TracePoint, asm.FnProbeReadUserStr)},
+	{Backend: "ebpf", Name: "helper: get_current_pid_tgid", Since: "4.2", Probe: probeHelper(ebpf.RawTracepoint, asm.FnGetCurrentPidTgid)},
+	{Backend: "ebpf", Name: "helper: ringbuf_reserve", Since: "5.8", Without: viaPerf, Probe: probeHelper(ebpf.RawTracepoint, asm.FnRingbufReserve)},
+	{Backend: "ebpf", Name: "helper: ringbuf_output", Since: "5.8", Without: viaPerf, Probe: probeHelper(ebpf.RawTracepoint, asm.FnRingbufOutput)},
+	{Backend: "ebpf", Name: "helper: ringbuf_query", Since: "5.8", Without: viaPerf, Probe: probeHelper(ebpf.RawTracepoint, asm.FnRingbufQuery)},
+	{Backend: "ebpf", Name: "helper: perf_event_output", Since: "4.17", Without: withoutRing, Probe: probeHelper(ebpf.RawTracepoint, asm.FnPerfEventOutput)},
+	{Backend: "ebpf", Name: "programs on tracepoints", Since: "4.7", Without: "changes of ids, tracers, failed execs", Probe: probeProgram(ebpf.TracePoint),
+		Built: noSyscallEventsReason},
+	{Backend: "ebpf", Name: "helper: get_current_task_btf", Since: "5.11", Without: "failed execs whose entry no program sees",
+		Probe: probeHelper(ebpf.TracePoint, asm.FnGetCurrentTaskBtf)},
+	{Backend: "ebpf", Name: "helper: task_pt_regs", Since: "5.15", Without: "failed execs whose entry no program sees",
+		Probe: probeHelper(ebpf.TracePoint, asm.FnTaskPtRegs)},
+	{Backend: "ebpf", Name: "programs on kprobes", Since: "4.1", Without: "changes of ids and tracers, on kernels without tracepoints of system calls",
+		Probe: probeProgram(ebpf.Kprobe), Built: noKprobesReason},
+	{Backend: "ebpf", Name: "programs on iterators", Since: "5.8", Without: snapshot, Probe: withoutLockLimit(loadIterator)},
+	{Backend: "ebpf", Name: "helper: loop", Since: "5.17", Without: snapshot, Probe: probeHelper(ebpf.RawTracepoint, asm.FnLoop)},
+	{Backend: "ebpf", Name: "function: bpf_rdonly_cast", Since: "6.2", Without: "speed: each read of the kernel's memory is a call", Probe: findCast, Built: noTypesReason},
 
-	{Backend: "kprobe", Name: "probe of a function", Since: "4.1", Probe: probe(""), Built: noKprobes},
-	{Backend: "kprobe", Name: "fetch: a chain of dereferences", Since: "4.1", Probe: probe("a=+0(+8(+8(%ARG))):u32"), Built: noKprobes},
-	{Backend: "kprobe", Name: "fetch: bits of a word", Since: "4.1", Probe: probe("a=+8(%ARG):b1@2/32"), Built: noKprobes},
-	{Backend: "kprobe", Name: "fetch: string", Since: "4.1", Probe: probe("a=+0(+8(%ARG)):string"), Built: noKprobes},
-	{Backend: "kprobe", Name: "fetch: array", Since: "4.20", Without: "nothing, but each value is an argument of its own, and arguments take twice the probes",
-		Probe: probe("a=+0(%ARG):x64[8]"), Built: noKprobes},
-	{Backend: "kprobe", Name: "fetch: word of the definition", Since: "5.4", Without: "arguments from 4.20 on; before, those after eight empty ones",
-		Probe: probe(`a=\0x12`), Built: noKprobes},
+	{Backend: "kprobe", Name: "probe of a function", Since: "4.1", Probe: probe(""), Built: noKprobesReason},
+	{Backend: "kprobe", Name: "fetch: a chain of dereferences", Since: "4.1", Probe: probe("a=+0(+8(+8(%ARG))):u32"), Built: noKprobesReason},
+	{Backend: "kprobe", Name: "fetch: bits of a word", Since: "4.1", Probe: probe("a=+8(%ARG):b1@2/32"), Built: noKprobesReason},
+	{Backend: "kprobe", Name: "fetch: string", Since: "4.1", Probe: probe("a=+0(+8(%ARG)):string"), Built: noKprobesReason},
+	{Backend: "kprobe", Name: "fetch: array", Since: "4.20", Without: "nothing, but each value is a separate argument, and a process's arguments take twice the probes",
+		Probe: probe("a=+0(%ARG):x64[8]"), Built: noKprobesReason},
+	{Backend: "kprobe", Name: "fetch: word of the definition", Since: "5.4", Without: "arguments from 4.20 on; before 4.20 those after eight empty arguments",
+		Probe: probe(`a=\0x12`), Built: noKprobesReason},
 
-	{Backend: "cnproc", Name: "events of the proc connector", Since: "2.6", Probe: connector},
+	{Backend: "cnproc", Name: "events of the proc connector", Since: "2.6", Probe: listenConnector},
 
-	{Backend: "audit", Name: "rules for system calls", Since: "3.16", Probe: auditRules, Built: noAudit},
+	{Backend: "audit", Name: "rules for system calls", Since: "3.16", Probe: addAuditRules, Built: noAuditReason},
 
-	{Backend: "exitsnoop", Name: "map that user space maps", Since: "5.5", Probe: unlimited(mmapable)},
-	{Backend: "exitsnoop", Name: "helper: get_ns_current_pid_tgid", Since: "5.7", Probe: helper(ebpf.RawTracepoint, asm.FnGetNsCurrentPidTgid)},
-	{Backend: "exitsnoop", Name: "pidfd_open", Since: "5.3", Probe: pidfd},
+	{Backend: "exitsnoop", Name: "map that user space maps", Since: "5.5", Probe: withoutLockLimit(createMmapable)},
+	{Backend: "exitsnoop", Name: "helper: get_ns_current_pid_tgid", Since: "5.7", Probe: probeHelper(ebpf.RawTracepoint, asm.FnGetNsCurrentPidTgid)},
+	{Backend: "exitsnoop", Name: "pidfd_open", Since: "5.3", Probe: openPidfd},
 }
 
-func program(t ebpf.ProgramType) func() error {
-	return unlimited(func() error { return features.HaveProgramType(t) })
+func probeProgram(t ebpf.ProgramType) func() error {
+	return withoutLockLimit(func() error { return features.HaveProgramType(t) })
 }
 
-func mapType(t ebpf.MapType) func() error {
-	return unlimited(func() error { return features.HaveMapType(t) })
+func probeMapType(t ebpf.MapType) func() error {
+	return withoutLockLimit(func() error { return features.HaveMapType(t) })
 }
 
-func helper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
-	return unlimited(func() error { return features.HaveProgramHelper(t, f) })
+func probeHelper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
+	return withoutLockLimit(func() error { return features.HaveProgramHelper(t, f) })
 }
 
-// cast looks for the function among the kernel's own types.
-func cast() error {
+// findCast looks for bpf_rdonly_cast among the kernel's own types.
+func findCast() error {
 	types, err := btf.LoadKernelSpec()
 	if err == nil {
 		_, err = types.AnyTypeByName("bpf_rdonly_cast")
@@ -123,16 +123,16 @@ func cast() error {
 	return nil
 }
 
-// noTypes returns the reason if the kernel has no types of its own, else "".
-func noTypes() string {
+// noTypesReason returns the reason if the kernel has no types of its own, else "".
+func noTypesReason() string {
 	if _, err := os.Stat(btfhub.KernelBTF); err != nil {
 		return "built without CONFIG_DEBUG_INFO_BTF: " + err.Error()
 	}
 	return ""
 }
 
-// mmapable makes a map that could be mapped into memory.
-func mmapable() error {
+// createMmapable creates a map with the flag that allows to map it into memory.
+func createMmapable() error {
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE})
 	if err != nil {
 		return err
@@ -140,9 +140,9 @@ func mmapable() error {
 	return m.Close()
 }
 
-// iterator probes with one, as library features does with a program on a function, which some
-// kernels refuse.
-func iterator() error {
+// loadIterator loads a program on an iterator. Library features would load a program on a function,
+// which some kernels refuse.
+func loadIterator() error {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
 	if err != nil {
@@ -151,10 +151,10 @@ func iterator() error {
 	return p.Close()
 }
 
-// unlimited first lifts the limit on locked memory if it can. Before 5.11 programs and maps count
-// against it, even for a while after they are gone, and the error would look like a missing
-// feature.
-func unlimited(probe func() error) func() error {
+// withoutLockLimit lifts the limit on locked memory if it can, then calls probe. Before 5.11
+// programs and maps count against the limit, even for a while after they are freed, and the error
+// would look like a missing feature.
+func withoutLockLimit(probe func() error) func() error {
 	return func() error {
 		_ = rlimit.RemoveMemlock()
 		err := probe()

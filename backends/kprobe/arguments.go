@@ -9,11 +9,11 @@ import (
 const (
 	chunkSize      = maxArray * 8 // bytes
 	chunks         = 8            // 4 KiB in all
-	chunksPerProbe = 2            // what a guard has room for
+	chunksPerProbe = 2            // as many as fit into a guard
 )
 
-// argvProbes fetches the start of the arguments. They are in user memory. The kernel reads arrays
-// from kernel memory. Only on amd64 and arm64 it distinguishes user memory by the address (since
+// argvProbes fetches the start of the arguments. They are in user memory, but the kernel reads
+// arrays from kernel memory. On amd64 and arm64 it distinguishes user memory by the address (since
 // 5.7; before, it reads either on amd64).
 func (b *builder) argvProbes() [][]fetch {
 	start := b.follow(firstArgument, "task_struct.mm", "mm_struct.arg_start")
@@ -33,7 +33,7 @@ func (b *builder) argvProbes() [][]fetch {
 func (b *builder) chunkProbes(start expr) (probes [][]fetch) {
 	each := chunksPerProbe
 	if b.singles {
-		each = 1 // more words do not fit into a definition
+		each = 1 // a definition has no room for more words
 	}
 	for c := 0; c < chunks; c += each {
 		part := b.part()
@@ -45,7 +45,7 @@ func (b *builder) chunkProbes(start expr) (probes [][]fetch) {
 	return probes
 }
 
-// argvShift is 0. A test sets it to read arguments from addresses without memory.
+// argvShift is 0. A test sets it so that arguments are read at addresses without memory.
 var argvShift int
 
 // addArguments fetches the addresses of the arguments.
@@ -54,26 +54,26 @@ func (b *builder) addArguments() {
 	b.addMember(slotArgEnd, typeX64, firstArgument, "task_struct.mm", "mm_struct.arg_end")
 }
 
-// A failed read, such as of a page that is not resident, leaves the old content of the record's
+// If a read fails, such as of a page that is not resident, the record keeps the old content of its
 // memory: words of an earlier record, perhaps of another process. So each probe that reads
-// arguments has a guard: a probe on the same function that runs right before it and fills the same
-// memory with guardWord, in a record that its filter then drops. The kernel runs the probes of a
-// function one after the other, without another task in between, and the last one defined first.
+// arguments has a guard: a probe on the same function that runs right before it, and fills the same
+// memory with guardWord. The filter of the guard drops its record. The kernel runs the probes of a
+// function without switching tasks, the last defined probe first.
 
-// Kernels before 4.20 accept neither arrays nor the guard's word. There such words are 0, like
+// Kernels before 4.20 accept neither arrays nor guardWord. There, unreadable words are 0, like
 // eight empty arguments: see values.zeroKnown.
 
-// guardValue is the value of each word that a guard fetches.
+// guardValue is the fetch argument of a guard for each word.
 var guardValue = expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}
 
-// guardWord marks words that could not be read. It is not valid UTF-8; arguments that contain it
+// guardWord marks words that could not be read. It is not valid UTF-8. Arguments that contain it
 // are cut there.
 const guardWord = 0xfffefdfcfbfafff8
 
 // guardFilter is false for all records of a guard.
 var guardFilter = slot(0).name() + "==0"
 
-// guard returns the definition of the guard of a probe that begins with words.
+// guard returns the definition of a guard for a probe whose record begins with so many words.
 func guard(of *definition, words int) definition {
 	d := definition{group: of.group, name: of.name + "_guard", symbol: of.symbol, place: of.place}
 	for n := range words {

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// room returns how much of a text the probes of a set fetch, in words and as the extent that is
-// always known.
+// room returns the length of a text that the probes of a set have room for: as words for the user,
+// and as the extent that is always known.
 func (s *set) room(t *text) (string, engine.Extent) {
 	row := func(first slot, most int) (n int) {
 		for n < most && s.slots.has(first+slot(n)) {
@@ -36,7 +36,7 @@ func (s *set) room(t *text) (string, engine.Extent) {
 		rooms = append(rooms, strconv.Itoa(n))
 		least = min(least, n)
 	}
-	return strings.Join(rooms, "+") + " components in a mount and those it lies on", engine.Extent{Names: least}
+	return strings.Join(rooms, "+") + " components in a mount and its parent mounts", engine.Extent{Names: least}
 }
 
 // describe fills the capability table from the installed probes.
@@ -47,7 +47,7 @@ func (s *Source) describe(in *installer, failed []error) {
 	s.describeKinds(failed)
 	c.Kinds[engine.KindCoreDump] = source.CoreDumps
 	s.describeExecs(failed)
-	c.Fields[engine.FieldEnviron].Via = "the probes do not read it"
+	c.Fields[engine.FieldEnviron].Via = "the probes do not read the environment"
 	s.describeIDs(failed)
 	for _, n := range numberSources {
 		var at, without engine.Events // some kinds have several sets of probes
@@ -55,7 +55,7 @@ func (s *Source) describe(in *installer, failed []error) {
 			switch {
 			case families[set.family].before, set.silent:
 			case set.slots.hasAll(n.from, n.to):
-				at |= s.brings(set, n.fields)
+				at |= s.eventsWith(set, n.fields)
 			default:
 				without |= set.kind.Events()
 			}
@@ -89,7 +89,7 @@ func (s *Source) describe(in *installer, failed []error) {
 	c.Fields[engine.FieldExit].Unproven = engine.UnprovenLateReboot
 	if exit := s.setOf(familyExit); exit != nil && !exit.slots.has(slotReboots) {
 		x := &c.Fields[engine.FieldExit]
-		x.Via += " (unknown of a SIGKILL in a pid namespace)"
+		x.Via += " (unknown for a SIGKILL in a pid namespace)"
 		x.Partial = x.At
 	}
 	exec := s.setOf(familyExec)
@@ -99,16 +99,16 @@ func (s *Source) describe(in *installer, failed []error) {
 		x.Partial = x.At
 	}
 	if in.warns {
-		c.Fields[engine.FieldPIDNS].Via = "the levels that a process does not have are no addresses, and the kernel would warn of reading them (Linux 5.8 does not)"
+		c.Fields[engine.FieldPIDNS].Via = "the probes would read at invalid addresses for levels that a process does not have, of which the kernel warns (before Linux 5.8)"
 	}
-	c.Fields[engine.FieldExecPath].Via = "a probe's record has no room for the longest path"
+	c.Fields[engine.FieldExecPath].Via = "a record has no room for the longest path"
 	if in.cgroups == proctext.NoHierarchy {
 		c.Fields[engine.FieldCgroup].Via = "no cgroup2 and no pids hierarchy in /proc/self/cgroup"
 	}
 }
 
 // describeKinds fills in the reported kinds of event. If one of several families of a kind is
-// missing, some events of the kind are not reported: then a field that they change may be outdated.
+// missing, some events of the kind are not reported. Then a field that they change may be outdated.
 func (s *Source) describeKinds(failed []error) {
 	c := &s.capabilities
 	for k := range c.Kinds {
@@ -138,9 +138,9 @@ func (s *Source) describeKinds(failed []error) {
 	}
 }
 
-// brings returns the kinds of event that bring fields with the probes of a set. A CORE_DUMP has all
-// fields of an EXIT except the status.
-func (s *Source) brings(set *set, fields engine.Fields) engine.Events {
+// eventsWith returns the kinds of event that have fields from the probes of a set. A CORE_DUMP has
+// all fields of an EXIT except the status.
+func (s *Source) eventsWith(set *set, fields engine.Fields) engine.Events {
 	at := set.kind.Events()
 	if set.family == familyExit && !fields.Has(engine.FieldExit) && fields&engine.FieldsUsage == 0 {
 		at |= engine.EventCoreDump
@@ -151,7 +151,7 @@ func (s *Source) brings(set *set, fields engine.Fields) engine.Events {
 	return at
 }
 
-// describeExecs describes how failed execs are found.
+// describeExecs describes how the probes find failed execs.
 func (s *Source) describeExecs(failed []error) {
 	k := &s.capabilities.Kinds[engine.KindExecFailed]
 	if k.Origin == engine.OriginNone {
@@ -163,11 +163,11 @@ func (s *Source) describeExecs(failed []error) {
 	if set := s.setOf(familyExecPath); set == nil {
 		k.Via += "; each path is unknown: " + source.OneLine(failed[familyExecPath])
 	} else {
-		k.Via += "; kprobe/" + set.symbol + ": a path is unknown that is empty, longer than a path can be, or of a user with too many processes"
+		k.Via += "; kprobe/" + set.symbol + ": a path is unknown if it is empty, longer than a path can be, or of a user with too many processes"
 	}
 }
 
-// describeIDs describes how changes of ids are distinguished from calls without a change.
+// describeIDs describes how changes of ids are distinguished from calls that change nothing.
 func (s *Source) describeIDs(failed []error) {
 	if s.setOf(familyIDs) == nil {
 		return
@@ -184,7 +184,7 @@ func (s *Source) describeIDs(failed []error) {
 
 func capability(via string, at engine.Events) engine.Capability {
 	if at == 0 {
-		return engine.Capability{Origin: engine.OriginNone, Via: "the kernel's types lack what leads to it"}
+		return engine.Capability{Origin: engine.OriginNone, Via: "the kernel's types lack a member on the way to it"}
 	}
 	return engine.Capability{Origin: engine.OriginKernel, Via: via, At: at}
 }

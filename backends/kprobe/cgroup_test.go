@@ -6,15 +6,15 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// The cgroup is fetched from the hierarchy that /proc/PID/cgroup is read for: where only cgroup v1
-// is in use, everything is in the root of the other one.
+// The cgroup comes from the same hierarchy as /proc/PID/cgroup. If only cgroup v1 is in use,
+// everything is in the root of the other hierarchy.
 func TestCgroupHierarchy(t *testing.T) {
 	reg := registers["amd64"][0]
 	defer func(old expr) { firstArgument = old }(firstArgument)
 	firstArgument = expr{register: reg}
 	for _, c := range []struct {
 		hierarchy proctext.Hierarchy
-		node      string // by way of members that are at 8, the enumerator being 1
+		node      string // through members at offset 8, with enumerator 1
 	}{
 		{proctext.NoHierarchy, ""},
 		{proctext.UnifiedCgroup, "+8(+8(+8(%di)))"},
@@ -26,7 +26,7 @@ func TestCgroupHierarchy(t *testing.T) {
 			got = probes[0][0].value.String()
 		}
 		if got != c.node {
-			t.Errorf("hierarchy %d: lowest node %q, want %q", c.hierarchy, got, c.node)
+			t.Errorf("hierarchy %d: got lowest node %q, want %q", c.hierarchy, got, c.node)
 		}
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// completer reads from /proc the texts that were longer than the probes' room. The process must be
-// the same, and the kernel's text must be the end of the text in /proc, or for arguments its start.
+// completer reads from /proc the texts that were too long for the probes. The process must be the
+// same. A text in /proc must end with the kernel's text, or, for arguments, begin with it.
 // Otherwise the field stays cut.
 type completer struct {
 	reader *procfs.Reader
 	read   engine.RawEvent // reused
 }
 
-// completable are the fields that may be longer than the probes' room.
+// completable are the fields that may be too long for the probes.
 const completable = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
 
 // newCompleter returns nil if there is no /proc.
@@ -42,7 +42,7 @@ func (c *completer) blocked() uint64 {
 	return c.reader.Blocked()
 }
 
-// complete replaces the cut fields of ev. They are cached then, as the process may have changed
+// complete replaces the cut fields of ev, and marks them as cached: the process may have changed
 // them before they were read. size is the length of the arguments in the process.
 func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 	want := ev.Task.Truncated & completable

@@ -14,17 +14,17 @@ import (
 type cpu struct {
 	perf.CPU
 	leader *perf.Event
-	events []*perf.Event // the followers of the leader; the first owns the ring
+	events []*perf.Event // in the leader's group; the first owns the ring
 
-	// wakeups are wakeup events, which write an empty record that wakes the reader, one for
-	// each set. The first is their leader. The kernel writes the wakeup record before the
-	// samples of the same hit, which do not wake.
+	// wakeups are wakeup events, one for each set, led by the first. A wakeup event writes an
+	// empty record that wakes the reader. The kernel writes this record before the samples of
+	// the same hit, which do not wake the reader.
 	wakeups []*perf.Event
 	armed   bool // the wakeup events are enabled
 	woke    bool // a wakeup record was read since Arm
 
-	// wakeupDeadline, in ns, is not 0 if the last record read was a wakeup record: the samples
-	// that it announced are expected until then.
+	// wakeupDeadline is the time in ns until which the samples of a wakeup record are expected.
+	// It is 0 unless the last record read was a wakeup record.
 	wakeupDeadline uint64
 
 	beat  *perf.Event // counts hits of Source.beat
@@ -67,7 +67,7 @@ func (c *cpu) open(sets []*set, beat *probe, ringSize int) error {
 				c.tally.Add(s.family, e)
 			}
 		}
-		for _, p := range s.guards { // they make no records, so they need no ring
+		for _, p := range s.guards { // guards make no records, so they need no ring
 			e, err := c.openEvent(p, leader, ringSize/4, guardFilter)
 			if err != nil {
 				return err
@@ -106,7 +106,7 @@ func (c *cpu) openEvent(p *probe, leader *perf.Event, watermark int, filter stri
 	return e, nil
 }
 
-// hits returns, for package pulse, the hits of the beat on this thread's CPU.
+// hits returns, for package pulse, the hits of Source.beat on this thread's CPU.
 func (s *Source) hits() (n uint64, number int) {
 	var current uint32
 	unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&current)), 0, 0)
@@ -120,7 +120,7 @@ func (s *Source) hits() (n uint64, number int) {
 	return 0, -1
 }
 
-// wakeupLeader returns the leader of the wakeup events, nil before the first is opened.
+// wakeupLeader returns the leader of the wakeup events, or nil before the first is opened.
 func (c *cpu) wakeupLeader() *perf.Event {
 	if len(c.wakeups) == 0 {
 		return nil

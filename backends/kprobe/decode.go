@@ -2,15 +2,15 @@ package kprobe
 
 import "github.com/quark-linux/quark/engine"
 
-// assembly is the samples of one event that have been read so far.
+// assembly collects the samples of one event.
 type assembly struct {
 	set    *set // nil if there is no event
 	count  uint64
-	have   uint32 // the bits of the probes with a sample
+	have   uint32 // the bits of the probes whose sample was read
 	time   uint64
 	cpu    uint32
 	pid    uint32 // the process that hit the probe
-	tid    uint32 // and its thread
+	tid    uint32 // the thread that hit the probe
 	values values
 }
 
@@ -22,7 +22,7 @@ func (a *assembly) begin(s *set, count uint64) {
 // known reports whether a slot of the first probe was fetched.
 func (a *assembly) known(s slot) bool { return a.set.slots.has(s) }
 
-// fill sets the numbers of ev, from the first probe.
+// fill sets the numbers of ev from the first probe.
 func (a *assembly) fill(ev *engine.RawEvent) {
 	v := &a.values
 	ev.Kind = a.set.kind
@@ -33,13 +33,14 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	for _, set := range a.set.numbers { // may make fields unknown again
 		set(ev, v)
 	}
-	if ev.Thread { // its process has another one
+	if ev.Thread { // the fields of the process are not the thread's
 		ev.Task.Known &^= engine.FieldBirthParentTID.Set()
 	}
 	if a.set.kind == engine.KindExit && !a.allReleased() {
 		ev.Task.Known &^= engine.FieldsUsage
 	}
-	// A thread that ends releases it, and a leader can do so on another CPU meanwhile.
+	// An exiting thread releases its nsproxy. A leader can do so on another CPU during the
+	// reads.
 	if before := v.number(slotNSProxy); before == 0 || v.number(slotNSProxyAfter) != before {
 		ev.Task.Known &^= ofNSProxy
 	}
@@ -48,19 +49,19 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	}
 }
 
-// allReleased reports whether only the ending thread and perhaps its leader are left in the group,
-// and a leader that was the last to live has written the group's peak.
+// allReleased reports whether the group has only the ending thread and perhaps its leader left. If
+// the leader was the last to live, it must have written the group's peak.
 func (a *assembly) allReleased() bool {
 	v := &a.values
 	n := v.u32(slotThreads)
 	return n == 1 || n == 2 && v.u32(slotTGID) != v.u32(slotTID) && (a.known(slotGroupDead) || v.u32(slotLeaderState) != 0)
 }
 
-// ofGroup are the fields that the threads of a group share.
+// ofGroup are the fields that all threads of a group share.
 const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldTTY |
 	1<<engine.FieldPIDNS)
 
-// ofNSProxy are the namespaces that an ended thread does not have any more.
+// ofNSProxy are the namespaces that an ended thread no longer has.
 const ofNSProxy = engine.FieldsNS &^ (1 << engine.FieldUserNS)
 
 // fillThread replaces the leader's values in ev by the ending thread's.
@@ -112,7 +113,7 @@ func (a *assembly) fillCgroup(ev *engine.RawEvent, w *walker) {
 			break
 		}
 		if v.number(slotCgroup+level+1) == 0 {
-			r = pathWhole // the topmost one: its name is no component
+			r = pathWhole // the topmost node, whose name is no component
 			break
 		}
 		name := v.name(slotGroupName + level)
@@ -124,7 +125,7 @@ func (a *assembly) fillCgroup(ev *engine.RawEvent, w *walker) {
 	setPath(ev, w, engine.FieldCgroup, r)
 }
 
-// fillArguments sets the arguments, up to the first chunk or word that is missing.
+// fillArguments sets the arguments up to the first missing chunk or word.
 func (a *assembly) fillArguments(ev *engine.RawEvent) {
 	v := &a.values
 	if !a.known(slotArgStart) || !a.known(slotArgEnd) {

@@ -17,8 +17,8 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// parseDefinition parses a definition in the kernel's syntax into fetches, as far as a layout needs
-// them.
+// parseDefinition parses a definition in the kernel's syntax into fetches, with the parts that a
+// layout needs.
 func parseDefinition(t testing.TB, def string) (args []fetch) {
 	t.Helper()
 	types := map[string]fetchType{}
@@ -45,19 +45,19 @@ func parseDefinition(t testing.TB, def string) (args []fetch) {
 func decimal(t testing.TB, s string) (n int) {
 	t.Helper()
 	if s == "" {
-		t.Fatal("no number")
+		t.Fatal("missing number")
 	}
 	for _, c := range s {
 		if c < '0' || c > '9' {
-			t.Fatalf("%q is no number", s)
+			t.Fatalf("%q is not a number", s)
 		}
 		n = n*10 + int(c-'0')
 	}
 	return n
 }
 
-// recorded are the probes of one kernel, as TestFormats prints them.
-func recorded(t testing.TB, file string) map[string]*probe {
+// readProbes returns the probes of one kernel, from a file that TestFormats printed.
+func readProbes(t testing.TB, file string) map[string]*probe {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -85,34 +85,34 @@ func recorded(t testing.TB, file string) map[string]*probe {
 	return m
 }
 
-// TestLayout takes the formats of real kernels.
+// TestLayout reads the formats of real kernels.
 func TestLayout(t *testing.T) {
 	files, _ := filepath.Glob("testdata/format/*")
 	if len(files) != 4 {
-		t.Fatalf("formats of %d kernels", len(files))
+		t.Fatalf("got formats of %d kernels, want 4", len(files))
 	}
 	for _, file := range files {
-		probes := recorded(t, file)
+		probes := readProbes(t, file)
 		for _, name := range []string{"fork", "fork_cwd0", "exec", "exec_argv0", "exec_exe0", "exit", "comm", "ids", "sid"} {
 			p := probes[name]
 			if p == nil {
-				t.Errorf("%s: no %s", file, name)
+				t.Errorf("%s: probe %s is missing", file, name)
 				continue
 			}
 			for i, pl := range p.layout.places {
-				// Behind the common fields and the probed address.
+				// Values follow the common fields and the probed address.
 				if pl.off < 16 || int(pl.off)+int(pl.size)*int(pl.count) > p.layout.size {
-					t.Errorf("%s: %s: value %d lies at %d", file, name, i, pl.off)
+					t.Errorf("%s: %s: value %d at invalid offset %d", file, name, i, pl.off)
 				}
 			}
 			if p.layout.size > maxRecord {
-				t.Errorf("%s: %s: records of %d bytes", file, name, p.layout.size)
+				t.Errorf("%s: %s: records of %d bytes exceed the limit", file, name, p.layout.size)
 			}
 		}
 	}
 }
 
-// record makes a raw record of a probe: numbers and texts by slot.
+// record returns the raw record of a probe with these numbers and texts.
 func record(p *probe, numbers map[slot]uint64, texts map[slot]string) []byte {
 	raw := make([]byte, p.layout.size)
 	binary.NativeEndian.PutUint16(raw, p.layout.id)
@@ -139,9 +139,9 @@ func record(p *probe, numbers map[slot]uint64, texts map[slot]string) []byte {
 	return raw
 }
 
-// offline is a source of recorded probes without a kernel.
-func offline(t testing.TB, file string) (*Source, *cpu, map[string]*probe) {
-	probes := recorded(t, file)
+// newOfflineSource returns a source of recorded probes, without a kernel.
+func newOfflineSource(t testing.TB, file string) (*Source, *cpu, map[string]*probe) {
+	probes := readProbes(t, file)
 	s := &Source{endings: endings{byPID: map[uint32]ending{}}}
 	for n := range families {
 		f := &families[n]
@@ -179,7 +179,7 @@ func partNames(f *family) (names []string) {
 const testFormats = "testdata/format/6.1"
 
 func TestJoin(t *testing.T) {
-	s, c, probes := offline(t, testFormats)
+	s, c, probes := newOfflineSource(t, testFormats)
 	send := func(to engine.Sink, name string, count uint64, numbers map[slot]uint64) {
 		s.sample(c, to, &perf.Sample{PID: 5, TID: 5, Time: 1000 + count, Count: count, Raw: record(probes[name], numbers, nil)})
 	}
@@ -192,7 +192,7 @@ func TestJoin(t *testing.T) {
 			send(&l, all[len(all)-1-i].def.name, 1, id)
 		}
 		if len(l) != 1 || l[0].PID != 7 || len(l[0].Bytes(engine.FieldArgs)) != 600 || l[0].Task.Truncated != 0 {
-			t.Fatalf("%d events", len(l))
+			t.Fatalf("got %d events, want one complete EXEC", len(l))
 		}
 	})
 	t.Run("a part is missing", func(t *testing.T) {
@@ -203,11 +203,11 @@ func TestJoin(t *testing.T) {
 			}
 		}
 		if len(l) != 0 {
-			t.Fatal("too early")
+			t.Fatal("got an event before all its parts were read")
 		}
 		send(&l, "exit", 1, map[slot]uint64{slotTGID: 9, slotTID: 9, slotGroupDead: 1})
 		if len(l) != 2 || l[0].Bytes(engine.FieldArgs) != nil || l[1].Kind != engine.KindExit {
-			t.Fatalf("%d events", len(l))
+			t.Fatalf("got %d events, want an EXEC without arguments and an EXIT", len(l))
 		}
 	})
 	t.Run("the first is missing", func(t *testing.T) {
@@ -217,18 +217,18 @@ func TestJoin(t *testing.T) {
 			send(&l, p.def.name, 4, id)
 		}
 		if len(l) != 1 || s.lost != 1 {
-			t.Fatalf("%d events, %d lost", len(l), s.lost)
+			t.Fatalf("got %d events, %d lost; want 1 and 1", len(l), s.lost)
 		}
 	})
 	if s.decode != 0 || s.inserted != 4 {
-		t.Errorf("%d inserted, %d not understood", s.inserted, s.decode)
+		t.Errorf("got %d inserted, %d not decoded; want 4 and 0", s.inserted, s.decode)
 	}
 }
 
-// TestGivenUp has a task release its namespaces or its terminal, or replace them, while the probe
-// reads them.
+// TestGivenUp: a task releases or replaces its namespaces or its terminal while the probe reads
+// them.
 func TestGivenUp(t *testing.T) {
-	s, c, probes := offline(t, testFormats)
+	s, c, probes := newOfflineSource(t, testFormats)
 	for _, of := range []struct {
 		before, after slot
 		fields        engine.Fields
@@ -247,15 +247,15 @@ func TestGivenUp(t *testing.T) {
 				all &^= of.fields
 			}
 			if len(l) != 1 || l[0].Task.Known&(ofNSProxy|engine.FieldTTY.Set()) != all {
-				t.Errorf("%s at %d, then at %d: %d events, known %v", of.fields, address[0], address[1], len(l), l[0].Task.Known)
+				t.Errorf("%s: address %d, then %d: got %d events, known %v", of.fields, address[0], address[1], len(l), l[0].Task.Known)
 			}
 		}
 	}
 }
 
-// TestEndings has the last thread's record overtake its leader's record.
+// TestEndings: the last thread's record precedes its leader's record.
 func TestEndings(t *testing.T) {
-	s, c, probes := offline(t, testFormats)
+	s, c, probes := newOfflineSource(t, testFormats)
 	var l conform.Events
 	n := uint64(0)
 	end := func(tid uint64, dead, code uint64) {
@@ -264,34 +264,34 @@ func TestEndings(t *testing.T) {
 			slotTGID: 7, slotTID: tid, slotStart: 77, slotGroupDead: dead, slotOwnCode: code,
 		}, nil)})
 	}
-	end(8, 1, 1<<8) // the last thread; the leader has not come by
+	end(8, 1, 1<<8) // the last thread; the leader's record is still to come
 	if len(l) != 0 {
-		t.Fatal("reported without a status")
+		t.Fatal("got an event before its status was known")
 	}
 	end(7, 0, 5<<8)
 	if len(l) != 1 || l[0].Task.Exit.Code() != 5 || l[0].TID != 7 || l[0].Thread {
-		t.Fatalf("%d events: %+v", len(l), l)
+		t.Fatalf("got %d events, want one EXIT with code 5: %+v", len(l), l)
 	}
-	end(7, 0, 6<<8) // the other way round
+	end(7, 0, 6<<8) // the other order
 	end(8, 1, 1<<8)
 	if len(l) != 2 || l[1].Task.Exit.Code() != 6 {
-		t.Fatalf("%d events", len(l))
+		t.Fatalf("got %d events, want 2, the last with code 6", len(l))
 	}
 	end(8, 1, 1<<8) // the leader's record never comes
 	s.endings.parked[0].Time = 1
 	if s.endings.overdue(500e6) != nil {
-		t.Error("given up while the leader may wait for a CPU")
+		t.Error("the wait ended while the leader may wait for a CPU")
 	}
 	if ev := s.endings.overdue(maxWait + 1); ev == nil || ev.Task.Known.Has(engine.FieldExit) {
-		t.Error("not given up, or with a status")
+		t.Error("the wait did not end, or the event has a status")
 	}
 }
 
-// TestGroupStatus has inits of pid namespaces in which reboot(2) was called.
+// TestGroupStatus tests inits of pid namespaces in which reboot(2) was called.
 func TestGroupStatus(t *testing.T) {
 	for _, c := range []struct {
 		level, pid uint64
-		lacks      slot // and those after it
+		lacks      slot // this slot and those after it are not fetched
 		want       unix.Signal
 		certain    bool
 	}{
@@ -311,15 +311,15 @@ func TestGroupStatus(t *testing.T) {
 		}
 		v := r.values()
 		if got, certain := v.groupStatus(); unix.Signal(got) != c.want || certain != c.certain {
-			t.Errorf("%+v: %#x, certain %v", c, got, certain)
+			t.Errorf("%+v: got %#x, certain %v", c, got, certain)
 		}
 	}
 }
 
-// TestHeld has the engine wait for each event that waits for its other records.
+// TestHeld: Held reports each event that waits for its other records.
 func TestHeld(t *testing.T) {
 	type ids = map[slot]uint64
-	s, c, probes := offline(t, testFormats)
+	s, c, probes := newOfflineSource(t, testFormats)
 	s.cpus = []*cpu{c}
 	var l conform.Events
 	n := uint64(0)
@@ -330,10 +330,10 @@ func TestHeld(t *testing.T) {
 	want := func(what string, want uint64) {
 		t.Helper()
 		if s.held = s.oldestHeld(); s.held != want {
-			t.Errorf("%s: an event of %d is held, want %d", what, s.held, want)
+			t.Errorf("%s: got an event of time %d held, want %d", what, s.held, want)
 		}
 		if _, some := s.Held(); some != (want != 0) {
-			t.Errorf("%s: held: %v", what, some)
+			t.Errorf("%s: got held %v", what, some)
 		}
 	}
 	want("nothing read", 0)
@@ -351,8 +351,8 @@ func TestHeld(t *testing.T) {
 	want("the next event of that CPU", 0)
 }
 
-// TestEndingsByNumber has hooks that see only how many threads live, so that several appear to be
-// the last, and an execve with a late record.
+// TestEndingsByNumber: with hooks that see only the number of live threads, several threads can
+// appear to be the last. An execve may have a late record.
 func TestEndingsByNumber(t *testing.T) {
 	e := endings{byPID: map[uint32]ending{}}
 	end := func(tid, time uint64) endKind {
@@ -368,20 +368,20 @@ func TestEndingsByNumber(t *testing.T) {
 		return what
 	}
 	if end(8, 200) != groupEnded {
-		t.Error("the end is not reported")
+		t.Error("the end of the group is not reported")
 	}
-	e.executed(7, 100) // happened before
+	e.executed(7, 100) // happened before the end
 	if end(7, 201) != notTheGroup || end(9, 202) != notTheGroup {
 		t.Error("the end is reported twice")
 	}
-	e.executed(7, 300) // cannot be: but then it lives
+	e.executed(7, 300) // impossible; but then the process lives
 	if end(7, 400) != groupEnded {
 		t.Error("the end of the new image is not reported")
 	}
 }
 
-// TestIDs has the two records of each change in both orders, as they come when
-// the task changes its CPU in between.
+// TestIDs: the two records of a change come in both orders, as the task may change its CPU between
+// them.
 func TestIDs(t *testing.T) {
 	type ids = map[slot]uint64
 	root, user := ids{}, ids{slotUID: 5, slotEUID: 5, slotSUID: 5}
@@ -396,11 +396,11 @@ func TestIDs(t *testing.T) {
 		{"setgid", root, ids{slotEGID: 5}, 1, 2, 64, engine.ChangedGID},
 		{"setfsuid, or to what they were", user, user, 1, 2, 64, 0},
 		{"execve", root, user, 1, 2, 128, 0},
-		{"another that had the address before", root, user, 1, 2 + maxChange, 64, 0},
-		{"another that has the address later", root, user, 2, 1, 64, 0},
+		{"earlier credentials at the same address", root, user, 1, 2 + maxChange, 64, 0},
+		{"later credentials at the same address", root, user, 2, 1, 64, 0},
 	} {
 		for _, reversed := range []bool{false, true} {
-			s, c, probes := offline(t, testFormats)
+			s, c, probes := newOfflineSource(t, testFormats)
 			var l conform.Events
 			put := func(to map[slot]uint64, more ids) map[slot]uint64 {
 				for k, v := range more {
@@ -423,23 +423,23 @@ func TestIDs(t *testing.T) {
 			send[0]()
 			send[1]()
 			if paired := tc.want != 0 && !reversed; paired != (len(l) > 0) {
-				t.Errorf("%s, reversed %v: %d events before all records were read", tc.name, reversed, len(l))
+				t.Errorf("%s, reversed %v: got %d events before all records were read", tc.name, reversed, len(l))
 			}
 			s.reportUnpaired(&l)
 			if tc.want == 0 && len(l) != 0 || tc.want != 0 && (len(l) != 1 || l[0].IDChange != tc.want) {
-				t.Errorf("%s, reversed %v: %d events: %v", tc.name, reversed, len(l), l)
+				t.Errorf("%s, reversed %v: got %d events, want change %v: %v", tc.name, reversed, len(l), tc.want, l)
 			}
 			if len(s.ids.second) != 0 || len(s.ids.first) > 1 {
-				t.Errorf("%s: left %v, %v", tc.name, s.ids.second, s.ids.first)
+				t.Errorf("%s: calls are left: second %v, first %v", tc.name, s.ids.second, s.ids.first)
 			}
 		}
 	}
 }
 
-// TestIDsAddressReused has two changes by one address that are read at once: the
-// first credentials were replaced and freed in between.
+// TestIDsAddressReused: two changes have credentials at one address, because the first credentials
+// were replaced and freed. The records are read at once.
 func TestIDsAddressReused(t *testing.T) {
-	s, c, probes := offline(t, testFormats)
+	s, c, probes := newOfflineSource(t, testFormats)
 	var l conform.Events
 	ask := func(tid uint32, time, uid uint64) {
 		s.sample(c, &l, &perf.Sample{TID: tid, Time: time, Count: time, Raw: record(probes["uid"], map[slot]uint64{slotCred: 64, slotUID: uid}, nil)})
@@ -458,14 +458,14 @@ func TestIDsAddressReused(t *testing.T) {
 	tell(7, 8, 5) // no change
 	s.reportUnpaired(&l)
 	if len(l) != 2 || l[0].PID != 7 || l[1].PID != 9 || l[0].IDChange != engine.ChangedUID || l[1].IDChange != engine.ChangedUID {
-		t.Errorf("%d events: %v", len(l), l)
+		t.Errorf("got %d events, want changes of 7 and 9: %v", len(l), l)
 	}
 }
 
-// TestGuard has arguments with only the first page readable, and finds no bytes of the previous
-// record.
+// TestGuard: only the first page of the arguments is readable. The event must not have bytes of the
+// previous record.
 func TestGuard(t *testing.T) {
-	s, c, probes := offline(t, testFormats)
+	s, c, probes := newOfflineSource(t, testFormats)
 	for _, readable := range []int{4096, 1000, 513, 512, 8, 0} {
 		c.now.set = nil
 		var l conform.Events
@@ -483,18 +483,18 @@ func TestGuard(t *testing.T) {
 			s.sample(c, &l, &perf.Sample{Time: 1, Count: uint64(readable + 1), Raw: raw})
 		}
 		if len(l) != 1 {
-			t.Fatalf("%d events", len(l))
+			t.Fatalf("got %d events, want 1", len(l))
 		}
 		got, cut := string(l[0].Bytes(engine.FieldArgs)), l[0].Task.Truncated.Has(engine.FieldArgs)
 		want := strings.Repeat("argument", 250)[:min(readable&^7, 2000)]
 		if got != want || cut != (readable < 2000 && readable >= 8) || l[0].Task.Known.Has(engine.FieldArgs) != (readable >= 8) {
-			t.Errorf("%d bytes can be read: %d came, cut %v", readable, len(got), cut)
+			t.Errorf("%d readable bytes: got %d, cut %v", readable, len(got), cut)
 		}
 	}
 }
 
 func TestWarmSourceDoesNotAllocate(t *testing.T) {
-	s, c, probes := offline(t, testFormats)
+	s, c, probes := newOfflineSource(t, testFormats)
 	id := map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: 4096, slotArgEnd: 4096 + 200, slotGroupDead: 1}
 	var records [][]byte
 	for _, f := range []int{familyFork, familyExec, familyExit} {
@@ -503,7 +503,7 @@ func TestWarmSourceDoesNotAllocate(t *testing.T) {
 		}
 	}
 	ev := new(engine.RawEvent)
-	one := &reuse{ev}
+	one := &oneEventSink{ev}
 	var n uint64
 	if a := testing.AllocsPerRun(100, func() {
 		n++
@@ -511,23 +511,23 @@ func TestWarmSourceDoesNotAllocate(t *testing.T) {
 			s.sample(c, one, &perf.Sample{Time: n, Count: n, Raw: r})
 		}
 	}); a != 0 {
-		t.Errorf("%v allocations for three events", a)
+		t.Errorf("got %v allocations for three events, want 0", a)
 	}
 	if s.inserted != 3*n {
-		t.Errorf("%d events of %d", s.inserted, 3*n)
+		t.Errorf("got %d events, want %d", s.inserted, 3*n)
 	}
 }
 
-// reuse is an [engine.Sink] of one event.
-type reuse struct{ ev *engine.RawEvent }
+// oneEventSink is an [engine.Sink] of one event.
+type oneEventSink struct{ ev *engine.RawEvent }
 
-func (r *reuse) Room() int                 { return 1 }
-func (r *reuse) Reserve() *engine.RawEvent { r.ev.Reset(); return r.ev }
-func (r *reuse) Release(*engine.RawEvent)  {}
-func (r *reuse) Insert(*engine.RawEvent)   {}
+func (r *oneEventSink) Room() int                 { return 1 }
+func (r *oneEventSink) Reserve() *engine.RawEvent { r.ev.Reset(); return r.ev }
+func (r *oneEventSink) Release(*engine.RawEvent)  {}
+func (r *oneEventSink) Insert(*engine.RawEvent)   {}
 
 func FuzzRecord(f *testing.F) {
-	s, c, probes := offline(f, testFormats)
+	s, c, probes := newOfflineSource(f, testFormats)
 	for name, p := range probes {
 		f.Add(record(p, map[slot]uint64{slotTGID: 7, slotTID: 7}, map[slot]string{pathNameSlot(slotCwd, 0, 0): name}), uint64(1))
 	}
@@ -541,11 +541,11 @@ func FuzzRecord(f *testing.F) {
 		for _, ev := range l {
 			for _, field := range []engine.Field{engine.FieldComm, engine.FieldExe, engine.FieldArgs, engine.FieldCwd, engine.FieldCgroup} {
 				if b := ev.Bytes(field); len(b) > chunks*chunkSize+len(raw) {
-					t.Errorf("%v of %d bytes from %d", field, len(b), len(raw))
+					t.Errorf("got %v of %d bytes from a record of %d", field, len(b), len(raw))
 				}
 			}
 			if bytes.IndexByte(ev.Bytes(engine.FieldComm), 0) >= 0 {
-				t.Error("comm with NUL")
+				t.Error("got a comm with a NUL")
 			}
 		}
 	})
@@ -558,13 +558,13 @@ func (s *Source) finishAll(c *cpu, b engine.Sink) {
 }
 
 func BenchmarkExec(b *testing.B) {
-	s, c, probes := offline(b, testFormats)
+	s, c, probes := newOfflineSource(b, testFormats)
 	id := map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: 4096, slotArgEnd: 4096 + 200}
 	var records [][]byte
 	for _, p := range s.sets[familyExec].probes {
 		records = append(records, record(probes[p.def.name], id, nil))
 	}
-	one := &reuse{new(engine.RawEvent)}
+	one := &oneEventSink{new(engine.RawEvent)}
 	b.ReportAllocs()
 	for i := range b.N {
 		for _, r := range records {
@@ -590,20 +590,20 @@ func TestThreadEnd(t *testing.T) {
 	ev.Set(engine.FieldComm, []byte("leader"))
 	own.fillThread(ev)
 	if got := string(ev.Bytes(engine.FieldComm)); got != "own name" || ev.Task.Cred.UID != uint32(slotOwnUID) || ev.Task.Caps.Ambient != uint64(slotLeaderSignal-1) {
-		t.Errorf("comm %q, ids %+v, capabilities %+v", got, ev.Task.Cred, ev.Task.Caps)
+		t.Errorf("got comm %q, ids %+v, capabilities %+v", got, ev.Task.Cred, ev.Task.Caps)
 	}
 	if want := ofGroup | engine.FieldsIDs | engine.FieldCaps.Set() | engine.FieldComm.Set(); ev.Task.Known != want {
-		t.Errorf("known %v, want %v", ev.Task.Known, want)
+		t.Errorf("got known %v, want %v", ev.Task.Known, want)
 	}
 	r.slots[slotOwnUID].fetched = false
 	own.fillThread(ev)
 	if ev.Task.Known != ofGroup {
-		t.Errorf("known %v of what was not fetched", ev.Task.Known)
+		t.Errorf("got known %v without fetched values, want %v", ev.Task.Known, ofGroup)
 	}
 }
 
-// filled returns the event of an EXEC for which build fetches values.
-func filled(build func(*builder), values map[slot]uint64) (ev engine.RawEvent) {
+// newExec returns an EXEC with the fields that build fetches, of these values.
+func newExec(build func(*builder), values map[slot]uint64) (ev engine.RawEvent) {
 	s := set{kind: engine.KindExec}
 	b := builder{kernel: kernel{offsets: &recorder{asked: make(map[string]bool)}, reads: minReads}}
 	b.addIdentity()
@@ -627,20 +627,20 @@ func filled(build func(*builder), values map[slot]uint64) (ev engine.RawEvent) {
 	return ev
 }
 
-// The pid is the one on the level of the process's own pid namespace.
+// The pid of a process is its pid in its own pid namespace.
 func TestPIDNamespace(t *testing.T) {
 	for level, want := range [][2]uint32{{0xeffffffc, 4711}, {31, 30}, {33, 32}, {}} {
-		ev := filled(func(b *builder) { b.addPIDNamespace(firstArgument) },
+		ev := newExec(func(b *builder) { b.addPIDNamespace(firstArgument) },
 			map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotPIDLevel: uint64(level), slotPIDs: 30, slotPIDs + 1: 31, slotPIDs + 2: 32, slotPIDs + 3: 33})
 		known := ev.Task.Known.Has(engine.FieldPIDNS)
 		if got := [2]uint32{ev.Task.NS.PID, ev.Task.NSPID}; known != (level <= pidLevels) || known && got != want {
-			t.Errorf("level %d: %v, known %v", level, got, known)
+			t.Errorf("level %d: got %v, known %v", level, got, known)
 		}
 	}
 }
 
-// An executable is unknown if it could not be read, was changed meanwhile, or may have another
-// inode number in stat(2).
+// The file of an executable is unknown if a read failed, the inode changed during the reads, or
+// stat(2) may return another inode number.
 func TestExecutable(t *testing.T) {
 	for _, c := range []struct {
 		mode, before, after uint64
@@ -661,11 +661,11 @@ func TestExecutable(t *testing.T) {
 			b.offsets.(*recorder).lacks = c.lacks
 			b.addExecutable()
 		}
-		ev := filled(build, map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotExeMode: 0xabcd<<16 | c.mode, slotExeUID: 1, slotExeGID: 2,
+		ev := newExec(build, map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotExeMode: 0xabcd<<16 | c.mode, slotExeUID: 1, slotExeGID: 2,
 			slotExeMagic: c.magic, slotExeDevice: 8<<20 | 300, slotExeInode: 5, slotExeLinks: 1, slotExeBefore: c.before, slotExeCtime: 3, slotExeCtimeNs: c.after})
 		want := engine.ExeFile{Inode: 5, Ctime: 3e9 + 7, Device: 1<<20 | 8<<8 | 44, UID: 1, GID: 2, Mode: 0o104755}
 		if known := ev.Task.Known.Has(engine.FieldExeFile); known != c.known || known && ev.Task.ExeFile != want {
-			t.Errorf("%+v: %+v, known %v", c, ev.Task.ExeFile, known)
+			t.Errorf("%+v: got %+v, known %v", c, ev.Task.ExeFile, known)
 		}
 	}
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // expr is a fetch argument without its type: a register, and nested reads of memory. "+8(+16(%di))"
-// is the value 8 bytes behind the address that is stored 16 bytes behind %di. The zero expr stands
-// for a value that can't be reached.
+// reads the address at %di + 16, then the value at that address + 8. The zero expr means that a
+// value can't be reached.
 type expr struct {
 	register string
 	reads    []int // offsets, the first read first
 }
 
-// registers hold the first arguments of a function.
+// registers lists the registers of a function's first arguments by architecture.
 var registers = map[string][3]string{
 	"amd64": {"%di", "%si", "%dx"},
 	"arm64": {"%x0", "%x1", "%x2"},
@@ -29,7 +29,7 @@ func argument(n int) expr {
 
 func (e expr) missing() bool { return e.register == "" }
 
-// at returns the value that is stored off bytes behind the address e.
+// at returns the value at offset off from the address e.
 func (e expr) at(off int) expr {
 	if e.missing() {
 		return e
@@ -37,7 +37,7 @@ func (e expr) at(off int) expr {
 	return expr{e.register, append(slices.Clip(e.reads), off)}
 }
 
-// element returns element n, of so many bytes, of the array that begins at e.
+// element returns element n of the array at e, whose elements have size bytes.
 func (e expr) element(n, size int) expr {
 	reads := slices.Clone(e.reads)
 	reads[len(reads)-1] += n * size
@@ -63,10 +63,10 @@ func (e expr) String() string {
 	return string(b)
 }
 
-// fetchType is how the kernel reads and stores a value.
+// fetchType describes how the kernel reads and stores a value.
 type fetchType struct {
 	name string
-	size int // bytes in the record; for a string, of its position
+	size int // in the record; for a string, of its position
 }
 
 var (
@@ -79,20 +79,20 @@ var (
 	typeExiting = fetchType{"b1@2/32", 4}
 )
 
-// fetch is one fetch argument of a probe: a value, or an array of count values for as many
+// fetch is one fetch argument of a probe: a value for a slot, or an array of count values for
 // consecutive slots.
 type fetch struct {
 	slot  slot
 	value expr
 	typ   fetchType
-	count int // 0 for a value that is no array
-	word  int // of a chunk that is fetched word by word, counted from 1; 0 for another argument
+	count int // 0 for a single value
+	word  int // number of the word, from 1, of a chunk that is fetched word by word; else 0
 }
 
 // name returns the name of the slot's argument and of its field in the records.
 func (s slot) name() string {
 	if s == slotResult {
-		return "ret" // in all tracepoints of the ends of system calls
+		return "ret" // the name in all tracepoints of system call exits
 	}
 	return "f" + strconv.Itoa(int(s))
 }
@@ -107,7 +107,8 @@ func (f fetch) name() string {
 
 func (f fetch) String() string { return f.name() + "=" + f.body() }
 
-// body returns the argument without its name. The type of a word is the kernel's default.
+// body returns the argument without its name. A word has the kernel's default type, which is left
+// out.
 func (f fetch) body() string {
 	s := f.value.String()
 	if f.typ != typeX64 || f.count > 0 {
@@ -119,11 +120,11 @@ func (f fetch) body() string {
 	return s
 }
 
-// fits reports whether the argument is within the kernel's limits. reads is the limit of nested
+// fits reports whether the argument is within the kernel's limits. reads is the limit for nested
 // reads.
 func (f fetch) fits(reads int) bool { return f.value.steps() <= reads && len(f.body()) <= maxBody }
 
-// size returns the largest room of the argument in a record.
+// size returns the largest size of the argument in a record.
 func (f fetch) size() int {
 	if f.typ == typeString {
 		return f.typ.size + maxName
@@ -134,29 +135,29 @@ func (f fetch) size() int {
 // The kernel's limits, found by trial on 5.10 to 7.3.
 const (
 	maxArguments  = 128  // MAX_TRACE_ARGS
-	maxDefinition = 4094 // WRITE_BUFSIZE less newline and NUL
+	maxDefinition = 4094 // WRITE_BUFSIZE without newline and NUL
 	maxArray      = 64   // MAX_ARRAY_LEN, since 4.20
 	maxBody       = 63   // MAX_ARGSTR_LEN
-	// maxReads is the largest number of reads that FETCH_INSN_MAX of 16 allows for. 7.3 allows
-	// for minReads only, so the limit is found by trial.
+	// maxReads is the largest number of reads that FETCH_INSN_MAX of 16 allows. 7.3 allows only
+	// minReads, so findReads determines the limit by trial.
 	maxReads = 13
 	minReads = 8
 	// maxRecord is PERF_MAX_TRACE_SIZE before 5.16. The kernel drops a larger record with a
-	// warning, which stops a machine that is set to panic on warnings.
+	// warning, which stops machines that panic on warnings.
 	maxRecord = 2048
-	// maxName is the largest room of a string: NAME_MAX and a NUL.
+	// maxName is the largest size of a string: NAME_MAX and a NUL.
 	maxName = 256
-	// recordHeader is the room before the arguments: common fields, the probed address, and
-	// some spare room for the common fields of patched kernels.
+	// recordHeader is the size of the part before the arguments: common fields, the probed
+	// address, and space for additional common fields of patched kernels.
 	recordHeader = 8 + 8 + 32
 )
 
-// definition is a probe as it is written to tracefs.
+// definition is a probe that is written to tracefs.
 type definition struct {
 	group, name string
 	symbol      string
 	args        []fetch
-	place       uint64 // of the symbol, 0 to leave the search to the kernel
+	place       uint64 // address of the symbol; 0 if the kernel searches for it
 }
 
 func (d *definition) String() string {
@@ -180,23 +181,23 @@ func (d *definition) removal() string { return "-:" + d.group + "/" + d.name }
 // check returns an error if the definition exceeds a limit of the kernel.
 func (d *definition) check(reads int) error {
 	if len(d.args) > maxArguments {
-		return fmt.Errorf("%d arguments, %d are possible", len(d.args), maxArguments)
+		return fmt.Errorf("%d arguments exceed the limit of %d", len(d.args), maxArguments)
 	}
 	size := recordHeader
 	for _, a := range d.args {
 		size += a.size()
 		if !a.fits(reads) {
-			return fmt.Errorf("%s: %d reads in %d bytes, %d in %d are possible", a, a.value.steps(), len(a.body()), reads, maxBody)
+			return fmt.Errorf("%s: %d reads in %d bytes exceed the limit of %d in %d", a, a.value.steps(), len(a.body()), reads, maxBody)
 		}
 		if a.count > maxArray {
-			return fmt.Errorf("%s: %d values, %d are possible", a, a.count, maxArray)
+			return fmt.Errorf("%s: %d values exceed the limit of %d", a, a.count, maxArray)
 		}
 	}
 	if size > maxRecord {
-		return fmt.Errorf("a record takes up to %d bytes, %d are possible", size, maxRecord)
+		return fmt.Errorf("a record of up to %d bytes exceeds the limit of %d", size, maxRecord)
 	}
 	if n := len(d.String()); n > maxDefinition {
-		return fmt.Errorf("the definition takes %d bytes, %d are possible", n, maxDefinition)
+		return fmt.Errorf("a definition of %d bytes exceeds the limit of %d", n, maxDefinition)
 	}
 	return nil
 }

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// onAMD64 skips tests that are written with the registers of one architecture.
+// onAMD64 skips tests whose expected texts have the registers of amd64.
 func onAMD64(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
-		t.Skip("the texts are those of amd64")
+		t.Skip("the expected texts have registers of amd64")
 	}
 }
 
@@ -27,10 +27,10 @@ func TestExpr(t *testing.T) {
 		{task.at(16).at(-24).at(0), "+0(-24(+16(%di)))"},
 	} {
 		if got := tc.e.String(); got != tc.want {
-			t.Errorf("%q, not %q", got, tc.want)
+			t.Errorf("got %q, want %q", got, tc.want)
 		}
 	}
-	// Expressions are values: building on one does not change another.
+	// Expressions are values: an expression built on another does not change it.
 	a := task.at(1)
 	b, c := a.at(2), a.at(3)
 	if b.String() != "+2(+1(%di))" || c.String() != "+3(+1(%di))" || a.steps() != 1 {
@@ -54,7 +54,7 @@ func TestFetch(t *testing.T) {
 		{fetch{slot: 6, value: e, typ: typeExiting, count: 0}, "f6=+8(%di):b1@2/32", 4},
 	} {
 		if got := tc.f.String(); got != tc.want || tc.f.size() != tc.size {
-			t.Errorf("%q of %d bytes, not %q of %d", got, tc.f.size(), tc.want, tc.size)
+			t.Errorf("got %q of %d bytes, want %q of %d", got, tc.f.size(), tc.want, tc.size)
 		}
 	}
 }
@@ -63,14 +63,14 @@ func TestDefinition(t *testing.T) {
 	onAMD64(t)
 	d := definition{"g", "n", "f", []fetch{{slot: 1, value: argument(0).at(4), typ: typeS32}, {slot: 2, value: argument(1), typ: typeX64}}, 0}
 	if got, want := d.String(), "p:g/n f f1=+4(%di):s32 f2=%si"; got != want {
-		t.Errorf("%q, not %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	d.place = 0xffffffff81000040
 	if got, want := d.String(), "p:g/n 0xffffffff81000040 f1=+4(%di):s32 f2=%si"; got != want {
-		t.Errorf("%q, not %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := d.removal(); got != "-:g/n" {
-		t.Errorf("%q", got)
+		t.Errorf("removal: got %q", got)
 	}
 	if err := d.check(maxReads); err != nil {
 		t.Error(err)
@@ -108,7 +108,7 @@ func TestLimits(t *testing.T) {
 	} {
 		d := definition{"g", "n", "f", tc.args, 0}
 		if err := d.check(8); (err == nil) != tc.ok {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want ok=%v", name, err, tc.ok)
 		}
 	}
 }

@@ -9,27 +9,28 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// endings finds the end of each thread group in the records of its threads' ends. The status of the
-// group may be its leader's, and when threads end together the leader's record may come after the
-// last thread's record.
+// endings detects the end of each thread group from the records of exiting threads. The status of
+// the group may be its leader's. When threads exit at the same time, the leader's record may follow
+// the last thread's record.
 type endings struct {
 	byPID  map[uint32]ending
-	parked []*engine.RawEvent // ends of groups that wait for the status in the leader's record
+	parked []*engine.RawEvent // ends of groups, waiting for the status in the leader's record
 }
 
 type ending struct {
 	start    uint64
 	time     uint64 // of the last record
 	code     int32
-	leader   bool // the leader has ended, with code
+	leader   bool // the leader has exited with code
 	reported bool // the end of the group was reported
 }
 
 // maxEndings bounds the number of groups in byPID. Few leaders end before their group.
 const maxEndings = 8192
 
-// groupStatus returns the status that ends all threads, and whether it is certain. If the group is
-// init of a pid namespace where reboot(2) was called, the kernel sets another status later.
+// groupStatus returns the status with which all threads exit, and whether it is certain. If the
+// group is init of a pid namespace in which reboot(2) was called, the kernel sets another status
+// later.
 func (v *values) groupStatus() (status int32, certain bool) {
 	status = int32(v.u32(slotGroupCode))
 	level := slot(v.number(slotPIDLevel))
@@ -52,13 +53,13 @@ const signalGroupExit = 4
 type endKind uint8
 
 const (
-	notTheGroup endKind = iota // the group lives, or its end was reported
+	notTheGroup endKind = iota // the group lives, or its end was already reported
 	groupEnded                 // the group has ended
 	groupParked                // the group has ended; its leader's record is still to come
 )
 
-// classify returns the meaning of a thread's end, and for groupEnded the group's status and whether
-// that is certain.
+// classify returns the meaning of a thread's exit. For groupEnded it also returns the group's
+// status, and whether the status is certain.
 func (e *endings) classify(a *assembly) (what endKind, status int32, certain bool) {
 	v := &a.values
 	pid, start := v.u32(slotTGID), v.number(slotStart)
@@ -70,8 +71,8 @@ func (e *endings) classify(a *assembly) (what endKind, status int32, certain boo
 	}
 	dead, oneOnly := v.u32(slotGroupDead) != 0, true
 	if !a.known(slotGroupDead) {
-		// Several threads can see that none is alive, and their records may come in another
-		// order, from other CPUs.
+		// Several threads can see that none is alive. Their records come from different
+		// CPUs, in any order.
 		dead, oneOnly = v.u32(slotLive) == 0, false
 	}
 	own := int32(v.u32(slotOwnCode))
@@ -110,7 +111,7 @@ func (e *endings) classify(a *assembly) (what endKind, status int32, certain boo
 
 func (e *endings) remember(pid uint32, what ending) {
 	if len(e.byPID) >= maxEndings {
-		for old := range e.byPID { // any
+		for old := range e.byPID { // any group
 			delete(e.byPID, old)
 			break
 		}
@@ -118,16 +119,16 @@ func (e *endings) remember(pid uint32, what ending) {
 	e.byPID[pid] = what
 }
 
-// executed removes a leader that ended because another thread called execve and took its place. The
-// record of an execve may come after the record of a later end.
+// executed removes a leader that exited because another thread called execve and took its place.
+// The record of an execve may follow the record of a later exit.
 func (e *endings) executed(pid uint32, time uint64) {
 	if known, ok := e.byPID[pid]; ok && known.time < time {
 		delete(e.byPID, pid)
 	}
 }
 
-// take removes and returns the parked end of this leader's group, or nil.
-func (e *endings) take(pid uint32, start uint64) *engine.RawEvent {
+// takeParked removes and returns the parked end of this leader's group, or nil.
+func (e *endings) takeParked(pid uint32, start uint64) *engine.RawEvent {
 	for i, ev := range e.parked {
 		if ev.PID == pid && ev.Task.Start == start {
 			e.parked = slices.Delete(e.parked, i, i+1)
@@ -138,7 +139,7 @@ func (e *endings) take(pid uint32, start uint64) *engine.RawEvent {
 }
 
 // overdue removes and returns the oldest parked end if it has waited too long, or nil. The leader's
-// record comes within microseconds, unless it was lost or the leader waits for a CPU.
+// record comes within microseconds, unless the record was lost or the leader waits for a CPU.
 func (e *endings) overdue(now uint64) *engine.RawEvent {
 	if len(e.parked) == 0 || now < e.parked[0].Time+maxWait {
 		return nil

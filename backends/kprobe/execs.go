@@ -9,15 +9,15 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// execs finds the execs that fail. No record of the call's end has the path, so each call is
-// followed through its stages: it begins, the kernel has copied the path, the old memory is
-// released, the call ends. A task can move to another CPU in between, so the records are sorted
-// after the rings of all CPUs were read. The path is the kernel's copy: at the begin, the path in
-// user memory may not be resident, and may change.
+// execs finds execs that fail. The record of the call's exit does not have the path, so each call
+// is followed through its stages: the call is entered, the kernel has copied the path, the old
+// memory is released, the call exits. The task can move to another CPU between stages, so the
+// records are sorted after the rings of all CPUs were read. The path is the kernel's copy. At the
+// entry, the path in user memory may not be resident, and may change.
 type execs struct {
 	read  []execStage
 	calls map[uint32]*execCall // in progress, by thread
-	since uint64               // not 0: stages after this time may be missing
+	since uint64               // if not 0, stages after this time may be missing
 	path  [chunks * chunkSize]byte
 }
 
@@ -26,20 +26,20 @@ type execStage struct {
 	pid, tid, cpu uint32
 	time          uint64
 	call          execCall // of familyExecPath
-	result        int64    // of the end
+	result        int64    // of the exit
 }
 
 type execCall struct {
 	path       []byte // as engine.FailedExec has it
 	known, cut bool
-	noReturn   bool // a failure from this stage on ends the process
+	noReturn   bool // a failure after this stage ends the process
 }
 
 const (
-	// maxExecs bounds the number of calls. Few end unseen, with their threads.
+	// maxExecs bounds the number of calls. Few calls end unseen, with their threads.
 	maxExecs = 4096
-	// maxErrno is the largest error that a program gets. With others the kernel restarts the
-	// call, or ends the process.
+	// maxErrno is the largest error that a program receives. For larger ones the kernel
+	// restarts the call, or ends the process.
 	maxErrno = 511
 )
 
@@ -63,20 +63,20 @@ func (e *execs) add(a *assembly) {
 	e.read = append(e.read, st)
 }
 
-// doubt records that stages after a time may be missing.
-func (e *execs) doubt(since uint64) {
+// markMissing records that stages after the time since may be missing.
+func (e *execs) markMissing(since uint64) {
 	if e.since == 0 || since < e.since {
 		e.since = since
 	}
 }
 
-// next adds a stage to its call, and returns the call if this ends it with a failure.
+// next adds a stage to its call. It returns the call if the stage ends it with a failure.
 func (e *execs) next(st *execStage) *execCall {
 	call := e.calls[st.tid]
 	switch st.family {
 	case familyExecBegins, familyExecAtBegins:
 		if len(e.calls) >= maxExecs {
-			for tid := range e.calls { // any
+			for tid := range e.calls { // any call
 				delete(e.calls, tid)
 				break
 			}

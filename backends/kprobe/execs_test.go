@@ -9,9 +9,9 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// failedExecs is an [engine.Sink] that notes the failed execs.
+// failedExecs is an [engine.Sink] that records the failed execs.
 type failedExecs struct {
-	reuse
+	oneEventSink
 	room int
 	got  []string
 }
@@ -26,7 +26,7 @@ func (e *failedExecs) Insert(ev *engine.RawEvent) {
 	e.got = append(e.got, text)
 }
 
-// A failed exec is known by the stages of its call alone, however they are read.
+// Only the stages of its call identify a failed exec, in whatever order they are read.
 func TestExecs(t *testing.T) {
 	at := uint64(0)
 	stage := func(tid uint32, family int, detail any) execStage {
@@ -44,47 +44,47 @@ func TestExecs(t *testing.T) {
 	read := []execStage{
 		stage(11, begins, nil), stage(12, familyExecAtBegins, nil), stage(12, path, "b"), stage(11, path, "a"),
 		stage(11, ends, -2), stage(12, familyExecAtEnds, -13), // at 5 and 6
-		// Not with the path of before.
+		// The path of an earlier call is not used.
 		stage(11, begins, nil), stage(11, ends, -14), // at 8
-		// It ends the process.
+		// The failure ends the process.
 		stage(11, begins, nil), stage(11, path, "c"), stage(11, noReturn, nil), stage(11, ends, -12),
 		stage(11, begins, nil), stage(11, path, "d"), stage(11, noReturn, nil), stage(11, ends, 0),
-		// Its begin was not seen.
+		// The entry was not seen.
 		stage(11, ends, -2),
-		// It is made again.
+		// The call is restarted.
 		stage(11, begins, nil), stage(11, path, "e"), stage(11, ends, -513),
-		// A 32-bit call was before.
+		// A 32-bit call preceded.
 		stage(13, path, "f"), stage(13, begins, nil), stage(13, ends, -2), // at 23
 	}
 	want := []string{"10/11 at 5: 2 a", "10/12 at 6: 13 b", "10/11 at 8: 14", "10/13 at 23: 2"}
 	slices.Reverse(read)
 	s := &Source{execs: execs{read: read, calls: map[uint32]*execCall{}}}
-	sink := &failedExecs{reuse: reuse{new(engine.RawEvent)}, room: 2}
+	sink := &failedExecs{oneEventSink: oneEventSink{new(engine.RawEvent)}, room: 2}
 	s.reportExecs(sink)
 	if held := s.oldestHeld(); held != 7 {
-		t.Errorf("%d is held", held)
+		t.Errorf("got held time %d, want 7", held)
 	}
 	sink.room = 10
 	s.reportExecs(sink)
 	if !slices.Equal(sink.got, want) || len(s.execs.calls) != 0 || s.oldestHeld() != 0 {
-		t.Errorf("%s, %d calls", strings.Join(sink.got, "\n"), len(s.execs.calls))
+		t.Errorf("got %s with %d calls left, want %q", strings.Join(sink.got, "\n"), len(s.execs.calls), want)
 	}
 
-	// What may have lost a stage is no event.
+	// A call that may have lost a stage makes no event.
 	sink.got = nil
 	s.execs.read = []execStage{stage(11, begins, nil), stage(11, ends, -2), stage(11, begins, nil), stage(12, begins, nil), stage(12, ends, -2)}
-	s.execs.doubt(at)
-	s.execs.doubt(at - 2)
+	s.execs.markMissing(at)
+	s.execs.markMissing(at - 2)
 	s.reportExecs(sink)
 	s.execs.read = []execStage{stage(11, ends, -2)}
 	s.reportExecs(sink)
 	if want := []string{"10/11 at 25: 2"}; !slices.Equal(sink.got, want) {
-		t.Errorf("%q", sink.got)
+		t.Errorf("got %q, want %q", sink.got, want)
 	}
 	for tid := range uint32(2 * maxExecs) {
 		s.execs.read = append(s.execs.read, stage(tid, begins, nil))
 	}
 	if s.reportExecs(sink); len(s.execs.calls) != maxExecs {
-		t.Errorf("%d calls are kept", len(s.execs.calls))
+		t.Errorf("got %d calls, want %d", len(s.execs.calls), maxExecs)
 	}
 }

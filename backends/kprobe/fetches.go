@@ -13,7 +13,7 @@ type offsets interface {
 	Value(name string) (value int64, ok bool)
 }
 
-// olderTargets are read only on kernels older than all in btfhub's archive.
+// olderTargets are needed only on kernels older than all in btfhub's archive.
 var olderTargets = []btfhub.Target{{Name: magicOfFS, Alternatives: []string{magicOfFS}, Optional: true}}
 
 const magicOfFS = "super_block.s_magic"
@@ -21,9 +21,9 @@ const magicOfFS = "super_block.s_magic"
 // kernel describes the kernel for which fetch arguments are built.
 type kernel struct {
 	offsets offsets
-	reads   int  // how many nested reads it accepts
-	singles bool // it accepts no arrays
-	warns   bool // it warns of reads at invalid addresses
+	reads   int  // the largest number of nested reads
+	singles bool // the kernel accepts no arrays
+	warns   bool // the kernel warns of reads at invalid addresses
 	cgroups proctext.Hierarchy
 	threads bool // single threads are reported
 }
@@ -33,11 +33,11 @@ type kernel struct {
 type builder struct {
 	kernel
 	args  []fetch
-	lacks string // the last member that was not found
+	lacks string // the last member that the types lack
 }
 
-// off returns the offset of a member, such as "task_struct.mm", or the sum of several with "+"
-// between them.
+// off returns the offset of a member, such as "task_struct.mm", or the sum of the offsets of
+// several members that are joined with "+".
 func (b *builder) off(members string) (sum int, ok bool) {
 	for m := range strings.SplitSeq(members, "+") {
 		off, ok := b.offsets.Bytes(m)
@@ -50,8 +50,8 @@ func (b *builder) off(members string) (sum int, ok bool) {
 	return sum, true
 }
 
-// follow returns the value at the end of a chain of members. Each but the last is a pointer. There
-// is no value if the kernel's types lack a member.
+// follow returns the value at the end of a chain of members. All members except the last are
+// pointers. There is no value if the kernel's types lack a member.
 func (b *builder) follow(e expr, chain ...string) expr {
 	for _, members := range chain {
 		if e.missing() {
@@ -66,11 +66,11 @@ func (b *builder) follow(e expr, chain ...string) expr {
 	return e
 }
 
-// add appends a fetch argument, unless there is no such value.
+// add appends a fetch argument, unless e has no value.
 func (b *builder) add(s slot, t fetchType, e expr) { b.addArray(s, t, e, 0) }
 
-// addArray appends one for an array of values, or one for each value if the kernel accepts no
-// arrays.
+// addArray appends a fetch argument for an array of values. If the kernel accepts no arrays, it
+// appends one for each value.
 func (b *builder) addArray(s slot, t fetchType, e expr, count int) {
 	switch {
 	case e.missing():
@@ -105,8 +105,8 @@ func (b *builder) addMember(s slot, t fetchType, e expr, chain ...string) {
 	b.add(s, t, b.follow(e, chain...))
 }
 
-// addRow fetches members of one struct into consecutive slots, as one array if they are adjacent,
-// which costs the kernel less.
+// addRow fetches members of one struct into consecutive slots. If the members are adjacent it
+// fetches them as one array, which costs the kernel less.
 func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 	first, inRow := b.off(members[0])
 	for i, m := range members {
@@ -122,9 +122,9 @@ func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 	}
 }
 
-// addTask fetches the fields of the task that is the function's first argument: ids, start and
-// parent of the group, which identify the process. It fetches the other fields from state, which is
-// the task or its group's leader.
+// addTask fetches the fields of the task that is the function's first argument. Ids, start and
+// parent of the group identify the process. The other fields come from state, which is the task or
+// its group's leader.
 func (b *builder) addTask(state expr) {
 	b.addIdentity()
 	leader := b.follow(firstArgument, "task_struct.group_leader")
@@ -138,11 +138,11 @@ func (b *builder) addTask(state expr) {
 	b.addSignal()
 }
 
-// addExecutable fetches the stat(2) of the image's file. A change of the inode meanwhile sets its
-// time of change.
+// addExecutable fetches the stat(2) values of the image's file. A change of the inode during the
+// reads changes its ctime.
 func (b *builder) addExecutable() {
 	exe := b.follow(firstArgument, "task_struct.mm", "mm_struct.exe_file")
-	// The kernel opens it for the task that executes, before it changes the ids.
+	// The kernel opens the file for the task that executes, before it changes the ids.
 	b.addIDs(b.follow(exe, "file.f_cred"), slotBeforeUID)
 	inode := b.follow(exe, "file.f_inode")
 	if !b.addMagic(inode) {
@@ -158,9 +158,9 @@ func (b *builder) addExecutable() {
 	b.addMember(slotExeCtimeNs, typeU32, inode, "inode.i_ctime.tv_nsec")
 }
 
-// addMagic fetches the magic number of an inode's file system on kernels where the number of an
-// overlayfs inode may differ from the file's number in stat(2). It reports whether that is known.
-// Since Linux 5.5 the two are the same, if all layers are on one file system; nsproxy.time_ns
+// addMagic fetches the magic number of an inode's file system, on kernels where an overlayfs
+// inode's number may differ from the number in stat(2). It reports whether the difference can be
+// detected. Since Linux 5.5 the two are equal if all layers are on one file system. nsproxy.time_ns
 // exists since 5.6.
 func (b *builder) addMagic(inode expr) bool {
 	if _, numbered := b.offsets.Bytes("nsproxy.time_ns"); numbered {
@@ -207,8 +207,8 @@ func (b *builder) addNamespaces(task expr) {
 
 const upidSize = 16 // of struct upid: an int and a pointer
 
-// addPIDNamespace fetches the pids of a group below the initial pid namespace. An argument can't
-// choose a pid by the level, and pids on levels below the group's own are other memory.
+// addPIDNamespace fetches the pids of a group below the initial pid namespace. A fetch argument
+// can't select a pid by the level. Behind the pid of the group's own level is other memory.
 func (b *builder) addPIDNamespace(leader expr) {
 	pid := b.follow(leader, "task_struct.thread_pid")
 	b.addMember(slotPIDLevel, typeU32, pid, "pid.level")
@@ -227,8 +227,8 @@ func (b *builder) addPIDNamespace(leader expr) {
 	}
 }
 
-// addReboots fetches the values set by reboot(2) in the pid namespaces of a group below the initial
-// one.
+// addReboots fetches the values that reboot(2) set in the pid namespaces of a group below the
+// initial one.
 func (b *builder) addReboots(leader expr) {
 	ns, ok := b.off("pid.numbers+upid.ns")
 	if !ok || b.warns {
@@ -253,7 +253,7 @@ func (b *builder) addSignal() {
 	b.add(slotTTYAfter, typeX64, tty)
 }
 
-// addUse fetches the usage of a thread, or with released the usage of a group's released threads.
+// addUse fetches the usage of a thread, or, with released, the usage of a group's released threads.
 func (b *builder) addUse(s slot, e expr, released bool) {
 	of, run := "task_struct.", "task_struct.se.sum_exec_runtime"
 	if released {
@@ -265,7 +265,8 @@ func (b *builder) addUse(s slot, e expr, released bool) {
 	b.addRow(s+useReadBytes, typeX64, e, of+"ioac.read_bytes", of+"ioac.write_bytes")
 }
 
-// element returns an element of an array of pointers in a struct, by the name of its index.
+// element returns an element of an array of pointers in a struct. index is the name of the
+// enumerator for its index.
 func (b *builder) element(e expr, array, index string) expr {
 	n, ok := b.offsets.Value(index)
 	if !ok || n < 0 || n > 64 {

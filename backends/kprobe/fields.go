@@ -11,20 +11,21 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// numberSource is the source of fields: the slots of their values, and the members in the kernel.
+// numberSource describes where fields come from: the slots of their values, and the members in the
+// kernel.
 type numberSource struct {
 	fields   engine.Fields
 	via      string
 	from, to slot
-	// set sets the fields in ev; nil if they need more than one record.
+	// set sets the fields in ev. It is nil if they need more than one record.
 	set func(ev *engine.RawEvent, v *values)
 }
 
 const (
 	viaCred = "task.real_cred"
 	viaNS   = " (at EXIT only if the leader ended last)"
-	viaUse  = " (unknown while other threads than the leader and the last to end are not released)"
-	viaIO   = " (unknown where threads were released and children waited for)"
+	viaUse  = " (unknown while threads other than the leader and the last to exit are not released)"
+	viaIO   = " (unknown if threads were released and children waited for)"
 )
 
 // numberSources are the fields that the first probe of a set fetches.
@@ -88,16 +89,16 @@ func setPIDNamespace(ev *engine.RawEvent, v *values) {
 
 func setTTY(ev *engine.RawEvent, v *values) {
 	switch v.number(slotTTY) {
-	case 0: // it has no terminal
+	case 0: // no terminal
 	case v.number(slotTTYAfter):
 		ev.Task.TTY = engine.TTY{Major: v.u32(slotTTYMajor), Minor: v.u32(slotTTYMinorStart) + v.u32(slotTTYIndex)}
-	default: // the session's leader can take it from all meanwhile
+	default: // the session's leader can take the terminal from all processes during the reads
 		ev.Task.Known &^= engine.FieldTTY.Set()
 	}
 }
 
 // setBefore sets the ids with which the file of an image was opened. An exec keeps the real ids: if
-// they differ, another task has opened the file, as binfmt_misc can.
+// they differ, another task has opened the file, as binfmt_misc may do.
 func setBefore(ev *engine.RawEvent, v *values) {
 	before, now := v.credentials(slotBeforeUID), v.credentials(slotUID)
 	ev.Before.EUID, ev.Before.EGID = before.EUID, before.EGID
@@ -109,7 +110,7 @@ func setExecutable(ev *engine.RawEvent, v *values) {
 	mode := uint16(v.number(slotExeMode))
 	changed := (v.u32(slotExeBefore)^v.u32(slotExeCtimeNs))&^queried != 0
 	numbered := !v.slots.has(slotExeMagic) || v.number(slotExeMagic) != unix.OVERLAYFS_SUPER_MAGIC
-	if mode == 0 || changed || !numbered { // 0: the kernel could not read it
+	if mode == 0 || changed || !numbered { // 0 means that the kernel could not read it
 		ev.Task.Known &^= engine.FieldExeFile.Set()
 		return
 	}
@@ -122,7 +123,7 @@ func setExecutable(ev *engine.RawEvent, v *values) {
 
 var pageSize = uint64(os.Getpagesize())
 
-// used returns the usage of all threads of a group, by the number of the slot.
+// used returns the usage of all threads of a group. n is the index of the usage.
 func (v *values) used(n slot) uint64 { return v.number(slotReleasedUse+n) + v.living(n) }
 
 // living returns the usage of the threads that are not released. If there are two, the second is
@@ -142,9 +143,9 @@ func setTimes(ev *engine.RawEvent, v *values) {
 	}.Divide()
 }
 
-// setIO leaves out the children that were waited for. The kernel adds their I/O to the released
-// threads' I/O, but counts the CPU time of the two separately. The kernel may count 0 memory for a
-// small child, and 0 time if the clock is coarse.
+// setIO excludes the children that were waited for. The kernel adds their I/O to the I/O of
+// released threads, but counts the CPU time of the two separately. It may count no memory for a
+// small child, and no time if the clock is coarse.
 func setIO(ev *engine.RawEvent, v *values) {
 	used := v.used
 	if v.number(slotChildTimes)|v.number(slotChildTimes+1)|v.number(slotChildRSS) != 0 {
@@ -162,23 +163,23 @@ func setIO(ev *engine.RawEvent, v *values) {
 type text struct {
 	field engine.Field
 	name  string // of the probes
-	// via is its place in the kernel, for a cgroup see cgroupVia; rest is the source of the
-	// part that the probes have no room for.
+	// via is the place of the text in the kernel, for a cgroup see cgroupVia. rest is where the
+	// part comes from that is too long for the probes.
 	via, rest string
-	base      slot // the first of its slots
+	base      slot // the first slot of the text
 	probes    func(b *builder) [][]fetch
 }
 
 var (
 	filename = &text{engine.FieldExe, "exe", "task.mm.exe_file.f_path",
-		"the front of more from /proc/PID/exe if it still lives", slotExe, (*builder).exeProbes}
+		"the front of longer ones from /proc/PID/exe if the process still lives", slotExe, (*builder).exeProbes}
 	cwd = &text{engine.FieldCwd, "cwd", "task.fs.pwd",
-		"the front of more from /proc/PID/cwd if the process still lives", slotCwd, (*builder).cwdProbes}
+		"the front of longer ones from /proc/PID/cwd if the process still lives", slotCwd, (*builder).cwdProbes}
 	cgroup = &text{engine.FieldCgroup, "cgroup", "",
-		"the front of more from /proc/PID/cgroup if it still lives", slotCgroup, (*builder).cgroupProbes}
+		"the front of longer ones from /proc/PID/cgroup if the process still lives", slotCgroup, (*builder).cgroupProbes}
 	cmdline = &text{engine.FieldArgs, "argv", "task.mm.arg_start",
-		"the end of more from /proc/PID/cmdline if it still lives", slotArgv, (*builder).argvProbes}
-	// execPath is a path that the kernel has copied, filename->name, in the slots of arguments.
+		"the end of longer ones from /proc/PID/cmdline if the process still lives", slotArgv, (*builder).argvProbes}
+	// execPath is the kernel's copy of a path, filename->name. It uses the slots of arguments.
 	execPath = &text{engine.FieldExe, "path", "", "", slotArgv,
 		func(b *builder) [][]fetch { return b.chunkProbes(secondArgument.at(0)) }}
 )

@@ -12,19 +12,19 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// wide returns offsets as long as in the largest structs.
-type wide struct{}
+// wideOffsets has offsets with as many digits as in the largest structs.
+type wideOffsets struct{}
 
-func (wide) Bytes(string) (uint32, bool) { return 3456, true }
-func (wide) Value(string) (int64, bool)  { return 3, true }
+func (wideOffsets) Bytes(string) (uint32, bool) { return 3456, true }
+func (wideOffsets) Value(string) (int64, bool)  { return 3, true }
 
-// Where the kernel takes no arrays, each value is an argument of its own, and all definitions keep
+// If the kernel accepts no arrays, each value is a separate argument. All definitions are within
 // the kernel's limits.
 func TestSingles(t *testing.T) {
 	for _, singles := range []bool{false, true} {
 		for _, f := range families {
 			for _, h := range f.hooks {
-				b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, singles: singles, threads: true, cgroups: proctext.UnifiedCgroup}}
+				b := builder{kernel: kernel{offsets: wideOffsets{}, reads: maxReads, singles: singles, threads: true, cgroups: proctext.UnifiedCgroup}}
 				if h.args != nil {
 					h.args(&b)
 				}
@@ -36,7 +36,7 @@ func TestSingles(t *testing.T) {
 				for _, args := range all {
 					d := definition{"quark_12345_1", f.name + "_argv0", h.symbol, args, 1<<64 - 1}
 					if err := d.check(maxReads); err != nil && !h.tracepoint {
-						t.Errorf("%s, singles %v: %v", h.symbol, singles, err)
+						t.Errorf("%s, singles=%v: %v", h.symbol, singles, err)
 					}
 					for _, a := range args {
 						if singles && a.count > 0 {
@@ -49,39 +49,39 @@ func TestSingles(t *testing.T) {
 	}
 }
 
-// A chunk that is fetched word by word is one chunk in the records.
+// A chunk that is fetched word by word is one chunk in the layout.
 func TestChunkOfWords(t *testing.T) {
-	b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, singles: true}}
+	b := builder{kernel: kernel{offsets: wideOffsets{}, reads: maxReads, singles: true}}
 	b.addChunk(1, argument(0).at(8))
 	event := &tracefs.Event{Name: "argv", ID: 7}
 	for n, a := range b.args {
 		if want := fmt.Sprintf("f%dw%d=+%d(+8(%s))", slotArgv+1, n+1, chunkSize+8*n, argument(0)); a.String() != want {
-			t.Errorf("%s, want %s", a, want)
+			t.Errorf("got %s, want %s", a, want)
 		}
 		event.Fields = append(event.Fields, tracefs.Field{Name: a.name(), Offset: 16 + 8*n, Size: 8})
 	}
 	l, err := newLayout(b.args, event)
 	if err != nil || len(l.places) != 1 || l.size != 16+chunkSize {
-		t.Fatalf("%+v, %v", l, err)
+		t.Fatalf("got layout %+v, error %v", l, err)
 	}
 	if p := l.places[0]; p.kind != placeChunk || p.slot != slotArgv+1 || p.off != 16 {
-		t.Errorf("%+v", p)
+		t.Errorf("got place %+v", p)
 	}
 	event.Fields[9].Offset += 8
 	if _, err := newLayout(b.args, event); err == nil {
-		t.Error("words that are not one behind the other are a chunk")
+		t.Error("newLayout accepted a chunk of words that are not adjacent")
 	}
 }
 
-// Words that could not be read are 0 in old kernels. They are distinguished from empty arguments if
-// other words of their pages are not 0. Otherwise the arguments end there.
+// Old kernels store 0 for a word that could not be read. Such words differ from empty arguments if
+// other words of their page are not 0. Otherwise the arguments end there.
 func TestZeroWords(t *testing.T) {
-	s, c, probes := offline(t, testFormats)
+	s, c, probes := newOfflineSource(t, testFormats)
 	s.sets[familyExec].zeroes = true
 	for name, tt := range map[string]struct {
-		start uint64        // of the arguments
+		start uint64        // address of the arguments
 		words func(int) int // the value of each word
-		want  int           // bytes that are known of 2000, -1 for none
+		want  int           // bytes that are known of 2000, -1 for unknown arguments
 	}{
 		"all read":               {4096, func(int) int { return 1 }, 2000},
 		"none read":              {4096, func(int) int { return 0 }, -1},
@@ -104,14 +104,14 @@ func TestZeroWords(t *testing.T) {
 			s.sample(c, &l, &perf.Sample{Time: 1, Count: uint64(len(name)), Raw: raw})
 		}
 		if len(l) != 1 {
-			t.Fatalf("%s: %d events", name, len(l))
+			t.Fatalf("%s: got %d events, want 1", name, len(l))
 		}
 		got := -1
 		if l[0].Task.Known.Has(engine.FieldArgs) {
 			got = len(l[0].Bytes(engine.FieldArgs))
 		}
 		if got != tt.want || l[0].Task.Truncated.Has(engine.FieldArgs) != (got >= 0 && got < 2000) {
-			t.Errorf("%s: %d bytes are known, want %d", name, got, tt.want)
+			t.Errorf("%s: got %d known bytes, want %d", name, got, tt.want)
 		}
 	}
 }
@@ -124,14 +124,14 @@ func btoi(b bool) int {
 }
 
 // On a kernel that warns of reads at invalid addresses, no probe reads the pids of levels that a
-// process does not have: the memory behind them has no addresses.
+// process does not have. The memory behind existing pids would be read as addresses.
 func TestNoWildReads(t *testing.T) {
 	for _, warns := range []bool{false, true} {
-		b := builder{kernel: kernel{offsets: wide{}, reads: maxReads, warns: warns}}
+		b := builder{kernel: kernel{offsets: wideOffsets{}, reads: maxReads, warns: warns}}
 		b.addPIDNamespace(argument(0))
 		b.addReboots(argument(0))
-		if got := len(b.args) > 1; got == warns { // one is the level
-			t.Errorf("warns %v: %d fetches", warns, len(b.args))
+		if got := len(b.args) > 1; got == warns { // the first argument is the level
+			t.Errorf("warns=%v: got %d fetches", warns, len(b.args))
 		}
 	}
 }

@@ -5,31 +5,33 @@ import "github.com/quark-linux/quark/engine"
 // hook is a kernel function that can be probed for a kind of event.
 type hook struct {
 	symbol string
-	// config is the kernel option without which there is no such function; "" for none.
+	// config is the kernel option without which the function does not exist; "" for none.
 	config string
-	// args fetches values that only this function offers or the filters use; may be nil.
+	// args fetches values that only this function offers, or that the filters use. It may be
+	// nil.
 	args func(b *builder)
-	// filter is an expression over the slots of args: a hit for which it is false is not
+	// filter is an expression over the slots of args. Hits for which it is false are not
 	// recorded. "" means no filter.
 	filter string
-	// threads is, if it is not "", the filter of a source without the option Threads.
+	// threads is the filter for a source without the option Threads, or "" for none.
 	threads string
-	// since is the first Linux, such as 5.16, in which the records are final; "" means all.
+	// since is the first Linux, such as 5.16, in which the hook has the final values; "" means
+	// all.
 	since string
 	// tracepoint is set if symbol is a tracepoint of system calls and not a function.
 	tracepoint bool
 }
 
-// family defines how to get the events of one kind: the hooks in the order of preference, and the
-// values to fetch. The first hook that the kernel accepts is used.
+// family defines how to get the events of one kind: the values to fetch, and the hooks in order of
+// preference. The first hook that the kernel accepts is used.
 type family struct {
 	kind  engine.Kind
 	name  string // of the probes
 	hooks []hook
-	// state fetches the numbers, in the first probe; each of texts has further probes.
+	// state fetches the numbers, in the first probe. Each of texts has further probes.
 	state func(b *builder, h *hook)
 	texts []*text
-	// before is set if the records are first calls and not events, see idChanges.
+	// before is set if the records are first calls instead of events, see idChanges.
 	before bool
 }
 
@@ -39,24 +41,24 @@ var (
 	thirdArgument  = argument(2)
 )
 
-// taskProbed fetches the state of the task that is the function's first argument.
-func taskProbed(b *builder, _ *hook) {
+// addProbedTask fetches the state of the task that is the function's first argument.
+func addProbedTask(b *builder, _ *hook) {
 	b.addTask(firstArgument)
 	b.addComm(firstArgument, slotComm)
 }
 
-// oldCred fetches the old credentials of security_task_fix_setuid(new, old, flags).
-func oldCred(b *builder, _ *hook) { b.addIDs(secondArgument, slotUID) }
+// addOldCred fetches the old credentials of security_task_fix_setuid(new, old, flags).
+func addOldCred(b *builder, _ *hook) { b.addIDs(secondArgument, slotUID) }
 
-// families are all families, the required ones first.
+// families are all families. The required ones come first.
 var families = []family{
 	{
 		kind: engine.KindFork, name: "fork",
 		hooks: []hook{
-			{symbol: "wake_up_new_task", args: exitSignal, threads: filterLeader},
+			{symbol: "wake_up_new_task", args: addExitSignal, threads: filterLeader},
 		},
 		state: func(b *builder, h *hook) {
-			taskProbed(b, h)
+			addProbedTask(b, h)
 			b.addMember(slotParentTID, typeU32, firstArgument, "task_struct.real_parent", "task_struct.pid")
 		},
 		texts: []*text{cwd, cgroup},
@@ -67,7 +69,7 @@ var families = []family{
 			{symbol: "proc_exec_connector", config: "CONFIG_PROC_EVENTS"},
 		},
 		state: func(b *builder, h *hook) {
-			taskProbed(b, h)
+			addProbedTask(b, h)
 			b.addArguments()
 			b.addExecutable()
 		},
@@ -76,63 +78,63 @@ var families = []family{
 	{
 		kind: engine.KindExit, name: "exit",
 		hooks: []hook{
-			// Its second argument is not 0 for exactly one thread of a group, the last
-			// one. The thread still has its memory: in older kernels, until it is
-			// released, the core dump of another process with the same memory can set
-			// the status.
-			{symbol: "taskstats_exit", config: "CONFIG_TASKSTATS", args: groupDead, threads: filterEnds, since: "5.16"},
-			// On every kernel. Several threads can see that none is alive. A failing
-			// fork calls it, too, for the task that it drops.
-			{symbol: "exit_files", args: liveAndExiting, filter: filterExiting, threads: filterExiting + "&&(" + filterMayEnd + ")"},
+			// The second argument is not 0 for exactly one thread of a group, the last
+			// one. At this point the thread still has its memory. In older kernels, a
+			// core dump of another process with the same memory can set the status
+			// until the memory is released.
+			{symbol: "taskstats_exit", config: "CONFIG_TASKSTATS", args: addGroupDead, threads: filterEnds, since: "5.16"},
+			// Every kernel has this function. Several threads can see that none is
+			// alive. A failing fork calls it, too, for the task that it discards.
+			{symbol: "exit_files", args: addLiveAndExiting, filter: filterExiting, threads: filterExiting + "&&(" + filterMayEnd + ")"},
 		},
-		state: exitState,
+		state: addExitState,
 	},
 	{
 		kind: engine.KindSetProcTitle, name: "comm",
 		hooks: []hook{
-			{symbol: "__set_task_comm", args: newComm, filter: filterNotExec},
+			{symbol: "__set_task_comm", args: addNewComm, filter: filterNotExec},
 		},
 		state: func(b *builder, _ *hook) { b.addTask(firstArgument) },
 	},
 	{
 		kind: engine.KindIDChange, name: "ids",
-		hooks: []hook{{symbol: "proc_id_connector", config: "CONFIG_PROC_EVENTS", args: idsOfTask}},
-		state: taskProbed,
+		hooks: []hook{{symbol: "proc_id_connector", config: "CONFIG_PROC_EVENTS", args: addIDKind}},
+		state: addProbedTask,
 	},
 	{
 		kind: engine.KindIDChange, name: "uid", before: true,
-		hooks: []hook{{symbol: "security_task_fix_setuid", config: "CONFIG_SECURITY", args: newCred}},
-		state: oldCred,
+		hooks: []hook{{symbol: "security_task_fix_setuid", config: "CONFIG_SECURITY", args: addNewCred}},
+		state: addOldCred,
 	},
 	{
 		kind: engine.KindIDChange, name: "gid", before: true,
 		// Linux 5.9
-		hooks: []hook{{symbol: "security_task_fix_setgid", config: "CONFIG_SECURITY", args: newCred}},
-		state: oldCred,
+		hooks: []hook{{symbol: "security_task_fix_setgid", config: "CONFIG_SECURITY", args: addNewCred}},
+		state: addOldCred,
 	},
 	{
 		kind: engine.KindIDChange, name: "sid",
 		hooks: []hook{{symbol: "proc_sid_connector", config: "CONFIG_PROC_EVENTS"}},
-		state: taskProbed,
+		state: addProbedTask,
 	},
 	{
 		kind: engine.KindPtrace, name: "ptrace",
-		hooks: []hook{{symbol: "proc_ptrace_connector", config: "CONFIG_PROC_EVENTS", args: ptraceRequest, threads: filterLeader}},
-		// The tracee may run, so only its identity is read.
+		hooks: []hook{{symbol: "proc_ptrace_connector", config: "CONFIG_PROC_EVENTS", args: addPtraceRequest, threads: filterLeader}},
+		// The tracee may be running, so only its identity is read.
 		state: func(b *builder, _ *hook) { b.addIdentity() },
 	},
 	stageOf(hook{symbol: "sys_enter_execve", tracepoint: true}),
 	stageOf(hook{symbol: "sys_enter_execveat", tracepoint: true}),
 	// alloc_bprm(dir, filename), Linux 5.8
 	stageOf(hook{symbol: "alloc_bprm", args: func(b *builder) { b.add(slotDir, typeS32, firstArgument) }}),
-	// Linux 7.3 has only the second one. Between the two a call can fail only for lack of
-	// memory.
+	// Linux 7.3 has only perf_event_exec. Between the two functions a call can fail only for
+	// lack of memory.
 	stageOf(hook{symbol: "exec_mm_release"}, hook{symbol: "perf_event_exec"}),
-	stageOf(hook{symbol: "sys_exit_execve", tracepoint: true, args: result}),
-	stageOf(hook{symbol: "sys_exit_execveat", tracepoint: true, args: result}),
+	stageOf(hook{symbol: "sys_exit_execve", tracepoint: true, args: addResult}),
+	stageOf(hook{symbol: "sys_exit_execveat", tracepoint: true, args: addResult}),
 }
 
-// stageOf returns the family of the records of a stage of execs, see execs.
+// stageOf returns the family for the records of one stage of execs, see execs.
 func stageOf(hooks ...hook) family {
 	f := family{kind: engine.KindExecFailed, name: hooks[0].symbol, hooks: hooks, state: func(*builder, *hook) {}}
 	switch f.before = true; f.name {
@@ -144,7 +146,7 @@ func stageOf(hooks ...hook) family {
 	return f
 }
 
-func result(b *builder) { b.add(slotResult, typeX64, firstArgument) }
+func addResult(b *builder) { b.add(slotResult, typeX64, firstArgument) }
 
 const (
 	familyFork = iota
@@ -165,30 +167,31 @@ const (
 	numFamilies = iota
 )
 
-func exitSignal(b *builder) {
+func addExitSignal(b *builder) {
 	b.addMember(slotExitSignal, typeS32, firstArgument, "task_struct.exit_signal")
 }
 
-// ptraceRequest fetches which of proc_ptrace_connector(task, which): PTRACE_ATTACH, PTRACE_DETACH.
-func ptraceRequest(b *builder) {
-	exitSignal(b)
+// addPtraceRequest fetches the argument which of proc_ptrace_connector(task, which): PTRACE_ATTACH
+// or PTRACE_DETACH.
+func addPtraceRequest(b *builder) {
+	addExitSignal(b)
 	b.add(slotRequest, typeU32, secondArgument)
 }
 
-func groupDead(b *builder) {
-	exitSignal(b)
+func addGroupDead(b *builder) {
+	addExitSignal(b)
 	b.add(slotGroupDead, typeS32, secondArgument)
 }
 
-func liveAndExiting(b *builder) {
-	exitSignal(b)
+func addLiveAndExiting(b *builder) {
+	addExitSignal(b)
 	b.addMember(slotLive, typeS32, firstArgument, "task_struct.signal", "signal_struct.live.counter")
 	b.addMember(slotExiting, typeExiting, firstArgument, "task_struct.flags")
 }
 
-// exitState fetches the state of the process from its leader, and for an EXIT of a thread its own
-// state as well.
-func exitState(b *builder, _ *hook) {
+// addExitState fetches the state of the process from its leader. For an EXIT of a thread it also
+// fetches the thread's own state.
+func addExitState(b *builder, _ *hook) {
 	leader := b.follow(firstArgument, "task_struct.group_leader")
 	b.addTask(leader)
 	b.addComm(leader, slotComm)
@@ -198,8 +201,8 @@ func exitState(b *builder, _ *hook) {
 	b.addMember(slotLeaderCode, typeS32, leader, "task_struct.exit_code")
 	b.addMember(slotLeaderState, typeU32, leader, "task_struct.exit_state")
 	b.addMember(slotOwnCode, typeS32, firstArgument, "task_struct.exit_code")
-	// Before the rest: once this has shown that all threads but these two are released, no
-	// further thread is.
+	// Fetch this first: once it shows that all threads but these two are released, no further
+	// thread can be released.
 	signal := b.follow(firstArgument, "task_struct.signal")
 	b.addMember(slotThreads, typeU32, signal, "signal_struct.nr_threads")
 	b.addUse(slotOwnUse, firstArgument, false)
@@ -215,24 +218,25 @@ func exitState(b *builder, _ *hook) {
 	}
 }
 
-// newComm fetches the buffer of __set_task_comm(task, buffer, exec): the task still has the old
-// comm.
-func newComm(b *builder) {
+// addNewComm fetches the buffer of __set_task_comm(task, buffer, exec), because the task still has
+// the old comm.
+func addNewComm(b *builder) {
 	b.add(slotByExec, typeU8, thirdArgument)
 	b.addArray(slotComm, typeX64, secondArgument.at(0), 2)
 }
 
-// newCred fetches the address of new in security_task_fix_setuid(new, old, flags).
-func newCred(b *builder) { b.add(slotCred, typeX64, firstArgument) }
+// addNewCred fetches the address of new in security_task_fix_setuid(new, old, flags).
+func addNewCred(b *builder) { b.add(slotCred, typeX64, firstArgument) }
 
-// idsOfTask fetches which of proc_id_connector(task, which), an enum of linux/cn_proc.h.
-func idsOfTask(b *builder) {
+// addIDKind fetches the argument which of proc_id_connector(task, which), an enum of
+// linux/cn_proc.h.
+func addIDKind(b *builder) {
 	b.add(slotWhichID, typeU32, secondArgument)
 	b.addMember(slotCred, typeX64, firstArgument, "task_struct.real_cred")
 }
 
-// The kernel's filters of records. Only the leader of a group has an exit signal, the other threads
-// have -1.
+// The kernel applies these filters to records. Only the leader of a group has an exit signal, the
+// other threads have -1.
 var (
 	filterLeader  = slotExitSignal.name() + ">=0"
 	filterEnds    = slotGroupDead.name() + "!=0||" + filterLeader

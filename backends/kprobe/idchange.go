@@ -6,13 +6,13 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// The second argument of proc_id_connector (linux/cn_proc.h).
+// The values of the second argument of proc_id_connector (linux/cn_proc.h).
 const (
 	whichUID = 0x4
 	whichGID = 0x40
 )
 
-// whichIDs returns the ids that the second call reports as changed, 0 for none.
+// whichIDs returns the ids that the second call reports as changed, or 0 for none.
 func (a *assembly) whichIDs() engine.IDChange {
 	if a.known(slotWhichID) {
 		switch a.values.u32(slotWhichID) {
@@ -25,18 +25,19 @@ func (a *assembly) whichIDs() engine.IDChange {
 	return 0
 }
 
-// idChanges pairs the two calls that the kernel makes for a change of ids. The first asks whether
-// new credentials may replace the old ones (security_task_fix_setuid or _setgid) and has both. The
-// second reports the replacement. Only a comparison of both credentials shows a change: a process
-// can set the ids that it has, or ids of file system access, which quark does not report. An execve
-// makes other calls, and its EXEC has the new ids.
+// idChanges pairs the two calls that the kernel makes for a change of ids. The first call asks
+// whether new credentials may replace the old ones (security_task_fix_setuid or _setgid) and has
+// both. The second call reports the replacement. Only a comparison of the old and new credentials
+// shows a change: a process can set the ids that it already has, or its fsuid and fsgid, which
+// quark does not report. An execve makes other calls, and its EXEC has the new ids.
 //
-// A second call without a first one waits until the records of all CPUs were read: the task may
-// have moved to another CPU in between, and the address of replaced credentials is reused soon.
+// A second call without a first one waits until the records of all CPUs were read, as the task may
+// have moved to another CPU between the calls. It does not wait longer, as the address of replaced
+// credentials is reused soon.
 type idChanges struct {
 	first  []firstCall // in the order of reading
 	second []secondCall
-	now    uint64 // time of the youngest second call
+	now    uint64 // time of the latest second call
 }
 
 // firstCall asks whether new credentials may replace the old ones.
@@ -56,10 +57,10 @@ type secondCall struct {
 }
 
 const (
-	// maxFirstCalls bounds the number of first calls: no second call follows one that was
-	// refused or made no change.
+	// maxFirstCalls bounds the number of first calls. No second call follows a first call that
+	// was refused or changed nothing.
 	maxFirstCalls = 4096
-	// maxChange is the longest time between the two calls in ns. After it an address may belong
+	// maxChange is the longest time between the two calls in ns. Later, an address may belong
 	// to other credentials.
 	maxChange = 1e9
 )
@@ -78,7 +79,7 @@ func (c *idChanges) forget(now uint64) {
 	c.first = slices.DeleteFunc(c.first, func(a firstCall) bool { return a.time+maxChange < now })
 }
 
-// compare returns the ids that a second call has changed, and whether it has a first call.
+// compare returns the ids that a second call has changed, and whether a first call was found.
 func (c *idChanges) compare(t secondCall) (change engine.IDChange, paired bool) {
 	last := -1 // index of the latest first call before t
 	for i := range c.first {
@@ -101,13 +102,13 @@ func (c *idChanges) compare(t secondCall) (change engine.IDChange, paired bool) 
 	return change, true
 }
 
-// reportIDs passes a change of ids to the sink if the records of both calls were read, and keeps it
-// otherwise. With all set no record of a first call can come any more.
+// reportIDs passes a change of ids to the sink if the records of both calls were read. Otherwise it
+// keeps the second call. With all set, no more records of first calls are expected.
 func (s *Source) reportIDs(to engine.Sink, t secondCall, all bool) {
 	s.ids.now = max(s.ids.now, t.ev.Time)
 	change, paired := s.ids.compare(t)
 	if t.which == engine.ChangedUID && s.setOf(familyUID) == nil || t.which == engine.ChangedGID && s.setOf(familyGID) == nil {
-		change |= t.which // there is no probe of the first call
+		change |= t.which // the first call is not probed
 	}
 	switch {
 	case change != 0:

@@ -21,13 +21,13 @@ type installer struct {
 	group   string
 	reports func(engine.Events) bool
 	places  places
-	zeroes  bool // words that the kernel can't read are 0, see guardValue
+	zeroes  bool // unreadable words are 0, see guardValue
 
-	installed []string // the lines that remove the definitions
+	installed []string // the lines that remove the installed probes
 	notes     []string
 }
 
-// findReads finds by trial how many nested reads the kernel accepts in a fetch argument.
+// findReads determines by trial how many nested reads the kernel accepts in a fetch argument.
 func (in *installer) findReads() int {
 	for n := maxReads; n > minReads; n-- {
 		value := firstArgument
@@ -41,7 +41,7 @@ func (in *installer) findReads() int {
 	return minReads
 }
 
-// accepts finds by trial whether the kernel accepts a fetch argument.
+// accepts determines by trial whether the kernel accepts a fetch argument.
 func (in *installer) accepts(arg fetch) bool {
 	symbol := families[familyFork].hooks[0].symbol
 	d := definition{in.group, "trial", symbol, []fetch{arg}, in.places[symbol]}
@@ -54,11 +54,11 @@ func (in *installer) accepts(arg fetch) bool {
 	return true
 }
 
-// refused is nil except in tests. It reports whether the trial of a fetch argument fails, as in an
-// older kernel.
+// refused is nil except in tests. It reports whether the trial of a fetch argument must fail, as on
+// an older kernel.
 var refused func(fetch) bool
 
-// findForms finds by trial which forms of fetch arguments the kernel accepts.
+// findForms determines by trial which forms of fetch arguments the kernel accepts.
 func (in *installer) findForms() {
 	in.reads = in.findReads()
 	in.singles = !in.accepts(fetch{value: firstArgument.at(0), typ: typeX64, count: 2})
@@ -80,7 +80,7 @@ func (in *installer) family(n int) (*set, error) {
 			return s, nil
 		}
 		if h.config != "" && errors.Is(err, errNoFunction) {
-			err = fmt.Errorf("%w: it needs %s", err, h.config)
+			err = fmt.Errorf("%w: needs %s", err, h.config)
 		}
 		errs = append(errs, fmt.Errorf("probe %s: %w", h.symbol, err))
 	}
@@ -133,7 +133,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	return s, nil
 }
 
-// text adds the probes of a text field. If it can't, the events do not have the field.
+// text adds the probes of a text field. If this fails, the events do not have the field.
 func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	b := builder{kernel: in.kernel}
 	parts := t.probes(&b)
@@ -143,13 +143,13 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	}
 	st := setText{text: t}
 	for i, args := range parts {
-		// The chunks come first, as the guard writes its words there.
+		// The chunks come first, as the guard writes its words at the start.
 		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
 		if err == nil && (t == cmdline || t == execPath) && !in.zeroes {
 			err = in.guard(s)
 		}
 		if err != nil {
-			in.notes = append(in.notes, fmt.Sprintf("%s has not all of %s: probe %s: %v", f.kind, t.field, s.symbol, err))
+			in.notes = append(in.notes, fmt.Sprintf("%s has only a part of %s: probe %s: %v", f.kind, t.field, s.symbol, err))
 			break
 		}
 		st.parts |= s.probes[len(s.probes)-1].part
@@ -172,7 +172,7 @@ func (in *installer) add(s *set, name string, args []fetch) error {
 	return nil
 }
 
-// tracepoint adds a tracepoint of system calls to a set, in the place of a probe.
+// tracepoint adds a tracepoint of system calls to a set, instead of a probe.
 func (in *installer) tracepoint(s *set, name string, args []fetch) error {
 	event, err := in.fs.Event("syscalls", name)
 	if err != nil {
@@ -185,7 +185,7 @@ func (in *installer) tracepoint(s *set, name string, args []fetch) error {
 	return err
 }
 
-// beat installs the probe for package pulse, or returns nil.
+// beat installs the probe for package pulse. It returns nil if this fails.
 func (in *installer) beat() *probe {
 	for _, symbol := range pulse.Functions {
 		args := []fetch{{slot: slotTID, value: firstArgument, typ: typeX64}}
@@ -215,7 +215,7 @@ func (in *installer) define(p *probe) error {
 
 var errNoFunction = errors.New("the kernel has no such function")
 
-// explain adds the likely reason to the kernel's refusal of a probe.
+// explain adds the probable reason to the kernel's error for a probe.
 func (in *installer) explain(err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return errNoFunction
@@ -226,7 +226,7 @@ func (in *installer) explain(err error) error {
 	return err
 }
 
-// fetches reports whether all the slots are fetched.
+// fetches reports whether args fetch all the slots.
 func fetches(args []fetch, slots ...slot) bool {
 	for _, s := range slots {
 		if !slices.ContainsFunc(args, func(a fetch) bool { return a.slot <= s && s < a.slot+slot(max(a.count, 1)) }) {

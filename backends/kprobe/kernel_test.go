@@ -52,7 +52,7 @@ func TestKinds(t *testing.T) {
 		func(t testing.TB, src engine.Source, o source.Options) {
 			for _, set := range src.(*Source).sets {
 				if needed := set.kind == engine.KindExec && o.Reports(engine.EventExit); !o.Reports(set.kind.Events()) && (!needed || len(set.probes) > 1) {
-					t.Errorf("%d probes for %s", len(set.probes), set.kind)
+					t.Errorf("got %d probes for %s, want none", len(set.probes), set.kind)
 				}
 			}
 		})
@@ -60,20 +60,20 @@ func TestKinds(t *testing.T) {
 
 func TestConform(t *testing.T) {
 	unsuited := make(map[string]string)
-	if !tellsGIDs(t) {
-		unsuited["same-ids"] = "the source takes setfsgid(2) for a change, and says so; package engine drops it"
+	if !hasGIDHook(t) {
+		unsuited["same-ids"] = "the source reports setfsgid(2) as a change, with a note; package engine drops it"
 	}
 	conform.TestExcept(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) }, unsuited)
 }
 
-// tellsGIDs reports whether the kernel has the function that only changes of group ids call
+// hasGIDHook reports whether the kernel has the function that only changes of group ids call
 // (Linux 5.9, CONFIG_SECURITY).
-func tellsGIDs(t *testing.T) bool { return hasSymbol(t, families[familyGID].hooks[0].symbol) }
+func hasGIDHook(t *testing.T) bool { return hasSymbol(t, families[familyGID].hooks[0].symbol) }
 
 // Arguments on a page that is not in memory are unknown. Earlier arguments, which the kernel's
-// buffer still has, must not be reported in their place.
+// buffer still has, must not be reported instead.
 func TestNotResident(t *testing.T) {
-	argvShift = -1 << 30 // an address between the stack and everything else
+	argvShift = -1 << 30 // an address between the stack and all other memory
 	defer func() { argvShift = 0 }()
 	s := open(t, Options{})
 	for range 5 {
@@ -84,14 +84,14 @@ func TestNotResident(t *testing.T) {
 		c := conform.Child("exit", "own")
 		evs := conform.Run(t, s, c)
 		if ev := evs.One(t, c.Process.Pid, engine.KindExec); ev.Bytes(engine.FieldArgs) != nil {
-			t.Errorf("arguments of a page that is not there: %q", ev.Bytes(engine.FieldArgs))
+			t.Errorf("got arguments %q from a page that is not in memory", ev.Bytes(engine.FieldArgs))
 		}
 	}
 }
 
-// The forms of fetches that older kernels take bring the same events: without arrays and the
-// guard's word (before 4.20). Without the word, only memory that is there is read: this kernel does
-// not set a word to 0 that it can't read.
+// The forms of fetches for older kernels report the same events: without arrays and guardWord
+// (before 4.20). Without guardWord, the test reads only resident memory: this kernel, unlike older
+// ones, does not set unreadable words to 0.
 func TestOlderForms(t *testing.T) {
 	open(t, Options{}).Close()
 	arrays := func(f fetch) bool { return f.count > 0 }
@@ -107,7 +107,7 @@ func TestOlderForms(t *testing.T) {
 			for _, set := range s.sets {
 				for _, p := range slices.Concat(set.probes, set.guards) {
 					if i := slices.IndexFunc(p.def.args, lacks); i >= 0 {
-						t.Errorf("%s fetches %s", p.def.name, p.def.args[i])
+						t.Errorf("%s fetches %s, which the trial refused", p.def.name, p.def.args[i])
 					}
 				}
 			}
@@ -119,7 +119,7 @@ func TestOlderForms(t *testing.T) {
 	}
 }
 
-// The types that quark carries for kernels without BTF bring the same events.
+// The types that quark carries for kernels without BTF report the same events.
 func TestEmbeddedTypes(t *testing.T) {
 	k, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true})
 	if err != nil {
@@ -139,7 +139,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkStats measures what a monitor does each second.
+// BenchmarkStats measures Stats, which a monitor calls each second.
 func BenchmarkStats(b *testing.B) {
 	s := open(b, Options{})
 	for b.Loop() {
@@ -149,7 +149,7 @@ func BenchmarkStats(b *testing.B) {
 	}
 }
 
-// BenchmarkPopulate measures a call that finds no event.
+// BenchmarkPopulate measures a call without events.
 func BenchmarkPopulate(b *testing.B) {
 	s := open(b, Options{})
 	var l conform.Events

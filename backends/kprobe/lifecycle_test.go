@@ -24,7 +24,7 @@ import (
 
 var printFormats = flag.Bool("formats", false, "print the formats of the probes' records, for testdata")
 
-// probeNames returns the names of all probes that quark has in the kernel.
+// probeNames returns the names of all probes of quark in the kernel.
 func probeNames(t *testing.T) (names []string) {
 	t.Helper()
 	fs, err := tracefs.Open()
@@ -46,13 +46,13 @@ func probeNames(t *testing.T) (names []string) {
 
 func TestClose(t *testing.T) {
 	fds := func() int { d, _ := os.ReadDir("/proc/self/fd"); return len(d) }
-	open(t, Options{}).Close() // the first Open opens descriptors that stay
+	open(t, Options{}).Close() // the first Open opens descriptors that stay open
 	before := fds()
 	begin := time.Now()
 	s := open(t, Options{})
 	opened := time.Since(begin)
 	if n := len(probeNames(t)); n < numFamilies {
-		t.Errorf("%d probes", n)
+		t.Errorf("got %d probes, want at least %d", n, numFamilies)
 	}
 	begin = time.Now()
 	if err := s.Close(); err != nil {
@@ -60,20 +60,20 @@ func TestClose(t *testing.T) {
 	}
 	t.Logf("opened in %v, closed in %v", opened, time.Since(begin))
 	if n := probeNames(t); len(n) != 0 {
-		t.Errorf("left: %v", n)
+		t.Errorf("probes left after Close: %v", n)
 	}
 	if after := fds(); after != before {
-		t.Errorf("%d descriptors before, %d after", before, after)
+		t.Errorf("got %d descriptors before Open, %d after Close", before, after)
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("second Close: %v", err)
 	}
 	if s.Populate(engine.NewBuffer(1)) == nil || s.FD() != -1 || s.Arm(true) {
-		t.Error("a closed source works")
+		t.Error("after Close, Populate, FD or Arm still works")
 	}
 }
 
-// TestFailedOpen makes Open fail half way for lack of descriptors. No probe may be left.
+// TestFailedOpen lets Open fail half way for lack of descriptors. No probe may be left.
 func TestFailedOpen(t *testing.T) {
 	open(t, Options{}).Close()
 	var limit unix.Rlimit
@@ -87,12 +87,12 @@ func TestFailedOpen(t *testing.T) {
 		_, err := Open(source.Options{}, Options{})
 		unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 		if err == nil {
-			t.Errorf("opened with %d descriptors", n)
+			t.Errorf("Open succeeded with %d descriptors", n)
 		} else {
 			t.Log(err)
 		}
 		if n := probeNames(t); len(n) != 0 {
-			t.Errorf("left: %v", n)
+			t.Errorf("probes left after a failed Open: %v", n)
 		}
 	}
 }
@@ -120,11 +120,11 @@ func TestDropPrivileges(t *testing.T) {
 		t.Error(err)
 	}
 	if n := probeNames(t); len(n) != 0 {
-		t.Errorf("left: %v", n)
+		t.Errorf("probes left: %v", n)
 	}
 }
 
-// FD wakes an idle reader with the next event, and a busy one only when a ring fills up.
+// FD wakes an idle reader at the next event. It wakes a busy reader only when a ring fills up.
 func TestArm(t *testing.T) {
 	s := open(t, Options{})
 	wait := func(ms int) int {
@@ -141,7 +141,7 @@ func TestArm(t *testing.T) {
 			conform.Drain(t, s)
 		}
 		if n := wait(0); n != 0 {
-			wait(20) // a wakeup event from before
+			wait(20) // consumes an earlier wakeup event
 			continue
 		}
 		c := conform.Child("exit")
@@ -149,12 +149,12 @@ func TestArm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := wait(2000); n != 1 {
-			t.Errorf("an event woke %d", n)
+			t.Errorf("got %d wake-ups for an event, want 1", n)
 		}
 		c.Wait()
 	}
 	conform.Drain(t, s)
-	s.Arm(false) // disarms the CPUs with wakeup events that woke the reader
+	s.Arm(false) // disarms the CPUs whose wakeup events woke the reader
 	for range 5 {
 		conform.Drain(t, s)
 		s.Arm(false)
@@ -165,7 +165,7 @@ func TestArm(t *testing.T) {
 	wait(0)
 	conform.Child("exit").Run()
 	if n := wait(20); n != 0 {
-		t.Log("a busy reader was woken by an event: a CPU whose wakeup event had not happened")
+		t.Log("an event woke a busy reader, from a CPU whose wakeup event had not happened yet")
 	}
 	for range 400 {
 		conform.Child("exit").Run()
@@ -173,10 +173,10 @@ func TestArm(t *testing.T) {
 			return
 		}
 	}
-	t.Error("a ring that fills up does not wake a busy reader")
+	t.Error("a full ring did not wake a busy reader")
 }
 
-// Without a reader, every event that a ring has no room for is counted.
+// Without a reader, every event that finds no room in a ring is counted.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	conform.Drain(t, s)
@@ -200,8 +200,8 @@ func TestLoss(t *testing.T) {
 		}
 		t.Logf("round %d: produced %d, lost %v, delivered %d, bound %v", round, st.Produced-before.Produced, st.Lost, inserted, st.Bound)
 	}
-	// If a leader's record was lost, the end of its group is delayed, and so is an event if its
-	// next record was lost: both are delivered in time.
+	// If a leader's record was lost, the end of its group is delayed. An event is delayed if
+	// its next record was lost. Both are delivered in time.
 	var st engine.SourceStats
 	var produced, lost uint64
 	for range retry.For(5 * time.Second) {
@@ -215,14 +215,14 @@ func TestLoss(t *testing.T) {
 		}
 	}
 	if lost == 0 || produced != inserted+lost || st.Bound != before.Bound {
-		t.Errorf("produced %d, delivered %d, lost %v, bound %v", produced, inserted, st.Lost, st.Bound)
+		t.Errorf("got produced %d, delivered %d, lost %v, bound %v", produced, inserted, st.Lost, st.Bound)
 	}
 	// FORK, EXEC and EXIT of each child, and no other events on an idle machine.
 	if produced < 3*60 {
-		t.Errorf("produced %d of 60 processes", produced)
+		t.Errorf("got %d events of 60 processes, want at least %d", produced, 3*60)
 	}
 	if st.Lost[engine.LossDecode] != 0 {
-		t.Errorf("lost %v", st.Lost)
+		t.Errorf("got lost %v, want no LossDecode", st.Lost)
 	}
 }
 
@@ -239,14 +239,14 @@ func TestHotplug(t *testing.T) {
 	}
 	defer set("1")
 	evs := conform.Drain(t, s)
-	for _, pid := range pids { // in the ring of the CPU that has gone
+	for _, pid := range pids { // their events are in the ring of the offline CPU
 		evs.One(t, pid, engine.KindFork)
 		evs.One(t, pid, engine.KindExit)
 	}
 	if n := len(s.cpus); n != 1 {
-		t.Errorf("%d rings with one CPU", n)
+		t.Errorf("got %d rings with one CPU", n)
 	}
-	// A source that is opened now finds a CPU offline.
+	// A source that is opened now finds an offline CPU.
 	other := open(t, Options{})
 	if err := set("1"); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestHotplug(t *testing.T) {
 	for _, s := range []*Source{s, other} {
 		conform.Drain(t, s)
 		if n := len(s.cpus); n != 2 {
-			t.Errorf("%d rings with two CPUs: %v", n, s.Capabilities().Notes)
+			t.Errorf("got %d rings with two CPUs: %v", n, s.Capabilities().Notes)
 		}
 		runtime.LockOSThread()
 		var one unix.CPUSet
@@ -271,13 +271,13 @@ func TestHotplug(t *testing.T) {
 		runtime.UnlockOSThread()
 		for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
 			if evs := evs.Of(c.Process.Pid, k); len(evs) != 1 || evs[0].CPU != 1 {
-				t.Errorf("%d %v", len(evs), k)
+				t.Errorf("got %d %v events, want one on CPU 1", len(evs), k)
 			}
 		}
 	}
-	// Events are missing on a CPU that goes offline, once it has no perf events; on a CPU that
-	// comes online, before the kernel announces it; and on a CPU that is offline again when the
-	// source checks. The gap comes with the events that follow.
+	// Events are missing in these cases: on a CPU that goes offline, once it has no perf
+	// events; on a CPU that comes online, before the kernel announces it; on a CPU that is
+	// offline again when the source checks. The gap precedes the events that follow.
 	for _, states := range []string{"0", "1", "0", "10"} {
 		from := clock.Monotonic()
 		for _, state := range strings.Split(states, "") {
@@ -299,12 +299,12 @@ func TestHotplug(t *testing.T) {
 		if !slices.ContainsFunc(evs, func(ev *engine.RawEvent) bool {
 			return ev.Kind == engine.KindGap && ev.Gap.CPU == 1 && ev.Gap.From <= from && ev.Gap.To >= until
 		}) {
-			t.Errorf("no gap of a CPU that has become %s", states)
+			t.Errorf("got no gap for a CPU whose online state became %s", states)
 		}
 	}
 	set("1")
 	conform.Drain(t, s)
-	// Offline and online again before the source looks.
+	// The CPU is offline and online again before the source checks.
 	set("0")
 	set("1")
 	conform.Drain(t, s)
@@ -312,16 +312,16 @@ func TestHotplug(t *testing.T) {
 	evs = conform.Run(t, s, c)
 	evs.One(t, c.Process.Pid, engine.KindExit)
 	st, err := s.Stats()
-	// What happened on the CPU before the source noticed it may be lost.
+	// Events on the CPU before the source detected it may be lost.
 	if err != nil || st.LostTotal() != 0 || !st.Bound {
-		t.Errorf("%+v, %v", st, err)
+		t.Errorf("got stats %+v, error %v; want no losses, Bound set", st, err)
 	}
 }
 
 // TestFormats prints the contents of testdata/format.
 func TestFormats(t *testing.T) {
 	if !*printFormats {
-		t.Skip("only with -formats")
+		t.Skip("needs the flag -formats")
 	}
 	s := open(t, Options{})
 	fs, err := tracefs.Open()
@@ -340,7 +340,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// The hook of ends that older kernels need reports as the first choice does.
+// The hook of exits for older kernels reports the same events as the preferred hook.
 func TestOlderEnds(t *testing.T) {
 	open(t, Options{}).Close()
 	all := families[familyExit].hooks
@@ -360,12 +360,12 @@ func hasSymbol(t *testing.T, name string) bool {
 	return len(readPlaces(f, map[string]bool{name: true})) > 0
 }
 
-// few is a sink with little room.
-type few struct{ conform.Events }
+// smallSink is a sink with room for three events.
+type smallSink struct{ conform.Events }
 
-func (f *few) Room() int { return 3 - len(f.Events) }
+func (f *smallSink) Room() int { return 3 - len(f.Events) }
 
-// Events that a sink has no room for are younger than the events it gets, on all CPUs.
+// Events that find no room in a sink are later than the events that the sink gets, on all CPUs.
 func TestOldestFirst(t *testing.T) {
 	cpus, err := scenario.CPUs()
 	if err != nil || len(cpus) < 2 {
@@ -382,7 +382,7 @@ func TestOldestFirst(t *testing.T) {
 	}
 	var last uint64
 	for n := 1; n > 0; {
-		part := &few{}
+		part := &smallSink{}
 		if err := s.Populate(part); err != nil {
 			t.Fatal(err)
 		}
@@ -390,12 +390,12 @@ func TestOldestFirst(t *testing.T) {
 		before := last
 		for _, ev := range part.Events {
 			if ev.Time < before {
-				t.Errorf("%s of %d on CPU %d comes after events that are %d ns younger", ev.Kind, ev.PID, ev.CPU, before-ev.Time)
+				t.Errorf("%s of %d on CPU %d follows events that are %d ns later", ev.Kind, ev.PID, ev.CPU, before-ev.Time)
 			}
 			last = max(last, ev.Time)
 		}
 	}
 	if last == 0 {
-		t.Error("no events")
+		t.Error("got no events")
 	}
 }

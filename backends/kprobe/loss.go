@@ -8,7 +8,7 @@ import (
 )
 
 // release frees the rings' space, and inserts gaps for losses. It reads the counts after freeing
-// the space: until then a full ring loses more.
+// the space: a full ring loses more samples until then.
 func (s *Source) release(to engine.Sink) {
 	for _, c := range s.cpus {
 		if c.now.set != nil {
@@ -16,13 +16,13 @@ func (s *Source) release(to engine.Sink) {
 		}
 		c.tally.NoteFull(c.Ring, c.Ring.Release(), 2*maxRecord)
 		if since := c.tally.Suspected(); since != 0 {
-			s.execs.doubt(since)
+			s.execs.markMissing(since)
 			s.reportLoss(c, to)
 		}
 	}
 }
 
-// reportLoss inserts a gap for the losses of c until now.
+// reportLoss inserts a gap for the losses on c until now.
 func (s *Source) reportLoss(c *cpu, to engine.Sink) {
 	if g, ok := c.tally.Gap(c.Number, c.Ring, s.counts); ok {
 		insertGap(to, g)
@@ -35,13 +35,13 @@ func insertGap(to engine.Sink, g engine.Gap) {
 	to.Insert(ev)
 }
 
-// insertUnseen inserts a gap for the time of a CPU, -1 for any, without a ring.
+// insertUnseen inserts a gap for the time in which a CPU, or any CPU for -1, had no ring.
 func insertUnseen(to engine.Sink, cpu int, from, until uint64) {
 	insertGap(to, engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: from, To: until})
 }
 
 // Stats returns how many events were produced and lost. Queued and lost samples count as produced,
-// even if they would not have become events, such as the new comm of a thread.
+// even if they would make no events, such as the new comm of a thread.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.probes == nil {
 		return engine.SourceStats{}, os.ErrClosed
@@ -69,8 +69,8 @@ func (s *Source) counts(rec perf.Record) bool {
 	return p != nil && p.part == 1
 }
 
-// probeOf returns the probe that made a record, nil for a wakeup record and for one that can't be
-// decoded.
+// probeOf returns the probe that made a record. It returns nil for a wakeup record and for a record
+// that can't be decoded.
 func (s *Source) probeOf(rec perf.Record) *probe {
 	var sample perf.Sample
 	if rec.Type != perf.RecordSample || sample.ParseSample(rec.Body) != nil {

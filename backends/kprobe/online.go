@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// rings are the source's rings as [perf.Online] keeps them.
+// rings implements [perf.Rings].
 type rings struct{ *Source }
 
 func (s rings) Add(number int) error { return s.addCPU(number) }
@@ -18,7 +18,7 @@ func (s rings) Miss(number int) {
 }
 
 func (s rings) Failed(number int, err error) {
-	note := fmt.Sprintf("CPU %d came online and is not seen: %v", number, err)
+	note := fmt.Sprintf("CPU %d came online without a ring, its events are missing: %v", number, err)
 	if !slices.Contains(s.capabilities.Notes, note) {
 		s.capabilities.Notes = append(s.capabilities.Notes, note)
 	}

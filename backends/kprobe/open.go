@@ -21,7 +21,7 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// Options are the options of this source alone.
+// Options are the options that only this source has.
 type Options = source.KProbeOptions
 
 // Validate returns a *engine.OptionError if a value can't be used.
@@ -29,17 +29,17 @@ func Validate(o Options) error { return source.CheckRingSize(o.RingSize) }
 
 const defaultRing = 512 << 10
 
-// queues counts the sources that this process has opened.
-var queues atomic.Uint32
+// sourceCount counts the sources that this process has opened.
+var sourceCount atomic.Uint32
 
 // Open installs the probes. It needs root: tracefs requires it, or CAP_SYS_ADMIN where tracefs is
 // not mounted, and perf events require CAP_PERFMON.
 func Open(shared source.Options, o Options) (*Source, error) {
 	if firstArgument.missing() {
-		return nil, fmt.Errorf("no kprobes on %s: the registers of arguments are not known (%w)", runtime.GOARCH, errors.ErrUnsupported)
+		return nil, fmt.Errorf("no kprobes on %s: the registers of arguments are unknown (%w)", runtime.GOARCH, errors.ErrUnsupported)
 	}
 	if !proctext.InInitialNamespace("pid") {
-		return nil, fmt.Errorf("the kernel's pids are not those of this pid namespace (%w): run it in the host's", errors.ErrUnsupported)
+		return nil, fmt.Errorf("this pid namespace has other pids than the kernel reports (%w): run in the host's pid namespace", errors.ErrUnsupported)
 	}
 	if err := pulse.Silenced(); err != nil {
 		return nil, err
@@ -89,12 +89,12 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 
 	in := installer{
 		kernel: kernel{offsets: offsets, threads: s.shared.Threads, cgroups: proctext.OwnHierarchy(), warns: selftest.ReadsWarn()},
-		fs:     fs, probes: s.probes, group: me.Name(queues.Add(1)), reports: s.shared.Reports, places: findPlaces(),
+		fs:     fs, probes: s.probes, group: me.Name(sourceCount.Add(1)), reports: s.shared.Reports, places: findPlaces(),
 	}
 	in.findForms()
 	failed := make([]error, numFamilies)
 	for n := range families {
-		if !s.installs(n) {
+		if !s.needsFamily(n) {
 			continue
 		}
 		set, err := in.family(n)
@@ -124,25 +124,25 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	if s.pulse, err = pulse.Open(s.shared.HoldTime, s.hits); errors.Is(err, pulse.ErrSilent) {
 		return err
 	} else if err != nil {
-		in.notes = append(in.notes, "it is not noticed if something silences the probes: "+source.OneLine(err))
+		in.notes = append(in.notes, "quark would not notice if something disabled the probes: "+source.OneLine(err))
 	}
 	s.describe(&in, failed)
 	if kernelversion.Realtime() && !kernelversion.AtLeast("6.12") {
-		// While the kernel's work that wakes a reader is preempted, it drops that CPU's
-		// events: the mark against recursion is per task only since 6.12.
+		// While the kernel's work that wakes a reader is preempted, the kernel drops that
+		// CPU's events: only since 6.12 its mark against recursion is per task.
 		s.blind = true
 		s.capabilities.Notes = append(s.capabilities.Notes, "with PREEMPT_RT before Linux 6.12 the kernel may lose events that it does not count")
 	}
 	return s.shared.LeaveOut(&s.capabilities)
 }
 
-// installs reports whether the probes of a family are installed. An exec can replace a leader that
-// has ended, and an end reports a core dump.
-func (s *Source) installs(family int) bool {
+// needsFamily reports whether to install the probes of a family. Some are needed for other kinds:
+// an exec can replace an exited leader, and an exit reports a core dump.
+func (s *Source) needsFamily(family int) bool {
 	return s.shared.Reports(families[family].kind.Events()) || (family == familyExec || family == familyExit) && s.shared.ReportsEnds()
 }
 
-// dropIncomplete removes sets that are useless without another set that failed.
+// dropIncomplete removes sets that are useless without another set that could not be installed.
 func (s *Source) dropIncomplete(failed []error) {
 	if s.setOf(familyIDs) == nil {
 		s.sets = slices.DeleteFunc(s.sets, func(set *set) bool { return set.kind == engine.KindIDChange && families[set.family].before })

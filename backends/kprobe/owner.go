@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// Sweep removes the probes of processes that have ended without removing them, as far as this
-// process may. For up to a second it waits for a killed process to end.
+// Sweep removes probes that exited processes have left behind, if this process has the privileges.
+// It waits up to a second for a killed process to exit.
 func Sweep() {
 	fs, err := tracefs.Open()
 	if err != nil {
@@ -31,7 +31,7 @@ func Sweep() {
 			}
 			switch o.State() {
 			case owner.Gone:
-				// A perf event may stay open until a moment after the end.
+				// A perf event may stay open until a moment after the exit.
 				again = errors.Is(fs.RemoveProbe(tracefs.KprobeEvents, name), unix.EBUSY) || again
 			case owner.Ending:
 				again = true

@@ -2,7 +2,7 @@ package kprobe
 
 import "github.com/quark-linux/quark/internal/proctext"
 
-// namesPerProbe is how many names of 255 bytes, with their pointers, fit into a record.
+// namesPerProbe is the number of names of 255 bytes, with their pointers, that fit into a record.
 const namesPerProbe = 7
 
 // cwdProbes fetches the working directory.
@@ -15,8 +15,8 @@ func (b *builder) exeProbes() [][]fetch {
 	return b.pathProbes(slotExe, "file.f_path", "task_struct.mm", "mm_struct.exe_file")
 }
 
-// pathProbes returns the fetch arguments of the probes for a path: its dentry and its mount, and
-// all dentries and mounts above them. path is a struct path, in a struct that members lead to.
+// pathProbes returns the fetch arguments of the probes for a path: its dentry and mount, and all
+// dentries and mounts above them. path names a struct path, in a struct that members lead to.
 func (b *builder) pathProbes(base slot, path string, members ...string) [][]fetch {
 	off := func(member string) int {
 		n, _ := b.off(member)
@@ -35,8 +35,8 @@ func (b *builder) pathProbes(base slot, path string, members ...string) [][]fetc
 	part.addMember(slotRootDentry, typeX64, fs, "fs_struct.root.dentry")
 	part.addMember(slotRootMnt, typeX64, fs, "fs_struct.root.mnt")
 	dentry, mnt := holder.at(inDentry), holder.at(inMnt)
-	// The first mount is known by the address of its vfsmount, those above by the address of
-	// the struct mount around it.
+	// The first mount is identified by the address of its vfsmount, its parents by the address
+	// of the struct mount that contains the vfsmount.
 	inMount := -toMount
 	for m := range pathMounts {
 		part.add(pathMntSlot(base, m), typeX64, mnt)
@@ -69,7 +69,7 @@ func names(args []fetch) (n int) {
 	return n
 }
 
-// cgroupVia describes how the cgroup in a hierarchy is reached.
+// cgroupVia describes the way to the cgroup in each hierarchy.
 var cgroupVia = map[proctext.Hierarchy]string{
 	proctext.UnifiedCgroup: "task.cgroups.dfl_cgrp",
 	proctext.PIDsCgroup:    "task.cgroups.subsys[pids]",
@@ -87,8 +87,8 @@ func (b *builder) cgroupNode() expr {
 	return expr{}
 }
 
-// cgroupProbes fetches the path of the cgroup in the builder's hierarchy: the nodes from the
-// bottom up and their names. The topmost node has no parent.
+// cgroupProbes fetches the path of the cgroup in the builder's hierarchy: the nodes from the bottom
+// up, and their names. The topmost node has no parent.
 func (b *builder) cgroupProbes() [][]fetch {
 	node := b.cgroupNode()
 	parent, _ := b.off("kernfs_node.parent")
@@ -110,7 +110,7 @@ func (b *builder) cgroupProbes() [][]fetch {
 	return [][]fetch{part.args}
 }
 
-// pathResult is how much of a path was assembled.
+// pathResult is the extent to which a path was assembled.
 type pathResult uint8
 
 const (
@@ -134,8 +134,8 @@ func (w *walker) push(name []byte) {
 	w.len += 1 + len(name)
 }
 
-// walk follows a path up as the kernel's prepend_path does: to the root of the process. If it comes
-// to the top of all mounts instead, the path is out of the process's reach.
+// walk follows a path up to the root of the process, as the kernel's prepend_path does. If walk
+// reaches the top of all mounts instead, the process can't reach the path.
 func (w *walker) walk(v *values, base slot) pathResult {
 	w.n, w.len = 0, 0
 	rootDentry, rootMnt := v.number(slotRootDentry), v.number(slotRootMnt)
@@ -147,7 +147,7 @@ func (w *walker) walk(v *values, base slot) pathResult {
 	for m := range pathMounts {
 		if m > 0 {
 			above := v.number(pathMntSlot(base, m))
-			if above == mount { // not below the root, as on a detached mount
+			if above == mount { // outside of the root, as on a detached mount
 				return pathUnknown
 			}
 			mount = above
@@ -199,7 +199,7 @@ func (w *walker) length(r pathResult) int {
 	return max(w.len-1, 0) // without a leading slash
 }
 
-// write writes the path into dst, which has its length.
+// write writes the path into dst, whose length must be that of the path.
 func (w *walker) write(dst []byte) {
 	if w.n == 0 && len(dst) == 1 {
 		dst[0] = '/'

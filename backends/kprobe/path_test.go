@@ -7,14 +7,15 @@ import (
 	"testing"
 )
 
-// tree is a path as the kernel has it: mounts, from the path's own upwards, each with names from
-// the bottom up.
+// tree is a path in the kernel's structure: mounts from the path's own mount upwards, each with
+// names from the bottom up.
 type tree [][]string
 
 const testToMount = 32
 
-// fill makes the slots that probes would fetch of a tree, up to levels names of each mount. Root is
-// how many names the process's root is above the last mount's root: 0 for that mount's root itself.
+// fill sets the slots that probes would fetch of a tree, up to levels names of each mount. Root is
+// the number of names from the last mount's root to the process's root; 0 means that the two are
+// equal.
 func (tr tree) fill(r *testRecord, levels int) {
 	mount := func(m int) uint64 { return uint64(0x10000 * (m + 1)) }
 	dentry := func(m, level int) uint64 { return uint64(0x1000000*(m+1) + 0x100*(level+1)) }
@@ -44,7 +45,7 @@ func (tr tree) fill(r *testRecord, levels int) {
 	r.set(slotRootMnt, mount(last)+testToMount)
 }
 
-// path is what the walker should make of it, the slow way.
+// path returns the expected result of the walker, by a naive algorithm.
 func (tr tree) path(levels int) (string, pathResult) {
 	var names []string
 	for m, part := range tr {
@@ -88,12 +89,12 @@ func TestWalk(t *testing.T) {
 		w.write(got)
 		want, wantResult := tr.path(levels)
 		if result != wantResult || string(got) != want && !(w.n == 0 && result == pathCut) {
-			t.Fatalf("%v, %d levels: %q (%d), not %q (%d)", tr, levels, got, result, want, wantResult)
+			t.Fatalf("%v, %d levels: got %q (%d), want %q (%d)", tr, levels, got, result, want, wantResult)
 		}
 	}
 }
 
-// A path that does not come by the root of the process is unknown.
+// A path that does not pass the root of the process is unknown.
 func TestWalkOutOfReach(t *testing.T) {
 	for _, tr := range []tree{{{"inside"}}, {{}}, {{"a", "b"}, {"c"}}} {
 		r := newTestRecord()
@@ -107,7 +108,7 @@ func TestWalkOutOfReach(t *testing.T) {
 		v := r.values()
 		w := walker{toMount: testToMount}
 		if got := w.walk(&v, slotCwd); got != pathUnknown {
-			t.Errorf("%v: %d", tr, got)
+			t.Errorf("%v: got result %d, want pathUnknown", tr, got)
 		}
 	}
 }
@@ -124,7 +125,7 @@ func FuzzWalk(f *testing.F) {
 				case b&16 != 0:
 					record.setText(s, "name"[:b>>6])
 				default:
-					record.set(s, uint64(b&7)) // few values, so that they meet
+					record.set(s, uint64(b&7)) // so that some are equal
 				}
 			}
 		}
@@ -134,7 +135,7 @@ func FuzzWalk(f *testing.F) {
 		got := make([]byte, w.length(r))
 		w.write(got)
 		if r == pathWhole && (len(got) == 0 || got[0] != '/') {
-			t.Errorf("%q is whole", got)
+			t.Errorf("got pathWhole for %q", got)
 		}
 	})
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// places are the addresses of functions by name. Before 6.1 the kernel searches all its symbols
-// several times for each probe that is defined by a name, which for dozens of probes takes longer
-// than all other work. The map is nil on later kernels.
+// places maps functions to their addresses. Before 6.1 the kernel searches all its symbols several
+// times for each probe that is defined by a name, which for dozens of probes takes longer than all
+// other work. The map is nil on later kernels.
 type places map[string]uint64
 
-// findPlaces returns the addresses of the hooks' functions. The kernel itself searches for
-// functions that are missing here, or hidden from this process. Debian's kernels have an index of
+// findPlaces returns the addresses of the hooks' functions. For functions that are missing in the
+// map, or hidden from this process, the kernel searches itself. Debian's kernels have an index of
 // symbol names since 6.1, others since 6.2.
 func findPlaces() places {
 	if kernelversion.AtLeast("6.1") {
@@ -38,8 +38,8 @@ func findPlaces() places {
 }
 
 // readPlaces reads the lines "ADDRESS TYPE NAME" of /proc/kallsyms for the wanted functions. It
-// leaves out names that occur more than once, and addresses that this process may not see, which
-// are 0.
+// leaves out names that occur more than once, and addresses that are 0, which are hidden from this
+// process.
 func readPlaces(r io.Reader, wanted map[string]bool) places {
 	found := make(places)
 	for s := bufio.NewScanner(r); s.Scan(); {

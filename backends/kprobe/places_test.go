@@ -21,7 +21,7 @@ ffffffff810001c0`
 	wanted := map[string]bool{"one": true, "two": true, "twice": true, "data": true, "hidden": true, "broken": true, "": true}
 	want := places{"one": 0xffffffff81000040, "two": 0xffffffff81000080}
 	if got := readPlaces(strings.NewReader(text), wanted); !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -31,7 +31,7 @@ func FuzzReadPlaces(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, at := range readPlaces(strings.NewReader(text), map[string]bool{"one": true}) {
 			if name != "one" || at == 0 || strings.Count(text, name) < 1 {
-				t.Errorf("%q: %s at %x", text, name, at)
+				t.Errorf("%q: got %s at %x", text, name, at)
 			}
 		}
 	})

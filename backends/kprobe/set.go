@@ -7,13 +7,13 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// set is the probes on one function. Their samples together are one event. The first probe has the
-// numbers: without it there is no event.
+// set is the probes on one function. Their samples together form one event. The first probe has the
+// numbers. Without its sample there is no event.
 type set struct {
 	family  int
 	kind    engine.Kind
 	symbol  string
-	silent  bool   // its records are no events, as their kind is left out
+	silent  bool   // the records make no events, as their kind is left out
 	filter  string // in the kernel's syntax
 	probes  []*probe
 	guards  []*probe                          // guards of the probes that read arguments
@@ -25,7 +25,7 @@ type set struct {
 	zeroes  bool // unreadable words of the arguments are 0, else guardWord
 }
 
-// setText is a text field of a set, and the bits of its probes.
+// setText is a text field of a set, with the bits of its probes.
 type setText struct {
 	*text
 	parts uint32
@@ -34,13 +34,13 @@ type setText struct {
 // probe is one probe of a set.
 type probe struct {
 	set    *set
-	number int    // in the set
-	part   uint32 // its bit
+	number int    // index in the set
+	part   uint32 // the bit of the probe
 	def    definition
 	layout *layout
 }
 
-// text returns a text field of the set, nil if the set does not have it.
+// text returns a text field of the set, or nil if the set does not have it.
 func (s *set) text(t *text) *setText {
 	for i := range s.texts {
 		if s.texts[i].text == t {
@@ -79,16 +79,16 @@ type place struct {
 	off   uint16
 	size  uint8 // bytes of a number
 	kind  placeKind
-	count uint8 // values in a row, for slots in a row
+	count uint8 // number of adjacent values, for consecutive slots
 }
 
 type placeKind uint8
 
 const (
-	placeWord placeKind = iota // of 8 bytes
-	placeHalf                  // of 4
-	placeByte                  // of 1
-	// where a text is: 16 bits of offset, 16 of length with its NUL
+	placeWord placeKind = iota // 8 bytes
+	placeHalf                  // 4 bytes
+	placeByte                  // 1 byte
+	// the position of a text: 16 bits of offset, 16 of length with its NUL
 	placeString
 	placeChunk // bytes of arguments
 )
@@ -97,8 +97,8 @@ var placeKinds = map[int]placeKind{1: placeByte, 4: placeHalf, 8: placeWord}
 
 // layout is the positions of all values in the records of one probe.
 type layout struct {
-	id     uint16 // the first two bytes of the record
-	size   int    // of the fixed part
+	id     uint16 // first two bytes of the record
+	size   int    // size of the fixed part
 	places []place
 }
 
@@ -114,9 +114,9 @@ func newLayout(args []fetch, event *tracefs.Event) (*layout, error) {
 		if !ok || f.Size != want {
 			return nil, fmt.Errorf("format has no field %s of %d bytes", a.name(), want)
 		}
-		if a.word > 1 { // a part of the chunk that is placed already
+		if a.word > 1 { // a part of a chunk that already has its place
 			if chunk := l.places[len(l.places)-1]; f.Offset != int(chunk.off)+(a.word-1)*a.typ.size {
-				return nil, fmt.Errorf("format has field %s not behind the word before it", a.name())
+				return nil, fmt.Errorf("field %s of the format does not follow the previous word", a.name())
 			}
 			l.size = max(l.size, f.Offset+f.Size)
 			continue

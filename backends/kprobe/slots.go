@@ -25,12 +25,12 @@ const (
 	slotCapBounding
 	slotCapAmbient
 
-	slotTTY // a pointer; if it is NULL the next slots have no meaning
+	slotTTY // pointer; if it is NULL, the following slots have no meaning
 	slotTTYMajor
 	slotTTYMinorStart
 	slotTTYIndex
 
-	slotNSProxy // a pointer; if it is NULL the next slots have no meaning
+	slotNSProxy // pointer; if it is NULL, the following slots have no meaning
 	slotUTSNS
 	slotIPCNS
 	slotMntNS
@@ -59,22 +59,23 @@ const (
 	slotRootMnt
 	slotCwd                             // a path
 	slotExe       = slotCwd + pathSlots // a path
-	slotCgroup    = slotExe + pathSlots // pointers, and a last one
+	slotCgroup    = slotExe + pathSlots // pointers, and a last name
 	slotGroupName = slotCgroup + cgroupLevels + 1
 	slotArgv      = slotGroupName + cgroupLevels // chunks of the arguments, not numbers
 
-	// The next are of the ending thread; the others of its EXIT are of the leader.
+	// The following slots are of the exiting thread. The other slots of its EXIT are of the
+	// leader.
 	slotOwnComm           = slotArgv + chunks
 	slotOwnUID            = slotOwnComm + (slotComm2 - slotComm + 1)
 	slotOwnCapInheritable = slotOwnUID + (slotEGID - slotUID + 1)
 
-	// The exit signal of the leader.
+	// Exit signal of the leader.
 	slotLeaderSignal = slotOwnCapInheritable + (slotCapAmbient - slotCapInheritable + 1)
 	slotParentTID    = slotLeaderSignal + 1
 	slotLoginUID     = slotParentTID + 1
 	slotAuditSession = slotLoginUID + 1
 
-	slotExeBefore  = slotAuditSession + 1 // slotExeCtimeNs before the others are read
+	slotExeBefore  = slotAuditSession + 1 // slotExeCtimeNs, fetched before the others
 	slotExeMode    = slotExeBefore + 1    // the lower half
 	slotExeUID     = slotExeMode + 1
 	slotExeGID     = slotExeUID + 1
@@ -83,45 +84,45 @@ const (
 	slotExeLinks   = slotExeInode + 1
 	slotExeCtime   = slotExeLinks + 1
 	slotExeCtimeNs = slotExeCtime + 1
-	slotExeMagic   = slotExeCtimeNs + 1 // of the file system, on kernels of addMagic
+	slotExeMagic   = slotExeCtimeNs + 1 // of the file system, if addMagic fetches it
 
-	slotRequest = slotExeMagic + 1 // of ptrace(2)
+	slotRequest = slotExeMagic + 1 // request of ptrace(2)
 
 	slotUserNS   = slotRequest + 1
 	slotCgroupNS = slotUserNS + 1
 	slotTimeNS   = slotCgroupNS + 1
-	slotPIDLevel = slotTimeNS + 1   // of the pid namespace: 0 is the initial one
-	slotPIDs     = slotPIDLevel + 1 // on each level from 1: the pid, and the namespace
+	slotPIDLevel = slotTimeNS + 1   // of the pid namespace; 0 is the initial one
+	slotPIDs     = slotPIDLevel + 1 // for each level from 1: the pid and the namespace
 
-	// The usage of the ending thread, its leader, and the released threads of the group.
-	slotThreads     = slotPIDs + 2*pidLevels // of the group, which are not released
+	// The usage of the exiting thread, of its leader, and of the group's released threads.
+	slotThreads     = slotPIDs + 2*pidLevels // number of the group's unreleased threads
 	slotOwnUse      = slotThreads + 1
 	slotLeaderUse   = slotOwnUse + useSlots
 	slotReleasedUse = slotLeaderUse + useSlots
 	slotShownTimes  = slotReleasedUse + useSlots // user and system time
 	slotPeakRSS     = slotShownTimes + 2
 	slotChildTimes  = slotPeakRSS + 1    // user and system time of the children waited for
-	slotChildRSS    = slotChildTimes + 2 // of these
-	slotDir         = slotChildRSS + 1   // the descriptor that an exec begins at
+	slotChildRSS    = slotChildTimes + 2 // of the children waited for
+	slotDir         = slotChildRSS + 1   // the descriptor from which an exec resolves its path
 	slotResult      = slotDir + 1        // of a system call
 
-	// The same pointers after all values behind them were read. If they have changed by then,
-	// these values have no meaning: a failed fetch leaves the value of an earlier record.
+	// The same pointers, fetched after all values behind them. If a pointer has changed, these
+	// values have no meaning: a failed fetch leaves the value of an earlier record.
 	slotTTYAfter     = slotResult + 1
 	slotNSProxyAfter = slotTTYAfter + 1
 
-	slotBeforeUID = slotNSProxyAfter + 1 // of before an exec, in the order of struct cred
-	// On each level of slotPIDs, the value set by reboot(2).
+	slotBeforeUID = slotNSProxyAfter + 1 // the ids before an exec, in the order of struct cred
+	// For each level of slotPIDs, the value set by reboot(2).
 	slotReboots = slotBeforeUID + (slotEGID - slotUID + 1)
 	numSlots    = slotReboots + pidLevels
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct
-// mount of the others), its root, and the mount above it; then the dentries from the bottom up and
-// their names. There is one more dentry than names.
+// mount of the others), its root, and its parent mount. The dentries from the bottom up and their
+// names follow. There is one more dentry than names.
 const (
 	pathMounts = 4
-	pathLevels = 7 // of each; the room in a fetch argument bounds them, too
+	pathLevels = 7 // for each mount; the length limit of a fetch argument bounds them, too
 
 	pathMnt      = 0
 	pathMntRoot  = pathMnt + pathMounts
@@ -139,10 +140,10 @@ func pathNameSlot(base slot, mount, level int) slot {
 	return base + pathNames + slot(mount*(pathLevels+1)+level)
 }
 
-// pidLevels is how many pid namespaces below the initial one are fetched.
+// pidLevels is the number of pid namespaces below the initial one that are fetched.
 const pidLevels = 2
 
-// The slots of used resources.
+// The slots of resource usage.
 const (
 	useUser = iota
 	useSystem
@@ -154,5 +155,5 @@ const (
 	useSlots
 )
 
-// cgroupLevels is how many components of a cgroup path are fetched.
+// cgroupLevels is the number of components of a cgroup path that are fetched.
 const cgroupLevels = 7

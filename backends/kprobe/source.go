@@ -20,21 +20,22 @@ import (
 
 // Source delivers the events of probes in the kernel. It implements [engine.Source]. After Open it
 // uses only its descriptors and shared memory, so that the process may drop its privileges and
-// change its root; a CPU that comes online later then can't be added any more.
+// change its root. A process that has dropped its privileges can't add a CPU that comes online
+// later.
 type Source struct {
 	capabilities engine.CapabilityTable
 	shared       source.Options
 	ringSize     int
 
 	probes    *tracefs.Probes
-	installed []string // the lines for tracefs that remove the probes
+	installed []string // the tracefs lines that remove the probes
 	sets      []*set
 	byID      []*probe // by the first two bytes of a record
 
 	cpus   []*cpu
 	online *perf.Online
 	pulse  *pulse.Pulse
-	beat   *probe // for pulse; nil if no function of it could be probed
+	beat   *probe // for package pulse; nil if none of its functions could be probed
 
 	walker    walker
 	completer *completer // nil without /proc
@@ -43,12 +44,12 @@ type Source struct {
 	execs     execs
 
 	inserted  uint64
-	lost      uint64 // missing samples of first probes, by the counts of those around them
+	lost      uint64 // missing samples of first probes, found by gaps in the hit counts
 	decode    uint64 // samples that could not be decoded
 	blind     bool   // a CPU had no ring for some time, or could not get one
-	unseen    []int  // CPUs that came online since then, -1 for any
-	followed  uint64 // when CPUs were last checked, with all rings read
-	opened    uint64 // when the probes of all CPUs were enabled
+	unseen    []int  // CPUs that came online since followed; -1 for any
+	followed  uint64 // time of the last check of CPUs after all rings were read
+	opened    uint64 // time at which the probes of all CPUs were enabled
 	finishing bool   // see Finish
 	detached  bool   // see Detach
 	held      uint64 // see Held; 0 for none
@@ -60,7 +61,7 @@ func (s *Source) Name() string { return "kprobe" }
 // Capabilities returns the events and fields of the installed probes.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
 
-// FD is a descriptor over the rings of all CPUs.
+// FD returns a descriptor that polls readable if a ring of any CPU does.
 func (s *Source) FD() int {
 	if s.probes == nil {
 		return -1
@@ -89,7 +90,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		insertGap(to, g)
 	}
 	if since, silent := s.pulse.Silence(); silent || ended {
-		s.execs.doubt(min(since, cmp.Or(g.From, since)))
+		s.execs.markMissing(min(since, cmp.Or(g.From, since)))
 	}
 	s.closeOffline(to)
 	if all { // after all checks for missing records
@@ -99,7 +100,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	return nil
 }
 
-// oldestHeld returns the time of the oldest event that waits for its other records, 0 for none.
+// oldestHeld returns the time of the oldest event that waits for its other records, or 0 for none.
 func (s *Source) oldestHeld() uint64 {
 	const none = math.MaxUint64
 	oldest := uint64(none)
@@ -123,14 +124,15 @@ func (s *Source) oldestHeld() uint64 {
 	return oldest
 }
 
-// Interval is the longest time between two calls of Populate, to check the probes; 0 for no limit.
+// Interval returns the longest time between two calls of Populate that the check of probes allows,
+// or 0 for no limit.
 func (s *Source) Interval() time.Duration { return s.pulse.Interval() }
 
-// Held returns the time of the oldest event that waits for its other records: a lost record may
-// make it wait for longer than the engine delays events.
+// Held returns the time of the oldest event that waits for its other records. If a record was lost,
+// the wait may be longer than the engine delays events.
 func (s *Source) Held() (oldest uint64, ok bool) { return s.held, s.held != 0 }
 
-// Detach implements [engine.Detacher]. Samples that found no room before are counted then.
+// Detach implements [engine.Detacher]. Afterwards, samples that found no room earlier are counted.
 func (s *Source) Detach() {
 	s.detached = true
 	s.pulse.Stop()
@@ -141,17 +143,17 @@ func (s *Source) Detach() {
 	}
 }
 
-// Finish makes Populate deliver all events. The end of a process has no status if its leader's
-// record has not come by the time the rings are empty.
+// Finish makes Populate deliver all events. An EXIT has no status if its leader's record has not
+// come by the time the rings are empty.
 func (s *Source) Finish() { s.finishing = true }
 
-// followCPUs detects CPUs that went online or offline. It inserts a gap for each new CPU, as its
-// events since the last check are lost.
+// followCPUs detects CPUs that went online or offline. It inserts a gap for each new CPU, because
+// the CPU's events since the last check are lost.
 func (s *Source) followCPUs(to engine.Sink) {
 	began := clock.Monotonic()
 	perf.Follow(s.online, s.cpus, rings{s})
 	for _, cpu := range s.unseen {
-		s.execs.doubt(s.followed)
+		s.execs.markMissing(s.followed)
 		insertUnseen(to, cpu, s.followed, clock.Monotonic())
 	}
 	s.unseen = s.unseen[:0]
@@ -160,7 +162,7 @@ func (s *Source) followCPUs(to engine.Sink) {
 	}
 }
 
-// closeOffline closes the rings of CPUs that went offline, once they are read to the end.
+// closeOffline closes the rings of offline CPUs, once all their records are read.
 func (s *Source) closeOffline(to engine.Sink) {
 	s.cpus = slices.DeleteFunc(s.cpus, func(c *cpu) bool {
 		if !c.Offline || c.Ring.Pending() > 0 {
@@ -174,8 +176,8 @@ func (s *Source) closeOffline(to engine.Sink) {
 		if s.lost += lost; ok {
 			insertGap(to, g)
 		}
-		// The kernel removes the perf events before the tasks.
-		s.execs.doubt(c.tally.Last)
+		// The kernel removes the perf events before it moves the tasks to another CPU.
+		s.execs.markMissing(c.tally.Last)
 		insertUnseen(to, c.Number, c.tally.Last, now)
 		s.blind = true
 		c.close()
@@ -203,9 +205,9 @@ func (s *Source) finishOverdue(to engine.Sink) {
 	}
 }
 
-// maxWait is how long an event waits for its other records, in ns. The kernel writes them one after
-// the other, but a virtual CPU may pause in between. The next event on that CPU ends the wait, so
-// that it is long only if a record was lost and none follows.
+// maxWait is the longest time in ns that an event waits for its other records. The kernel writes
+// them one after the other, but a virtual CPU may pause between them. The next event on the same
+// CPU ends the wait, so the wait is long only if a record was lost and no event follows.
 const maxWait = 1e9
 
 // step reads one record of a ring.
@@ -232,7 +234,7 @@ func (s *Source) step(c *cpu, to engine.Sink) {
 		if rec.Aside && c.now.set != nil {
 			c.now.values.keep()
 		}
-	case rec.Type == perf.RecordLost: // the counts show how many events they were of
+	case rec.Type == perf.RecordLost: // the counts show how many events were lost
 		c.tally.Suspect()
 	}
 }
@@ -248,7 +250,7 @@ func (s *Source) probe(raw []byte) *probe {
 	return nil
 }
 
-// sample joins a sample to the others of the same event.
+// sample joins a sample with the other samples of the same event.
 func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 	p, a := s.probe(sample.Raw), &c.now
 	if p == nil {
@@ -272,7 +274,7 @@ func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 			s.decode++
 			a.set = nil
 		}
-		return // an event without this part
+		return // the event stays without this part
 	}
 	a.values.add(p.number, sample.Raw)
 	a.have |= p.part
@@ -281,7 +283,7 @@ func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 	}
 }
 
-// finish makes an event of the joined samples.
+// finish makes an event from the joined samples.
 func (s *Source) finish(c *cpu, to engine.Sink) {
 	a := &c.now
 	if a.have&1 != 0 {
@@ -306,7 +308,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		return
 	case familyFork, familyIDs, familyComm, familyPtrace:
 		if a.set.family == familyFork && a.time < s.opened {
-			return // its later state on another CPU may have been missed
+			return // its later state on another CPU may be missing
 		}
 		if thread && !s.shared.Threads || v.u32(slotByExec) != 0 {
 			return
@@ -316,7 +318,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 			return
 		}
 	case familySID:
-		// a session is of the group, whichever thread calls setsid
+		// a session belongs to the group, whichever thread calls setsid
 		change = engine.ChangedSID
 	}
 	ev := to.Reserve()
@@ -342,7 +344,7 @@ func (s *Source) exit(a *assembly, to engine.Sink) {
 	what, status, certain := s.endings.classify(a)
 	leader := v.u32(slotTGID) == v.u32(slotTID)
 	if what == notTheGroup && leader {
-		if ev := s.endings.take(v.u32(slotTGID), v.number(slotStart)); ev != nil {
+		if ev := s.endings.takeParked(v.u32(slotTGID), v.number(slotStart)); ev != nil {
 			setExit(ev, status)
 			s.insert(to, ev)
 		}
@@ -385,15 +387,15 @@ func (s *Source) insert(to engine.Sink, ev *engine.RawEvent) {
 	to.Insert(ev)
 }
 
-// Arm makes the next event wake the reader if the engine is idle. Otherwise only a ring that fills
-// up wakes it.
+// Arm makes the next event wake the reader if the engine is idle. Otherwise the reader is woken
+// only when a ring fills up.
 func (s *Source) Arm(idle bool) bool {
 	if s.probes == nil {
 		return false
 	}
 	for _, c := range s.cpus {
 		switch {
-		case s.detached: // a wakeup would announce samples that do not come
+		case s.detached: // a wakeup would announce samples that never come
 		case idle:
 			c.arm()
 		case c.woke:

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// recorder is offsets that notes each member that is asked for.
+// recorder is offsets that records each requested member.
 type recorder struct {
 	asked map[string]bool
 	lacks []string
@@ -28,8 +28,8 @@ func (r *recorder) Value(name string) (int64, bool) {
 	return 1, true
 }
 
-// TestTargetsAreRead shows that each target of btfhub is read, by a probe or by an eBPF program,
-// and that the probes use no other targets.
+// TestTargetsAreRead checks that a probe or an eBPF program reads each target of btfhub, and that
+// the probes read no other members.
 func TestTargetsAreRead(t *testing.T) {
 	asked := map[string]bool{"mount.mnt": true} // by Source.open
 	for _, cgroups := range []proctext.Hierarchy{proctext.UnifiedCgroup, proctext.PIDsCgroup} {
@@ -56,11 +56,11 @@ func TestTargetsAreRead(t *testing.T) {
 	programs := strings.Fields(string(members))
 	for _, target := range btfhub.Targets() {
 		if !asked[target.Name] && !slices.Contains(programs, target.Name) {
-			t.Errorf("%s is read by nothing: remove it from the targets", target.Name)
+			t.Errorf("no probe or program reads %s: remove it from the targets", target.Name)
 		}
 		delete(asked, target.Name)
 	}
 	for name := range asked {
-		t.Errorf("%s is read by a probe and is no target", name)
+		t.Errorf("a probe reads %s, which is not a target", name)
 	}
 }

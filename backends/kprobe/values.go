@@ -7,12 +7,12 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// values are the samples of one event, undecoded: most values that the probes of a path fetch lie
-// above its root and are not used.
+// values holds the raw samples of one event. They are decoded on demand, because most path
+// components that a probe fetches lie above the root of the path and are not used.
 type values struct {
 	slots   *slotPlaces
-	records [maxParts][]byte // by the number of the probe; nil if it has not come
-	own     [maxParts]bool   // the record is a copy in memory
+	records [maxParts][]byte // by index of the probe; nil if it has not come
+	own     [maxParts]bool   // the record was copied to memory
 	memory  []byte
 	zeroes  bool
 }
@@ -30,13 +30,13 @@ type slotPlace struct {
 	off     uint16
 }
 
-// add adds the positions in the records of a probe. A slot that several probes fetch is read from
-// the first.
+// add adds the positions in the records of a probe. If several probes fetch a slot, the slot is
+// read from the first.
 func (p *slotPlaces) add(l *layout, part int) {
 	for _, at := range l.places {
 		slots := slot(at.count)
 		if at.kind == placeChunk {
-			slots = 1 // for all its words
+			slots = 1 // for all words of the chunk
 		}
 		for n := range slots {
 			if s := at.slot + n; !p[s].fetched {
@@ -58,7 +58,7 @@ func (p *slotPlaces) remove(part int) {
 // has reports whether a slot is fetched.
 func (p *slotPlaces) has(s slot) bool { return p[s].fetched }
 
-// hasAll reports whether the slots from one to another are fetched.
+// hasAll reports whether all slots in a range, both ends included, are fetched.
 func (p *slotPlaces) hasAll(from, to slot) bool {
 	for s := from; s <= to; s++ {
 		if !p.has(s) {
@@ -68,7 +68,7 @@ func (p *slotPlaces) hasAll(from, to slot) bool {
 	return true
 }
 
-// begin removes all records.
+// begin removes all records and starts an event of set s.
 func (v *values) begin(s *set) {
 	v.slots, v.zeroes = &s.slots, s.zeroes
 	clear(v.records[:])
@@ -76,8 +76,8 @@ func (v *values) begin(s *set) {
 	v.memory = v.memory[:0]
 }
 
-// add adds a record, which is at least as long as its layout says. The caller keeps it valid until
-// the event is finished or keep is called.
+// add adds a record, which has at least the length of its layout. The caller keeps the record valid
+// until the event is finished or keep is called.
 func (v *values) add(part int, raw []byte) { v.records[part] = raw }
 
 // keep copies the records that have come so far.
@@ -85,7 +85,7 @@ func (v *values) keep() {
 	for part, raw := range v.records {
 		if raw != nil && !v.own[part] {
 			at := len(v.memory)
-			// earlier copies keep the old memory
+			// Earlier copies keep the old memory.
 			v.memory = append(v.memory, raw...)
 			v.records[part], v.own[part] = v.memory[at:], true
 		}
@@ -111,8 +111,8 @@ func (v *values) number(s slot) uint64 {
 
 func (v *values) u32(s slot) uint32 { return uint32(v.number(s)) }
 
-// name returns the text of a slot. It is empty if the kernel could not read it, or if its position
-// is outside of the record.
+// name returns the text of a slot. The text is empty if the kernel could not read it, or if its
+// position is outside of the record.
 func (v *values) name(s slot) []byte {
 	at := &v.slots[s]
 	raw := v.records[at.part]
@@ -131,7 +131,7 @@ func (v *values) name(s slot) []byte {
 	return text
 }
 
-// credentials returns the ids in a row of slots that begins with uid.
+// credentials returns the ids in consecutive slots that begin with uid.
 func (v *values) credentials(uid slot) engine.Credentials {
 	return engine.Credentials{ // in the order of the slots
 		UID: v.u32(uid), GID: v.u32(uid + 1), SUID: v.u32(uid + 2),
@@ -139,7 +139,7 @@ func (v *values) credentials(uid slot) engine.Credentials {
 	}
 }
 
-// capabilities returns the sets in a row of slots that begins with the inheritable one.
+// capabilities returns the sets in consecutive slots that begin with inheritable.
 func (v *values) capabilities(inheritable slot) engine.Capabilities {
 	return engine.Capabilities{ // in the order of the slots
 		Inheritable: v.number(inheritable), Permitted: v.number(inheritable + 1), Effective: v.number(inheritable + 2),
@@ -152,11 +152,11 @@ func (v *values) setComm(ev *engine.RawEvent, first slot) {
 	var comm [16]byte
 	binary.NativeEndian.PutUint64(comm[:], v.number(first))
 	binary.NativeEndian.PutUint64(comm[8:], v.number(first+1))
-	comm[15] = 0 // as TASK_COMM_LEN has it
+	comm[15] = 0 // TASK_COMM_LEN includes a NUL
 	ev.Set(engine.FieldComm, comm[:bytes.IndexByte(comm[:], 0)])
 }
 
-// chunk returns a piece of the arguments, nil if it has not come.
+// chunk returns a chunk of the arguments, or nil if it has not come.
 func (v *values) chunk(n int) []byte {
 	at := &v.slots[slotArgv+slot(n)]
 	raw := v.records[at.part]
@@ -188,9 +188,9 @@ func (v *values) readable(size int) (n int) {
 	return min(n, size)
 }
 
-// zeroKnown reports whether a word of 0 at an offset into the arguments was really read, as a
-// failed read gives 0 too. It was if other words of its pages are not 0: a probe reads all of them,
-// and no page can be removed meanwhile.
+// zeroKnown reports whether a word of 0 at an offset into the arguments was really read. A failed
+// read gives 0 too. The read succeeded if other words of its pages are not 0: a probe reads all
+// words of a page, and no page can be removed meanwhile.
 func (v *values) zeroKnown(at int) bool {
 	start := v.number(slotArgStart) + uint64(at)
 	return v.pageRead(start) && (page(start) == page(start+7) || v.pageRead(start+7))
@@ -199,7 +199,7 @@ func (v *values) zeroKnown(at int) bool {
 // page returns the number of the page at an address, for the smallest page size.
 func page(address uint64) uint64 { return address / 4096 }
 
-// pageRead reports whether a word that is not 0 was read of the page at an address.
+// pageRead reports whether a nonzero word was read from the page of an address.
 func (v *values) pageRead(address uint64) bool {
 	start := v.number(slotArgStart)
 	for n := range chunks {
@@ -214,8 +214,8 @@ func (v *values) pageRead(address uint64) bool {
 	return false
 }
 
-// arguments fills dst with the start of the arguments. Its length is at most what readable
-// returned.
+// arguments fills dst with the start of the arguments. The length of dst is at most the result of
+// readable.
 func (v *values) arguments(dst []byte) {
 	for n := 0; len(dst) > 0; n++ {
 		dst = dst[copy(dst, v.chunk(n)):]

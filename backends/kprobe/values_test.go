@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 )
 
-// testRecord is the one record of a set, made up slot by slot.
+// testRecord is the only record of a set. Tests set its slots one by one.
 type testRecord struct {
 	slots *slotPlaces
 	raw   []byte
@@ -35,26 +35,26 @@ func (r *testRecord) values() (v values) {
 	return v
 }
 
-// TestTextOutside has texts that begin or end behind their record.
+// TestTextOutside: texts begin or end outside of their record.
 func TestTextOutside(t *testing.T) {
 	r := newTestRecord()
 	r.setText(slotGroupName, "name")
 	v := r.values()
 	if got := string(v.name(slotGroupName)); got != "name" {
-		t.Fatalf("%q", got)
+		t.Fatalf("got %q, want name", got)
 	}
 	for _, where := range []uint32{0, uint32(len(r.raw)) | 1<<16, uint32(len(r.raw)-2) | 3<<16, 0xffffffff} {
 		binary.NativeEndian.PutUint32(r.raw[8*slotGroupName:], where)
 		if got := v.name(slotGroupName); got != nil {
-			t.Errorf("%#x: %q", where, got)
+			t.Errorf("%#x: got %q, want nil", where, got)
 		}
 	}
 }
 
-// TestKeep has a ring reuse the memory of records between the records of one event.
+// TestKeep: the ring reuses the memory of a record before the next record of the event is read.
 func TestKeep(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		s, c, probes := offline(t, testFormats)
+		s, c, probes := newOfflineSource(t, testFormats)
 		id := map[slot]uint64{slotTGID: 7, slotTID: 7, slotUID: 5}
 		var l conform.Events
 		all := s.sets[familyFork].probes
@@ -70,22 +70,22 @@ func TestKeep(t *testing.T) {
 			copy(raw, bytes.Repeat([]byte{0xff}, len(raw)))
 		}
 		if len(l) != 1 {
-			t.Fatalf("%d events", len(l))
+			t.Fatalf("got %d events, want 1", len(l))
 		}
 		if right := l[0].PID == 7 && l[0].Task.Cred.UID == 5; right != keep {
-			t.Errorf("kept %v: pid %d, uid %d", keep, l[0].PID, l[0].Task.Cred.UID)
+			t.Errorf("keep=%v: got pid %d, uid %d", keep, l[0].PID, l[0].Task.Cred.UID)
 		}
 	}
 }
 
-// The I/O of children that were waited for is in the sum of the released threads.
+// The sum of the released threads' I/O includes the I/O of children that were waited for.
 func TestIO(t *testing.T) {
 	const own, leader, sum = 1, 20, 300 // bytes
 	for _, c := range []struct {
 		name                               string
 		threads, released                  uint64 // threads that live, ns of others
 		childUser, childSystem, childPages uint64
-		want                               uint64 // 0 if it is unknown
+		want                               uint64 // 0 if unknown
 	}{
 		{name: "one thread", threads: 1, want: own + sum},
 		{name: "others were released", threads: 1, released: 5, want: own + sum},
@@ -115,7 +115,7 @@ func TestIO(t *testing.T) {
 			want.Task.Known &^= engine.FieldIO.Set()
 		}
 		if ev.Usage != want.Usage || ev.Task.Known != want.Task.Known {
-			t.Errorf("%s: %+v, known %v, want %d", c.name, ev.Usage, ev.Task.Known, c.want)
+			t.Errorf("%s: got %+v, known %v, want %d", c.name, ev.Usage, ev.Task.Known, c.want)
 		}
 	}
 }
