@@ -23,7 +23,7 @@ type process struct {
 	execed  uint64 // stamp of the latest EXEC, or time of the look
 	last    uint64 // latest stamp of an EXIT
 	aliveAt uint64 // threads that had ended by then did so by themselves
-	epoch   uint32 // over: losses before its end; others may hide the next process
+	epoch   uint32 // losses before it was seen; others may hide its end, or the next process
 	state   state
 	owed    uint8 // ends of earlier processes of the pid, reported before their messages
 	doubt   bool  // a loss may hide the end of an earlier process of the pid
@@ -37,6 +37,9 @@ type process struct {
 
 // alone reports whether it has had only one thread since its exec, or since it was seen running.
 func (p *process) alone() bool { return p.live == 0 && !p.leaderDone && p.endings.N == 0 }
+
+// single reports whether the process certainly has had only one thread.
+func (p process) single() bool { return p.state == seen && p.alone() }
 
 // maxStraggle is how long after the end of a process messages of its threads can come, in ns.
 const maxStraggle = 1_000_000_000
@@ -76,13 +79,13 @@ func (s *processes) trim() {
 	s.born, s.retired = freelist.Shrink(s.born), freelist.Shrink(s.retired)
 }
 
-// lose forgets what a loss may have changed: all processes that still ran.
+// lose forgets what a loss may have changed of the processes that still ran.
 func (s *processes) lose() {
 	s.epoch++
 	clear(s.threads.In)
 	for pid, p := range s.byPID.In {
 		if p.state != over {
-			delete(s.byPID.In, pid)
+			s.byPID.In[pid] = process{born: p.born, epoch: p.epoch, doubt: true, threaded: true}
 		}
 	}
 }

@@ -289,7 +289,7 @@ func (s *Source) message(data []byte, genuine bool) {
 		if s.loss.overrun != 0 && m.time > s.loss.overrun {
 			s.lose()
 		}
-		m.threads = s.track.mayHaveThreads(m)
+		m.threads = !s.track.byPID.In[m.pid].single()
 		s.queue.clear(m)
 	}
 	s.track.take(m)

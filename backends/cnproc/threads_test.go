@@ -200,6 +200,7 @@ func TestThreadsDoNotLeak(t *testing.T) {
 		t.Errorf("after a thread of the same number: %+v", s.track.processes)
 	}
 	s.track.lose(engine.Gap{CPU: engine.AllCPUs})
+	s.track.learn()
 	if left(s) != 0 {
 		t.Errorf("after a loss: %+v", s.track.processes)
 	}

@@ -63,12 +63,6 @@ func (t *tracker) trim() {
 	t.ended = freelist.Shrink(t.ended)
 }
 
-// mayHaveThreads reports whether the process of a message may have, or have had, other threads.
-func (t *tracker) mayHaveThreads(m *message) bool {
-	p := t.byPID.In[m.pid]
-	return p.state != seen || !p.alone()
-}
-
 // take handles one message.
 func (t *tracker) take(m *message) {
 	seq, g := t.loss.saw(m)
@@ -123,8 +117,8 @@ func (t *tracker) fork(m *message) {
 		}
 		return
 	}
-	p := process{born: m.time, state: t.stateAt(m.time), doubt: t.epoch > 0 && m.time <= t.lostTo+maxStraggle}
-	if ok && (old.state != over || old.epoch == t.epoch) {
+	p := process{born: m.time, epoch: t.epoch, state: t.stateAt(m.time), doubt: t.epoch > 0 && m.time <= t.lostTo+maxStraggle}
+	if ok && old.epoch == t.epoch {
 		p.owed, p.doubt = old.owed, p.doubt || old.doubt
 		ended := old.state == over
 		if !ended && old.born < m.time {
@@ -156,7 +150,7 @@ func (t *tracker) exec(m *message) {
 		t.byPID.Put(m.pid, p)
 		return
 	}
-	next := process{born: m.time, execed: m.time, state: t.stateAt(m.time), threaded: p.threaded || p.state == unseen}
+	next := process{born: m.time, execed: m.time, epoch: t.epoch, state: t.stateAt(m.time), threaded: p.threaded || p.state == unseen}
 	if p.state != over && p.born != 0 {
 		next.born, next.owed, next.doubt = min(p.born, m.time), p.owed, p.doubt
 	}
@@ -322,18 +316,21 @@ func (t *tracker) idle() {
 	t.born, t.ended = t.born[:0], t.ended[:0]
 }
 
-// learn reads the existing processes from /proc, at the start and after a loss. Messages in the
-// socket can be older, which does no harm to the set of threads, see processes. learn skips a
-// process that was born since the loss: the messages show all of it.
+// learn reads the existing processes from /proc, at the start and after a loss, but for those born
+// since. Messages in the socket can be older, which does no harm to the set of threads.
 func (t *tracker) learn() {
-	if t.view == nil {
-		return
+	var pids []uint32
+	if t.relearn = false; t.view != nil {
+		pids, _ = t.view.PIDs()
 	}
-	pids, err := t.view.PIDs()
-	t.relearn = err != nil
 	for _, pid := range slices.Clone(pids) {
 		if p := t.byPID.In[pid]; p.state == unseen || p.state == over && p.epoch != t.epoch {
 			t.learnProcess(pid)
+		}
+	}
+	for pid, p := range t.byPID.In {
+		if p.state != over && p.epoch != t.epoch { // its end is lost
+			delete(t.byPID.In, pid)
 		}
 	}
 	t.learned = t.clock.now()
@@ -347,7 +344,7 @@ func (t *tracker) learnProcess(pid uint32) {
 	if err != nil || st.Over() || st.Zombie() && st.Threads <= 1 {
 		return // its exit message may be still to come
 	}
-	p := process{born: began, execed: began, state: seen, threaded: true, doubt: true, leaderDone: st.Zombie()}
+	p := process{born: began, execed: began, epoch: t.epoch, state: seen, threaded: true, doubt: true, leaderDone: st.Zombie()}
 	t.replace(pid, p)
 	if st.Threads > 1 {
 		tids := t.view.Tasks(pid)
