@@ -34,7 +34,7 @@ const bytesPerEvent = 4096
 
 // NewBuffer returns a buffer that has room for max events.
 func NewBuffer(max int) *Buffer {
-	return &Buffer{max: max, full: int64(max) * bytesPerEvent, pids: pidQueues{byPID: make(map[uint32]*queue)}}
+	return &Buffer{max: max, full: int64(max) * bytesPerEvent}
 }
 
 // Len returns the number of events held.
@@ -80,6 +80,7 @@ func (b *Buffer) trim() {
 	b.blocks.Trim()
 	b.rares.Trim()
 	b.pids.free.Trim()
+	b.pids.byPID.trim()
 }
 
 // firstGap returns the time of the oldest gap held in which an event of a process that is known may
@@ -89,12 +90,12 @@ func (b *Buffer) firstGap() uint64 {
 		return math.MaxUint64
 	}
 	// Gaps are events of pid 0, and no others are.
-	return b.pids.byPID[0].first.Time
+	return b.pids.byPID.get(0).first.Time
 }
 
 // hasExit reports whether the EXIT of a process that had the pid before a time is held.
 func (b *Buffer) hasExit(pid uint32, before uint64) bool {
-	if q := b.pids.byPID[pid]; q != nil {
+	if q := b.pids.byPID.get(pid); q != nil {
 		for h := q.first; h != nil; h = h.next() {
 			if h.Kind == KindExit && !h.Thread && h.Time < before {
 				return true

@@ -58,7 +58,6 @@ func New(source Source, clock *Clock, opts Options) (*Engine, error) {
 	if _, alone := source.(Timekeeper); !alone { // its clock pauses during a read
 		e.drain.settle = min(e.hold, settle)
 	}
-	e.table.byPID = make(map[uint32]*process)
 	e.table.grace, e.table.clock = uint64(opts.CacheGraceTime), clock
 	table := source.Capabilities()
 	table.addDerived()

@@ -187,7 +187,7 @@ func (t *table) settleEntries() {
 	settle = func(p *process) {
 		if waiting[p] {
 			delete(waiting, p)
-			settle(t.byPID[p.PPID])
+			settle(t.byPID.get(p.PPID))
 			t.settleEntry(p)
 			if t.judge != nil {
 				t.settleMarks(p)
@@ -202,7 +202,7 @@ func (t *table) settleEntries() {
 
 // settleEntry decides the entry leader of a process that /proc showed, after its parent's.
 func (t *table) settleEntry(p *process) {
-	switch parent := t.byPID[p.PPID]; {
+	switch parent := t.byPID.get(p.PPID); {
 	case p.Known.Has(FieldEntryLeader):
 	case p.PID == 1:
 		p.setEntry(EntryInit, false)

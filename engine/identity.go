@@ -26,7 +26,7 @@ func (t *table) find(r *RawEvent) (*process, match) {
 		since = t.bornBy(r)
 		since -= min(since, ProcStartUnit) // start times are rounded
 	}
-	youngest := t.byPID[r.PID]
+	youngest := t.byPID.get(r.PID)
 	var guess *process
 	for p := youngest; p != nil; p = p.older {
 		if t.match(p, r) {
@@ -89,7 +89,7 @@ func (t *table) bornBy(r *RawEvent) uint64 {
 // enter adds the process of r, the youngest of its pid. The pid has one process at a time: the one
 // before has ended, or it is the same and an event with its start time will show that.
 func (t *table) enter(r *RawEvent, now uint64) *process {
-	born, before := r.Time, t.byPID[r.PID]
+	born, before := r.Time, t.byPID.get(r.PID)
 	if !r.isBirth() {
 		born = t.bornBy(r)
 		if before != nil { // rounding can make the start time earlier

@@ -59,7 +59,7 @@ func (t *table) adoptMarks(p *process) {
 
 // settleMarks lets the judge mark a process that /proc showed, after its parent.
 func (t *table) settleMarks(p *process) {
-	switch parent := t.byPID[p.PPID]; {
+	switch parent := t.byPID.get(p.PPID); {
 	case !p.Known.Has(FieldPPID), parent == nil && p.PPID != 0:
 		p.Marks.add(noMarksKnown)
 	case parent != nil && parent != p:

@@ -74,16 +74,17 @@ func (q *queue) remove(h *held) {
 
 // pidQueues finds the queue of a pid. Empty queues are reused.
 type pidQueues struct {
-	byPID map[uint32]*queue
+	byPID pidMap[queue]
 	free  freelist.List[queue]
 }
 
 func (x *pidQueues) insert(h *held) {
-	q := x.byPID[h.PID]
+	slot := x.byPID.place(h.PID)
+	q := *slot
 	if q == nil {
 		q = x.free.Get()
 		q.pid, q.link = h.PID, linkPID
-		x.byPID[h.PID] = q
+		*slot = q
 	}
 	h.queue = q
 	q.insert(h)
@@ -93,7 +94,7 @@ func (x *pidQueues) remove(h *held) {
 	q := h.queue
 	h.queue = nil
 	if q.remove(h); q.first == nil {
-		delete(x.byPID, q.pid)
+		x.byPID.delete(q.pid)
 		x.free.Put(q)
 	}
 }

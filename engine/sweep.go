@@ -65,7 +65,7 @@ func (e *Engine) doubled(now uint64) bool {
 func (e *Engine) search(now uint64) {
 	s := &e.sweeping
 	if len(s.todo) == 0 && e.lookDue(now) {
-		for pid := range e.table.byPID {
+		for pid := range e.table.byPID.pids() {
 			s.todo = append(s.todo, pid)
 		}
 	}
@@ -99,7 +99,7 @@ func (e *Engine) lookDue(now uint64) bool {
 // lookFor checks the live process of a pid.
 func (e *Engine) lookFor(pid uint32) {
 	s := &e.sweeping
-	p := e.table.byPID[pid]
+	p := e.table.byPID.get(pid)
 	if p == nil || p.life != living || max(p.asOf, p.checked) > s.gapTo {
 		return
 	}

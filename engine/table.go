@@ -2,7 +2,6 @@ package engine
 
 import (
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/quark-linux/quark/internal/freelist"
@@ -11,7 +10,7 @@ import (
 // table is the process table. For each pid it has a chain of processes, the youngest first: the
 // live one, and exited ones during their grace time.
 type table struct {
-	byPID map[uint32]*process
+	byPID pidMap[process]
 	count int
 	grace uint64 // ns
 	clock *Clock
@@ -79,7 +78,7 @@ type exit struct {
 // lookup returns the youngest process of a pid.
 func (t *table) lookup(pid uint32) *process {
 	t.settleEntries()
-	p := t.byPID[pid]
+	p := t.byPID.get(pid)
 	if p != nil {
 		t.refresh(p)
 	}
@@ -88,7 +87,7 @@ func (t *table) lookup(pid uint32) *process {
 
 func (t *table) lookupIdentity(id Identity) *process {
 	t.settleEntries()
-	for p := t.byPID[id.PID]; p != nil; p = p.older {
+	for p := t.byPID.get(id.PID); p != nil; p = p.older {
 		if p.Known.Has(FieldStart) && p.sameStart(id.Start, 1) {
 			t.refresh(p)
 			return p
@@ -101,8 +100,8 @@ func (t *table) lookupIdentity(id Identity) *process {
 func (t *table) all() iter.Seq[*Process] {
 	return func(yield func(*Process) bool) {
 		t.settleEntries()
-		for _, pid := range slices.Sorted(maps.Keys(t.byPID)) {
-			p := t.byPID[pid]
+		for _, pid := range slices.Sorted(t.byPID.pids()) {
+			p := t.byPID.get(pid)
 			for p.older != nil {
 				p = p.older
 			}
@@ -118,7 +117,7 @@ func (t *table) all() iter.Seq[*Process] {
 
 // at returns the process that had the pid at a time, or nil if that is unknown.
 func (t *table) at(pid uint32, time uint64) *process {
-	for p := t.byPID[pid]; p != nil; p = p.older {
+	for p := t.byPID.get(pid); p != nil; p = p.older {
 		if p.born <= time {
 			t.refresh(p)
 			return p
@@ -130,14 +129,15 @@ func (t *table) at(pid uint32, time uint64) *process {
 // add makes a process, the youngest of its pid.
 func (t *table) add(pid uint32, born uint64) *process {
 	t.count++
+	youngest := t.byPID.place(pid)
 	p := t.free.Get()
 	*p = process{} // a literal with all would be built elsewhere and copied
-	p.PID, p.born, p.context, p.image, p.older = pid, born, &noContext, &noImage, t.byPID[pid]
+	p.PID, p.born, p.context, p.image, p.older = pid, born, &noContext, &noImage, *youngest
 	if p.older != nil {
 		p.born = max(p.born, p.older.born)
 		p.older.younger = p
 	}
-	t.byPID[pid] = p
+	*youngest = p
 	return p
 }
 
@@ -215,6 +215,7 @@ func (t *table) remove(p *process) {
 
 // trim lets go of memory that was not needed since the last call.
 func (t *table) trim() {
+	t.byPID.trim()
 	t.images.Trim()
 	t.free.Trim()
 	if live := t.exits[t.firstExit:]; cap(t.exits) > 64 && 4*len(live) < cap(t.exits) {
@@ -231,8 +232,8 @@ func (t *table) unlink(p *process) {
 	case p.younger != nil:
 		p.younger.older = p.older
 	case p.older != nil:
-		t.byPID[p.PID] = p.older
+		*t.byPID.place(p.PID) = p.older
 	default:
-		delete(t.byPID, p.PID)
+		t.byPID.delete(p.PID)
 	}
 }

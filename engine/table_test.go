@@ -20,7 +20,7 @@ func TestManyLivesOfOnePID(t *testing.T) {
 		{"no start times", false, []Kind{KindFork, KindExec, KindExit}},
 		{"no FORK and no start times", false, []Kind{KindExec, KindExit}},
 	} {
-		tab, now := table{byPID: make(map[uint32]*process), clock: new(Clock), reports: reports{births: true, ends: true}}, uint64(time.Second)
+		tab, now := table{clock: new(Clock), reports: reports{births: true, ends: true}}, uint64(time.Second)
 		for n, began := 0, time.Now(); n < lives; n++ {
 			r := RawEvent{PID: 7}
 			if c.starts {
@@ -39,7 +39,7 @@ func TestManyLivesOfOnePID(t *testing.T) {
 			t.Errorf("%s: %d processes of %d", c.name, tab.count, lives)
 		}
 		tab.collect(now, now)
-		if live := tab.byPID[7]; tab.count > 1 || tab.count == 1 && (live.life != living || live.older != nil) {
+		if live := tab.byPID.get(7); tab.count > 1 || tab.count == 1 && (live.life != living || live.older != nil) {
 			t.Errorf("%s: %d processes after the grace time", c.name, tab.count)
 		}
 	}
