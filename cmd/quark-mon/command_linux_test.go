@@ -35,7 +35,7 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s: status %d, output %q", c.script, status, &out)
 		}
 		rest := errs.String()
-		if strings.Contains(rest, "filtered") || strings.Contains(rest, " < ") { // what nobody asked for
+		if strings.Contains(rest, "filtered") || strings.Contains(rest, " < ") {
 			t.Errorf("%s: filters, or ancestors of quark-mon, in\n%s", c.script, rest)
 		}
 		for _, w := range c.want {

@@ -64,7 +64,7 @@ func Bars(title string, bars []Bar) template.HTML {
 	for i, b := range bars {
 		y := top + float64(i)*each
 		middle := y + each/2
-		d.rect(zero, y+1, max(x(b.Value)-zero, 0.5), each-2, b.Colour, b.Name+": "+b.Text)
+		d.rect(zero, y+1, max(x(b.Value)-zero, 2), each-2, b.Colour, b.Name+": "+b.Text)
 		if b.High > b.Low {
 			d.line(x(b.Low), middle, x(b.High), middle, soft)
 		}
