@@ -165,8 +165,7 @@ func TestThreadsOwnState(t *testing.T) {
 		}
 		r.src.Push(ev)
 		p := r.one(t).Process
-		own := engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldCwd|
-			1<<engine.FieldCgroup|1<<engine.FieldExit|1<<engine.FieldLogin)
+		own := engine.FieldsThread
 		want := engine.FieldsIDs
 		switch kind {
 		case exit:

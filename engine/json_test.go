@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/golden"
 )
 
 var wall = engine.NewClock(nil, engine.Host{}, engine.Offset{Wall: time.Unix(1000, 0)})
@@ -30,20 +31,7 @@ func TestJSON(t *testing.T) {
 	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Time: 5e9, Wall: wall.At(5e9), CPU: 3, Process: full()}
 	ev.Process.TTY = engine.TTY{Major: 136, Minor: 2}
 	ev.Process.Cached, ev.Process.Truncated = engine.SetOf(engine.FieldExe, engine.FieldCwd), engine.SetOf(engine.FieldArgs)
-	got := string(ev.AppendJSON(nil, wall, "ebpf"))
-	want := `{"time":"1970-01-01T00:16:45.000000000Z","time_monotonic":5000000000,"cpu":3,"backend":"ebpf","events":["FORK","EXIT"],"process":{"pid":7,` +
-		`"comm":"true","args":["true","a b"],"environ":["A=b","C="],"ppid":1,"parent_signal":17,` +
-		`"uid":0,"gid":0,"suid":0,"sgid":0,"euid":0,"egid":0,"pgid":0,"sid":0,` +
-		`"cap_inheritable":"0x0","cap_permitted":"0x0","cap_effective":"0x1ffffffffff","cap_bounding":"0x0","cap_ambient":"0x0",` +
-		`"start_boottime":5000000000,"start_unit":1,"start_time":"1970-01-01T00:16:45.000000000Z","tty":"136:2",` +
-		`"uts_ns":0,"ipc_ns":0,"mnt_ns":0,"net_ns":0,"user_ns":5,"cgroup_ns":6,"time_ns":7,"pid_ns":4,"ns_pid":3,"login_uid":1000,"login_session":3,` +
-		`"cwd":"/","exe":"/bin/true","exec_path":"true","exe_mode":"0104755","exe_uid":4,"exe_gid":5,"exe_dev":"254:1","exe_inode":"9223372036854775808",` +
-		`"exe_ctime":"1970-01-01T00:00:02.000000003Z","exe_removed":true,"cgroup":"/a","exited":true,"exit_signal":"SIGSEGV","core_dumped":true,"wait_status":139,` +
-		`"exit_time":"1970-01-01T00:16:46.000000000Z","exit_time_monotonic":6000000000,"birth_parent_pid":1,"birth_parent_tid":2,` +
-		`"cached":["exe","cwd"],"truncated":["args"]}}`
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	golden.Compare(t, "testdata/event.json", append(ev.AppendJSON(nil, wall, "ebpf"), '\n'))
 }
 
 func TestJSONOmitsWhatIsUnknown(t *testing.T) {
@@ -125,29 +113,7 @@ func TestDump(t *testing.T) {
 	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Process: full()}
 	ev.Process.Known &^= engine.FieldCwd.Set()
 	ev.Process.Truncated = engine.FieldArgs.Set()
-	want := `->7 (FORK+EXIT)
-  CPU	cpu=0
-  COMM	comm=true
-  CMDL	args=[ true, a b... ]
-  ENVI	environ=[ A=b, C= ]
-  PROC	ppid=1 parent_signal=17
-  PROC	uid=0 gid=0 suid=0 sgid=0 euid=0 egid=0 pgid=0 sid=0
-  PROC	cap_inheritable=0x0 cap_permitted=0x0 cap_effective=0x1ffffffffff
-  PROC	cap_bounding=0x0 cap_ambient=0x0
-  PROC	start_boottime=5000000000 tty=0:0
-  PROC	uts_ns=0 ipc_ns=0
-  PROC	mnt_ns=0 net_ns=0
-  PROC	user_ns=5 cgroup_ns=6 time_ns=7
-  PROC	pid_ns=4 ns_pid=3 login_uid=1000 login_session=3
-  CWD	cwd=?
-  EXE	exe=/bin/true exec_path=true exe_mode=0104755 exe_uid=4 exe_gid=5 exe_dev=254:1 exe_inode=9223372036854775808 exe_ctime=1970-01-01T00:00:02.000000003Z exe_removed=1
-  CGRP	cgroup=/a
-  EXIT	exited=1 exit_signal=SIGSEGV core_dumped=1 wait_status=139 exit_time_monotonic=6000000000
-  BRTH	birth_parent_pid=1 birth_parent_start=? birth_parent_tid=2
-`
-	if got := string(ev.AppendDump(nil)); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	golden.Compare(t, "testdata/event.txt", ev.AppendDump(nil))
 	if got := string((&engine.Event{CPU: engine.AllCPUs}).AppendDump(nil)); got != "->0\n" {
 		t.Errorf("empty event: %q", got)
 	}

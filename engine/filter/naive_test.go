@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/schema"
 )
 
 // made is a term or an expression with what it should say of an event, found without the compiler.
@@ -154,34 +156,23 @@ type naiveNumber struct {
 	get   func(p *engine.Process) uint64
 }
 
-var naiveNumbers = []naiveNumber{
-	{"ppid", engine.FieldPPID, 0, func(p *engine.Process) uint64 { return uint64(p.PPID) }},
-	{"pgid", engine.FieldPGID, 0, func(p *engine.Process) uint64 { return uint64(p.PGID) }},
-	{"sid", engine.FieldSID, 0, func(p *engine.Process) uint64 { return uint64(p.SID) }},
-	{"uid", engine.FieldUIDs, 0, func(p *engine.Process) uint64 { return uint64(p.Cred.UID) }},
-	{"euid", engine.FieldUIDs, 0, func(p *engine.Process) uint64 { return uint64(p.Cred.EUID) }},
-	{"suid", engine.FieldSUID, 0, func(p *engine.Process) uint64 { return uint64(p.Cred.SUID) }},
-	{"gid", engine.FieldGIDs, 0, func(p *engine.Process) uint64 { return uint64(p.Cred.GID) }},
-	{"egid", engine.FieldGIDs, 0, func(p *engine.Process) uint64 { return uint64(p.Cred.EGID) }},
-	{"sgid", engine.FieldSGID, 0, func(p *engine.Process) uint64 { return uint64(p.Cred.SGID) }},
-	{"login_uid", engine.FieldLogin, 0, func(p *engine.Process) uint64 { return uint64(p.Login.UID) }},
-	{"login_session", engine.FieldLogin, 0, func(p *engine.Process) uint64 { return uint64(p.Login.Session) }},
-	{"uts_ns", engine.FieldUTSNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.UTS) }},
-	{"ipc_ns", engine.FieldIPCNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.IPC) }},
-	{"mnt_ns", engine.FieldMntNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.Mnt) }},
-	{"net_ns", engine.FieldNetNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.Net) }},
-	{"pid_ns", engine.FieldPIDNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.PID) }},
-	{"ns_pid", engine.FieldPIDNS, 1, func(p *engine.Process) uint64 { return uint64(p.NSPID) }},
-	{"user_ns", engine.FieldUserNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.User) }},
-	{"cgroup_ns", engine.FieldCgroupNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.Cgroup) }},
-	{"time_ns", engine.FieldTimeNS, 0, func(p *engine.Process) uint64 { return uint64(p.NS.Time) }},
-	{"parent_signal", engine.FieldParentSignal, 0, func(p *engine.Process) uint64 { return uint64(p.ParentSignal) }},
-	{"birth_parent_tid", engine.FieldBirthParentTID, 0, func(p *engine.Process) uint64 { return uint64(p.ParentTID) }},
-	{"entry_leader", engine.FieldEntryLeader, 0, func(p *engine.Process) uint64 { return uint64(p.EntryLeader.PID) }},
-	{"exe_uid", engine.FieldExeFile, 0, func(p *engine.Process) uint64 { return uint64(p.ExeFile.UID) }},
-	{"exe_gid", engine.FieldExeFile, 0, func(p *engine.Process) uint64 { return uint64(p.ExeFile.GID) }},
-	{"exe_inode", engine.FieldExeFile, 0, func(p *engine.Process) uint64 { return p.ExeFile.Inode }},
-}
+// naiveNumbers are plain numbers: no times, devices or signals.
+var naiveNumbers = func() (all []naiveNumber) {
+	rows := engine.Rows()
+	for i := range rows {
+		r := &rows[i]
+		plain := r.Shape == schema.Uint && r.Unit == schema.None || r.Shape == schema.Decimal
+		if !plain || r.Fields == 0 || r.Fields&(1<<engine.FieldExit|engine.FieldsUsage) != 0 {
+			continue
+		}
+		n := naiveNumber{r.Name, engine.Field(bits.TrailingZeros64(uint64(r.Fields))), 0, r.Number}
+		if r.Name == "ns_pid" {
+			n.least = 1
+		}
+		all = append(all, n)
+	}
+	return all
+}()
 
 var naiveDevices = []struct {
 	name string
