@@ -621,13 +621,13 @@ func (a *actor) seccompKill(op *script.Op) {
 	if op.Args[0] == "process" {
 		kill = unix.SECCOMP_RET_KILL_PROCESS
 	}
-	a.killAt(unix.SYS_GETPPID, kill)
+	a.filterCall(unix.SYS_GETPPID, kill)
 	a.stamp()
 	a.call("getppid", unix.SYS_GETPPID)
 }
 
-// killAt appends a seccomp filter that kills the thread at one system call.
-func (p *process) killAt(number, action uint32) {
+// filterCall appends a seccomp filter that acts at one system call.
+func (p *process) filterCall(number, action uint32) {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: number},
