@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -23,6 +24,11 @@ func rich(p *enginetest.Process) {
 	t.Cached = engine.SetOf(engine.FieldCwd, engine.FieldCgroup)
 	t.Truncated = engine.SetOf(engine.FieldCwd)
 	t.ParentSignal, t.NSPID, t.ParentTID = 17, 4, 5
+	for i, all := 0, reflect.ValueOf(&t.Inherited).Elem(); i < all.NumField(); i++ {
+		if all.Field(i).CanUint() {
+			all.Field(i).SetUint(uint64(i))
+		}
+	}
 	t.Login = engine.Login{UID: 6, Session: 7}
 	t.Caps = engine.Capabilities{Inheritable: 1 << 40, Permitted: 1 << 39, Effective: 1 << 38, Bounding: 1 << 37, Ambient: 1 << 36}
 	t.TTY = engine.TTY{Major: 136, Minor: 8}
