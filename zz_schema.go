@@ -68,6 +68,8 @@ const (
 	FieldPeakRSS        = engine.FieldPeakRSS
 	FieldIO             = engine.FieldIO
 	FieldEnviron        = engine.FieldEnviron
+	FieldNoNewPrivs     = engine.FieldNoNewPrivs
+	FieldSeccomp        = engine.FieldSeccomp
 	FieldEntryLeader    = engine.FieldEntryLeader
 	FieldPrivileges     = engine.FieldPrivileges
 )

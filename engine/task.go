@@ -45,6 +45,9 @@ type Inherited struct {
 	Caps  Capabilities
 	TTY   TTY
 	NS    Namespaces
+
+	NoNewPrivs uint32 // 1 if no exec gives privileges
+	Seccomp    uint32 // the mode; 2 for a filter, also while one is ending the process
 }
 
 // ProcStartUnit is the precision in nanoseconds of a start time from

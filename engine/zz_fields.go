@@ -93,6 +93,8 @@ const (
 	FieldPeakRSS     // largest resident memory
 	FieldIO          // bytes read and written
 	FieldEnviron     // requested variables of the environment
+	FieldNoNewPrivs  // 1 after PR_SET_NO_NEW_PRIVS of prctl(2)
+	FieldSeccomp     // mode of seccomp(2): 0 none, 1 strict, 2 filter
 	FieldEntryLeader // first process of the login or container
 	FieldPrivileges  // privileges from the executable
 	NumFields        = iota
@@ -132,6 +134,8 @@ var fieldNames = [NumFields]string{
 	"peak_rss",
 	"io",
 	"environ",
+	"no_new_privs",
+	"seccomp",
 	"entry_leader",
 	"privileges",
 }
@@ -166,6 +170,8 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldCgroupNS:     {By: 0, Unseen: "unshare(2), setns(2)"},
 	FieldTimeNS:       {By: EventExec | 0, Unseen: "setns(2)"},
 	FieldEnviron:      {By: EventExec | 0, Unseen: ""},
+	FieldNoNewPrivs:   {By: 0, Unseen: "prctl(2)"},
+	FieldSeccomp:      {By: 0, Unseen: "prctl(2), seccomp(2)"},
 	FieldEntryLeader:  {By: EventExec | 0, Unseen: ""},
 	FieldPrivileges:   {By: EventExec | 0, Unseen: ""},
 }
@@ -173,7 +179,7 @@ var FieldChanges = [NumFields]FieldChange{
 // Sets of fields.
 const (
 	// AllFields has every field that a source can report.
-	AllFields = Fields(1<<FieldStart | 1<<FieldPPID | 1<<FieldPGID | 1<<FieldSID | 1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExit | 1<<FieldParentSignal | 1<<FieldBirthParentTID | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldPIDNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO | 1<<FieldEnviron)
+	AllFields = Fields(1<<FieldStart | 1<<FieldPPID | 1<<FieldPGID | 1<<FieldSID | 1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExit | 1<<FieldParentSignal | 1<<FieldBirthParentTID | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldPIDNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO | 1<<FieldEnviron | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
 	// FieldsIDs has the four of user and group ids.
 	FieldsIDs = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID)
 	// FieldsNS has the namespaces that a process can change: all but FieldPIDNS.
@@ -181,13 +187,13 @@ const (
 	// FieldsUsage has what a process has used, with its EXIT.
 	FieldsUsage = Fields(1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO)
 	// ChangeUnseen has the fields that can change without an event of any kind.
-	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldExe | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
+	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldExe | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
 	// constant has the fields that never change in a life.
 	constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldBirthParentTID | 1<<FieldPIDNS)
 	// FieldsThread has the fields that each thread has for itself.
-	FieldsThread = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldComm | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExit | 1<<FieldLogin | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
+	FieldsThread = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldComm | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExit | 1<<FieldLogin | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
 	// FieldsInherited has the fields of Inherited.
-	FieldsInherited = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldLogin | 1<<FieldPIDNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
+	FieldsInherited = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldLogin | 1<<FieldPIDNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
 	// FieldsImage has what an exec replaces.
 	FieldsImage = Fields(1<<FieldExe | 1<<FieldArgs | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldEnviron)
 	// textFields has the fields of variable length.
@@ -219,4 +225,6 @@ func (i *Inherited) copy(o *Inherited, k Fields) {
 	copyIf(k.Has(FieldUserNS), &i.NS.User, &o.NS.User)
 	copyIf(k.Has(FieldCgroupNS), &i.NS.Cgroup, &o.NS.Cgroup)
 	copyIf(k.Has(FieldTimeNS), &i.NS.Time, &o.NS.Time)
+	copyIf(k.Has(FieldNoNewPrivs), &i.NoNewPrivs, &o.NoNewPrivs)
+	copyIf(k.Has(FieldSeccomp), &i.Seccomp, &o.Seccomp)
 }

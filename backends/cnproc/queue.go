@@ -60,7 +60,8 @@ const (
 
 	// ofZombie are the fields that /proc shows of a process that has ended.
 	ofZombie = engine.FieldsIDs | engine.Fields(1<<engine.FieldStart|1<<engine.FieldPGID|1<<engine.FieldSID|
-		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit|1<<engine.FieldPIDNS|1<<engine.FieldUserNS)
+		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit|1<<engine.FieldPIDNS|1<<engine.FieldUserNS|
+		1<<engine.FieldNoNewPrivs|1<<engine.FieldSeccomp)
 
 	// fixed are the fields that never change.
 	fixed = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)

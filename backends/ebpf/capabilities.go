@@ -127,6 +127,8 @@ var fieldSources = []struct {
 	{engine.FieldCgroup, "task.cgroups", atBirth, "kernfs_node.parent|kernfs_node.__parent"},
 	{engine.FieldParentSignal, "task.group_leader.exit_signal", atAll, ""},
 	{engine.FieldLogin, "task.loginuid and task.sessionid", atAll, "task_struct.loginuid"},
+	{engine.FieldNoNewPrivs, "task.atomic_flags", atAll, "task_struct.atomic_flags"},
+	{engine.FieldSeccomp, "task.seccomp.mode", atAll, "task_struct.seccomp.mode"},
 	{engine.FieldExeFile, "task.mm.exe_file.f_inode", atExec, "inode.i_ctime|inode.__i_ctime|inode.i_ctime_sec"},
 	{engine.FieldExecPath, "task.mm.env_end", atExec, "mm_struct.env_end"},
 	{engine.FieldPIDNS, "task.group_leader.thread_pid.numbers", atAll, "upid.ns"},

@@ -58,6 +58,8 @@ var knownFields = []struct {
 	{programsEventKnownKNOWN_USERNS, engine.FieldUserNS.Set()},
 	{programsEventKnownKNOWN_CGROUPNS, engine.FieldCgroupNS.Set()},
 	{programsEventKnownKNOWN_TIMENS, engine.FieldTimeNS.Set()},
+	{programsEventKnownKNOWN_NO_NEW_PRIVS, engine.FieldNoNewPrivs.Set()},
+	{programsEventKnownKNOWN_SECCOMP, engine.FieldSeccomp.Set()},
 }
 
 // allKnown has all bits of knownFields, and allFields all their fields.
@@ -188,6 +190,7 @@ func decodeTask(t *engine.Task, e *programsEvent) {
 	t.NSPID = e.NsPid
 	t.ParentSignal = e.ExitSignal
 	t.Login = engine.Login{UID: e.LoginUid, Session: e.AuditSession}
+	t.NoNewPrivs, t.Seccomp = uint32(e.NoNewPrivs), min(uint32(e.Seccomp), unix.SECCOMP_MODE_FILTER)
 }
 
 // text is the Go type of the programs' struct text.

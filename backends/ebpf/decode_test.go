@@ -32,7 +32,7 @@ func record(e programsEvent, texts ...text) []byte {
 // exampleExec is an exec with all texts.
 func exampleExec() []byte {
 	e := programsEvent{
-		Time: 5, Start: 4, Kind: programsEventKindEVENT_EXEC, Known: 1<<20 - 1, Cpu: 3, Tgid: 10, Tid: 10,
+		Time: 5, Start: 4, Kind: programsEventKindEVENT_EXEC, Known: programsEventKnownKNOWN_CPU_TIME - 1, Cpu: 3, Tgid: 10, Tid: 10,
 		Ppid: 9, Pgid: 8, Sid: 7, Uid: 1, Gid: 2, Suid: 3, Sgid: 4, Euid: 5, Egid: 6,
 		Caps: [5]uint64{1, 2, 3, 4, 5}, TtyMajor: 136, TtyMinor: 1, Uts: 21, Ipc: 22, Mnt: 23, Net: 24, LoginUid: 31, AuditSession: 32,
 		Pidns: 25, Userns: 26, Cgroupns: 27, Timens: 28, NsPid: 29,
@@ -201,7 +201,7 @@ func TestDecodeText(t *testing.T) {
 }
 
 func TestDecodeUsage(t *testing.T) {
-	x := programsExitEvent{Event: programsEvent{Kind: programsEventKindEVENT_EXIT, Known: 1<<23 - 1}}
+	x := programsExitEvent{Event: programsEvent{Kind: programsEventKindEVENT_EXIT, Known: programsEventKnownKNOWN_ENVIRON - 1}}
 	u := &x.Usage
 	u.Run, u.Utime, u.Stime, u.PeakRss, u.Rchar, u.Wchar, u.ReadBytes, u.WriteBytes = 1000, 3, 1, 2, 11, 12, 13, 14
 	all := unsafe.Slice((*byte)(unsafe.Pointer(&x)), exitSize)
@@ -286,7 +286,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(exampleExec())
 	f.Add(exampleExec()[:eventSize])
-	x := programsExitEvent{Event: programsEvent{Kind: programsEventKindEVENT_EXIT, Known: 1<<23 - 1}}
+	x := programsExitEvent{Event: programsEvent{Kind: programsEventKindEVENT_EXIT, Known: programsEventKnownKNOWN_ENVIRON - 1}}
 	f.Add(bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&x)), exitSize)))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -61,7 +61,8 @@ type programsEvent struct {
 	AuditSession uint32
 	ExitSignal   uint32
 	WaitStatus   int32
-	Pad          uint32
+	NoNewPrivs   uint16
+	Seccomp      uint16
 	Comm         [16]int8
 }
 
@@ -89,31 +90,33 @@ const (
 type programsEventKnown uint32
 
 const (
-	programsEventKnownKNOWN_START       programsEventKnown = 1
-	programsEventKnownKNOWN_PPID        programsEventKnown = 2
-	programsEventKnownKNOWN_PGID        programsEventKnown = 4
-	programsEventKnownKNOWN_SID         programsEventKnown = 8
-	programsEventKnownKNOWN_IDS         programsEventKnown = 16
-	programsEventKnownKNOWN_CAPS        programsEventKnown = 32
-	programsEventKnownKNOWN_TTY         programsEventKnown = 64
-	programsEventKnownKNOWN_UTS         programsEventKnown = 128
-	programsEventKnownKNOWN_IPC         programsEventKnown = 256
-	programsEventKnownKNOWN_MNT         programsEventKnown = 512
-	programsEventKnownKNOWN_NET         programsEventKnown = 1024
-	programsEventKnownKNOWN_EXIT_SIGNAL programsEventKnown = 2048
-	programsEventKnownKNOWN_LOGIN       programsEventKnown = 4096
-	programsEventKnownKNOWN_PIDNS       programsEventKnown = 8192
-	programsEventKnownKNOWN_USERNS      programsEventKnown = 16384
-	programsEventKnownKNOWN_CGROUPNS    programsEventKnown = 32768
-	programsEventKnownKNOWN_TIMENS      programsEventKnown = 65536
-	programsEventKnownKNOWN_COMM        programsEventKnown = 131072
-	programsEventKnownKNOWN_WAIT        programsEventKnown = 262144
-	programsEventKnownKNOWN_PARENT_TID  programsEventKnown = 524288
-	programsEventKnownKNOWN_CPU_TIME    programsEventKnown = 1048576
-	programsEventKnownKNOWN_PEAK_RSS    programsEventKnown = 2097152
-	programsEventKnownKNOWN_IO          programsEventKnown = 4194304
-	programsEventKnownKNOWN_ENVIRON     programsEventKnown = 8388608
-	programsEventKnownKNOWN_ENVIRON_CUT programsEventKnown = 16777216
+	programsEventKnownKNOWN_START        programsEventKnown = 1
+	programsEventKnownKNOWN_PPID         programsEventKnown = 2
+	programsEventKnownKNOWN_PGID         programsEventKnown = 4
+	programsEventKnownKNOWN_SID          programsEventKnown = 8
+	programsEventKnownKNOWN_IDS          programsEventKnown = 16
+	programsEventKnownKNOWN_CAPS         programsEventKnown = 32
+	programsEventKnownKNOWN_TTY          programsEventKnown = 64
+	programsEventKnownKNOWN_UTS          programsEventKnown = 128
+	programsEventKnownKNOWN_IPC          programsEventKnown = 256
+	programsEventKnownKNOWN_MNT          programsEventKnown = 512
+	programsEventKnownKNOWN_NET          programsEventKnown = 1024
+	programsEventKnownKNOWN_EXIT_SIGNAL  programsEventKnown = 2048
+	programsEventKnownKNOWN_LOGIN        programsEventKnown = 4096
+	programsEventKnownKNOWN_PIDNS        programsEventKnown = 8192
+	programsEventKnownKNOWN_USERNS       programsEventKnown = 16384
+	programsEventKnownKNOWN_CGROUPNS     programsEventKnown = 32768
+	programsEventKnownKNOWN_TIMENS       programsEventKnown = 65536
+	programsEventKnownKNOWN_NO_NEW_PRIVS programsEventKnown = 131072
+	programsEventKnownKNOWN_SECCOMP      programsEventKnown = 262144
+	programsEventKnownKNOWN_COMM         programsEventKnown = 524288
+	programsEventKnownKNOWN_WAIT         programsEventKnown = 1048576
+	programsEventKnownKNOWN_PARENT_TID   programsEventKnown = 2097152
+	programsEventKnownKNOWN_CPU_TIME     programsEventKnown = 4194304
+	programsEventKnownKNOWN_PEAK_RSS     programsEventKnown = 8388608
+	programsEventKnownKNOWN_IO           programsEventKnown = 16777216
+	programsEventKnownKNOWN_ENVIRON      programsEventKnown = 33554432
+	programsEventKnownKNOWN_ENVIRON_CUT  programsEventKnown = 67108864
 )
 
 type programsExecutable struct {

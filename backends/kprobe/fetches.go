@@ -132,6 +132,8 @@ func (b *builder) addTask(state expr) {
 	b.addMember(slotLeaderSignal, typeS32, leader, "task_struct.exit_signal")
 	b.addCredentials(b.follow(state, "task_struct.real_cred"), slotUID, slotCapInheritable)
 	b.addRow(slotLoginUID, typeU32, state, "task_struct.loginuid", "task_struct.sessionid")
+	b.addMember(slotAtomicFlags, typeX64, state, "task_struct.atomic_flags")
+	b.addMember(slotSeccomp, typeU32, state, "task_struct.seccomp.mode")
 	b.addMember(slotUserNS, typeU32, state, "task_struct.real_cred", "cred.user_ns", "user_namespace.ns.inum")
 	b.addNamespaces(state)
 	b.addPIDNamespace(leader)

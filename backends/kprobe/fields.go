@@ -59,6 +59,12 @@ var numberSources = []numberSource{
 		func(ev *engine.RawEvent, v *values) {
 			ev.Task.Login = engine.Login{UID: v.u32(slotLoginUID), Session: v.u32(slotAuditSession)}
 		}},
+	{engine.FieldNoNewPrivs.Set(), "task.atomic_flags", slotAtomicFlags, slotAtomicFlags,
+		func(ev *engine.RawEvent, v *values) { ev.Task.NoNewPrivs = v.u32(slotAtomicFlags) & 1 }},
+	{engine.FieldSeccomp.Set(), "task.seccomp.mode", slotSeccomp, slotSeccomp,
+		func(ev *engine.RawEvent, v *values) {
+			ev.Task.Seccomp = min(v.u32(slotSeccomp), unix.SECCOMP_MODE_FILTER)
+		}},
 	{engine.FieldExeFile.Set(), "task.mm.exe_file.f_inode", slotExeBefore, slotExeCtimeNs, setExecutable},
 	{0, "", slotBeforeUID, slotBeforeUID + (slotEGID - slotUID), setBefore},
 	{engine.FieldUserNS.Set(), viaCred + ".user_ns", slotUserNS, slotUserNS,

@@ -113,8 +113,10 @@ const (
 
 	slotBeforeUID = slotNSProxyAfter + 1 // the ids before an exec, in the order of struct cred
 	// For each level of slotPIDs, the value set by reboot(2).
-	slotReboots = slotBeforeUID + (slotEGID - slotUID + 1)
-	numSlots    = slotReboots + pidLevels
+	slotReboots     = slotBeforeUID + (slotEGID - slotUID + 1)
+	slotAtomicFlags = slotReboots + pidLevels
+	slotSeccomp     = slotAtomicFlags + 1
+	numSlots        = slotSeccomp + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

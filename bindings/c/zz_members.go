@@ -31,6 +31,8 @@ func layNumbers(c *C.struct_quark_process, p *quark.Process) {
 	lay(known.Has(quark.FieldCaps), &c.proc_cap_effective, p.Caps.Effective)
 	lay(known.Has(quark.FieldCaps), &c.proc_cap_bset, p.Caps.Bounding)
 	lay(known.Has(quark.FieldCaps), &c.proc_cap_ambient, p.Caps.Ambient)
+	lay(known.Has(quark.FieldNoNewPrivs), &c.no_new_privs, p.NoNewPrivs)
+	lay(known.Has(quark.FieldSeccomp), &c.seccomp, p.Seccomp)
 	lay(known.Has(quark.FieldStart), &c.start_boottime, p.Start)
 	lay(known.Has(quark.FieldUTSNS), &c.proc_uts_inonum, p.NS.UTS)
 	lay(known.Has(quark.FieldIPCNS), &c.proc_ipc_inonum, p.NS.IPC)

@@ -99,7 +99,7 @@ func (t *test) refuses(o btfhub.Options, word string) {
 func archivedTypes(t *test) {
 	// Wanted since the archive was made, which has them of no kernel: with its types these
 	// fields are unknown, as the table of capabilities says.
-	sinceArchive := []string{"task_struct.loginuid", "task_struct.sessionid", "file.f_inode", "inode.", "super_block.",
+	sinceArchive := []string{"task_struct.atomic_flags", "task_struct.seccomp.", "task_struct.loginuid", "task_struct.sessionid", "file.f_inode", "inode.", "super_block.",
 		"mm_struct.env_start", "mm_struct.env_end", "upid.ns", "pid.numbers.ns", "cred.user_ns", "user_namespace.",
 		"nsproxy.cgroup_ns", "cgroup_namespace.", "nsproxy.time_ns", "time_namespace.",
 		"signal_struct.cmaxrss", "signal_struct.cstime", "signal_struct.cutime",

@@ -54,6 +54,8 @@ var Flags = []Flag{
 	{Name: "peak_rss", Go: "PeakRSS", Members: "Usage.PeakRSS", Traits: Usage, Doc: "largest resident memory"},
 	{Name: "io", Go: "IO", Members: "Usage.RChar Usage.WChar Usage.ReadBytes Usage.WriteBytes", Traits: Usage, Doc: "bytes read and written"},
 	{Name: "environ", Go: "Environ", By: "Exec", Traits: Image | Text, Doc: "requested variables of the environment"},
+	{Name: "no_new_privs", Go: "NoNewPrivs", Members: "NoNewPrivs", Unseen: "prctl(2)", Traits: PerThread | Context, Doc: "1 after PR_SET_NO_NEW_PRIVS of prctl(2)"},
+	{Name: "seccomp", Go: "Seccomp", Members: "Seccomp", Unseen: "prctl(2), seccomp(2)", Traits: PerThread | Context, Doc: "mode of seccomp(2): 0 none, 1 strict, 2 filter"},
 	{Name: "entry_leader", Go: "EntryLeader", By: "Exec", Traits: Derived, Doc: "first process of the login or container"},
 	{Name: "privileges", Go: "Privileges", By: "Exec", Traits: Derived, Doc: "privileges from the executable"},
 }
@@ -80,6 +82,8 @@ var Rows = []Row{
 	{Name: "cap_effective", OTel: "quark.cap_effective", C: "proc_cap_effective", Flag: "Caps", Go: "p.Caps.Effective", Shape: Hex},
 	{Name: "cap_bounding", C: "proc_cap_bset", Flag: "Caps", Go: "p.Caps.Bounding", Shape: Hex, Line: "PROC"},
 	{Name: "cap_ambient", C: "proc_cap_ambient", Flag: "Caps", Go: "p.Caps.Ambient", Shape: Hex},
+	{Name: "no_new_privs", OTel: "quark.no_new_privs", C: "uint32_t no_new_privs", Flag: "NoNewPrivs", Go: "p.NoNewPrivs", Line: "PROC", Doc: "1 after PR_SET_NO_NEW_PRIVS of prctl(2)."},
+	{Name: "seccomp", OTel: "quark.seccomp", C: "uint32_t seccomp", Flag: "Seccomp", Go: "p.Seccomp", Doc: "Mode of seccomp(2): 0 none, 1 strict, 2 filter."},
 	{Name: "start_boottime", C: "start_boottime", Flag: "Start", Go: "p.Start", Unit: Nanosecond, Line: "PROC", Doc: "Start time in CLOCK_BOOTTIME."},
 	{Name: "start_unit", Flag: "Start", Go: "max(p.StartUnit, 1)", Unit: Nanosecond, Line: "-", Doc: "Unit of start_boottime."},
 	{Name: "start_time", OTel: "process.creation.time", Flag: "Start", Go: "c.Started(p)", Shape: Date, Line: "-", Doc: "Start time as a date."},

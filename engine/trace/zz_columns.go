@@ -18,6 +18,6 @@ func fieldColumns(r *engine.RawEvent, t *engine.Task) []column {
 		text(engine.FieldExecPath), of(&t.NS.PID), of(&t.NSPID), of(&t.NS.User), of(&t.NS.Cgroup),
 		of(&t.NS.Time), of(&r.Usage.UserTime), of(&r.Usage.SystemTime), of(&r.Usage.PeakRSS),
 		of(&r.Usage.RChar), of(&r.Usage.WChar), of(&r.Usage.ReadBytes), of(&r.Usage.WriteBytes),
-		text(engine.FieldEnviron),
+		text(engine.FieldEnviron), of(&t.NoNewPrivs), of(&t.Seccomp),
 	}
 }

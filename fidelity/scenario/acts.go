@@ -634,6 +634,11 @@ func (p *process) filterCall(number, action uint32) {
 		{Code: unix.BPF_RET | unix.BPF_K, K: action},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
+	p.unsettled(engine.SetOf(engine.FieldNoNewPrivs, engine.FieldSeccomp))
 	p.call("prctl", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	p.call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, []any{len(program), program})
+	r := truth.Record{Op: truth.Now}
+	r.State.Set(engine.FieldNoNewPrivs, "1")
+	r.State.Set(engine.FieldSeccomp, itoa(unix.SECCOMP_MODE_FILTER))
+	p.now(r)
 }

@@ -209,7 +209,8 @@ func fileCaps(d *director) {
 }
 
 // capset lowers the effective and inheritable sets. A following exec by root raises the permitted
-// and effective sets to the bounding set.
+// and effective sets to the bounding set. Another process has a seccomp filter, as its child, and a
+// third may get no privileges.
 func capset(d *director) {
 	// Version 3, this thread; effective, permitted, inheritable: low words, then high words.
 	header := []uint32{0x20080522, 0}
@@ -219,6 +220,17 @@ func capset(d *director) {
 	p.call("capset", unix.SYS_CAPSET, header, data)
 	p.mayFail = true
 	d.hold(p, d.waiter(0), "capset").release()
+
+	filtered, child := d.script(), d.script()
+	filtered.filterCall(^uint32(0), unix.SECCOMP_RET_ALLOW)
+	held := d.prepare(child)
+	child.image(d.waiter(0), []string{"filtered"}, nil)
+	held.process = d.start(filtered.child(0, child).awaitChild().end(0))
+	held.await()
+	held.release()
+	flagged := d.script().unsettled(engine.FieldNoNewPrivs.Set())
+	flagged.call("prctl", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	d.hold(flagged, d.waiter(0), "flagged").release()
 }
 
 // changedBefore changes many attributes before an exec of a process that continues.

@@ -242,6 +242,11 @@ func parseStatus(status, pidNS string, s *State) error {
 		caps = append(caps, strings.Join(lines[set], ""))
 	}
 	s.Set(engine.FieldCaps, strings.Join(caps, " "))
+	for f, name := range map[engine.Field]string{engine.FieldNoNewPrivs: "NoNewPrivs", engine.FieldSeccomp: "Seccomp"} {
+		if value := lines[name]; len(value) == 1 { // else the kernel lacks it
+			s.Set(f, value[0])
+		}
+	}
 	// The last pid is in the process's own namespace. A kernel without pid namespaces has no
 	// such line.
 	if pids := lines["NSpid"]; len(pids) > 0 {

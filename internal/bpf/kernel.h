@@ -203,6 +203,7 @@ struct css_set {
 
 struct spinlock { int slock; };
 struct sched_entity { __u64 sum_exec_runtime; };
+struct seccomp { int mode; };
 struct task_struct {
 	unsigned int __state;
 	int pid, tgid;
@@ -210,6 +211,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct list_head ptraced, ptrace_entry;
 	struct task_struct *real_parent, *group_leader;
+	unsigned long atomic_flags;
 	__u64 start_boottime;
 	const struct cred *real_cred;
 	char comm[16];
@@ -221,6 +223,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	kuid_t loginuid;
 	unsigned int sessionid;
+	struct seccomp seccomp;
 	struct spinlock alloc_lock;
 	struct list_head thread_node;
 	struct sched_entity se;

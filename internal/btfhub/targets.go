@@ -42,7 +42,9 @@ var targets = []Target{
 	want("task_struct.cgroups"),  // CONFIG_CGROUPS
 	want("task_struct.loginuid"), // CONFIG_AUDIT
 	want("task_struct.sessionid"),
-	want("task_struct.thread_pid"), // before 4.19 in an array
+	want("task_struct.atomic_flags"),
+	want("task_struct.seccomp.mode"), // CONFIG_SECCOMP
+	want("task_struct.thread_pid"),   // before 4.19 in an array
 
 	// The thread group.
 	need("signal_struct.live.counter"),

@@ -29,14 +29,16 @@ enum event_known {
 	KNOWN_USERNS = 1 << 14,
 	KNOWN_CGROUPNS = 1 << 15,
 	KNOWN_TIMENS = 1 << 16,
-	KNOWN_COMM = 1 << 17,
-	KNOWN_WAIT = 1 << 18,
-	KNOWN_PARENT_TID = 1 << 19,
-	KNOWN_CPU_TIME = 1 << 20,
-	KNOWN_PEAK_RSS = 1 << 21,
-	KNOWN_IO = 1 << 22,
-	KNOWN_ENVIRON = 1 << 23, /* the rest of data */
-	KNOWN_ENVIRON_CUT = 1 << 24, /* its end is missing */
+	KNOWN_NO_NEW_PRIVS = 1 << 17,
+	KNOWN_SECCOMP = 1 << 18,
+	KNOWN_COMM = 1 << 19,
+	KNOWN_WAIT = 1 << 20,
+	KNOWN_PARENT_TID = 1 << 21,
+	KNOWN_CPU_TIME = 1 << 22,
+	KNOWN_PEAK_RSS = 1 << 23,
+	KNOWN_IO = 1 << 24,
+	KNOWN_ENVIRON = 1 << 25, /* the rest of data */
+	KNOWN_ENVIRON_CUT = 1 << 26, /* its end is missing */
 };
 
 /* Bits of event.ids: the ids that an EVENT_ID_CHANGE reports. */
@@ -66,7 +68,8 @@ struct event {
 	__u32 login_uid, audit_session;
 	__u32 exit_signal;
 	__s32 wait_status;	/* failed exec: its result, -errno */
-	__u32 pad;
+	__u16 no_new_privs;	/* 0 or 1 */
+	__u16 seccomp;		/* the mode */
 	char comm[16];
 };
 

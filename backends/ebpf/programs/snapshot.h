@@ -31,7 +31,7 @@
 	 KNOWN_UTS | KNOWN_IPC | KNOWN_MNT | KNOWN_NET | KNOWN_EXIT_SIGNAL | KNOWN_COMM |          \
 	 KNOWN_USERNS | KNOWN_OPTIONAL)
 /* Those that a kernel may lack. */
-#define KNOWN_OPTIONAL (KNOWN_LOGIN | KNOWN_PIDNS | KNOWN_CGROUPNS | KNOWN_TIMENS)
+#define KNOWN_OPTIONAL (KNOWN_LOGIN | KNOWN_PIDNS | KNOWN_CGROUPNS | KNOWN_TIMENS | KNOWN_NO_NEW_PRIVS | KNOWN_SECCOMP)
 
 /* The one of the slots that is not in the pool. */
 const volatile __u32 snapshot_slot = 0;

@@ -135,6 +135,23 @@ static __always_inline void fill_login(struct event *e, struct task_struct *task
 		e->known |= KNOWN_LOGIN;
 }
 
+#define NO_NEW_PRIVS 1 /* linux/sched.h: bit PFA_NO_NEW_PRIVS of atomic_flags */
+
+static __always_inline void fill_confinement(struct event *e, struct task_struct *task)
+{
+	__u64 flags;
+	__u32 mode;
+
+	if (bpf_core_field_exists(task->atomic_flags) && !bpf_core_read(&flags, 8, &task->atomic_flags)) {
+		e->no_new_privs = flags & NO_NEW_PRIVS;
+		e->known |= KNOWN_NO_NEW_PRIVS;
+	}
+	if (bpf_core_field_exists(task->seccomp.mode) && !bpf_core_read(&mode, 4, &task->seccomp.mode)) {
+		e->seccomp = mode;
+		e->known |= KNOWN_SECCOMP;
+	}
+}
+
 /*
  * A task that ends on another CPU gives up its nsproxy, and the kernel frees the memory at once: if
  * the task still has it afterwards, then it was not freed.
@@ -311,6 +328,7 @@ static __noinline void fill_event(struct event *e, enum event_kind kind, struct 
 	}
 	fill_credentials(e, cred);
 	fill_login(e, task);
+	fill_confinement(e, task);
 	if (nsproxy) /* else the thread has passed exit_task_namespaces() */
 		fill_namespaces(e, task, nsproxy);
 	if (signal)

@@ -9,16 +9,17 @@ import (
 )
 
 const statusText = "Name:\tsh\nUmask:\t0022\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t0 1 \nCapInh:\t0000000000000001\n" +
-	"CapPrm:\t000001ffffffffff\nCapEff:\t0000000000000002\nCapBnd:\t0000000000000003\nCapAmb:\t0000000000000004\nSeccomp:\t0\n"
+	"CapPrm:\t000001ffffffffff\nCapEff:\t0000000000000002\nCapBnd:\t0000000000000003\nCapAmb:\t0000000000000004\nNoNewPrivs:\t1\nSeccomp:\t3\n"
 
 func TestParseStatus(t *testing.T) {
-	all := engine.FieldsIDs | engine.FieldCaps.Set()
+	all := engine.FieldsIDs | engine.SetOf(engine.FieldCaps, engine.FieldNoNewPrivs, engine.FieldSeccomp)
 	uids := engine.FieldUIDs.Set() | engine.FieldSUID.Set()
 	var got engine.Task
 	parseStatus([]byte(statusText), 4711, engine.AllFields, &got)
 	want := engine.Task{Known: all}
 	want.Cred = engine.Credentials{UID: 1, EUID: 2, SUID: 3, GID: 5, EGID: 6, SGID: 7}
 	want.Caps = engine.Capabilities{Inheritable: 1, Permitted: 0x1ffffffffff, Effective: 2, Bounding: 3, Ambient: 4}
+	want.NoNewPrivs, want.Seccomp = 1, 2
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -33,7 +34,7 @@ func TestParseStatus(t *testing.T) {
 		{"empty", "", 0},
 		{"cut in a number", "Uid:\t1\t2\t3\t4\nGid:\t5\t", uids},
 		{"overflow", "Uid:\t4294967296\t2\t3\t4\n", 0},
-		{"four capability sets", statusText[:len(statusText)-len("CapAmb:\t0000000000000004\nSeccomp:\t0\n")], engine.FieldsIDs},
+		{"four capability sets", statusText[:len(statusText)-len("CapAmb:\t0000000000000004\nNoNewPrivs:\t1\nSeccomp:\t3\n")], engine.FieldsIDs},
 		{"capability set too long", "CapInh:\t00000000000000001f\nCapPrm:\t10000000000000000\n", 0},
 		{"name that looks like a line", "Name:\tx\\nUid:\t0\t0\t0\n", 0},
 	} {

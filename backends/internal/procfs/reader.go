@@ -37,7 +37,7 @@ const Replaced = Image | engine.FieldsIDs | 1<<engine.FieldCaps
 const (
 	fieldsStat = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID |
 		1<<engine.FieldTTY | 1<<engine.FieldComm | 1<<engine.FieldParentSignal)
-	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps | 1<<engine.FieldPIDNS
+	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps | 1<<engine.FieldPIDNS | 1<<engine.FieldNoNewPrivs | 1<<engine.FieldSeccomp
 )
 
 // paths are the fields with paths relative to the root directory of the process.

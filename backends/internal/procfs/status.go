@@ -3,22 +3,25 @@ package procfs
 import (
 	"bytes"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// parseStatus sets the ids, the capability sets and the pid namespace of want that the text of
-// /proc/PID/status has. The ids and the five sets are each known as a whole or not at all. It
-// reports whether the process has a pid namespace below the initial one, which has to be read. It
-// ignores a text with another pid: when a thread takes its leader's place at an exec, the leader
-// has the thread's text.
+// parseStatus sets the ids, the capability sets, the pid namespace and the confinement of want that
+// the text of /proc/PID/status has. The ids and the five sets are each known as a whole or not at
+// all. It reports whether the process has a pid namespace below the initial one, which has to be
+// read. It ignores a text with another pid: when a thread takes its leader's place at an exec, the
+// leader has the thread's text.
 func parseStatus(b []byte, pid uint32, want engine.Fields, t *engine.Task) (below bool) {
 	var caps engine.Capabilities
 	have := 0 // of the sets
 	cred := &t.Cred
+lines:
 	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
-		// The lines that are parsed begin with U, G, N or C: most others are skipped here.
-		if len(line) < 5 || line[0] != 'U' && line[0] != 'G' && line[0] != 'N' && line[0] != 'C' {
+		// The parsed lines begin with U, G, N, C or Se: most others are skipped here.
+		if len(line) < 5 || line[0] != 'U' && line[0] != 'G' && line[0] != 'N' && line[0] != 'C' && (line[0] != 'S' || line[1] != 'e') {
 			continue
 		}
 		var set *uint64
@@ -52,6 +55,12 @@ func parseStatus(b []byte, pid uint32, want engine.Fields, t *engine.Task) (belo
 			set = &caps.Bounding
 		case "CapAmb:":
 			set = &caps.Ambient
+		case "NoNewPrivs:":
+			t.Known |= parseNumber(value, want&engine.FieldNoNewPrivs.Set(), &t.NoNewPrivs)
+		case "Seccomp:": // follows all others
+			t.Known |= parseNumber(value, want&engine.FieldSeccomp.Set(), &t.Seccomp)
+			t.Seccomp = min(t.Seccomp, unix.SECCOMP_MODE_FILTER)
+			break lines
 		}
 		if set == nil {
 			continue
@@ -60,15 +69,23 @@ func parseStatus(b []byte, pid uint32, want engine.Fields, t *engine.Task) (belo
 		if *set, ok = proctext.Uint64(value, 16); !ok {
 			return below
 		}
-		if have++; have == 5 {
-			break // they follow the ids
-		}
+		have++
 	}
 	if have == 5 && want.Has(engine.FieldCaps) {
 		t.Caps = caps
 		t.Known |= engine.FieldCaps.Set()
 	}
 	return below
+}
+
+// parseNumber parses the value of a field, and returns the field if it is wanted and has one.
+func parseNumber(b []byte, wanted engine.Fields, to *uint32) engine.Fields {
+	n, ok := proctext.Uint32(b)
+	if !ok || wanted == 0 {
+		return 0
+	}
+	*to = n
+	return wanted
 }
 
 // parseIDs parses real, effective, saved and file system id into ids, as far as the fields of the

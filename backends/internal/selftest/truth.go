@@ -16,7 +16,7 @@ import (
 const inherited = engine.FieldsInherited&^(1<<engine.FieldPIDNS) | 1<<engine.FieldPGID | 1<<engine.FieldSID
 
 // optional are the fields that some kernels do not show in /proc.
-const optional = engine.FieldsNS | 1<<engine.FieldCgroup | 1<<engine.FieldPIDNS
+const optional = engine.FieldsNS | 1<<engine.FieldCgroup | 1<<engine.FieldPIDNS | 1<<engine.FieldNoNewPrivs | 1<<engine.FieldSeccomp
 
 // truths are the right values of each event of a witness program.
 type truths struct {

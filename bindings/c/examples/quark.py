@@ -78,6 +78,8 @@ FIELDS = {
     "peak_rss": 1 << 30,
     "io": 1 << 31,
     "environ": 1 << 32,
+    "no_new_privs": 1 << 33,
+    "seccomp": 1 << 34,
     "entry_leader": 1 << 62,
     "privileges": 1 << 63,
 }
@@ -198,6 +200,8 @@ class CProcess(ctypes.Structure):
         ("exec_path", c_char_p),
         ("environ_len", c_size_t),
         ("environ", c_void_p),
+        ("no_new_privs", c_uint32),
+        ("seccomp", c_uint32),
     ]
 
 
