@@ -46,8 +46,8 @@ func (c *census) Begin(engine.Source, *engine.Clock) {}
 func (c *census) Read(at uint64)                     { c.reads[at] = true }
 func (c *census) Record(r *engine.RawEvent)          { c.fields |= r.Task.Known }
 
-// Each trace is of a recorder that knows all fields up to FieldLogin, and when the source was read. The
-// proc connector's are of lives too short for /proc.
+// Each trace is of a recorder that knows all fields up to FieldLogin, and when the source was read.
+// The proc connector's are of lives too short for /proc.
 func TestTracesAreWhole(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.trace")
 	for _, file := range files {
