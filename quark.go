@@ -514,6 +514,12 @@ func (q *Queue) AppendJSON(b []byte, ev *Event) []byte {
 	return q.engine.AppendJSON(b, ev)
 }
 
+// AppendJSONString appends s as a JSON string, with U+FFFD for bytes that are not UTF-8, and
+// reports whether all are.
+func AppendJSONString(b []byte, s string) (to []byte, valid bool) {
+	return engine.AppendJSONString(b, s)
+}
+
 // AppendDump appends the event as Event.AppendDump does, with the leaders and ancestors of its
 // process, by name where that was true when the event began.
 func (q *Queue) AppendDump(b []byte, ev *Event) []byte {

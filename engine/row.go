@@ -24,6 +24,7 @@ type Row struct {
 
 	Name string
 	OTel string // its attribute in log records of OpenTelemetry, "" for none
+	ECS  string // its field in documents of the Elastic Common Schema, likewise
 	Text func(p *Process) string
 	List func(p *Process) []byte
 
@@ -189,8 +190,10 @@ var plain = func() (is [256]bool) {
 	return is
 }()
 
-// appendJSONString appends s as a JSON string, with U+FFFD for bytes that are
+// AppendJSONString appends s as a JSON string, with U+FFFD for bytes that are
 // not UTF-8, and reports whether all are.
+func AppendJSONString(b []byte, s string) (to []byte, valid bool) { return appendJSONString(b, s) }
+
 func appendJSONString(b []byte, s string) (to []byte, valid bool) {
 	b, valid = append(b, '"'), true
 	for i := 0; i < len(s); {

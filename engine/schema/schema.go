@@ -83,6 +83,7 @@ const (
 type Row struct {
 	Name string // lower_snake_case, in every form that has no other name by standard
 	OTel string // the attribute of log records, "" if they have none
+	ECS  string // the field of documents, "" if they have none, or one of another form
 	// C is the member of struct quark_process, "" if it is none that a number fills. A new one
 	// has its type before it, and goes to the end of the structure.
 	C    string

@@ -2,12 +2,14 @@ package ecs
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
+	"syscall"
+	"unicode/utf8"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/schema"
 	"github.com/quark-linux/quark/exehash"
 )
 
@@ -22,16 +24,34 @@ type Encoder struct {
 	Hashes *exehash.Cache
 
 	q    *quark.Queue
-	host *host
+	host []byte
+	made []byte // a text that is being made
+
+	// Of the document: the names of cached and cut values that are no fields, and texts that
+	// are not UTF-8.
+	cached, truncated []string
+	broken            []string // a name, then the text
 }
 
 // NewEncoder returns an encoder for the events of q. It finds their relatives in q's table.
 func NewEncoder(q *quark.Queue) *Encoder {
 	h := q.Clock().Host
-	return &Encoder{q: q, host: &host{
-		Hostname: h.Name, Name: h.Name, ID: h.MachineID, Architecture: architecture(h.Arch), Boot: idOf(h.BootID),
-		OS: &operatingSystem{Type: "linux", Kernel: h.Kernel},
-	}}
+	o := &object{b: []byte("{")}
+	o.textIf("hostname", h.Name)
+	o.textIf("name", h.Name)
+	o.textIf("id", h.MachineID)
+	o.textIf("architecture", architecture(h.Arch))
+	if h.BootID != "" {
+		o.open("boot")
+		o.text("id", h.BootID)
+		o.end()
+	}
+	o.open("os")
+	o.text("type", "linux")
+	o.textIf("kernel", h.Kernel)
+	o.end()
+	o.end()
+	return &Encoder{q: q, host: o.b}
 }
 
 // architecture returns uname(2)'s name for an architecture of Go, in the form of the schema.
@@ -49,29 +69,42 @@ func architecture(arch string) string {
 // kind is a process that existed at the start. Call it before the next Get, as it describes
 // relatives by the current state of the queue. If a relative's state is newer than the event, only
 // its constant values are included.
-func (e *Encoder) Append(b []byte, ev *quark.Event) ([]byte, error) {
-	d := document{
-		Timestamp: date(ev.Wall), ECS: version{Version}, Event: e.event(ev), Host: e.host,
-		Quark: &own{Backend: e.q.Backend(), Monotonic: ev.Time, Unsure: ev.Unsure},
-	}
-	if len(ev.Rules) > 0 {
-		d.Rule = &rule{ev.Rules}
-	}
-	switch {
-	case ev.Events.Has(quark.EventGap):
-		d.Quark.Gap = e.gap(&ev.Gap)
-		d.Message = "events were lost: " + ev.Gap.Cause.String()
-	case ev.Process != nil:
-		e.process(&d, ev)
+func (e *Encoder) Append(b []byte, ev *quark.Event) []byte {
+	o := &object{b: append(b, '{')}
+	e.cached, e.truncated, e.broken = e.cached[:0], e.truncated[:0], e.broken[:0]
+	o.date("@timestamp", ev.Wall)
+	o.open("ecs")
+	o.text("version", Version)
+	o.end()
+	e.event(o, ev)
+	o.key("host")
+	o.b = append(o.b, e.host...)
+	p := ev.Process
+	if ev.Events.Has(quark.EventGap) {
+		o.text("message", "events were lost: "+ev.Gap.Cause.String())
+		p = nil
 	}
 	if ev.Events.Has(quark.EventExecFailed) {
-		d.failed(&ev.Failed)
+		o.failed(&ev.Failed)
 	}
-	if ev.Events.Has(quark.EventPtrace) {
-		d.Quark.Tracer = &ev.Tracer.PID
+	if len(ev.Rules) > 0 {
+		o.open("rule")
+		o.list("name", ev.Rules)
+		o.end()
 	}
-	text, err := json.Marshal(&d)
-	return append(b, text...), err
+	if p != nil {
+		e.process(o, ev)
+		o.list("tags", p.Tags())
+		if p.Known.Has(quark.FieldUIDs) {
+			e.user(o, "user", p, p.Cred.EUID)
+			o.open("related")
+			o.list("user", e.users(p))
+			o.end()
+		}
+		o.container(p)
+	}
+	e.own(o, ev, p)
+	return append(o.b, '}')
 }
 
 // action are the words of event.action, in the order in which they are joined.
@@ -90,9 +123,10 @@ var action = []struct {
 	{quark.EventGone, "gone"},
 }
 
-func (e *Encoder) event(ev *quark.Event) event {
-	c := e.q.Clock()
-	out := event{Kind: "event", Category: []string{"process"}, Module: "quark", Dataset: "quark.process", Created: date(ev.Wall)}
+func (e *Encoder) event(o *object, ev *quark.Event) {
+	kind, category := "event", []string{"process"}
+	var outcome string
+	var types []string
 	words := []string{"process"}
 	for _, a := range action {
 		if ev.Events.Has(a.events) {
@@ -101,7 +135,7 @@ func (e *Encoder) event(ev *quark.Event) event {
 	}
 	is := func(events quark.Events, kind string) {
 		if ev.Events&events != 0 {
-			out.Type = append(out.Type, kind)
+			types = append(types, kind)
 		}
 	}
 	is(quark.EventFork|quark.EventExec, "start")
@@ -109,238 +143,349 @@ func (e *Encoder) event(ev *quark.Event) event {
 	is(quark.EventExit|quark.EventGone, "end")
 	switch {
 	case ev.Events.Has(quark.EventGap):
-		out.Kind, out.Category, words, out.Type = "pipeline_error", nil, []string{"events-lost"}, []string{"error"}
+		kind, category, words, types = "pipeline_error", nil, []string{"events-lost"}, []string{"error"}
 	case ev.Events == 0:
-		words, out.Type = []string{"process-existing"}, []string{"info"}
-	case len(out.Type) == 0:
+		words, types = []string{"process-existing"}, []string{"info"}
+	case len(types) == 0:
 		// Also for a failed exec: no program started, and the schema has no error of
 		// processes.
-		out.Type = []string{"info"}
+		types = []string{"info"}
 	}
 	switch {
 	case ev.Events.Has(quark.EventExecFailed):
-		out.Outcome = "failure"
+		outcome = "failure"
 	case ev.Events.Has(quark.EventExit) && ev.Process != nil && ev.Process.Known.Has(quark.FieldExit):
-		out.Outcome = "success"
+		outcome = "success"
 		if ev.Process.Exit.WaitStatus != 0 {
-			out.Outcome = "failure"
+			outcome = "failure"
 		}
 	}
+	o.open("event")
+	o.text("kind", kind)
+	o.list("category", category)
+	o.list("type", types)
+	o.text("action", strings.Join(words, "-"))
+	o.textIf("outcome", outcome)
+	o.text("module", "quark")
+	o.text("dataset", "quark.process")
+	o.date("created", ev.Wall)
 	if n := len(ev.Parts); n > 1 {
-		out.Start, out.End = date(c.At(ev.Parts[0].Time)), date(c.At(ev.Parts[n-1].Time))
+		o.date("start", e.q.Clock().At(ev.Parts[0].Time))
+		o.date("end", e.q.Clock().At(ev.Parts[n-1].Time))
 	}
-	out.Action = strings.Join(words, "-")
-	return out
+	o.end()
 }
 
-func (e *Encoder) gap(g *quark.Gap) *gap {
-	out := &gap{Cause: g.Cause.String(), Count: g.Count, From: date(e.q.Clock().At(g.From)), To: date(e.q.Clock().At(g.To))}
+// failed appends the error of a failed exec.
+func (o *object) failed(f *quark.FailedExec) {
+	o.open("error")
+	message := "exec failed"
+	if f.Errno != 0 {
+		o.text("code", strconv.Itoa(int(f.Errno)))
+		message += ": " + syscall.Errno(f.Errno).Error()
+	}
+	o.text("message", message)
+	o.end()
+}
+
+// container appends the container of p and its pod.
+func (o *object) container(p *quark.Process) {
+	in, _ := p.Container()
+	if in.ID == "" {
+		return
+	}
+	o.open("container")
+	o.text("id", in.ID)
+	o.textIf("runtime", in.Runtime)
+	o.end()
+	if in.Pod == "" {
+		return
+	}
+	o.open("orchestrator")
+	if in.Runtime != "podman" {
+		o.text("type", "kubernetes")
+	}
+	o.open("resource")
+	o.text("type", "pod")
+	o.text("id", in.Pod)
+	o.end()
+	o.end()
+}
+
+// own appends the values for which the schema has no field. p may be nil.
+func (e *Encoder) own(o *object, ev *quark.Event, p *quark.Process) {
+	o.open("quark")
+	o.text("backend", e.q.Backend())
+	o.number("time_monotonic", ev.Time)
+	if ev.Events.Has(quark.EventPtrace) {
+		o.number("tracer_pid", uint64(ev.Tracer.PID))
+	}
+	if f := &ev.Failed; ev.Events.Has(quark.EventExecFailed) && f.PathKnown {
+		e.text(o, "exec_failed_path", f.Path)
+		if f.PathCached {
+			e.cached = append(e.cached, "exec_failed_path")
+		}
+		if f.PathTruncated {
+			e.truncated = append(e.truncated, "exec_failed_path")
+		}
+	}
+	if ev.Events.Has(quark.EventGap) {
+		e.gap(o, &ev.Gap)
+	}
+	if p != nil {
+		e.rows(o, "quark.", p, func(*quark.Row) bool { return true })
+		if parent, known := parentOf(p); p.Known.Has(quark.FieldPPID) && known && parent != p.PPID {
+			o.number("ppid", uint64(p.PPID)) // of now
+		}
+		o.list("cached", append(fields(p.Cached), e.cached...))
+		o.list("truncated", append(fields(p.Truncated), e.truncated...))
+	}
+	if len(e.broken) > 0 {
+		o.open("bytes_b64")
+		for i := 0; i < len(e.broken); i += 2 {
+			o.base64(e.broken[i], e.broken[i+1])
+		}
+		o.end()
+	}
+	o.end()
+}
+
+// gap appends what was lost. A count of 0 is unknown.
+func (e *Encoder) gap(o *object, g *quark.Gap) {
+	o.open("gap")
+	o.text("cause", g.Cause.String())
+	o.number("count", g.Count)
 	if g.CPU != quark.AllCPUs {
-		out.CPU = &g.CPU
+		o.number("cpu", uint64(g.CPU))
 	}
-	return out
+	o.date("from", e.q.Clock().At(g.From))
+	o.date("to", e.q.Clock().At(g.To))
+	o.end()
 }
 
-// process adds the fields of the event's process.
-func (e *Encoder) process(d *document, ev *quark.Event) {
-	p, c := ev.Process, e.q.Clock()
-	d.Process, d.Tags = e.describe(p), p.Tags()
-	out := d.Process
-	env := strings.Join(out.EnvVars, "\x00")
-	for name, text := range map[string]*string{"name": out.Name, "executable": out.Executable, "working_directory": out.WorkingDirectory,
-		"command_line": out.CommandLine, "env_vars": &env} {
-		d.Quark.keep(name, text)
-	}
-	if p.Known.Has(quark.FieldCaps) {
-		out.Thread = &thread{Capabilities: &capabilities{names(p.Caps.Permitted), names(p.Caps.Effective)}}
-	}
-	if ev.Thread {
-		if out.Thread == nil {
-			out.Thread = new(thread)
-		}
-		out.Thread.ID = ev.TID
-	}
-	if p.Known.Has(quark.FieldCgroup) {
-		d.Quark.Cgroup = p.Cgroup
-		d.Quark.keep("cgroup", &p.Cgroup)
-	}
-	if p.Known.Has(quark.FieldLogin) && p.Login.UID != quark.LoginUnset {
-		d.Quark.Login = &login{e.user(nil, p.Login.UID), p.Login.Session}
-	}
-	if in, _ := p.Container(); in.ID != "" {
-		d.Container = &containerOf{ID: in.ID, Runtime: in.Runtime}
-		if in.Pod != "" {
-			d.Orchestrator = &orchestrator{Type: "kubernetes", Resource: resource{Type: "pod", ID: in.Pod}}
-			if in.Runtime == "podman" {
-				d.Orchestrator.Type = ""
-			}
-		}
-	}
-	if p.Known.Has(quark.FieldExit) {
-		if p.Exited {
-			out.End = date(c.At(p.Exit.Time))
-		}
-		if s := p.Exit.Signal(); s != 0 {
-			d.Quark.Signal, d.Quark.CoreDumped = quark.SignalName(s), p.Exit.CoreDumped()
-		} else {
-			code := p.Exit.Code()
-			out.ExitCode = &code
-		}
-	}
-	d.Quark.Inferred, d.Quark.Cached, d.Quark.Truncated = p.Inferred, fields(p.Cached), fields(p.Truncated)
-	if e.Hashes != nil && ev.Events.Has(quark.EventExec) {
-		if sum, err := e.Hashes.Sum(p); err == nil { // else it is unknown
-			out.Hash = &hash{hex.EncodeToString(sum.SHA256[:])}
-			if sum.Cached {
-				d.Quark.Cached = append(d.Quark.Cached, "hash")
-			}
-		}
-	}
-	e.relatives(out, ev)
-	if p.Known.Has(quark.FieldPPID) && out.Parent.PID != p.PPID {
-		d.Quark.PPID = &p.PPID
-	}
-	if out.User != nil {
-		d.User = &user{ID: out.User.ID, Name: out.User.Name}
-		d.Related = &related{User: ids(out)}
-	}
-}
-
-// ids returns the user ids of a process and their names, each once.
-func ids(p *process) (all []string) {
-	for _, u := range []*user{p.User, p.RealUser, p.SavedUser} {
-		if u == nil {
+// rows appends the values of p whose field begins with a prefix and that are chosen.
+func (e *Encoder) rows(o *object, prefix string, p *quark.Process, chosen func(*quark.Row) bool) {
+	rows := quark.Rows()
+	for i := range rows {
+		r := &rows[i]
+		name, ok := strings.CutPrefix(r.ECS, prefix)
+		if !ok || !chosen(r) || !r.Has(p, e.q.Clock()) {
 			continue
 		}
-		for _, s := range []string{u.ID, u.Name} {
+		switch r.Shape {
+		case schema.Uint:
+			o.number(name, r.Number(p))
+		case schema.True:
+			o.flag(name, true)
+		case schema.String, schema.Path:
+			e.text(o, name, r.Text(p))
+		default:
+			e.made = r.AppendWord(e.made[:0], p, e.q.Clock())
+			o.text(name, string(e.made))
+		}
+	}
+}
+
+// text appends a text, and keeps it if it is not UTF-8.
+func (e *Encoder) text(o *object, name, v string) {
+	o.text(name, v)
+	if !utf8.ValidString(v) {
+		e.broken = append(e.broken, name, v)
+	}
+}
+
+// process appends the event's process.
+func (e *Encoder) process(o *object, ev *quark.Event) {
+	p := ev.Process
+	o.open("process")
+	e.describe(o, p, true)
+	kept := len(e.broken)
+	if p.Known.Has(quark.FieldCaps) || ev.Thread {
+		o.open("thread")
+		if ev.Thread {
+			o.number("id", uint64(ev.TID))
+		}
+		if p.Known.Has(quark.FieldCaps) {
+			o.open("capabilities")
+			o.list("permitted", names(p.Caps.Permitted))
+			o.list("effective", names(p.Caps.Effective))
+			o.end()
+		}
+		o.end()
+	}
+	e.rows(o, "process.", p, func(r *quark.Row) bool { return r.Fields.Has(quark.FieldExit) })
+	if p.Known.Has(quark.FieldExit) && p.Exited {
+		o.date("end", e.q.Clock().At(p.Exit.Time))
+	}
+	if e.Hashes != nil && ev.Events.Has(quark.EventExec) {
+		if sum, err := e.Hashes.Sum(p); err == nil { // else it is unknown
+			o.open("hash")
+			o.text("sha256", hex.EncodeToString(sum.SHA256[:]))
+			o.end()
+			if sum.Cached {
+				e.cached = append(e.cached, "hash")
+			}
+		}
+	}
+	e.relatives(o, ev)
+	e.broken = e.broken[:kept] // not of relatives
+	o.end()
+}
+
+// parentOf returns the parent at birth, or else of now.
+func parentOf(p *quark.Process) (pid uint32, known bool) {
+	if p.Birth.Known.Has(quark.FieldPPID) {
+		return p.Birth.Parent.PID, true
+	}
+	return p.PPID, p.Known.Has(quark.FieldPPID)
+}
+
+// relatives appends the parent and the leaders.
+func (e *Encoder) relatives(o *object, ev *quark.Event) {
+	p := ev.Process
+	until := ev.Time
+	if n := len(ev.Parts); n > 0 {
+		until = ev.Parts[n-1].Time
+	}
+	open := func(name string, pid uint32, r *quark.Process) {
+		o.open(name)
+		if r == nil {
+			o.number("pid", uint64(pid))
+			return
+		}
+		e.describe(o, r, r.PID == p.PID || r.AsOf() <= until)
+	}
+	if pid, known := parentOf(p); known {
+		var r *quark.Process
+		if p.Birth.Known.Has(quark.FieldStart) {
+			r = e.q.LookupIdentity(p.Birth.Parent)
+		}
+		open("parent", pid, r)
+		o.end()
+	}
+	for _, l := range []struct {
+		name  string
+		field quark.Field
+		pid   uint32
+		found *quark.Process
+	}{
+		{"session_leader", quark.FieldSID, p.SID, e.q.SessionLeader(p)},
+		{"group_leader", quark.FieldPGID, p.PGID, e.q.GroupLeader(p)},
+		{"entry_leader", quark.FieldEntryLeader, p.EntryLeader.PID, e.q.LookupIdentity(p.EntryLeader)},
+	} {
+		if !p.Known.Has(l.field) || l.pid == 0 {
+			continue
+		}
+		open(l.name, l.pid, l.found)
+		o.flag("same_as_process", l.pid == p.PID)
+		if l.field == quark.FieldEntryLeader {
+			o.open("entry_meta")
+			o.text("type", strings.ToLower(p.EntryType.String()))
+			o.end()
+		}
+		o.end()
+	}
+}
+
+// describe appends the known fields of a process, or only the constant ones.
+func (e *Encoder) describe(o *object, p *quark.Process, all bool) {
+	known := p.Known.Has
+	o.number("pid", uint64(p.PID))
+	if known(quark.FieldPIDNS) && p.NSPID != p.PID {
+		o.number("vpid", uint64(p.NSPID))
+	}
+	e.rows(o, "process.", p, func(r *quark.Row) bool {
+		return r.Fields == quark.SetOf(quark.FieldStart) || all && !r.Fields.Has(quark.FieldExit)
+	})
+	if !all {
+		return
+	}
+	if known(quark.FieldArgs) {
+		args := texts(p.Image.Args)
+		o.list("args", args)
+		if !p.Truncated.Has(quark.FieldArgs) {
+			o.number("args_count", uint64(len(args)))
+		}
+		e.text(o, "command_line", strings.Join(args, " "))
+	}
+	if known(quark.FieldEnviron) {
+		variables := texts(p.Environ)
+		o.list("env_vars", variables)
+		if text := strings.Join(variables, "\x00"); !utf8.ValidString(text) {
+			e.broken = append(e.broken, "env_vars", text)
+		}
+	}
+	if known(quark.FieldTTY) {
+		o.flag("interactive", p.TTY.Major >= 136 && p.TTY.Major <= 143 || p.TTY.Major == 4 && p.TTY.Minor <= 255)
+		if p.TTY.Major != 0 {
+			o.open("tty")
+			o.open("char_device")
+			o.number("major", uint64(p.TTY.Major))
+			o.number("minor", uint64(p.TTY.Minor))
+			o.end()
+			o.end()
+		}
+	}
+	c := &p.Cred
+	if known(quark.FieldUIDs) {
+		e.user(o, "user", p, c.EUID)
+		e.user(o, "real_user", p, c.UID)
+	}
+	if known(quark.FieldSUID) {
+		e.user(o, "saved_user", p, c.SUID)
+	}
+	if known(quark.FieldGIDs) {
+		e.group(o, "group", p, c.EGID)
+		e.group(o, "real_group", p, c.GID)
+	}
+	if known(quark.FieldSGID) {
+		e.group(o, "saved_group", p, c.SGID)
+	}
+}
+
+// texts returns the texts that end in NULs.
+func texts(all []byte) []string {
+	if len(all) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(all), "\x00"), "\x00")
+}
+
+func (e *Encoder) user(o *object, key string, p *quark.Process, id uint32) {
+	e.named(o, key, p, id, (*quark.Names).User)
+}
+
+func (e *Encoder) group(o *object, key string, p *quark.Process, id uint32) {
+	e.named(o, key, p, id, (*quark.Names).Group)
+}
+
+func (e *Encoder) named(o *object, key string, p *quark.Process, id uint32, name func(*quark.Names, *quark.Process, uint32) string) {
+	o.open(key)
+	o.text("id", strconv.FormatUint(uint64(id), 10))
+	if e.Names != nil {
+		o.textIf("name", name(e.Names, p, id))
+	}
+	o.end()
+}
+
+// users returns the user ids of a process and their names, each once.
+func (e *Encoder) users(p *quark.Process) (all []string) {
+	ids := []uint32{p.Cred.EUID, p.Cred.UID}
+	if p.Known.Has(quark.FieldSUID) {
+		ids = append(ids, p.Cred.SUID)
+	}
+	for _, id := range ids {
+		words := []string{strconv.FormatUint(uint64(id), 10)}
+		if e.Names != nil {
+			words = append(words, e.Names.User(p, id))
+		}
+		for _, s := range words {
 			if s != "" && !slices.Contains(all, s) {
 				all = append(all, s)
 			}
 		}
 	}
 	return all
-}
-
-// relatives fills in the parent and the leaders.
-func (e *Encoder) relatives(out *process, ev *quark.Event) {
-	p := ev.Process
-	until := ev.Time
-	if n := len(ev.Parts); n > 0 {
-		until = ev.Parts[n-1].Time
-	}
-	of := func(r *quark.Process) *process {
-		if r.PID == p.PID || r.AsOf() <= until {
-			return e.describe(r)
-		}
-		return e.identity(r)
-	}
-	parent := p.Birth.Parent
-	switch r := e.q.LookupIdentity(parent); {
-	case p.Birth.Known.Has(quark.FieldStart) && r != nil:
-		out.Parent = of(r)
-	case p.Birth.Known.Has(quark.FieldPPID):
-		out.Parent = &process{PID: parent.PID}
-	case p.Known.Has(quark.FieldPPID):
-		out.Parent = &process{PID: p.PPID}
-	}
-	leader := func(f quark.Field, pid uint32, r *quark.Process) *process {
-		if !p.Known.Has(f) || pid == 0 {
-			return nil
-		}
-		l, same := &process{PID: pid}, pid == p.PID
-		if r != nil {
-			l = of(r)
-		}
-		l.Same = &same
-		return l
-	}
-	out.SessionLeader = leader(quark.FieldSID, p.SID, e.q.SessionLeader(p))
-	out.GroupLeader = leader(quark.FieldPGID, p.PGID, e.q.GroupLeader(p))
-	out.EntryLeader = leader(quark.FieldEntryLeader, p.EntryLeader.PID, e.q.LookupIdentity(p.EntryLeader))
-	if out.EntryLeader != nil {
-		out.EntryLeader.EntryMeta = &entryMeta{strings.ToLower(p.EntryType.String())}
-	}
-}
-
-// identity returns the constant values of a process.
-func (e *Encoder) identity(p *quark.Process) *process {
-	out := &process{PID: p.PID}
-	if p.Known.Has(quark.FieldStart) {
-		out.Start = date(e.q.Clock().Started(p))
-		out.EntityID, _ = p.EntityID(&e.q.Clock().Host)
-	}
-	if p.Known.Has(quark.FieldPIDNS) && p.NSPID != p.PID {
-		out.VPID = p.NSPID
-	}
-	return out
-}
-
-// describe returns the known fields of a process.
-func (e *Encoder) describe(p *quark.Process) *process {
-	out, known := e.identity(p), p.Known.Has
-	if known(quark.FieldComm) {
-		out.Name = &p.Comm
-	}
-	if known(quark.FieldExe) {
-		out.Executable = &p.Image.Exe
-	}
-	if known(quark.FieldCwd) {
-		out.WorkingDirectory = &p.Cwd
-	}
-	if known(quark.FieldArgs) {
-		for a := range p.Arguments() {
-			out.Args = append(out.Args, string(a))
-		}
-		n, line := len(out.Args), strings.Join(out.Args, " ")
-		out.ArgsCount, out.CommandLine = &n, &line
-		if p.Truncated.Has(quark.FieldArgs) {
-			out.ArgsCount = nil
-		}
-	}
-	if known(quark.FieldEnviron) {
-		for v := range p.Variables() {
-			out.EnvVars = append(out.EnvVars, string(v))
-		}
-	}
-	if known(quark.FieldTTY) {
-		terminal := p.TTY.Major >= 136 && p.TTY.Major <= 143 || p.TTY.Major == 4 && p.TTY.Minor <= 255
-		out.Interactive = &terminal
-		if p.TTY.Major != 0 {
-			out.TTY = &tty{device{p.TTY.Major, p.TTY.Minor}}
-		}
-	}
-	e.ids(out, p)
-	return out
-}
-
-func (e *Encoder) ids(out *process, p *quark.Process) {
-	c := &p.Cred
-	if p.Known.Has(quark.FieldUIDs) {
-		out.User, out.RealUser = e.user(p, c.EUID), e.user(p, c.UID)
-	}
-	if p.Known.Has(quark.FieldSUID) {
-		out.SavedUser = e.user(p, c.SUID)
-	}
-	if p.Known.Has(quark.FieldGIDs) {
-		out.Group, out.RealGroup = e.group(p, c.EGID), e.group(p, c.GID)
-	}
-	if p.Known.Has(quark.FieldSGID) {
-		out.SavedGroup = e.group(p, c.SGID)
-	}
-}
-
-func (e *Encoder) user(p *quark.Process, id uint32) *user { return e.named(p, id, (*quark.Names).User) }
-
-func (e *Encoder) group(p *quark.Process, id uint32) *user {
-	return e.named(p, id, (*quark.Names).Group)
-}
-
-func (e *Encoder) named(p *quark.Process, id uint32, name func(*quark.Names, *quark.Process, uint32) string) *user {
-	u := &user{ID: decimal(id)}
-	if e.Names != nil {
-		u.Name = name(e.Names, p, id)
-	}
-	return u
 }
 
 // fields returns the names of a set.
@@ -351,11 +496,4 @@ func fields(set quark.Fields) (out []string) {
 		}
 	}
 	return out
-}
-
-func date(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02T15:04:05.000000000Z")
 }

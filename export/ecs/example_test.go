@@ -22,13 +22,11 @@ func Example() {
 	encoder := ecs.NewEncoder(q)
 	var line []byte
 	for ev, err := range q.Events(context.Background()) {
-		if err == nil {
-			line, err = encoder.Append(line[:0], ev)
-		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return
 		}
-		os.Stdout.Write(append(line, '\n'))
+		line = append(encoder.Append(line[:0], ev), '\n')
+		os.Stdout.Write(line)
 	}
 }

@@ -444,6 +444,9 @@ func rows(w *writer) {
 		if r.OTel != "" {
 			fmt.Fprintf(w, ", OTel: %q", r.OTel)
 		}
+		if r.ECS != "" {
+			fmt.Fprintf(w, ", ECS: %q", r.ECS)
+		}
 		if r.Unit != schema.None {
 			fmt.Fprintf(w, ", Unit: schema.%s", r.Unit)
 		}

@@ -80,10 +80,9 @@ func (o *options) documents(q *quark.Queue, names *quark.Names, out io.Writer, f
 	if o.hash {
 		encoder.Hashes = new(exehash.Cache)
 	}
-	t.export = func(ev *quark.Event) (err error) {
-		if line, err = encoder.Append(line[:0], ev); err == nil {
-			_, err = out.Write(append(line, '\n'))
-		}
+	t.export = func(ev *quark.Event) error {
+		line = append(encoder.Append(line[:0], ev), '\n')
+		_, err := out.Write(line)
 		return err
 	}
 	return t, nil
