@@ -53,7 +53,7 @@ type Process = engine.Process
 //
 //	Known, Cached, Truncated Fields   // what has a value; an earlier one; a cut one
 //	PPID, PGID, SID          uint32   // in the initial pid namespace
-//	Inherited                         // Cred, Login, Caps, TTY, NS
+//	Inherited                         // Cred, Login, Caps, TTY, NS and more
 //	Start, StartUnit         uint64   // CLOCK_BOOTTIME nanoseconds, and their precision
 //	Exit                     Exit     // how and when it ended
 //	ExeFile                  ExeFile

@@ -76,10 +76,13 @@ const (
 
 // Sets of fields.
 const (
-	NumKinds    = engine.NumKinds
-	NumFields   = engine.NumFields
-	AllFields   = engine.AllFields
-	FieldsIDs   = engine.FieldsIDs
-	FieldsNS    = engine.FieldsNS
-	FieldsUsage = engine.FieldsUsage
+	NumKinds        = engine.NumKinds
+	NumFields       = engine.NumFields
+	AllFields       = engine.AllFields
+	FieldsIDs       = engine.FieldsIDs
+	FieldsNS        = engine.FieldsNS
+	FieldsUsage     = engine.FieldsUsage
+	FieldsThread    = engine.FieldsThread
+	FieldsInherited = engine.FieldsInherited
+	FieldsImage     = engine.FieldsImage
 )

@@ -510,5 +510,5 @@ func exports(w *writer) {
 	list("The kinds of event.", "Event", events)
 	list("The kinds of raw event.", "Kind", kinds)
 	list("The fields of a process.", "Field", flags)
-	list("Sets of fields.", "", []string{"NumKinds", "NumFields", "AllFields", "FieldsIDs", "FieldsNS", "FieldsUsage"})
+	list("Sets of fields.", "", []string{"NumKinds", "NumFields", "AllFields", "FieldsIDs", "FieldsNS", "FieldsUsage", "FieldsThread", "FieldsInherited", "FieldsImage"})
 }
