@@ -3,6 +3,8 @@ package fidelity
 import (
 	"os"
 	"testing"
+
+	"github.com/quark-linux/quark/fidelity/monitor"
 )
 
 func TestMain(m *testing.M) {
@@ -10,15 +12,24 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestDifferential runs all backends that work on this host in one run. It fails unless the
-// capability tables explain each difference from ground truth.
+// TestDifferential runs all backends that work on this host, and quark-mon as a monitor, in one
+// run. It fails unless the capability tables explain each difference from ground truth.
 func TestDifferential(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	r, err := RunScenarios(Options{})
+	var o Options
+	if path, err := buildQuarkMon(t); err != nil {
+		t.Log(err)
+	} else {
+		o.Monitors = []*monitor.Monitor{quarkMon(t, path+" -b -j -g -t -s --events all --hold-time 250ms")}
+	}
+	r, err := RunScenarios(o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, m := range o.Monitors {
+		t.Run("quark-mon", func(t *testing.T) { checkQuarkMon(t, m, r) })
 	}
 	for _, a := range r.Absent {
 		t.Logf("not tested: %s: %s", a.Backend, a.Reason)
