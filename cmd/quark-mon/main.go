@@ -89,9 +89,6 @@ func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out,
 		defer m.live.close()
 		undo <- m.live.close
 	}
-	if !m.quiet && m.output == "" && closed(out) {
-		fmt.Fprintln(errw, "quark-mon: standard output is closed, or /dev/null: what is printed there is lost (-q prints nothing)")
-	}
 	if m.drop {
 		if err := dropPrivileges(); err != nil {
 			return errors.Join(err, m.close())

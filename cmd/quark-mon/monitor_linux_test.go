@@ -379,27 +379,6 @@ func TestClosedOutput(t *testing.T) {
 	}
 }
 
-// A standard output that is closed is said to be, as far as anything is printed on it.
-func TestNoOutput(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const recording = "../../engine/enginetest/testdata/ebpf-6.18.trace"
-	for args, want := range map[string]bool{">&-": true, "-q >&-": false, ">/dev/null": false, "-j -o " + t.TempDir() + "/events >&-": false} {
-		cmd := exec.Command("sh", "-c", `exec "$0" replay `+recording+" "+args, self)
-		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
-		errs := new(strings.Builder)
-		cmd.Stderr = errs
-		if err := cmd.Run(); err != nil {
-			t.Errorf("%s: %v", args, err)
-		}
-		if got := strings.Contains(errs.String(), "quark-mon: standard output is closed, or /dev/null: "); got != want {
-			t.Errorf("%s: %s", args, errs)
-		}
-	}
-}
-
 // kill -9 leaves no program in the kernel.
 func TestKillLeavesNothing(t *testing.T) {
 	r := start(t, "-b", "-j", "-s")
