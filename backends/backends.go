@@ -19,9 +19,9 @@ const (
 	KProbe Set = 1 << 1 // tracefs probes and perf rings
 	CNProc Set = 1 << 2 // the proc connector
 
-	Audit Set = 1 << 4 // records of the kernel's audit
+	Audit Set = 1 << 4 // records of the kernel's audit subsystem
 
-	// All are the backends that Open tries if none are named.
+	// All has the backends that Open tries if none are named.
 	All = EBPF | KProbe | CNProc
 	// Every has all backends.
 	Every = All | Audit
@@ -33,11 +33,11 @@ type Options struct {
 	// Allowed are the backends that may be tried; 0 means All.
 	Allowed Set
 
-	// Strict fails when the first allowed backend can't be opened, instead of
-	// trying the next.
+	// Strict makes Open fail if the first allowed backend can't be opened. Otherwise Open tries
+	// the next backend.
 	Strict bool
 
-	// Shared are the options of all backends; the others are for one backend each.
+	// Shared are the options of all backends. Each of the other options is for one backend.
 	Shared source.Options
 	EBPF   source.EBPFOptions
 	KProbe source.KProbeOptions
@@ -45,7 +45,7 @@ type Options struct {
 	Audit  source.AuditOptions
 }
 
-// Attempt is a backend that could not be opened, and why.
+// Attempt is a backend that could not be opened, and the reason.
 type Attempt struct {
 	Backend string
 	Err     error
@@ -53,7 +53,7 @@ type Attempt struct {
 
 func (a Attempt) String() string { return a.Backend + ": " + a.Err.Error() }
 
-// names lists the names of the backends, in the order in which Open tries them.
+// names lists the names of the backends in the order in which Open tries them.
 var names = [...]struct {
 	backend Set
 	name    string
@@ -73,22 +73,21 @@ func ReportsThreads(name string) bool {
 	return err == nil && set&withThreads != 0
 }
 
-// backend is a backend of this system.
+// backend is a backend of this operating system.
 type backend struct {
 	options string // the member of Options for this backend
 	check   func(*Options) error
 	open    func(*Options) (engine.Source, error)
 }
 
-// Proc gives a queue the parts of /proc that it needs beside its backend. It keeps its descriptor
-// when privileges are dropped and the root is changed.
+// Proc gives a queue the parts of /proc that it needs in addition to its backend. It keeps its
+// descriptor when the process drops privileges and changes its root.
 type Proc interface {
-	// Scan reads the processes that exist and calls f with each, parents not necessarily
-	// before their children. The event is f's until it returns.
+	// Scan reads the existing processes and calls f with each. Parents may follow their
+	// children. f must not use the event after it returns.
 	Scan(f func(*engine.RawEvent) error) error
 
-	// Look checks whether a process exists, for [engine.Options].Look. A process is gone if
-	// only its zombie is left.
+	// Look checks whether a process exists, for [engine.Options].Look. A zombie counts as gone.
 	Look(pid uint32) (start uint64, sight engine.Sight)
 
 	// Blocked returns how many processes could not be read in time, see [engine.SourceStats].
@@ -117,14 +116,14 @@ func Parse(name string) (Set, error) {
 			return n.backend, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown backend %q: it is one of %s", name, Every)
+	return 0, fmt.Errorf("unknown backend %q: must be one of %s", name, Every)
 }
 
-// Open opens the first of the allowed backends that this kernel and these privileges admit. The
-// attempts list the backends that failed before it. The error is an *Error, or a
-// *engine.OptionError if an option has a wrong value, even one of a backend that would not be
-// tried. It is errors.ErrUnsupported on systems other than Linux on amd64 and arm64, and in a pid,
-// user or time namespace that is not the host's.
+// Open opens the first allowed backend that this kernel and the process's privileges support. The
+// attempts list the backends that failed before it. The error is an *Error, or an
+// *engine.OptionError if an option has a wrong value, even an option of a backend that would not be
+// tried. The error is errors.ErrUnsupported on systems other than Linux on amd64 and arm64, and in
+// a pid, user or time namespace other than the host's.
 func Open(opts Options) (engine.Source, []Attempt, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, nil, err
@@ -146,7 +145,7 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 			return nil, failed, err
 		}
 		if hidden := kernelversion.Hidden(); hidden != nil && n.backend&(EBPF|KProbe) != 0 {
-			err = hidden // whatever failed first
+			err = hidden // instead of the backend's error
 		}
 		failed = append(failed, Attempt{n.name, err})
 		if opts.Strict {
@@ -156,8 +155,8 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 	return nil, failed, &Error{failed}
 }
 
-// Validate returns an *engine.OptionError if a value can't be used, even one of a backend that is
-// not allowed.
+// Validate returns an *engine.OptionError if an option has a wrong value, even an option of a
+// backend that is not allowed.
 func (o *Options) Validate() error {
 	if extra := o.Allowed &^ Every; extra != 0 {
 		return &engine.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint16(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", Every)}
@@ -168,7 +167,7 @@ func (o *Options) Validate() error {
 	for _, n := range names {
 		b, ok := backends[n.backend]
 		if !ok {
-			continue // none exists on this system
+			continue // this system has no backends
 		}
 		if err := b.check(o); err != nil {
 			if wrong := new(engine.OptionError); errors.As(err, &wrong) {
@@ -180,7 +179,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Error is the error of Open when no backend could be opened, with the reason for each.
+// Error is the error of Open if no backend could be opened, with the reason for each.
 type Error struct{ Attempts []Attempt }
 
 func (e *Error) Error() string {

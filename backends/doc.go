@@ -1,4 +1,5 @@
-// Package backends lists quark's kernel sources and chooses one: eBPF first, then kprobe, then the
-// proc connector, limited to those that the caller allows. It tries others only if the caller names
-// them, because they report less. It returns why the earlier ones could not be used.
+// Package backends lists quark's kernel sources and chooses one of those that the caller allows:
+// eBPF first, then kprobe, then the proc connector. It tries other sources only if the caller names
+// them, because they report less. It also returns the reasons why earlier sources could not be
+// used.
 package backends

@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// backends has an element for each of names.
+// backends has an element for each element of names.
 var backends = map[Set]backend{
 	EBPF: {"EBPF",
 		func(o *Options) error { return ebpf.Validate(o.EBPF) },
@@ -26,10 +26,11 @@ var backends = map[Set]backend{
 		func(o *Options) (engine.Source, error) { return opened(audit.Open(o.Shared, o.Audit)) }},
 }
 
-// sweep removes leftovers in the kernel from backends of killed processes.
+// sweep removes what backends of killed processes have left in the kernel.
 func sweep() { kprobe.Sweep() }
 
-// opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.
+// opened returns a nil Source if err is not nil. A converted nil *S would be a Source that is not
+// nil.
 func opened[S engine.Source](s S, err error) (engine.Source, error) {
 	if err != nil {
 		return nil, err

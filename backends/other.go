@@ -11,16 +11,16 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// backends is empty, on other architectures of Linux because none was ever tested there: a field
-// that is read from the wrong register or offset would be wrong instead of unknown.
+// backends is empty. On other architectures of Linux no backend was ever tested: a field that is
+// read from the wrong register or offset would be wrong instead of unknown.
 var backends map[Set]backend
 
 func sweep() {}
 
 func checkSystem() error {
-	missing := "its backends are interfaces of the Linux kernel"
+	missing := "its backends need the Linux kernel"
 	if runtime.GOOS == "linux" {
-		missing = "its eBPF programs and kprobes were tested on no other architecture"
+		missing = "its eBPF programs and kprobes are untested on other architectures"
 	}
 	return fmt.Errorf("%w: quark observes processes on linux/amd64 and linux/arm64, and this is %s/%s: %s. Recordings and tests (quark.New) need no backend",
 		errors.ErrUnsupported, runtime.GOOS, runtime.GOARCH, missing)

@@ -13,13 +13,13 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// proc adds Look to the reader's methods. Its Scan uses the source's Snapshot if there is one.
+// proc adds Look to the reader's methods. Scan uses the source's Snapshot if it has one.
 type proc struct {
 	*procfs.Reader
 	source engine.Source
 }
 
-// OpenProc opens /proc for use beside a source. environ selects the variables to read.
+// OpenProc opens /proc for use together with a source. environ selects the variables to read.
 func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 	variables, err := environ.Compile()
 	if err != nil {
@@ -36,7 +36,7 @@ func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 }
 
 // Scan calls f for each process, and at the end with the time and no pid. A process that lives at
-// that time was one of them, or descends from one and was born after the last list of processes,
+// that time is one of them, or descends from one and was forked after the last list of processes,
 // which had no new ones.
 func (p proc) Scan(f func(*engine.RawEvent) error) error {
 	type snapshotter interface {
@@ -52,7 +52,7 @@ func (p proc) Scan(f func(*engine.RawEvent) error) error {
 			return err
 		}
 	}
-	// Some kernels hide processes from iterators, such as the first one.
+	// Some kernels hide processes from iterators, such as pid 1.
 	var ev engine.RawEvent
 	for range maxLists {
 		pids, err := p.PIDs()
@@ -77,11 +77,11 @@ func (p proc) Scan(f func(*engine.RawEvent) error) error {
 	return f(&engine.RawEvent{Time: clock.Monotonic()})
 }
 
-// maxLists bounds how often processes are listed, where new ones come all the time.
+// maxLists bounds the number of listings, as new processes may appear all the time.
 const maxLists = 20
 
 func (p proc) Look(pid uint32) (start uint64, sight engine.Sight) {
-	// kill(2) finds every process. /proc may hide the processes of others.
+	// kill(2) finds every process. /proc may hide processes of other users.
 	if err := unix.Kill(int(pid), 0); errors.Is(err, unix.ESRCH) {
 		return 0, engine.SightGone
 	}

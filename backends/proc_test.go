@@ -23,7 +23,7 @@ func TestLook(t *testing.T) {
 		t.Skip(err)
 	}
 	if start, sight := p.Look(uint32(os.Getpid())); sight != engine.SightAlive || start == 0 || start%engine.ProcStartUnit != 0 {
-		t.Errorf("this process: start %d, %d", start, sight)
+		t.Errorf("this process: got start %d, sight %d", start, sight)
 	}
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {
@@ -38,12 +38,12 @@ func TestLook(t *testing.T) {
 		}
 	}
 	if !gone {
-		t.Fatal("a zombie counts as alive")
+		t.Fatal("a zombie was not reported as gone")
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	if _, sight := p.Look(pid); sight != engine.SightGone {
-		t.Errorf("a reaped process: %d", sight)
+		t.Errorf("a reaped process: got sight %d, want SightGone", sight)
 	}
 }

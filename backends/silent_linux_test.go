@@ -18,18 +18,18 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// TestSilentProbes: what silences kprobes before the start is an error, or makes eBPF use other
-// hooks, and afterwards makes gaps.
+// TestSilentProbes: if a setting disables kprobes before the start, opening fails, or eBPF uses
+// other hooks. If it disables them later, the source reports gaps.
 func TestSilentProbes(t *testing.T) {
 	if !scenario.InGuest() {
-		t.Skip("it silences the probes of all programs, which is for guests only")
+		t.Skip("it disables the probes of all programs, which it may do only in guests")
 	}
 	unix.Mount("debugfs", "/sys/kernel/debug", "debugfs", 0, "")
 	for _, file := range []string{"/proc/sys/kernel/ftrace_enabled", "/sys/kernel/debug/kprobes/enabled"} {
 		t.Run(file[strings.LastIndex(file, "/kernel")+1:], func(t *testing.T) {
 			set := func(state string) {
 				if err := os.WriteFile(file, []byte(state), 0); errors.Is(err, unix.EOPNOTSUPP) {
-					t.Skip("Linux 7 does not silence ftrace: ", err)
+					t.Skip("Linux 7 does not let ftrace be disabled: ", err)
 				} else if err != nil {
 					t.Fatal(err)
 				}
@@ -37,14 +37,14 @@ func TestSilentProbes(t *testing.T) {
 			t.Cleanup(func() { set("1") })
 			set("0")
 			if s, _, err := Open(Options{Allowed: KProbe}); err == nil || !strings.Contains(err.Error(), "_enabled is 0") && !strings.Contains(err.Error(), "kprobes/enabled is 0") {
-				t.Errorf("kprobe: %v, %v", s, err)
+				t.Errorf("kprobe: got source %v, error %v", s, err)
 			}
 			s, _, err := Open(Options{Allowed: EBPF})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if via := s.Capabilities().Kinds[engine.KindIDChange].Via; !strings.Contains(via, "sys_exit_{setuid") || strings.Contains(via, "kprobe") {
-				t.Errorf("ID_CHANGE by %s", via)
+				t.Errorf("got ID_CHANGE via %s, want exits of syscalls", via)
 			}
 			s.Close()
 			set("1")
@@ -62,10 +62,10 @@ func silence(t *testing.T, b Set, set func(string)) {
 	}
 	defer s.Close()
 	if w, ok := s.(engine.Watcher); !ok || w.Interval() != time.Second {
-		t.Errorf("%s is not a Watcher: %q", b, s.Capabilities().Notes)
+		t.Errorf("%s is not a Watcher, with notes %q", b, s.Capabilities().Notes)
 	}
 	all := 0
-	// gaps returns the number of new gaps of a time, and adds it to all.
+	// gaps returns the number of new gaps that overlap a time, and adds it to all.
 	gaps := func(from, to uint64) (n int) {
 		t.Helper()
 		var evs conform.Events
@@ -82,7 +82,7 @@ func silence(t *testing.T, b Set, set func(string)) {
 	}
 	now := clock.Monotonic()
 	if st, err := s.Stats(); gaps(now, now) != 0 || err != nil || st.Bound {
-		t.Errorf("%s has a gap: %v", b, err)
+		t.Errorf("%s: got a gap before the silence, error %v", b, err)
 	}
 	for range 2 {
 		from := clock.Monotonic()
@@ -90,7 +90,7 @@ func silence(t *testing.T, b Set, set func(string)) {
 		to := clock.Monotonic()
 		for range retry.For(2 * time.Second) {
 			if n := gaps(from, to); n != 0 {
-				t.Errorf("%s has %d gaps before the end of the silence", b, n)
+				t.Errorf("%s: got %d gaps before the end of the silence", b, n)
 			}
 		}
 		set("1")
@@ -98,15 +98,15 @@ func silence(t *testing.T, b Set, set func(string)) {
 			if n := gaps(from, to); n == 1 {
 				break
 			} else if n > 1 {
-				t.Errorf("%s has %d gaps of one silence", b, n)
+				t.Errorf("%s: got %d gaps for one silence, want 1", b, n)
 			}
 		}
 		if now := clock.Monotonic(); all == 0 || gaps(now, now) != 0 {
-			t.Errorf("%s has no gap of the silence, or one after it", b)
+			t.Errorf("%s: got no gap for the silence, or a gap after it", b)
 		}
 		all = 0
 	}
 	if st, err := s.Stats(); err != nil || !st.Bound {
-		t.Errorf("%s: %+v, %v", b, st, err)
+		t.Errorf("%s: got stats %+v, error %v, want Bound", b, st, err)
 	}
 }

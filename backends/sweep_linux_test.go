@@ -15,8 +15,8 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// TestSweep: the start of any backend removes the probes of processes that have ended, also those
-// of a zombie and of an earlier process with the same pid, and no others.
+// TestSweep: opening any backend removes the probes of processes that have exited, including those
+// of a zombie and of an earlier process with the same pid. It removes no other probes.
 func TestSweep(t *testing.T) {
 	fs, err := tracefs.Open()
 	if err != nil {
@@ -28,7 +28,7 @@ func TestSweep(t *testing.T) {
 		t.Skip(err)
 	}
 	defer probes.Close()
-	// ended returns the group of a child that has ended and is not waited for.
+	// ended returns the probe group of a child that has exited and is a zombie.
 	ended := func() (group string, c *exec.Cmd) {
 		c = exec.Command("/proc/self/exe", "-test.run=^$")
 		if err := c.Start(); err != nil {
@@ -58,7 +58,7 @@ func TestSweep(t *testing.T) {
 		}
 		names, _ := fs.ProbeNames(tracefs.KprobeEvents)
 		if slices.Sort(names); err != nil || !slices.Equal(names, slices.Sorted(slices.Values(own))) {
-			t.Errorf("%s leaves %q: %v", b, names, err)
+			t.Errorf("%s: probes left: %q, error %v", b, names, err)
 		}
 		for _, name := range names {
 			fs.RemoveProbe(tracefs.KprobeEvents, name)
@@ -66,7 +66,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepWaits: the sweep waits for the end of a process that was just killed.
+// TestSweepWaits: the sweep waits for a killed process to exit.
 func TestSweepWaits(t *testing.T) {
 	if os.Getenv("QUARK_TEST_IDLE") != "" {
 		os.Stdin.Read(make([]byte, 1))
@@ -85,7 +85,7 @@ func TestSweepWaits(t *testing.T) {
 	for range 20 {
 		c := exec.Command("/proc/self/exe", "-test.run=^TestSweepWaits$")
 		c.Env = append(os.Environ(), "QUARK_TEST_IDLE=1")
-		input, _ := c.StdinPipe() // the child waits for its end
+		input, _ := c.StdinPipe() // the child runs until its input is closed
 		defer input.Close()
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
@@ -97,14 +97,15 @@ func TestSweepWaits(t *testing.T) {
 		c.Process.Kill()
 		sweep()
 		if names, _ := fs.ProbeNames(tracefs.KprobeEvents); slices.Contains(names, name) {
-			t.Errorf("left %q", names)
+			t.Errorf("got probes %q, want none of the child", names)
 			fs.RemoveProbe(tracefs.KprobeEvents, name)
 		}
 		c.Wait()
 	}
 }
 
-// groupOf returns the name for the probes of a process that began so many ticks before another.
+// groupOf returns the name for the probes of a process that started so many ticks before process
+// pid.
 func groupOf(t *testing.T, pid int, before uint64) string {
 	t.Helper()
 	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))

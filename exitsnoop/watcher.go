@@ -47,7 +47,7 @@ const forkPollInterval = 50 * time.Millisecond
 var past = time.Unix(1, 0)
 
 func (s *Store) newWatcher(ids ...uint64) (*watcher, error) {
-	fd, err := wait.Epoll()
+	fd, err := wait.NewEpoll()
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ func (s *Source) release(to engine.Sink) {
 		if c.now.set != nil {
 			c.now.values.keep()
 		}
-		c.tally.NoteFull(c.Ring, c.Ring.Release(), 2*maxRecord)
+		c.tally.CheckFull(c.Ring, c.Ring.Release(), 2*maxRecord)
 		if since := c.tally.Suspected(); since != 0 {
 			s.execs.markMissing(since)
 			s.reportLoss(c, to)
@@ -54,7 +54,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 		if c.now.set != nil && c.now.have&1 != 0 {
 			st.Produced++
 		}
-		c.tally.NoteFull(c.Ring, c.Ring.Pending(), 2*maxRecord)
+		c.tally.CheckFull(c.Ring, c.Ring.Pending(), 2*maxRecord)
 		missing, exact := c.tally.Unreported(c.Ring, s.counts)
 		st.Lost[engine.LossRingFull] += missing
 		st.Produced += c.Ring.Queued(s.counts) + missing

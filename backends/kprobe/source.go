@@ -139,7 +139,7 @@ func (s *Source) Detach() {
 	for _, c := range s.cpus {
 		c.disarm()
 		c.leader.Disable()
-		c.tally.Suspect()
+		c.tally.MarkSuspect()
 	}
 }
 
@@ -235,7 +235,7 @@ func (s *Source) step(c *cpu, to engine.Sink) {
 			c.now.values.keep()
 		}
 	case rec.Type == perf.RecordLost: // the counts show how many events were lost
-		c.tally.Suspect()
+		c.tally.MarkSuspect()
 	}
 }
 
@@ -264,7 +264,7 @@ func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 		a.begin(p.set, sample.Count)
 	}
 	if p.part == 1 {
-		s.lost += c.tally.Saw(p.set.family, sample.Count)
+		s.lost += c.tally.AddSample(p.set.family, sample.Count)
 		a.time, a.cpu, a.pid, a.tid = sample.Time, sample.CPU, sample.PID, sample.TID
 	} else if a.have == 0 {
 		a.time = sample.Time

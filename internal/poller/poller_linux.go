@@ -56,7 +56,7 @@ func (p *Poller) Open(source, clock int, next func() (time.Duration, bool)) (err
 	if p.timer, err = wait.Timer(); err != nil {
 		return err
 	}
-	p.epoll, err = wait.Epoll(p.event, p.timer, source, clock)
+	p.epoll, err = wait.NewEpoll(p.event, p.timer, source, clock)
 	return err
 }
 

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Epoll returns an epoll descriptor that polls readable while one of fds does. It skips negative
+// NewEpoll returns an epoll descriptor that polls readable while one of fds does. It skips negative
 // ones.
-func Epoll(fds ...int) (epoll int, err error) {
+func NewEpoll(fds ...int) (epoll int, err error) {
 	epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return -1, fmt.Errorf("create epoll descriptor: %w", err)

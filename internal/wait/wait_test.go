@@ -24,7 +24,7 @@ func TestWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(timer)
-	epoll, err := Epoll(timer)
+	epoll, err := NewEpoll(timer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestWait(t *testing.T) {
 	if ready(t, epoll, 0) {
 		t.Error("ready by a timer that is off")
 	}
-	if _, err := Epoll(timer, timer); err == nil {
+	if _, err := NewEpoll(timer, timer); err == nil {
 		t.Error("one descriptor twice")
 	}
 }

@@ -1,9 +1,9 @@
-// Package cputime divides the time that a process ran into user and system time, as the kernel
-// does for getrusage(2), times(2) and /proc/PID/stat.
+// Package cputime divides the run time of a process into user and system time, as the kernel does
+// for getrusage(2), times(2) and /proc/PID/stat.
 //
-// A tick adds to utime or stime of a task, depending on the mode in which it finds the thread. In
-// most configurations these are whole ticks. The scheduler counts the run time in nanoseconds, but
-// without the mode. So the kernel divides the run time by the ratio of utime and stime.
+// At each tick the kernel adds to utime or stime of the running task, depending on the task's mode.
+// In most configurations it adds a whole tick. The scheduler counts the run time in nanoseconds,
+// but without the mode. So the kernel divides the run time by the ratio of utime and stime.
 package cputime
 
 import "math/bits"
@@ -12,11 +12,12 @@ import "math/bits"
 type Times struct {
 	Run          uint64 // sum_exec_runtime
 	User, System uint64 // utime and stime
-	// The times last shown for the group, signal->prev_cputime: neither ever decreases.
+	// ShownUser and ShownSystem are the times last returned for the group,
+	// signal->prev_cputime. Neither ever decreases.
 	ShownUser, ShownSystem uint64
 }
 
-// Divide is cputime_adjust of kernel/sched/cputime.c.
+// Divide does the calculation of cputime_adjust in kernel/sched/cputime.c.
 func (t Times) Divide() (user, system uint64) {
 	if t.ShownUser+t.ShownSystem >= t.Run {
 		return t.ShownUser, t.ShownSystem

@@ -1,3 +1,3 @@
-// Package groupstatus derives the wait status of a thread group from its threads' statuses, for
-// sources to which the kernel reports the end of each thread but not the end of the group.
+// Package groupstatus derives the wait status of a thread group from its threads' statuses. It is
+// for sources to which the kernel reports the exit of each thread but not the exit of the group.
 package groupstatus

@@ -45,26 +45,26 @@ func TestVerdict(t *testing.T) {
 		}
 		status, known := e.Verdict(leader, c.last6)
 		if known != c.known || known && status != c.want {
-			t.Errorf("%s: %#x, known %v; want %#x, %v", c.name, status, known, c.want, c.known)
+			t.Errorf("%s: got %#x, known %v; want %#x, known %v", c.name, status, known, c.want, c.known)
 		}
 	}
 	var e Endings
 	e.Add(7, 0x300)
 	if _, known := e.Verdict(0x500, false); known {
-		t.Error("before Linux 6.0 the status of the leader decides, which ended with another one")
+		t.Error("got a certain status, want uncertain: before Linux 6.0 the leader's other status decides")
 	}
 	if e.Add(8, dumped); e.Dumper != 8 || e.N != 2 {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v", e)
 	}
 }
 
-// A status reported as certain is the group's status, in any order of ends: some threads by
+// A status reported as certain is the group's status, in any order of exits: some threads exit by
 // themselves, then perhaps all others by exit_group(2) or by a signal.
 func TestVerdictIsTrue(t *testing.T) {
 	certain := 0
 	for seed := range uint64(20000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		statuses := make([]int32, 1+rnd.IntN(4)) // in the order in which they begin to end
+		statuses := make([]int32, 1+rnd.IntN(4)) // in the order in which they start to exit
 		leader := rnd.IntN(len(statuses))
 		alone := rnd.IntN(len(statuses) + 1)
 		group := int32(-1)
@@ -97,11 +97,11 @@ func TestVerdictIsTrue(t *testing.T) {
 			certain++
 		}
 		if known && status != truth {
-			t.Fatalf("seed %d: %#x, alone %d, leader %d, last6 %v: told is %#x, true %#x", seed, statuses, alone, leader, last6, status, truth)
+			t.Fatalf("seed %d: %#x, alone %d, leader %d, last6 %v: got %#x, want %#x", seed, statuses, alone, leader, last6, status, truth)
 		}
 	}
 	if certain < 5000 {
-		t.Errorf("%d of 20000 are known", certain)
+		t.Errorf("got %d certain results of 20000, want at least 5000", certain)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestCertain(t *testing.T) {
 		KilledThread | CoreDumped:        true,
 	} {
 		if got := Certain(status); got != want {
-			t.Errorf("%#x: %v", status, got)
+			t.Errorf("%#x: got %v, want %v", status, got, want)
 		}
 	}
 }

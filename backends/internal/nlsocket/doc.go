@@ -1,3 +1,4 @@
-// Package nlsocket receives from netlink sockets as the sources need it: many messages with one
-// system call, into reused memory, from the kernel alone, and with the count of dropped messages.
+// Package nlsocket receives from netlink sockets for the sources. It receives many messages with
+// one system call into reused memory, accepts only messages from the kernel, and counts dropped
+// messages.
 package nlsocket

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckNetwork returns an error if no records arrive in the network namespace of this thread: the
-// kernel sends them to the initial one alone.
+// CheckNetwork returns an error if this thread's network namespace receives no records: the kernel
+// sends them only to the initial one.
 func CheckNetwork() error {
 	if !elsewhere() {
 		return nil
 	}
-	return fmt.Errorf("the kernel sends records to the initial network namespace alone, and this process is in another: "+
+	return fmt.Errorf("the kernel sends records only to the initial network namespace, but this process is in another: "+
 		"docker run --net=host, hostNetwork: true in Kubernetes, nsenter --target 1 --net: %w", errors.ErrUnsupported)
 }
 
-// elsewhere reports whether this thread is known to be outside the initial network namespace. The
+// elsewhere reports whether this thread is certainly outside the initial network namespace. The
 // first process is in the initial one, and the kernel's connector listens only there. The kernel
 // sends messages that are not about networks to no other namespace.
 func elsewhere() bool {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a socket of a netlink protocol that is a member of multicast groups, with a receive
-// buffer of so many bytes.
+// Open opens a socket of a netlink protocol that is a member of multicast groups. buffer is the
+// size of its receive buffer in bytes.
 func Open(protocol int, groups uint32, buffer int) (fd int, err error) {
 	if fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol); err != nil {
 		return -1, err
@@ -23,8 +23,8 @@ func Open(protocol int, groups uint32, buffer int) (fd int, err error) {
 	return fd, nil
 }
 
-// SetReceiveBuffer sets the size of the receive buffer in bytes, as the kernel accounts it. Without
-// CAP_NET_ADMIN the kernel caps it at /proc/sys/net/core/rmem_max.
+// SetReceiveBuffer sets the size of the receive buffer in bytes, including the kernel's overhead.
+// Without CAP_NET_ADMIN the kernel limits it to /proc/sys/net/core/rmem_max.
 func SetReceiveBuffer(fd, size int) error {
 	// The kernel doubles the size to allow for its overhead.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size/2) == nil {
@@ -38,23 +38,23 @@ func SetReceiveBuffer(fd, size int) error {
 
 // Drops returns the number of messages that the kernel dropped at the socket.
 func Drops(fd int) uint32 {
-	// struct sock_meminfo as an array; SK_MEMINFO_DROPS is its index 8.
+	// info is struct sock_meminfo as an array. SK_MEMINFO_DROPS is index 8.
 	var info [9]uint32
 	size := uint32(unsafe.Sizeof(info))
-	// It can't fail with these arguments, and does not block.
+	// The call can't fail with these arguments, and does not block.
 	unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
 	return info[8]
 }
 
-// Batch is the reusable storage for a call of recvmmsg(2).
+// Batch is the reusable memory for a call of recvmmsg(2).
 type Batch struct {
 	hdrs  []mmsghdr
 	names []unix.RawSockaddrNetlink
 	data  []byte
 	size  int // room for a message
 	N     int // messages received
-	Next  int // index of the first message that was not handled
+	Next  int // index of the first unhandled message
 }
 
 // mmsghdr is struct mmsghdr on 64-bit machines.
@@ -79,7 +79,7 @@ func NewBatch(n, size int) *Batch {
 	return b
 }
 
-// Receive adds messages of the socket to the batch, without blocking.
+// Receive adds queued messages of the socket to the batch, without blocking.
 func (b *Batch) Receive(fd int) unix.Errno {
 	if b.Next == b.N {
 		b.N, b.Next = 0, 0
@@ -89,7 +89,7 @@ func (b *Batch) Receive(fd int) unix.Errno {
 		return 0
 	}
 	for i := range free {
-		free[i].hdr.Namelen = unix.SizeofSockaddrNetlink // recvmmsg changes it
+		free[i].hdr.Namelen = unix.SizeofSockaddrNetlink // recvmmsg changes this field
 	}
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&free[0])),
 		uintptr(len(free)), unix.MSG_DONTWAIT, 0, 0)
@@ -100,9 +100,9 @@ func (b *Batch) Receive(fd int) unix.Errno {
 	return 0
 }
 
-// Message returns the bytes of message i; genuine reports whether it is complete and from the
-// kernel. A privileged process can send to any netlink socket, but never from port 0, the
-// kernel's.
+// Message returns the bytes of message i. genuine reports whether the message is complete and from
+// the kernel. A privileged process can send to any netlink socket, but never from port 0, which is
+// the kernel's.
 func (b *Batch) Message(i int) (data []byte, genuine bool) {
 	h := &b.hdrs[i]
 	n := min(int(h.len), b.size)
@@ -111,7 +111,7 @@ func (b *Batch) Message(i int) (data []byte, genuine bool) {
 	return b.data[i*b.size:][:n], genuine && h.hdr.Flags&unix.MSG_TRUNC == 0
 }
 
-// Fill adds a message as if it had been received from the kernel. It is for tests.
+// Fill adds a message as if the kernel had sent it. It is for tests.
 func (b *Batch) Fill(message []byte) {
 	h := &b.hdrs[b.N]
 	h.len, h.hdr.Namelen = uint32(copy(b.data[b.N*b.size:][:b.size], message)), unix.SizeofSockaddrNetlink

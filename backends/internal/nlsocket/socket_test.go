@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is for an answer of the kernel: an error with the request that it is about.
+// room is the size of an error message of the kernel with the request that caused it.
 const room = 256
 
-// open opens a socket; the kernel answers its requests with errors.
+// open opens a socket. The kernel answers each request with an error.
 func open(t *testing.T) (fd int, request func()) {
 	t.Helper()
 	fd, err := Open(unix.NETLINK_ROUTE, 0, 1<<20)
@@ -23,7 +23,7 @@ func open(t *testing.T) (fd int, request func()) {
 		t.Helper()
 		m := make([]byte, unix.SizeofNlMsghdr)
 		binary.NativeEndian.PutUint32(m, uint32(len(m)))
-		binary.NativeEndian.PutUint16(m[4:], 0x7fff) // there is no such type
+		binary.NativeEndian.PutUint16(m[4:], 0x7fff) // a type that does not exist
 		binary.NativeEndian.PutUint16(m[6:], unix.NLM_F_REQUEST)
 		if err := unix.Sendto(fd, m, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil && err != unix.ENOBUFS {
 			t.Fatal(err)
@@ -31,44 +31,44 @@ func open(t *testing.T) (fd int, request func()) {
 	}
 }
 
-// What does not fit into a batch stays in the socket.
+// Messages that do not fit into a batch stay in the socket.
 func TestReceive(t *testing.T) {
 	fd, request := open(t)
 	b := NewBatch(3, room)
 	if errno := b.Receive(fd); errno != unix.EAGAIN {
-		t.Fatalf("an empty socket: %v", errno)
+		t.Fatalf("empty socket: got %v, want EAGAIN", errno)
 	}
 	for range 5 {
 		request()
 	}
 	for _, want := range []int{3, 2} {
 		if errno := b.Receive(fd); errno != 0 || b.N != want {
-			t.Fatalf("%d messages, %v; want %d", b.N, errno, want)
+			t.Fatalf("got %d messages, error %v; want %d", b.N, errno, want)
 		}
 		for ; b.Next < b.N; b.Next++ {
 			data, genuine := b.Message(b.Next)
 			if !genuine || len(data) < unix.SizeofNlMsghdr || binary.NativeEndian.Uint16(data[4:]) != unix.NLMSG_ERROR {
-				t.Errorf("genuine %v: %x", genuine, data)
+				t.Errorf("got genuine %v, message %x", genuine, data)
 			}
 		}
 	}
-	// A batch that is not handled yet is kept, and a full one takes no more.
+	// Receive keeps unhandled messages of a batch, and adds none to a full batch.
 	request()
 	request()
 	b = NewBatch(2, room)
 	b.Fill([]byte("first"))
 	if errno := b.Receive(fd); errno != 0 || b.N != 2 {
-		t.Fatalf("%d messages, %v", b.N, errno)
+		t.Fatalf("got %d messages, error %v; want 2", b.N, errno)
 	}
 	if errno := b.Receive(fd); errno != 0 || b.N != 2 {
-		t.Errorf("a full batch: %d messages, %v", b.N, errno)
+		t.Errorf("full batch: got %d messages, error %v; want 2", b.N, errno)
 	}
 	if data, genuine := b.Message(0); !genuine || !bytes.Equal(data, []byte("first")) {
-		t.Errorf("%q, %v", data, genuine)
+		t.Errorf("got %q, genuine %v; want first", data, genuine)
 	}
 }
 
-// A message that is cut, or from another process, is not genuine.
+// A truncated message, or a message from another process, is not genuine.
 func TestGenuine(t *testing.T) {
 	fd, request := open(t)
 	request()
@@ -77,7 +77,7 @@ func TestGenuine(t *testing.T) {
 		t.Fatal(errno)
 	}
 	if data, genuine := b.Message(0); genuine || len(data) != 8 {
-		t.Errorf("a message that is cut: %x, %v", data, genuine)
+		t.Errorf("truncated message: got %x, genuine %v", data, genuine)
 	}
 	var pair [2]int
 	for i := range pair {
@@ -102,17 +102,17 @@ func TestGenuine(t *testing.T) {
 		t.Fatal(errno)
 	}
 	if _, genuine := b.Message(0); genuine {
-		t.Error("a message of another process is taken for the kernel's")
+		t.Error("a message of another process is reported as genuine")
 	}
 }
 
-// What a buffer has no room for is counted at the socket.
+// Messages that find no room in the receive buffer are counted at the socket.
 func TestDrops(t *testing.T) {
 	fd, request := open(t)
 	if n := Drops(fd); n != 0 {
-		t.Fatalf("a new socket has dropped %d", n)
+		t.Fatalf("new socket: got %d drops, want 0", n)
 	}
-	if err := SetReceiveBuffer(fd, 1); err != nil { // the kernel's least
+	if err := SetReceiveBuffer(fd, 1); err != nil { // the kernel's minimum
 		t.Fatal(err)
 	}
 	const requests = 200
@@ -135,6 +135,6 @@ func TestDrops(t *testing.T) {
 	}
 	t.Logf("%d of %d received, %d dropped, %d overruns", received, requests, dropped, overruns)
 	if received == 0 || dropped == 0 || received+int(dropped) != requests || overruns == 0 {
-		t.Error("they do not add up")
+		t.Error("got received + dropped unequal to the requests, or none of either")
 	}
 }

@@ -1,5 +1,6 @@
-// Package owner names kernel objects that a source installs and that outlive its process. So a
-// later source recognises the objects left by a killed process, and removes only these.
+// Package owner names the kernel objects that a source installs and that outlive its process. By
+// the names, a later source recognises the objects left by a killed process, and removes only
+// these.
 package owner
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// Owner is the process that installed something. The start time distinguishes it from a later
+// Owner is the process that installed an object. The start time distinguishes it from a later
 // process with the same pid.
 type Owner struct {
 	pid   int
@@ -21,13 +22,13 @@ type Owner struct {
 
 const prefix = "quark"
 
-// Name returns the name for an object of one of the owner's sources; number distinguishes the
+// Name returns the name for an object of one of the owner's sources. number distinguishes the
 // sources.
 func (o Owner) Name(number uint32) string {
 	return fmt.Sprintf("%s_%d_%d_%d", prefix, o.pid, o.start, number)
 }
 
-// Parse returns the arguments of the call of Name that made a name.
+// Parse returns the owner and number for which Name returned a name.
 func Parse(name string) (o Owner, number uint32, ok bool) {
 	_, err := fmt.Sscanf(name, prefix+"_%d_%d_%d", &o.pid, &o.start, &number)
 	return o, number, err == nil && o.pid > 0 && o.Name(number) == name
@@ -43,14 +44,14 @@ func Self() (Owner, error) {
 	return Owner{pid, st.Start / proctext.Tick}, nil
 }
 
-// State is whether a process that owns something lives.
+// State is the state of an owner.
 type State uint8
 
 // The states of an owner.
 const (
-	Alive  State = iota // perhaps: without CAP_SYS_PTRACE hidepid hides processes
-	Ending              // killed, and has not closed all its descriptors yet
-	Gone                // has ended; it may be a zombie without a waiting parent
+	Alive  State = iota // perhaps: without CAP_SYS_PTRACE, hidepid hides processes
+	Ending              // killed, but not all its descriptors are closed yet
+	Gone                // has exited; it may be a zombie without a waiting parent
 )
 
 // State returns the state of the process.

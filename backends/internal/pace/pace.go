@@ -10,15 +10,15 @@ import (
 type Options struct {
 	Interval uint64 // ns between wake-ups under load
 
-	// Burst and Refill define a token bucket: each wake-up takes a token, and while there are
-	// tokens every event wakes. Burst is the capacity in tokens, Refill the time in ns per new
-	// token. With a Burst of 0 every event under load waits.
+	// Burst and Refill define a token bucket. Each wake-up takes a token, and every event wakes
+	// while tokens are left. Burst is the capacity in tokens, Refill the time in ns per new
+	// token. If Burst is 0, every event under load waits.
 	Burst, Refill uint64
 }
 
-// Reading is for sources that read /proc, which can't wait long: a short-lived process takes about
-// a millisecond from exec to exit. A shorter interval would read more of the processes under load
-// but cost more for each. Up to some hundred events per second, every one wakes.
+// Reading is for sources that read /proc and so can't wait long: a short-lived process takes about
+// a millisecond from exec to exit. With a shorter interval, more of the processes could be read
+// under load, at a higher cost for each. Up to some hundred events per second, every event wakes.
 var Reading = Options{Interval: 1_000_000, Burst: 100, Refill: 5_000_000}
 
 // Counting is for sources with events that can wait.
@@ -34,12 +34,12 @@ type Pacer struct {
 	due                 uint64 // expiry of the timer, 0 if it is off
 }
 
-// New returns a Pacer for a descriptor that polls readable when there are events.
+// New returns a Pacer for a descriptor that polls readable if events are queued.
 func New(o Options, event int) (*Pacer, error) {
 	p := &Pacer{o: o, epoll: -1, timer: -1, event: event, tokens: o.Burst}
 	var err error
 	if p.timer, err = wait.Timer(); err == nil {
-		p.epoll, err = wait.Epoll(p.timer, event)
+		p.epoll, err = wait.NewEpoll(p.timer, event)
 	}
 	if err != nil {
 		p.Close()
@@ -61,8 +61,8 @@ func (p *Pacer) Close() {
 	}
 }
 
-// Arm prepares the next wait. busy means that events came since the last wait and that further ones
-// may be delayed. due is the time at which the source has work even without events, 0 for none.
+// Arm prepares the next wait. busy means that events came since the last wait, and that further
+// events may be delayed. due is the time at which the source has work even without events, or 0.
 func (p *Pacer) Arm(busy bool, due, now uint64) {
 	if busy {
 		if made := (now - p.last) / p.o.Refill; made > 0 {

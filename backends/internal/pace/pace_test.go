@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// readable reports whether a descriptor polls readable within some ms.
+// readable reports whether a descriptor polls readable within ms milliseconds.
 func readable(t *testing.T, fd, ms int) bool {
 	t.Helper()
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -22,7 +22,7 @@ func readable(t *testing.T, fd, ms int) bool {
 	return n == 1
 }
 
-// TestPacer: an event wakes while there are tokens, then the interval does, and due work.
+// TestPacer: an event wakes while tokens are left. Then the interval wakes, and so does due work.
 func TestPacer(t *testing.T) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -35,30 +35,30 @@ func TestPacer(t *testing.T) {
 	}
 	defer p.Close()
 	if p.Arm(false, 0, clock.Monotonic()); readable(t, p.FD(), 0) {
-		t.Error("nothing happened, and it wakes")
+		t.Error("got a wake-up without an event")
 	}
 	unix.Write(pipe[1], []byte("x"))
 	if !readable(t, p.FD(), 0) {
-		t.Error("an event does not wake")
+		t.Error("got no wake-up for an event")
 	}
 	if p.Arm(true, 0, clock.Monotonic()); p.timed || !readable(t, p.FD(), 0) {
-		t.Error("an event does not wake while there are tokens")
+		t.Error("got no wake-up for an event while tokens are left")
 	}
 	began := clock.Monotonic()
 	if p.Arm(true, 0, began); !p.timed || readable(t, p.FD(), 0) && clock.Monotonic() < began+p.o.Interval {
-		t.Error("an event wakes without a token")
+		t.Error("got a wake-up for an event without a token")
 	}
 	if !readable(t, p.FD(), 5000) || clock.Monotonic() < began+p.o.Interval {
-		t.Error("the interval does not wake, or too early")
+		t.Error("got no wake-up after the interval, or too early")
 	}
 	if p.Arm(false, 0, clock.Monotonic()); p.timed || !readable(t, p.FD(), 0) {
-		t.Error("an event does not wake who is not busy")
+		t.Error("got no wake-up for an event while not busy")
 	}
-	// Without events due work wakes.
+	// Without events, due work wakes.
 	unix.Read(pipe[0], make([]byte, 1))
 	began = clock.Monotonic()
 	p.Arm(false, began+50_000_000, began)
 	if !readable(t, p.FD(), 5000) || clock.Monotonic() < began+50_000_000 {
-		t.Error("what is due does not wake, or too early")
+		t.Error("got no wake-up for due work, or too early")
 	}
 }

@@ -20,15 +20,15 @@ type Options struct {
 	// CPU is the number of the CPU to observe.
 	CPU int
 
-	// Group is the leader that enables and disables this event with itself. nil makes the event
-	// a leader, which is opened disabled.
+	// Group is the leader of the event's group: the leader enables and disables its group. nil
+	// makes the event a leader, which is opened disabled.
 	Group *Event
 
-	// Watermark is the number of bytes in the ring that wakes a reader. 0 makes a wakeup event:
-	// each hit writes an empty record and wakes the reader.
+	// Watermark is the number of queued bytes that wakes a reader. 0 makes a wakeup event: each
+	// hit writes an empty record and wakes the reader.
 	Watermark int
 
-	// Filter is an expression over the fields of the tracepoint. A hit that does not match is
+	// Filter is an expression over the fields of the tracepoint. Hits that do not match are
 	// neither recorded nor counted. "" matches all hits.
 	Filter string
 }
@@ -40,7 +40,7 @@ type Event struct{ fd int }
 const sampleType = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU |
 	unix.PERF_SAMPLE_READ | unix.PERF_SAMPLE_RAW
 
-// Open opens a tracepoint by the ID in its format file. It needs CAP_PERFMON or
+// Open opens the tracepoint with this ID, which its format file has. It needs CAP_PERFMON or
 // CAP_SYS_ADMIN, or a low kernel.perf_event_paranoid.
 func Open(tracepoint uint64, o Options) (*Event, error) {
 	attr := unix.PerfEventAttr{
@@ -88,9 +88,9 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 	return &Event{fd}, nil
 }
 
-// OpenOutput opens an event that happens when a BPF program calls perf_event_output on a CPU.
-// [ParseOutput] parses its samples. watermark is as in [Options]; with 0 each record wakes the
-// reader.
+// OpenOutput opens an event for the records that a BPF program writes by perf_event_output on a
+// CPU. [ParseOutput] parses its samples. watermark is as in [Options], but if it is 0 each record
+// wakes the reader.
 func OpenOutput(cpu, watermark int) (*Event, error) {
 	attr := unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,
@@ -110,20 +110,21 @@ func OpenOutput(cpu, watermark int) (*Event, error) {
 // FD returns the descriptor for a BPF map of perf events.
 func (e *Event) FD() int { return e.fd }
 
-// OpenLeader opens the leader of a group of events on a CPU, to enable and disable them together.
-// The leader itself has no hits.
+// OpenLeader opens a leader on a CPU, which enables and disables a group of events. The leader
+// itself has no hits.
 func OpenLeader(cpu int) (*Event, error) {
 	return open(&unix.PerfEventAttr{
 		Type:    unix.PERF_TYPE_SOFTWARE,
 		Size:    unix.PERF_ATTR_SIZE_VER5,
 		Config:  unix.PERF_COUNT_SW_DUMMY,
 		Bits:    unix.PerfBitDisabled | unix.PerfBitUseClockID,
-		Clockid: unix.CLOCK_MONOTONIC, // the group needs one clock
+		Clockid: unix.CLOCK_MONOTONIC, // all events of a group must have the same clock
 	}, cpu, -1)
 }
 
 // needs returns the privileges that opening a tracepoint needs. CAP_PERFMON is not enough if
-// kernel.perf_event_paranoid is above 2, which distributions have added. 3 is Debian's default.
+// kernel.perf_event_paranoid is above 2. Distributions have added such values: 3 is Debian's
+// default.
 func needs() string {
 	b, err := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
 	if err != nil {
@@ -165,7 +166,8 @@ func (e *Event) Disable() error {
 	return unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_DISABLE, 0)
 }
 
-// Count returns how often the event happened while it was enabled, recorded or not.
+// Count returns how often the event happened while it was enabled, including hits that were not
+// recorded.
 func (e *Event) Count() (uint64, error) {
 	var b [8]byte
 	n, err := unix.Read(e.fd, b[:])

@@ -14,17 +14,16 @@ import (
 	"github.com/quark-linux/quark/internal/wait"
 )
 
-// Online keeps the list of online CPUs. It reads the list in sysfs again when the kernel announces
+// Online has the list of online CPUs. It reads the list from sysfs again when the kernel announces
 // a change on a netlink socket. The announcement of a CPU comes after the first tasks run there, so
-// the list is also read at each call of [Follow] while a CPU has no ring. The zero value has no
-// CPUs.
+// each call of [Follow] also reads the list while a CPU has no ring. The zero value has no CPUs.
 type Online struct {
-	list   *os.File // in sysfs, held open: the root may change
-	socket int      // -1 if there is none
+	list   *os.File // in sysfs; kept open, as the root may change
+	socket int      // -1 for none
 	poll   int      // epoll
-	text   []byte   // the list as read
+	text   []byte   // content of the list
 	cpus   []int    // the list, parsed
-	all    int      // number of CPUs, with those offline
+	all    int      // number of CPUs, offline ones included
 	buf    [4096]byte
 }
 
@@ -53,7 +52,7 @@ func OpenOnline() (*Online, error) {
 			unix.Close(fd)
 		}
 	}
-	if o.poll, err = wait.Epoll(o.socket); err == nil {
+	if o.poll, err = wait.NewEpoll(o.socket); err == nil {
 		err = o.read()
 	}
 	if err != nil {
@@ -77,7 +76,7 @@ func (o *Online) read() error {
 }
 
 // changes reads the kernel's announcements, and calls report for each. cpu is -1 if announcements
-// were lost. changes reports whether there were any.
+// were lost. The result is false if there were none.
 func (o *Online) changes(report func(cpu int, gone bool)) (changed bool) {
 	if o.list == nil || o.socket < 0 {
 		return false
@@ -99,8 +98,8 @@ func (o *Online) changes(report func(cpu int, gone bool)) (changed bool) {
 	}
 }
 
-// parseCPUEvent parses the announcement of a CPU that came or went:
-// "online@/devices/system/cpu/cpu1", NUL, and more.
+// parseCPUEvent parses the announcement of a CPU that went online or offline:
+// "online@/devices/system/cpu/cpu1", NUL, and other text.
 func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
 	if end := bytes.IndexByte(b, 0); end >= 0 {
 		b = b[:end]
@@ -119,7 +118,7 @@ func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
 	return 0, false, false
 }
 
-// CPU has the ring of a CPU. Each source embeds it in a type of its own.
+// CPU has the ring of a CPU. Each source embeds it in its own type.
 type CPU struct {
 	Number  int
 	Ring    *Ring
@@ -131,31 +130,31 @@ func (c *CPU) cpu() *CPU { return c }
 // OfCPU is a type that embeds a CPU.
 type OfCPU interface{ cpu() *CPU }
 
-// Rings makes the rings of a source.
+// Rings opens the rings of a source.
 type Rings interface {
-	// Add makes the ring of a CPU. The error is [ErrNoCPU] if it is offline again.
+	// Add opens the ring of a CPU. The error is [ErrNoCPU] if the CPU is offline again.
 	Add(cpu int) error
 
-	// Miss notes that an unknown number of events was lost until now on a CPU, or on any CPU if
-	// cpu is -1.
+	// Miss records that an unknown number of events was lost until now on a CPU, or on any CPU
+	// if cpu is -1.
 	Miss(cpu int)
 
-	// Failed notes that all further events of a CPU will be missing.
+	// Failed records that all further events of a CPU will be missing.
 	Failed(cpu int, err error)
 }
 
-// CPUs returns the CPUs that were online at the last reading of the list. The slice is valid until
-// the next call of Follow.
+// CPUs returns the CPUs that were online when the list was last read. The slice is valid until the
+// next call of Follow.
 func (o *Online) CPUs() []int { return o.cpus }
 
 // FD polls readable if the list of CPUs has changed or a descriptor of Watch polls readable.
 func (o *Online) FD() int { return o.poll }
 
-// Watch adds a descriptor to FD, until it is closed.
+// Watch adds a descriptor to FD. Closing the descriptor removes it.
 func (o *Online) Watch(fd int) error { return wait.Add(o.poll, fd) }
 
-// Follow makes rings for new CPUs, and marks the offline CPUs in all. The perf events of a CPU end
-// when the CPU goes offline; they do not return when it is online again.
+// Follow opens rings for new CPUs, and marks the offline CPUs in all. The perf events of a CPU end
+// when the CPU goes offline. They do not return when it is online again.
 func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 	sees := func(cpu int) bool {
 		return slices.ContainsFunc(all, func(c C) bool { return c.cpu().Number == cpu && !c.cpu().Offline })
@@ -166,7 +165,7 @@ func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 				of.Offline = true
 			}
 		}
-		if cpu < 0 || !gone && !sees(cpu) { // it may be offline again
+		if cpu < 0 || !gone && !sees(cpu) { // the CPU may be offline again
 			rings.Miss(cpu)
 		}
 	})
@@ -183,7 +182,7 @@ func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 		if sees(n) {
 			continue
 		}
-		// ErrNoCPU: the CPU is offline again, and the kernel announces it next.
+		// ErrNoCPU: the CPU is offline again. The kernel announces it next.
 		if err := rings.Add(n); err != nil && !errors.Is(err, ErrNoCPU) {
 			rings.Failed(n, err)
 		}
@@ -191,7 +190,7 @@ func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 	}
 }
 
-// Skip drops the changes that the kernel has announced. It is for tests.
+// Skip drops the announcements of changes. It is for tests.
 func (o *Online) Skip() { o.changes(func(int, bool) {}) }
 
 // Close closes the list and the descriptor of FD.

@@ -18,7 +18,7 @@ func TestParseCPUEvent(t *testing.T) {
 	} {
 		cpu, gone, ok := parseCPUEvent([]byte(tc.s))
 		if ok != tc.ok || ok && (cpu != tc.cpu || gone != tc.gone) {
-			t.Errorf("%q: %d, %v, %v", tc.s, cpu, gone, ok)
+			t.Errorf("%q: got cpu %d, gone %v, ok %v", tc.s, cpu, gone, ok)
 		}
 	}
 }

@@ -19,7 +19,7 @@ const headerSize = 8
 // maxRecord bounds the size of a record: the kernel stores it in 16 bits.
 const maxRecord = 1 << 16
 
-// Ring is the reader's end of a perf ring.
+// Ring reads a perf ring.
 type Ring struct {
 	fd     int
 	memory []byte // the control page and the data
@@ -33,13 +33,13 @@ type Ring struct {
 	// largest such record.
 	scratch []byte
 
-	// Set by Look: whether there is a record, and the time of the next one.
+	// Set by Look: pending reports whether a record is queued, next is its time.
 	pending bool
 	next    uint64
 }
 
 // Map maps a ring of an event. The size in bytes is a power of two and at least one page. The
-// caller closes first the ring, then the event.
+// caller must close the ring before the event.
 func Map(e *Event, size int) (*Ring, error) {
 	page := os.Getpagesize()
 	if size < page || size&(size-1) != 0 {
@@ -72,7 +72,7 @@ type Record struct {
 	Aside bool
 }
 
-// Next returns the next record; ok is false if there is none. If the kernel's positions and lengths
+// Next returns the next record. ok is false if there is none. If the kernel's positions and lengths
 // contradict each other, bad is true and the rest of the ring is skipped.
 func (r *Ring) Next() (rec Record, ok, bad bool) {
 	head := atomic.LoadUint64(r.head)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// fake is a ring without a kernel.
-func fake(size int) *Ring {
+// newFakeRing returns a ring without a kernel.
+func newFakeRing(size int) *Ring {
 	var head, tail uint64
 	return newRing(-1, nil, &head, &tail, make([]byte, size))
 }
@@ -34,46 +34,46 @@ func (r *Ring) put(kind uint32, body []byte) bool {
 func TestWrap(t *testing.T) {
 	for _, length := range []int{8, 16, 40, 200, 248} {
 		for start := 0; start < 256; start += 8 {
-			r := fake(256)
+			r := newFakeRing(256)
 			*r.head, *r.tail, r.at = uint64(start), uint64(start), uint64(start)
 			body := make([]byte, length)
 			for i := range body {
 				body[i] = byte(i + start)
 			}
 			if !r.put(RecordSample, body) {
-				t.Fatalf("no room for %d", length)
+				t.Fatalf("no room for a record of %d bytes", length)
 			}
 			if length >= 16 {
 				want := binary.NativeEndian.Uint64(body[8:])
 				if at, ok := r.Time(); at != want || !ok {
-					t.Fatalf("time %#x of %d bytes at %d, not %#x", at, length, start, want)
+					t.Fatalf("record of %d bytes at offset %d: got time %#x, want %#x", length, start, at, want)
 				}
 			} else if at, ok := r.Time(); at != 0 || !ok {
-				t.Fatalf("time %d of %d bytes", at, length)
+				t.Fatalf("record of %d bytes: got time %d, want 0", length, at)
 			}
 			rec, ok, bad := r.Next()
 			if !ok || bad || rec.Type != RecordSample || !bytes.Equal(rec.Body, body) {
-				t.Fatalf("%d bytes at %d: %v %v %v", length, start, rec, ok, bad)
+				t.Fatalf("record of %d bytes at offset %d: got %v, ok %v, bad %v", length, start, rec, ok, bad)
 			}
 			if _, ok, bad := r.Next(); ok || bad {
-				t.Fatal("another record")
+				t.Fatal("got a second record, want none")
 			}
 			if _, ok := r.Time(); ok {
-				t.Fatal("time of another record")
+				t.Fatal("got the time of a second record")
 			}
 			if r.Pending() != 0 || *r.tail != uint64(start) {
-				t.Fatal("released too early")
+				t.Fatal("the record was released before Release")
 			}
 			if most := r.Release(); *r.tail != *r.head || most != int(*r.head)-start {
-				t.Fatalf("not released: %d bytes held", most)
+				t.Fatalf("Release did not release the record: got %d bytes", most)
 			}
 		}
 	}
 }
 
-// TestStream keeps the ring about full.
+// TestStream keeps the ring nearly full.
 func TestStream(t *testing.T) {
-	r := fake(1024)
+	r := newFakeRing(1024)
 	var sent, got byte
 	for round := range 5000 {
 		for r.put(RecordSample, bytes.Repeat([]byte{sent}, 8*(1+round%20))) {
@@ -82,13 +82,13 @@ func TestStream(t *testing.T) {
 		for range 1 + round%5 {
 			rec, ok, bad := r.Next()
 			if bad {
-				t.Fatal("bad")
+				t.Fatal("got bad")
 			}
 			if !ok {
 				break
 			}
 			if rec.Body[0] != got {
-				t.Fatalf("record %d instead of %d", rec.Body[0], got)
+				t.Fatalf("got record %d, want %d", rec.Body[0], got)
 			}
 			got++
 		}
@@ -98,34 +98,34 @@ func TestStream(t *testing.T) {
 
 func TestBadRecords(t *testing.T) {
 	for _, size := range []uint16{0, 4, 7, 12, 1000} {
-		r := fake(256)
+		r := newFakeRing(256)
 		r.put(RecordSample, make([]byte, 64))
 		binary.NativeEndian.PutUint16(r.data[6:], size)
 		if _, ok, bad := r.Next(); ok || !bad {
-			t.Errorf("size %d was taken", size)
+			t.Errorf("size %d: got no error", size)
 		}
 		if _, ok, bad := r.Next(); ok || bad {
-			t.Errorf("size %d: the rest was not given up", size)
+			t.Errorf("size %d: the rest of the ring was not skipped", size)
 		}
 	}
-	r := fake(256)
+	r := newFakeRing(256)
 	*r.head = 1 << 40
 	if _, ok, bad := r.Next(); ok || !bad {
-		t.Error("a position out of reach was taken")
+		t.Error("an invalid position: got no error")
 	}
 }
 
 func TestNoAllocation(t *testing.T) {
-	r := fake(1024)
+	r := newFakeRing(1024)
 	body := make([]byte, 136)
 	if n := testing.AllocsPerRun(1000, func() {
 		r.put(RecordSample, body)
 		r.Next()
 		r.Release()
 	}); n > 0.1 {
-		// Those of put are one for each record; Next has none once warm.
+		// put allocates once for each record. Next does not allocate after the first calls.
 		if n > 1.1 {
-			t.Errorf("%v allocations", n)
+			t.Errorf("got %v allocations per record, want 1", n)
 		}
 	}
 }
@@ -134,13 +134,13 @@ func FuzzRing(f *testing.F) {
 	f.Add(make([]byte, 64), uint64(0), uint64(64))
 	f.Add([]byte("\x09\x00\x00\x00\x00\x00\x28\x00"), uint64(248), uint64(288))
 	f.Fuzz(func(t *testing.T, data []byte, tail, head uint64) {
-		r := fake(256)
+		r := newFakeRing(256)
 		copy(r.data, data)
 		*r.head, *r.tail, r.at = head, tail, tail
 		for range 64 {
 			rec, ok, bad := r.Next()
 			if ok == bad && ok {
-				t.Fatal("both")
+				t.Fatal("got both ok and bad")
 			}
 			if !ok {
 				break
@@ -151,10 +151,10 @@ func FuzzRing(f *testing.F) {
 	})
 }
 
-// TestReadQueued: the oldest record of all rings comes first, one without a time before all, and
-// what there was no room for is younger.
+// TestReadQueued: the oldest record of all rings comes first. A record without a time precedes all
+// others. Records that are left because of lack of room are later.
 func TestReadQueued(t *testing.T) {
-	a, b := &CPU{Ring: fake(1024)}, &CPU{Ring: fake(1024)}
+	a, b := &CPU{Ring: newFakeRing(1024)}, &CPU{Ring: newFakeRing(1024)}
 	at := func(ns uint64) []byte { return binary.NativeEndian.AppendUint64(make([]byte, 8), ns) }
 	for _, ns := range []uint64{1, 4, 5, 9} {
 		a.Ring.put(RecordSample, at(ns))
@@ -169,12 +169,12 @@ func TestReadQueued(t *testing.T) {
 	}
 	all := []*CPU{a, b}
 	if !ReadQueued(all, func() bool { return len(got) < 4 }, step) || !slices.Equal(got, []uint64{1, 2, 3, 0}) {
-		t.Errorf("with room for 4: %d", got)
+		t.Errorf("with room for 4: got %d", got)
 	}
 	if !ReadQueued(all, func() bool { return true }, step) || !slices.Equal(got[4:], []uint64{4, 5, 7, 9}) {
-		t.Errorf("the rest: %d", got)
+		t.Errorf("the rest: got %d", got)
 	}
 	if ReadQueued(all, func() bool { return true }, step) {
-		t.Error("empty rings have records")
+		t.Error("got records from empty rings")
 	}
 }

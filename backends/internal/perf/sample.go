@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The types of records that rings of this package hold (linux/perf_event.h).
+// The types of records in rings of this package (linux/perf_event.h).
 const (
 	RecordLost   = unix.PERF_RECORD_LOST
 	RecordSample = unix.PERF_RECORD_SAMPLE
 )
 
-// Sample is one event.
+// Sample is one hit of an event.
 type Sample struct {
-	// The current task, as numbered in the pid namespace of the process that opened the event.
+	// PID and TID are those of the current task, in the pid namespace of the process that
+	// opened the event.
 	PID, TID uint32
 	Time     uint64 // CLOCK_MONOTONIC nanoseconds
 	CPU      uint32
@@ -47,8 +48,9 @@ func (s *Sample) ParseSample(body []byte) error {
 }
 
 // ParseOutput returns the data that a BPF program wrote, from the body of a [RecordSample] of an
-// event of [OpenOutput]. The kernel pads the record to a multiple of eight bytes and does not store
-// the length of the padding: so the programs write the length of the data before it, in 4 bytes.
+// event of [OpenOutput]. The kernel pads the record to a multiple of eight bytes, and does not
+// store the length of the padding. So the programs write the length of the data in 4 bytes before
+// the data.
 func ParseOutput(body []byte) ([]byte, error) {
 	const lengths = 4 + 4 // the kernel's length, with the padding, and the program's length
 	if len(body) < lengths {
@@ -62,5 +64,5 @@ func ParseOutput(body []byte) ([]byte, error) {
 	return body[lengths:][:own:own], nil
 }
 
-// IsWakeup reports whether a record is the empty one of a wakeup event.
+// IsWakeup reports whether a record is the empty record of a wakeup event.
 func IsWakeup(r Record) bool { return r.Type == RecordSample && len(r.Body) == 0 }

@@ -26,16 +26,16 @@ func TestParseSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.PID != 11 || s.TID != 12 || s.Time != 13 || s.CPU != 14 || s.Count != 15 || string(s.Raw) != "four" {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v", s)
 	}
 	for n := range whole {
 		if s.ParseSample(whole[:n:n]) == nil {
-			t.Errorf("%d of %d bytes are enough", n, len(whole))
+			t.Errorf("parsed %d of %d bytes without an error", n, len(whole))
 		}
 	}
 }
 
-// output is what a program writes, as the kernel pads it.
+// output returns the bytes that a program writes, with the kernel's padding.
 func output(written string) []byte {
 	e := binary.NativeEndian
 	b := e.AppendUint32(nil, 0)
@@ -52,16 +52,16 @@ func TestParseOutput(t *testing.T) {
 	for _, written := range []string{"", "7 bytes", "8 bytes.", "9 bytes.."} {
 		whole := output(written)
 		if got, err := ParseOutput(whole); err != nil || string(got) != written || cap(got) != len(written) {
-			t.Errorf("%q: %q, %v", written, got, err)
+			t.Errorf("%q: got %q, error %v", written, got, err)
 		}
 		for n := range whole {
 			if _, err := ParseOutput(whole[:n:n]); err == nil {
-				t.Errorf("%q: %d of %d bytes are enough", written, n, len(whole))
+				t.Errorf("%q: parsed %d of %d bytes without an error", written, n, len(whole))
 			}
 		}
 		binary.NativeEndian.PutUint32(whole[4:], uint32(len(whole)-7))
 		if _, err := ParseOutput(whole); err == nil {
-			t.Errorf("%q: more than the kernel's length was taken", written)
+			t.Errorf("%q: parsed a length beyond the kernel's without an error", written)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func FuzzParseOutput(f *testing.F) {
 	f.Add(output("some bytes"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, err := ParseOutput(b); err == nil && len(got)+8 > len(b) {
-			t.Error("more than there is")
+			t.Error("got more bytes than the record has")
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestParseCPUs(t *testing.T) {
 	} {
 		got, err := ParseCPUs(nil, tc.list)
 		if (err == nil) != tc.ok || tc.ok && !slices.Equal(got, tc.want) {
-			t.Errorf("%q: %v, %v", tc.list, got, err)
+			t.Errorf("%q: got %v, error %v", tc.list, got, err)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func FuzzParseSample(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s Sample
 		if s.ParseSample(b) == nil && len(s.Raw) > len(b) {
-			t.Error("more than there is")
+			t.Error("got more bytes than the record has")
 		}
 	})
 }

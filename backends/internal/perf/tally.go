@@ -9,19 +9,19 @@ import (
 
 // Tally counts the samples that were lost because the ring of a CPU was full. The hit counts of the
 // events show how many samples of each event are missing. The kernel also writes a lost-record, but
-// only before the next record that finds room.
+// only when a later record finds room.
 type Tally struct {
 	events []tallied
 
 	Last     uint64  // time of the last sample that was read
-	since    uint64  // if not 0, samples after this time may be missing and in no gap
-	between  uint64  // samples missing before the last one that was read
+	since    uint64  // if not 0, samples after this time may be missing and not in a gap
+	between  uint64  // samples missing before the last sample that was read
 	reported uint64  // lost samples in gaps
 	sure     uint64  // missing samples at the last exact count
 	idle     reading // the first of equal readings
 }
 
-// reading has the hits of all events and the bytes in the ring at a time.
+// reading has the hits of all events and the bytes written to the ring, at a time.
 type reading struct{ time, hits, written uint64 }
 
 // writing is the longest time in ns between the count of a hit and the write of its sample. The
@@ -33,7 +33,7 @@ type tallied struct {
 	seen  uint64 // its count in the last sample
 }
 
-// Add gives event e the number i. All events of a tally write to one ring.
+// Add sets event number i to e. All events of a tally write to one ring.
 func (t *Tally) Add(i int, e *Event) { t.at(i).event = e }
 
 func (t *Tally) at(i int) *tallied {
@@ -43,9 +43,9 @@ func (t *Tally) at(i int) *tallied {
 	return &t.events[i]
 }
 
-// Saw records a sample of event i with its count, and returns how many samples of the event are
-// missing before it.
-func (t *Tally) Saw(i int, count uint64) (missing uint64) {
+// AddSample records a sample of event i with its hit count. It returns how many samples of the
+// event are missing before it.
+func (t *Tally) AddSample(i int, count uint64) (missing uint64) {
 	e := t.at(i)
 	if count <= e.seen {
 		return 0
@@ -53,24 +53,24 @@ func (t *Tally) Saw(i int, count uint64) (missing uint64) {
 	missing, e.seen = count-e.seen-1, count
 	if missing > 0 {
 		t.between += missing
-		t.Suspect()
+		t.MarkSuspect()
 	}
 	return missing
 }
 
-// Suspect notes that samples may be missing after the last one.
-func (t *Tally) Suspect() { t.since = cmp.Or(t.since, t.Last) }
+// MarkSuspect records that samples may be missing after the last one that was read.
+func (t *Tally) MarkSuspect() { t.since = cmp.Or(t.since, t.Last) }
 
-// NoteFull calls Suspect if a record of the longest size did not fit beside the held bytes. A
-// sample may then be lost without a later record, and only the events' counters show it. Reading
-// them interrupts the CPU.
-func (t *Tally) NoteFull(r *Ring, held, longest int) {
+// CheckFull calls MarkSuspect if a record of the longest size does not fit in addition to the held
+// bytes. A sample may then be lost without a later record, and only the events' counters show the
+// loss. Reading them interrupts the CPU.
+func (t *Tally) CheckFull(r *Ring, held, longest int) {
 	if r.Size()-held <= longest {
-		t.Suspect()
+		t.MarkSuspect()
 	}
 }
 
-// Suspected returns the time after which samples may be missing that are in no gap, or 0.
+// Suspected returns the time after which samples may be missing that no gap reports, or 0.
 func (t *Tally) Suspected() (since uint64) { return t.since }
 
 // outstanding returns the number of hits since the last sample that was read.
@@ -87,9 +87,9 @@ func (t *Tally) outstanding() (n uint64) {
 }
 
 // missing returns the number of samples that are neither read nor queued. If exact is false, n is a
-// lower bound: hits happened meanwhile, or a sample is being written. The kernel counts a hit
-// before it writes the sample, and may be interrupted between the two to read the counts. So one
-// counted hit may have no sample yet, unless an earlier reading was the same.
+// lower bound: hits happened during the reads, or a sample is being written. The kernel counts a
+// hit before it writes the sample, and may be interrupted between the two to read the counts. So
+// one counted hit may have no sample yet, unless an earlier reading was the same.
 func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
 	now := reading{time: clock.Monotonic(), written: r.written()}
 	outstanding := t.outstanding()
@@ -114,7 +114,7 @@ func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool
 	return n, exact
 }
 
-// Gap returns the gap of the losses since the last gap; ok is false if there are none. counts
+// Gap returns the gap of the losses since the last gap. ok is false if there are none. counts
 // reports whether a record is a sample of a counted event.
 func (t *Tally) Gap(cpu int, r *Ring, counts func(Record) bool) (g engine.Gap, ok bool) {
 	missing, exact := t.missing(r, counts)
@@ -125,7 +125,7 @@ func (t *Tally) Gap(cpu int, r *Ring, counts func(Record) bool) (g engine.Gap, o
 	return g, ok
 }
 
-// Final returns the last gap of an offline CPU, after its ring was read to the end: the kernel
+// Final returns the last gap of an offline CPU, after all records of its ring were read. The kernel
 // writes no more samples there. lost is the number of hits since the last sample that was read.
 func (t *Tally) Final(cpu int) (g engine.Gap, lost uint64, ok bool) {
 	lost = max(t.between+t.outstanding(), t.reported) - t.between
@@ -133,7 +133,7 @@ func (t *Tally) Final(cpu int) (g engine.Gap, lost uint64, ok bool) {
 	return g, lost, ok
 }
 
-// gap returns a gap that raises the reported samples to missing.
+// gap returns a gap that raises the number of reported samples to missing.
 func (t *Tally) gap(cpu int, missing uint64) (g engine.Gap, ok bool) {
 	if missing <= t.reported {
 		return g, false
@@ -143,7 +143,7 @@ func (t *Tally) gap(cpu int, missing uint64) (g engine.Gap, ok bool) {
 	return g, true
 }
 
-// Unreported returns the number of samples missing after the last one that was read, for
+// Unreported returns the number of samples missing after the last one that was read. It is for
 // statistics.
 func (t *Tally) Unreported(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
 	exact = true

@@ -1,6 +1,6 @@
 // Package pulse checks whether probes of kernel functions work: it calls a function that the source
 // probes, and compares the number of hits. sysctl kernel.ftrace_enabled=0 and a 0 in
-// kprobes/enabled of debugfs silence all probes without an error.
+// kprobes/enabled of debugfs disable all probes without an error.
 package pulse
 
 import (
@@ -16,43 +16,43 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// Functions are the functions to probe: a source uses the first that it can. getsid(2) with a pid
-// calls them. It is the only caller of the first one, which needs CONFIG_SECURITY.
+// Functions are the functions to probe. A source uses the first that it can. getsid(2) with a pid
+// calls them. No other system call calls the first function, which needs CONFIG_SECURITY.
 var Functions = []string{"security_task_getsid", "find_task_by_vpid"}
 
-// ErrSilent is wrapped by the error of Open for probes that do not work.
-var ErrSilent = errors.New("kprobes are silenced")
+// ErrSilent is wrapped by the error of Open if the probes do not work.
+var ErrSilent = errors.New("kprobes are disabled")
 
 // Pulse checks the probes of a source. A nil Pulse makes no checks.
 type Pulse struct {
 	hits   func() (n uint64, counter int)
-	pause  uint64 // between two checks, ns
+	pause  uint64 // time between two checks in ns
 	next   uint64 // time of the next check
-	worked uint64 // the probes worked until then, or a gap reports they did not
-	silent bool   // at the last check
+	worked uint64 // time until which the probes worked or a gap reports the silence
+	silent bool   // the probes were silent at the last check
 	missed bool
 	ended  bool // see Stop
 }
 
-// longest is the longest silence that one gap reports, in ns.
+// longest is the longest silence in ns that one gap reports.
 const longest = 10e9
 
-// Open checks the probes, after Silenced. hits returns how often a function was hit, and the index
-// of the counter, -1 for unknown. Events are delayed by hold.
+// Open calls Silenced, then checks the probes. hits returns how often a function was hit, and the
+// index of the counter, or -1 if that is unknown. hold is the time by which events are delayed.
 func Open(hold time.Duration, hits func() (n uint64, counter int)) (*Pulse, error) {
 	p := &Pulse{hits: hits, pause: uint64(min(hold, time.Second)) / 4, worked: clock.Monotonic()}
 	silent, sure := p.check()
 	switch {
 	case silent:
-		return nil, fmt.Errorf("%w: a call of a probed function is not counted", ErrSilent)
+		return nil, fmt.Errorf("%w: a call of a probed function was not counted", ErrSilent)
 	case !sure:
 		return nil, errors.New("getsid(2) does not work, or no counter of hits")
 	}
 	return p, nil
 }
 
-// Silenced returns an error that wraps ErrSilent if a setting silences all probes. Then no probe
-// may be made or removed: kernels have warned (6.12) or hung (5.10).
+// Silenced returns an error that wraps ErrSilent if a setting disables all probes. Then no probe
+// may be created or removed: kernels have printed warnings (6.12) or hung (5.10).
 func Silenced() error {
 	for file, why := range map[string]string{
 		"/proc/sys/kernel/ftrace_enabled":   "sysctl kernel.ftrace_enabled is 0",
@@ -65,7 +65,8 @@ func Silenced() error {
 	return nil
 }
 
-// Interval is the longest time between two calls of Gap while the source is idle, 0 for no limit.
+// Interval returns the longest time between two calls of Gap while the source is idle, or 0 for no
+// limit.
 func (p *Pulse) Interval() time.Duration {
 	if p == nil {
 		return 0
@@ -73,17 +74,18 @@ func (p *Pulse) Interval() time.Duration {
 	return time.Second
 }
 
-// Stop ends the checks, before the probes are removed.
+// Stop ends the checks. It must be called before the probes are removed.
 func (p *Pulse) Stop() {
 	if p != nil {
 		p.ended = true
 	}
 }
 
-// Missed reports whether the probes have been silent.
+// Missed reports whether the probes have ever been silent.
 func (p *Pulse) Missed() bool { return p != nil && p.missed }
 
-// Silence returns since when the probes may be silent, if they were so at the last check.
+// Silence returns the time since when the probes may be silent. ok is false if they worked at the
+// last check.
 func (p *Pulse) Silence() (since uint64, ok bool) {
 	if p == nil {
 		return 0, false
@@ -91,8 +93,9 @@ func (p *Pulse) Silence() (since uint64, ok bool) {
 	return p.worked, p.silent
 }
 
-// Gap checks the probes if a check is due. It returns one gap of a silence at its end, from the
-// last check before it to the first one after it, or after each 10 s of a longer one.
+// Gap checks the probes if a check is due. At the end of a silence it returns one gap, from the
+// last check before the silence to the first check after it. A silence of more than 10 s has a gap
+// after each 10 s.
 func (p *Pulse) Gap() (g engine.Gap, ok bool) {
 	if p == nil {
 		return g, false
@@ -120,8 +123,8 @@ func (p *Pulse) Gap() (g engine.Gap, ok bool) {
 	return g, was || p.silent
 }
 
-// check reports whether the probes are silent. sure is false if the counter is another one after
-// the call, or seccomp(2) refuses the call.
+// check reports whether the probes are silent. sure is false if the call moved to another counter,
+// or if seccomp(2) denies the call.
 func (p *Pulse) check() (silent, sure bool) {
 	for range 3 {
 		before, counter := p.hits()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGap: a silence is one gap, from the last check that found the probes working to the next, or
-// one after each 10 s, or the end of the checks.
+// TestGap: a silence is one gap, from the last check that found the probes working to the next such
+// check or the end of the checks. A longer silence has a gap after each 10 s.
 func TestGap(t *testing.T) {
 	var n uint64
 	counter, works := 0, false
@@ -17,7 +17,7 @@ func TestGap(t *testing.T) {
 		return n, counter
 	}
 	if _, err := Open(0, hits); !errors.Is(err, ErrSilent) {
-		t.Errorf("silent probes: %v", err)
+		t.Errorf("silent probes: got error %v, want ErrSilent", err)
 	}
 	works = true
 	p, err := Open(0, hits)
@@ -26,7 +26,7 @@ func TestGap(t *testing.T) {
 	}
 	for i, step := range []struct {
 		works   bool
-		counter int // -1: not known
+		counter int // -1 for unknown
 		long    bool
 		gap     bool
 	}{
@@ -39,21 +39,21 @@ func TestGap(t *testing.T) {
 		from := p.worked
 		g, ok := p.Gap()
 		if ok != step.gap || ok && (g.From != from || g.To != p.worked || g.To <= from) || !ok && !step.works && p.worked != from {
-			t.Errorf("step %d: %+v, %v", i, g, ok)
+			t.Errorf("step %d: got gap %+v, ok %v", i, g, ok)
 		}
 		if since, silent := p.Silence(); silent && since > from && !ok {
-			t.Errorf("step %d: silent since %d, not %d", i, since, from)
+			t.Errorf("step %d: got silent since %d, want %d", i, since, from)
 		}
 	}
 	p.Stop()
 	if _, ok := p.Gap(); !ok {
-		t.Error("no gap at the end of a silence by Stop")
+		t.Error("got no gap after Stop ended a silence")
 	}
 	if _, ok := p.Gap(); ok || !p.Missed() {
-		t.Error("a second gap, or what was missed is forgotten")
+		t.Error("got a second gap, or Missed is false")
 	}
 	var none *Pulse
 	if _, ok := none.Gap(); ok || none.Missed() || none.Interval() != 0 {
-		t.Error("a gap of a source without probes")
+		t.Error("got a gap from a source without probes")
 	}
 }

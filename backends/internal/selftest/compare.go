@@ -50,7 +50,7 @@ func text(ev *engine.RawEvent, f engine.Field) string {
 	return strconv.QuoteToASCII(string(ev.Bytes(f)))
 }
 
-// clip shortens a value: one that was read at a wrong address can be very long.
+// clip shortens a value, as a value that was read at a wrong address can be very long.
 func clip(text string) string {
 	const most = 120
 	if len(text) > most {

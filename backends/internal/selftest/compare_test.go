@@ -11,14 +11,14 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// sample is an event in which each field has a value of its own.
+// sample returns an event in which each field has a different value.
 func sample(k engine.Kind) *engine.RawEvent {
 	ev := &engine.RawEvent{Kind: k, PID: 100, TID: 100, Creator: 99}
 	for _, f := range []engine.Field{engine.FieldComm, engine.FieldExe, engine.FieldArgs, engine.FieldCwd, engine.FieldCgroup} {
 		ev.Set(f, []byte("/"+f.String()))
 	}
 	t := &ev.Task
-	t.Known = engine.AllFields &^ engine.FieldsUsage // /proc does not have it
+	t.Known = engine.AllFields &^ engine.FieldsUsage // /proc does not have the usage
 	t.Start, t.StartUnit = 5*engine.ProcStartUnit, engine.ProcStartUnit
 	t.PPID, t.PGID, t.SID = 1, 2, 3
 	t.Cred = engine.Credentials{UID: 4, EUID: 5, SUID: 6, GID: 7, EGID: 8, SGID: 9}
@@ -30,7 +30,7 @@ func sample(k engine.Kind) *engine.RawEvent {
 	return ev
 }
 
-// all promises every field with every event.
+// all returns a table that promises every field with every event.
 func all() *engine.CapabilityTable {
 	table := new(engine.CapabilityTable)
 	for f := range table.Fields {
@@ -42,7 +42,7 @@ func all() *engine.CapabilityTable {
 func TestCompare(t *testing.T) {
 	truth, table := sample(engine.KindExec), all()
 	right := sample(engine.KindExec)
-	// the kernel knows more than /proc
+	// The kernel reports the start time more precisely than /proc.
 	right.Task.Start, right.Task.StartUnit = right.Task.Start+engine.ProcStartUnit-1, 1
 	right.Task.Exit.Time = 1
 	if wrong := compare(right, truth, table); wrong != nil {
@@ -81,13 +81,13 @@ func TestCompare(t *testing.T) {
 		change(read)
 		wrong := compare(read, truth, table)
 		if len(wrong) != 1 || !strings.HasPrefix(wrong[0], name+" at EXEC: got ") || !strings.Contains(wrong[0], ", want ") {
-			t.Errorf("%s: %q", name, wrong)
+			t.Errorf("%s: got differences %q", name, wrong)
 		}
 	}
 }
 
 func TestCompareUnknown(t *testing.T) {
-	for f := range engine.FieldEntryLeader { // no source reports that one
+	for f := range engine.FieldEntryLeader { // no source reports the entry leader
 		if engine.FieldsUsage.Has(f) {
 			continue
 		}
@@ -95,7 +95,7 @@ func TestCompareUnknown(t *testing.T) {
 		read := sample(engine.KindExec)
 		read.Task.Known &^= f.Set()
 		if wrong := compare(read, truth, table); len(wrong) != 1 || !strings.Contains(wrong[0], f.String()) {
-			t.Errorf("%v is unknown: %q", f, wrong)
+			t.Errorf("unknown %v: got differences %q", f, wrong)
 		}
 		for name, c := range map[string]engine.Capability{
 			"not from the kernel": {Origin: engine.OriginProc, At: engine.EventExec},
@@ -104,22 +104,22 @@ func TestCompareUnknown(t *testing.T) {
 		} {
 			table.Fields[f] = c
 			if wrong := compare(read, truth, table); wrong != nil {
-				t.Errorf("%v, %s: %q", f, name, wrong)
+				t.Errorf("%v, %s: got differences %q", f, name, wrong)
 			}
 		}
 		read = sample(engine.KindExec)
 		read.Task.Truncated = f.Set()
 		if wrong := compare(read, truth, table); len(wrong) != 1 || !strings.Contains(wrong[0], "cut") {
-			t.Errorf("%v is cut: %q", f, wrong)
+			t.Errorf("truncated %v: got differences %q", f, wrong)
 		}
 		truth.Task.Known &^= f.Set()
 		if wrong := compare(read, truth, table); wrong != nil {
-			t.Errorf("%v, of which the truth is not known: %q", f, wrong)
+			t.Errorf("%v without a true value: got differences %q", f, wrong)
 		}
 	}
 }
 
-// populate is a source by its one method.
+// populate is a source that has only the method Populate.
 type populate func(engine.Sink) error
 
 func (p populate) Populate(to engine.Sink) error { return p(to) }
@@ -149,16 +149,16 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	if err := run(time.Minute, bad); err == nil || !strings.Contains(err.Error(), "ppid at EXIT: got 77, want 1") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if err := run(20*time.Millisecond, other, thread); err == nil || !strings.Contains(err.Error(), "no EXIT of process 100") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
 func TestRunTellsOfTheSource(t *testing.T) {
 	err := Run(all(), populate(func(engine.Sink) error { return os.ErrClosed }))
 	if !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), btfhub.PathVariable) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }

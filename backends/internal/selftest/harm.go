@@ -17,12 +17,12 @@ import (
 // Releases from 4.20 to 5.7, and older ones with a backport, then print a warning.
 const safeReads = "5.8"
 
-// ReadsWarn reports whether this kernel may print a warning, which can be fatal, when a probe or a
-// program reads at a non-canonical address. A test of types would risk this.
+// ReadsWarn reports whether this kernel may print a warning if a probe or a program reads at a
+// non-canonical address. The warning can be fatal. A test of types risks such reads.
 func ReadsWarn() bool { return runtime.GOARCH == "amd64" && !kernelversion.AtLeast(safeReads) }
 
-// warnSettings are files whose number is not 0 if warnings are fatal: the first warning, or the
-// given number of them (since Linux 6.2).
+// warnSettings are files whose number is not 0 if warnings are fatal: the first warning, or as many
+// warnings as the number (since Linux 6.2).
 var warnSettings = []struct {
 	path     string
 	optional bool
@@ -31,7 +31,7 @@ var warnSettings = []struct {
 	{"sys/kernel/warn_limit", true},
 }
 
-// machine decides whether wrong types can do harm.
+// machine has the properties that decide whether wrong types can do harm.
 type machine struct {
 	arch, release string
 	proc          fs.FS // /proc
@@ -43,7 +43,7 @@ var thisMachine = func() (machine, error) {
 	return machine{runtime.GOARCH, release, os.DirFS("/proc")}, err
 }
 
-// errHarm is the cause of errors for types that are not tried.
+// errHarm is the cause of errors for types that Open does not try.
 var errHarm = fmt.Errorf("types of another release can do harm on this kernel and are not tried: name a BTF file with %s (%w)",
 	btfhub.PathVariable, errors.ErrUnsupported)
 
@@ -55,7 +55,7 @@ func (m machine) admits() error {
 			return err
 		}
 		if old {
-			return fmt.Errorf("%w: before Linux %s the kernel warns of a read at a wrong address", errHarm, safeReads)
+			return fmt.Errorf("%w: before Linux %s the kernel warns of reads at wrong addresses", errHarm, safeReads)
 		}
 	}
 	for _, s := range warnSettings {

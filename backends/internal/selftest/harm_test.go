@@ -11,15 +11,15 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// TestHarm: where a read at a wrong address can harm the kernel, types that may be
-// wrong reach no source, while exact ones do.
+// TestHarm: if a read at a wrong address can harm the kernel, no source gets types that may be
+// wrong. Sources still get exact types.
 func TestHarm(t *testing.T) {
 	defer func(f func() (machine, error)) { thisMachine = f }(thisMachine)
 	const panics, limit = "sys/kernel/panic_on_warn", "sys/kernel/warn_limit"
 	for _, tt := range []struct {
 		name, arch, release string
 		files               map[string]string
-		err                 string // a part of it; "": the types are tried
+		err                 string // a part of the error; "" if the types are tried
 	}{
 		{"new", "amd64", "6.1.0-56-cloud-amd64", map[string]string{panics: "0\n", limit: "0\n"}, ""},
 		{"no limit of warnings", "amd64", "5.10.0-46-amd64", map[string]string{panics: "0\n"}, ""},
@@ -44,13 +44,13 @@ func TestHarm(t *testing.T) {
 			})
 			if tt.err == "" || exact {
 				if !errors.Is(err, opened) {
-					t.Errorf("%s: types that are exact: %v: %v", tt.name, exact, err)
+					t.Errorf("%s: exact=%v: got error %v", tt.name, exact, err)
 				}
 				continue
 			}
 			if !errors.Is(err, errors.ErrUnsupported) || errors.Is(err, opened) || !strings.Contains(err.Error(), tt.err) ||
 				!strings.Contains(err.Error(), "TYPES") || !strings.Contains(err.Error(), btfhub.PathVariable) {
-				t.Errorf("%s: error %v, want one with %q", tt.name, err, tt.err)
+				t.Errorf("%s: got error %v, want an error with %q", tt.name, err, tt.err)
 			}
 		}
 	}

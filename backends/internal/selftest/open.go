@@ -9,9 +9,9 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// Open returns the source that open makes with the options. It first tests types that may not be
-// the running kernel's, on a source that reports all forks, execs and exits and is closed again. It
-// refuses such types where a read at a wrong address can harm the kernel.
+// Open returns the source that open opens with the options. It first tests types that may not be
+// the running kernel's. The test uses a source that reports all forks, execs and exits, and closes
+// it again. Open refuses such types if a read at a wrong address can harm the kernel.
 func Open[S engine.Source](o source.Options, types *btfhub.Kernel, open func(source.Options) (S, error)) (S, error) {
 	if types.Exact {
 		return open(o)

@@ -16,12 +16,12 @@ type populator interface {
 	Populate(engine.Sink) error
 }
 
-// limit bounds the time of each step. A step takes almost no time if all is well.
+// limit bounds the time of each step. A step that succeeds takes almost no time.
 const limit = time.Second
 
 // Run tests the types of a source with the capabilities in table. The source must report thread
-// groups; Run reads and drops its events. The error is that an event of the witness is missing or
-// wrong, or that the witness could not start. It says what to do.
+// groups. Run reads and drops its events. The error says that an event of the self-test child is
+// missing or wrong, or that the child could not start. It names the remedy.
 func Run(table *engine.CapabilityTable, s populator) error {
 	test := test{table: table, source: s, limit: limit}
 	if err := test.run(); err != nil {
@@ -31,7 +31,7 @@ func Run(table *engine.CapabilityTable, s populator) error {
 }
 
 func (t *test) run() error {
-	runtime.LockOSThread() // this thread is the witness's creator
+	runtime.LockOSThread() // this thread is the child's creator
 	defer runtime.UnlockOSThread()
 	proc, err := procfs.Open()
 	if err != nil {
@@ -42,7 +42,7 @@ func (t *test) run() error {
 	if err := truth.readCreator(proc); err != nil {
 		return err
 	}
-	w, err := startWitness()
+	w, err := startTestChild()
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (t *test) run() error {
 		return err
 	}
 	t.pid = uint32(w.cmd.Process.Pid)
-	if err := truth.readWitness(proc, t.pid); err != nil {
+	if err := truth.readTestChild(proc, t.pid); err != nil {
 		return err
 	}
 	if err := t.check(&truth.fork, &truth.exec); err != nil {
@@ -68,17 +68,17 @@ func (t *test) run() error {
 	return err
 }
 
-// test is an [engine.Sink] that keeps the first event of each kind of the witness.
+// test is an [engine.Sink] that keeps the first event of each kind of the self-test child.
 type test struct {
 	pid    uint32
 	table  *engine.CapabilityTable
 	source populator
 	limit  time.Duration
-	room   int // events until the time is read again
+	room   int // events left until the time is checked again
 	seen   [engine.NumKinds]*engine.RawEvent
 }
 
-// maxRead bounds the events that are read before the time is read again.
+// maxRead bounds the events that are read before the time is checked again.
 const maxRead = 4096
 
 func (t *test) Room() int                 { return t.room }
@@ -92,7 +92,7 @@ func (t *test) Insert(ev *engine.RawEvent) {
 	}
 }
 
-// check waits for the events of the kinds in truths, and compares.
+// check waits for the events of the kinds in truths, and compares them.
 func (t *test) check(truths ...*engine.RawEvent) error {
 	var wrong []string
 	for _, truth := range truths {
@@ -109,7 +109,7 @@ func (t *test) check(truths ...*engine.RawEvent) error {
 
 func (t *test) await(k engine.Kind) error {
 	for end := time.Now().Add(t.limit); t.seen[k] == nil; time.Sleep(time.Millisecond) {
-		late := time.Now().After(end) // taken before the events are read
+		late := time.Now().After(end) // before the events are read
 		t.room = maxRead
 		if err := t.source.Populate(t); err != nil {
 			return err

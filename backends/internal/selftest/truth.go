@@ -11,14 +11,14 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// inherited are the fields that a new process has from the thread that created it. Texts are
+// inherited are the fields that a new process inherits from the thread that created it. Texts are
 // compared at EXEC.
 const inherited = engine.FieldsInherited&^(1<<engine.FieldPIDNS) | 1<<engine.FieldPGID | 1<<engine.FieldSID
 
 // optional are the fields that some kernels do not show in /proc.
 const optional = engine.FieldsNS | 1<<engine.FieldCgroup | 1<<engine.FieldPIDNS | 1<<engine.FieldNoNewPrivs | 1<<engine.FieldSeccomp
 
-// truths are the right values of each event of a witness program.
+// truths has the true values of each event of a self-test child.
 type truths struct {
 	fork, exec, exit engine.RawEvent
 }
@@ -31,8 +31,8 @@ func (t *truths) readCreator(r *procfs.Reader) error {
 	return nil
 }
 
-// readWitness reads the values of a waiting witness program.
-func (t *truths) readWitness(r *procfs.Reader, pid uint32) error {
+// readTestChild reads the values of a waiting self-test child.
+func (t *truths) readTestChild(r *procfs.Reader, pid uint32) error {
 	fields := r.Readable()
 	e := &t.exec
 	if _, err := r.Read(pid, fields, e); err != nil {
@@ -52,7 +52,7 @@ func (t *truths) readWitness(r *procfs.Reader, pid uint32) error {
 	f.Start, f.StartUnit, f.PPID = e.Task.Start, e.Task.StartUnit, e.Task.PPID
 	f.ParentTID, f.ParentSignal = uint32(unix.Gettid()), e.Task.ParentSignal
 
-	// A process loses all other values before its end.
+	// A process loses all other values before its EXIT.
 	t.exit.Task = e.Task
 	t.exit.Task.Known &= born | engine.FieldsIDs
 	t.exit.Task.Known |= engine.FieldExit.Set()

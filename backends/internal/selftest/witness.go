@@ -18,31 +18,31 @@ const (
 	exitCode    = 7
 )
 
-// argv has several arguments, to detect a wrong end of the first.
+// argv has several arguments, to detect a wrong end of the first argument.
 var argv = []string{programName, "of", "the kernel's types"}
 
-// witness is a child that waits until letGo.
-type witness struct {
+// testChild is a self-test child, which waits until letGo is called.
+type testChild struct {
 	cmd   exec.Cmd
-	stdin *os.File   // the program waits for its end
-	ready *os.File   // the program writes a byte to it after its execve
-	ptmx  []*os.File // master sides of its terminal and of another one
+	stdin *os.File   // the program waits until this is closed
+	ready *os.File   // the program writes a byte here after its execve
+	ptmx  []*os.File // master sides of its terminal and of another terminal
 }
 
-// startWitness starts the witness program in a session of its own. The calling thread is its
-// creator.
-func startWitness() (w *witness, err error) {
+// startTestChild starts the self-test child in its own session. The calling thread is its creator.
+func startTestChild() (w *testChild, err error) {
 	program, err := programFile()
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(program)
-	w = &witness{cmd: exec.Cmd{
+	w = &testChild{cmd: exec.Cmd{
 		// The child resolves this path by its own descriptors, which are copies of ours.
 		Path: fmt.Sprintf("/proc/self/fd/%d", program),
 		Args: argv,
 		Dir:  workDir(),
-		// The environment follows the arguments in memory, to detect a wrong end of these.
+		// The environment follows the arguments in memory, to detect a wrong end of the
+		// arguments.
 		Env:         []string{"QUARK_SELF_TEST=1"},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}}
@@ -64,7 +64,7 @@ func startWitness() (w *witness, err error) {
 	defer out.Close()
 	w.ready = ready
 	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = in, out, out
-	// The first terminal may have the number 0, as has a value that was not read.
+	// The first terminal may have number 0, which is also the value if a read fails.
 	other, terminal := w.openTerminal(), w.openTerminal()
 	if other != nil {
 		other.Close()
@@ -75,12 +75,12 @@ func startWitness() (w *witness, err error) {
 		w.cmd.SysProcAttr.Setctty, w.cmd.SysProcAttr.Ctty = true, 3
 	}
 	if err := w.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("execute a program in memory, which may need /proc, sysctl vm.memfd_noexec=0 and a seccomp profile that allows it: %w", err)
+		return nil, fmt.Errorf("run from memfd: may need /proc, sysctl vm.memfd_noexec=0 and a seccomp profile that allows execveat: %w", err)
 	}
 	return w, nil
 }
 
-// workDir returns a directory below the root of a mount on another mount.
+// workDir returns a directory below the root of a nested mount.
 func workDir() string {
 	for _, dir := range []string{"/proc/sys/kernel", "/proc"} {
 		if st, err := os.Stat(dir); err == nil && st.IsDir() {
@@ -90,15 +90,15 @@ func workDir() string {
 	return "/"
 }
 
-// programFile returns a descriptor of the executable in memory. The number is above those of the
-// descriptors that a child gets before its execve.
+// programFile returns a descriptor of the executable in memory. Its number is above the descriptors
+// that a child receives before its execve.
 func programFile() (int, error) {
 	b, err := tinyelf.Waiter(exitCode)
 	if err != nil {
 		return -1, err
 	}
 	fd, err := unix.MemfdCreate(programName, unix.MFD_CLOEXEC|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before 6.3 all are executable
+	if errors.Is(err, unix.EINVAL) { // before 6.3 memfds are always executable
 		fd, err = unix.MemfdCreate(programName, unix.MFD_CLOEXEC)
 	}
 	if err != nil {
@@ -116,8 +116,9 @@ func programFile() (int, error) {
 	return far, nil
 }
 
-// openTerminal opens a terminal and keeps its master side. It returns nil if there are none.
-func (w *witness) openTerminal() *os.File {
+// openTerminal opens a terminal and keeps its master side. It returns nil if no terminal can be
+// opened.
+func (w *testChild) openTerminal() *os.File {
 	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil
@@ -135,24 +136,24 @@ func (w *witness) openTerminal() *os.File {
 	return os.NewFile(fd, "terminal")
 }
 
-// begin waits until the witness runs.
-func (w *witness) begin(limit time.Duration) error {
+// begin waits until the self-test child runs.
+func (w *testChild) begin(limit time.Duration) error {
 	w.ready.SetReadDeadline(time.Now().Add(limit))
 	_, err := w.ready.Read(make([]byte, 1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("process %d did not begin within %v", w.cmd.Process.Pid, limit)
+		return fmt.Errorf("process %d did not start within %v", w.cmd.Process.Pid, limit)
 	case err != nil:
 		return fmt.Errorf("process %d ended before its exec: do sysctl vm.memfd_noexec or seccomp forbid executables in memory?", w.cmd.Process.Pid)
 	}
 	return nil
 }
 
-// letGo makes the witness exit.
-func (w *witness) letGo() { w.stdin.Close() }
+// letGo makes the self-test child exit.
+func (w *testChild) letGo() { w.stdin.Close() }
 
-// status returns the wait status of the ended witness program.
-func (w *witness) status() (unix.WaitStatus, error) {
+// status returns the wait status of the self-test child after its exit.
+func (w *testChild) status() (unix.WaitStatus, error) {
 	err := w.cmd.Wait()
 	if w.cmd.ProcessState != nil {
 		return unix.WaitStatus(w.cmd.ProcessState.Sys().(syscall.WaitStatus)), nil
@@ -163,8 +164,8 @@ func (w *witness) status() (unix.WaitStatus, error) {
 	return 0, err
 }
 
-// end kills the witness program in any state, and frees its resources.
-func (w *witness) end() {
+// end kills the self-test child in any state, and frees its resources.
+func (w *testChild) end() {
 	if w.cmd.Process != nil && w.cmd.ProcessState == nil {
 		w.cmd.Process.Kill()
 		w.cmd.Wait()

@@ -23,16 +23,16 @@ func descriptors(t *testing.T) string {
 	var open []string
 	for _, d := range dir {
 		link, err := os.Readlink("/proc/self/fd/" + d.Name())
-		if err == nil { // else it is the directory's own descriptor
+		if err == nil { // an error means the directory's own descriptor
 			open = append(open, d.Name()+" "+link)
 		}
 	}
 	return strings.Join(open, "\n")
 }
 
-func begun(t *testing.T) *witness {
+func begun(t *testing.T) *testChild {
 	t.Helper()
-	w, err := startWitness()
+	w, err := startTestChild()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,35 +44,35 @@ func begun(t *testing.T) *witness {
 }
 
 func TestWitness(t *testing.T) {
-	descriptors(t) // the first look opens some that stay
+	descriptors(t) // the first call opens descriptors that stay open
 	before := descriptors(t)
 	w := begun(t)
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.cmd.Process.Pid))
 	if err != nil || exe != "/memfd:"+programName+" (deleted)" {
-		t.Errorf("it executes %s, %v", exe, err)
+		t.Errorf("got executable %s, error %v", exe, err)
 	}
 	w.letGo()
 	pid := w.cmd.Process.Pid
 	if status, err := w.status(); err != nil || !status.Exited() || status.ExitStatus() != exitCode {
-		t.Errorf("status %#x, %v", status, err)
+		t.Errorf("got status %#x, error %v", status, err)
 	}
 	w.end()
 	if err := unix.Kill(pid, 0); err == nil {
-		t.Errorf("process %d is still there", pid)
+		t.Errorf("process %d still exists", pid)
 	}
 	if after := descriptors(t); after != before {
 		t.Errorf("descriptors before:\n%s\nafter:\n%s", before, after)
 	}
 }
 
-// TestWitnessIsEnded ends the witness half way.
+// TestWitnessIsEnded ends the self-test child half way.
 func TestWitnessIsEnded(t *testing.T) {
 	before := descriptors(t)
 	w := begun(t)
 	pid := w.cmd.Process.Pid
 	w.end()
 	if err := unix.Kill(pid, 0); err == nil {
-		t.Errorf("process %d is still there", pid)
+		t.Errorf("process %d still exists", pid)
 	}
 	if after := descriptors(t); after != before {
 		t.Errorf("descriptors before:\n%s\nafter:\n%s", before, after)
@@ -82,12 +82,12 @@ func TestWitnessIsEnded(t *testing.T) {
 func TestWitnessCannotBegin(t *testing.T) {
 	w := begun(t)
 	defer w.end()
-	if err := w.begin(20 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not begin") {
-		t.Errorf("error %v of one that writes nothing", err)
+	if err := w.begin(20 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not start") {
+		t.Errorf("child that writes nothing: got error %v", err)
 	}
 	unix.Kill(w.cmd.Process.Pid, unix.SIGKILL)
 	if err := w.begin(limit); err == nil || !strings.Contains(err.Error(), "memfd_noexec") {
-		t.Errorf("error %v of one that ended", err)
+		t.Errorf("child that exited: got error %v", err)
 	}
 }
 
@@ -106,10 +106,10 @@ func TestTruths(t *testing.T) {
 	w := begun(t)
 	defer w.end()
 	pid := uint32(w.cmd.Process.Pid)
-	if err := truth.readWitness(proc, pid); err != nil {
+	if err := truth.readTestChild(proc, pid); err != nil {
 		t.Fatal(err)
 	}
-	// The parent's values for itself and the child are the same as in /proc.
+	// The values that the parent has set for the child equal those in /proc.
 	var again engine.RawEvent
 	if _, err := proc.Read(pid, proc.Readable(), &again); err != nil {
 		t.Fatal(err)
@@ -119,12 +119,12 @@ func TestTruths(t *testing.T) {
 		t.Error(wrong)
 	}
 	if got := string(again.Bytes(engine.FieldCwd)); got != workDir() {
-		t.Errorf("cwd is %s, want %s", got, workDir())
+		t.Errorf("got cwd %s, want %s", got, workDir())
 	}
 	if int(truth.fork.Task.PGID) != unix.Getpgrp() || truth.exec.Task.PGID != pid {
-		t.Errorf("process group %d at FORK, %d at EXEC", truth.fork.Task.PGID, truth.exec.Task.PGID)
+		t.Errorf("got process group %d at FORK, %d at EXEC", truth.fork.Task.PGID, truth.exec.Task.PGID)
 	}
 	if _, err := os.Stat("/dev/pts/ptmx"); err == nil && again.Task.TTY == (engine.TTY{}) {
-		t.Error("it has no terminal")
+		t.Error("the child has no terminal")
 	}
 }
