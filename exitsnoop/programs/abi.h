@@ -10,7 +10,7 @@
 /* A process to be traced. The key is its pid in the initial namespace. */
 struct task {
 	__u64 trace_id;
-	/* Its pid namespace: inode, and device in the kernel's encoding. */
+	/* Its pid namespace: device in the kernel's encoding, and inode, 0 if unknown. */
 	__u64 pidns_dev, pidns_ino;
 	/* It started in [start_min, start_end), ns since boot. */
 	__u64 start_min, start_end;

@@ -113,7 +113,7 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 			count(COUNT_WRONG_START);
 		return;
 	}
-	if (bpf_get_ns_current_pid_tgid(t->pidns_dev, t->pidns_ino, &info, sizeof(info))) {
+	if (t->pidns_ino && bpf_get_ns_current_pid_tgid(t->pidns_dev, t->pidns_ino, &info, sizeof(info))) {
 		if (!twin)
 			count(COUNT_WRONG_NAMESPACE);
 		return;
@@ -196,8 +196,8 @@ int handle_sched_process_exit_perf(void *ctx)
 	return 1;
 }
 
-/* The inode of a new process's pid namespace. Its children may be in other ones later. */
-static __always_inline __u64 pid_namespace_of(struct task_struct *child, __u64 by_default)
+/* The inode of a new process's pid namespace, 0 if unknown. Its children may be in others later. */
+static __always_inline __u64 pid_namespace_of(struct task_struct *child)
 {
 	struct nsproxy *proxy = 0;
 	struct pid_namespace *ns = 0;
@@ -207,7 +207,7 @@ static __always_inline __u64 pid_namespace_of(struct task_struct *child, __u64 b
 	    bpf_core_read(&proxy, sizeof(proxy), &child->nsproxy) ||
 	    bpf_core_read(&ns, sizeof(ns), &proxy->pid_ns_for_children) ||
 	    bpf_core_read(&inum, sizeof(inum), &ns->ns.inum))
-		return by_default;
+		return 0;
 	return inum;
 }
 
@@ -222,7 +222,7 @@ static __always_inline int trace_child(struct task *parent, struct member *born,
 	struct task t = {
 		.trace_id = id,
 		.pidns_dev = parent->pidns_dev,
-		.pidns_ino = pid_namespace_of(child, parent->pidns_ino),
+		.pidns_ino = pid_namespace_of(child),
 		.start_min = start,
 		.start_end = start + 1,
 	};
