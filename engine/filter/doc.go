@@ -77,7 +77,7 @@
 // a comment.
 //
 //	pass on process.exe /usr/sbin/sshd process.uid 0
-//	tag web if exe == (nginx, apache2)
+//	tag web if known exe and exe == (nginx, apache2)
 //	web-shell: pass if exec and tag == web and exe == (sh, bash, dash)
 //	drop on any
 //
@@ -89,6 +89,8 @@
 // it away. The processes that it forks later inherit its tags. Each event has all these rules, in
 // their order, before pass and drop; they also apply to the processes that exist at the start. A
 // filter has at most 32 tags and trees.
+// If the conditions of a tag are unknown, the tag is uncertain, for the descendants too: "known exe
+// and exe == nginx" avoids that.
 //
 // After "on" stand "any" or conditions which must all be true: process.pid, process.ppid,
 // process.uid, process.gid and process.sid with a number, process.exe with a path, in which one *

@@ -14,9 +14,10 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// rules tag web servers, whose descendants inherit the tag, and name what passes.
+// rules tag web servers, whose descendants inherit the tag, and name what passes. A process with an
+// unknown executable is taken for none.
 const rules = `
-tag web if exe == (nginx, apache2, httpd)
+tag web if known exe and exe == (nginx, apache2, httpd)
 web-shell: pass if exec and tag == web and exe == (sh, bash, dash, zsh)
 drop on any
 `
