@@ -167,7 +167,8 @@ func TestWrongArrowsAreSeen(t *testing.T) {
 // allowedModules are the modules that a program gets with package quark: those that only tools
 // need, such as u-root, are not included.
 var allowedModules = []string{
-	module, "github.com/cilium/ebpf", "golang.org/x/sys",
+	module, "github.com/cilium/ebpf", "github.com/mdlayher/netlink", "github.com/mdlayher/socket", // netlink's
+	"golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys",
 }
 
 // Neither quark-mon nor a program that imports quark may link an HTTP client or server, which would

@@ -2,25 +2,38 @@ package nlsocket
 
 import (
 	"fmt"
+	"os"
 	"unsafe"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // Open opens a socket of a netlink protocol that is a member of multicast groups. buffer is the
-// size of its receive buffer in bytes.
+// size of its receive buffer in bytes. The descriptor is a duplicate that the Go runtime does not
+// poll, so messages do not wake the runtime.
 func Open(protocol int, groups uint32, buffer int) (fd int, err error) {
-	if fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol); err != nil {
+	conn, err := netlink.Dial(protocol, &netlink.Config{Groups: groups, MessageBufferSize: os.Getpagesize()})
+	if err != nil {
 		return -1, err
 	}
-	if err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err == nil {
+	defer conn.Close()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	fd = -1
+	if control := raw.Control(func(s uintptr) { fd, err = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 3) }); control != nil {
+		err = control
+	}
+	if err == nil {
 		err = SetReceiveBuffer(fd, buffer)
 	}
-	if err != nil {
+	if err != nil && fd >= 0 {
 		unix.Close(fd)
-		return -1, err
+		fd = -1
 	}
-	return fd, nil
+	return fd, err
 }
 
 // SetReceiveBuffer sets the size of the receive buffer in bytes, including the kernel's overhead.
