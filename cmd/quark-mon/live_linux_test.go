@@ -306,7 +306,7 @@ func TestTop(t *testing.T) {
 				return
 			}
 			e.await(t, leaveScreen)
-			e.await(t, " events, ")
+			e.await(t, " event")
 			if after := termios(t, slave); after != before {
 				t.Errorf("the terminal was %v and is %v", before, after)
 			}
