@@ -207,7 +207,7 @@ docs:
 # Kernels that the archive has already stay in it.
 btfhub:
 	$(Q)$(HOSTGO) run ./kernel_images '*'
-	$(Q)$(HOSTGO) run ./internal/btfhub/mkbtfhub kernel_images/{amd64,arm64}/* $(BTFHUB_ARCHIVE_PATH)
+	$(Q)$(HOSTGO) run ./btfhub/mkbtfhub kernel_images/{amd64,arm64}/* $(BTFHUB_ARCHIVE_PATH)
 
 include packaging/build.mk
 

@@ -3,9 +3,9 @@ package quark
 import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/filter"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // Event is one delivered event. It and its contents are valid until the next call of Get.

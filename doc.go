@@ -26,8 +26,8 @@
 // # Compatibility
 //
 // From v0.1.0 on this package and engine/container, engine/enginetest, engine/filter, engine/glob,
-// engine/trace, exitsnoop and btfhub keep their exported API within a minor version, with the text
-// and JSON forms of events, the language of filters and the format of recordings. For package
+// engine/trace and exitsnoop keep their exported API within a minor version, with the text and
+// JSON forms of events, the language of filters and the format of recordings. For package
 // engine this covers the names that are repeated here, and the types that a [Source] uses; the rest
 // is internal. New fields, kinds, causes of loss and members may come at any time: do not rely on
 // NumFields and similar constants, nor compare structs. Distinguish errors with [errors.Is] and

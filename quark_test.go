@@ -16,7 +16,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 func TestEvents(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/tracefs"
 )

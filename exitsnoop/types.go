@@ -6,7 +6,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // TaskInfo has the caller's parameters of a trace.

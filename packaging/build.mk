@@ -133,7 +133,7 @@ dist:
 	$(Q)$(PARTS) image GOARCH=$(HOSTARCH)
 	$(Q)$(call SBOM,mod) -type application -output $(DIST_NAME).cdx.json .
 	$(Q)$(call SBOM,bin) -version $(VERSION) -output $(DIST)/quark-export_$(NUMBER).cdx.json $(RELEASE)/$(HOSTARCH)/quark-export
-	$(Q)cp internal/btfhub/archive.bin $(DIST_NAME)_types.bin
+	$(Q)cp btfhub/archive.bin $(DIST_NAME)_types.bin
 	$(Q)cd $(DIST) && sha256sum * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 
 # What takes minutes: the package's life in a Debian guest, the image's files as a container, and all

@@ -6,8 +6,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 

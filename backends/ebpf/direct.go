@@ -5,7 +5,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // castNumber is the placeholder in the programs for bpf_rdonly_cast and for a type, see

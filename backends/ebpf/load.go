@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // object is the compiled programs. A string that is not read occupies no memory, unlike the byte

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // TestFieldsNeedWhatIsTaken: btfhub.Needed has all members of the kernel's types that decide

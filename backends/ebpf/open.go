@@ -8,8 +8,8 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/fidelity/conform"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 func TestSelfTestPasses(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // Handlers run on the task's stack. If a handler had a stack for each CPU, its two twins could run

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
-	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 

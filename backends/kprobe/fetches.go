@@ -3,7 +3,7 @@ package kprobe
 import (
 	"strings"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 

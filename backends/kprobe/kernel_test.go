@@ -9,9 +9,9 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
-	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
@@ -46,7 +46,7 @@ func TestTargetsAreRead(t *testing.T) {
 			}
 		}
 	}
-	members, err := os.ReadFile("../../internal/btfhub/members.txt")
+	members, err := os.ReadFile("../../btfhub/members.txt")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("compares two packages' sources: " + err.Error())
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // Options are the options of all sources. The zero value is right for most.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 func TestRingSize(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/btfhub/ingest"
 	"github.com/quark-linux/quark/internal/atomicfile"
-	"github.com/quark-linux/quark/internal/btfhub"
-	"github.com/quark-linux/quark/internal/btfhub/ingest"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/vmlinuz/vmlinuztest"
 )
 

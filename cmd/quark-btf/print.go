@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // target is the JSON form of a target. Unknown members are omitted.

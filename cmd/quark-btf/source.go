@@ -7,8 +7,8 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/internal/btfhub"
-	"github.com/quark-linux/quark/internal/btfhub/ingest"
+	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/btfhub/ingest"
 )
 
 // kernel returns the types of the file of -f, or those that quark would use.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 func TestCommandLine(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 

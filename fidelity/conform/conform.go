@@ -20,12 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/internal/barefork"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // patience limits the duration of a scenario, and of the delivery of its last events. It suffices

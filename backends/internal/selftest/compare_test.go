@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // sample returns an event in which each field has a different value.

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 

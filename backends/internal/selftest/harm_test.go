@@ -7,8 +7,8 @@ import (
 	"testing/fstest"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine/enginetest"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // TestHarm: if a read at a wrong address can harm the kernel, no source gets types that may be

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // Open returns the source that open opens with the options. It first tests types that may not be

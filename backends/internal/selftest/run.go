@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // populator is the part of an [engine.Source] that is tested.

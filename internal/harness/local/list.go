@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )

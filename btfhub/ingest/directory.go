@@ -19,7 +19,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // Kernel is a file with the types of a kernel.

@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // embeddedBTF returns the types of a kernel of the embedded archive.

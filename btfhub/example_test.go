@@ -3,7 +3,7 @@ package btfhub_test
 import (
 	"fmt"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // Print the offset of a process's pid in a kernel.

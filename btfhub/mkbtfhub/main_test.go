@@ -8,10 +8,10 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
-const programs = "../../../*/programs_*bpfel.o ../../../backends/*/programs_*bpfel.o"
+const programs = "../../*/programs_*bpfel.o ../../backends/*/programs_*bpfel.o"
 
 // TestRun builds an archive of two directories, twice.
 func TestRun(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/vmlinuz/vmlinuztest"
 )
 
 // objectNames returns the compiled programs of this repository.
 func objectNames() []string {
-	backends, _ := filepath.Glob("../../../backends/*/programs_*bpfel.o")
-	others, _ := filepath.Glob("../../../*/programs_*bpfel.o")
+	backends, _ := filepath.Glob("../../backends/*/programs_*bpfel.o")
+	others, _ := filepath.Glob("../../*/programs_*bpfel.o")
 	return append(backends, others...)
 }
 
@@ -40,7 +40,7 @@ func TestMembersOfPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(slices.Compact(all), strings.Fields(string(file))); diff != "" {
-		t.Errorf("internal/btfhub/members.txt is not what 'make btfhub' writes:\n%s", diff)
+		t.Errorf("btfhub/members.txt is not what 'make btfhub' writes:\n%s", diff)
 	}
 }
 
@@ -127,7 +127,7 @@ func compareOffsets(t *testing.T, want, got *btfhub.Offsets) {
 
 // wholeKernels returns the raw types of this host's kernel and of fetched ones.
 func wholeKernels(t *testing.T) map[string][]byte {
-	kernels := vmlinuztest.Types(t, "../../../kernel_images")
+	kernels := vmlinuztest.Types(t, "../../kernel_images")
 	if raw, err := os.ReadFile(btfhub.KernelBTF); err == nil {
 		kernels["host"] = raw
 	}

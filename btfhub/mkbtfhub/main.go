@@ -1,6 +1,6 @@
-// Command mkbtfhub builds the archive of kernels' types in package internal/btfhub.
+// Command mkbtfhub builds the archive of kernels' types in package btfhub.
 //
-//	go run ./internal/btfhub/mkbtfhub [DIR|IMAGE...]
+//	go run ./btfhub/mkbtfhub [DIR|IMAGE...]
 //
 // Each DIR has the layout of btfhub-archive: distro/version/arch/release.btf, compressed as
 // .tar.xz, .xz, .zst or .gz or not at all. Each IMAGE is a kernel image with types. Kernels of the
@@ -22,13 +22,13 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/internal/btfhub"
-	"github.com/quark-linux/quark/internal/btfhub/ingest"
+	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/btfhub/ingest"
 )
 
 func main() {
 	const programs = "*/programs_*bpfel.o backends/*/programs_*bpfel.o" // compiled eBPF
-	if err := run("internal/btfhub/archive.bin", "internal/btfhub/members.txt", programs, os.Args[1:]); err != nil {
+	if err := run("btfhub/archive.bin", "btfhub/members.txt", programs, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "mkbtfhub:", err)
 		os.Exit(1)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // elfWith returns an ELF file with sections like a vmlinux has.

@@ -1,4 +1,5 @@
-// Package btfhub finds the types (BTF) of the running kernel, including kernels without BTF.
+// Package btfhub finds the types (BTF) of the running kernel, including kernels without BTF. It is
+// for quark's own packages and commands: its API may change at any time.
 //
 // [Open] reads the BTF file that the caller names, else the kernel's own, else an archive in the
 // binary. The archive has, for each known release, the few types that quark reads. From the
