@@ -1,45 +1,47 @@
-// Package container finds the container of a process by the path of its cgroup.
+// Package container identifies the container of a process by the path of its cgroup.
 //
-// Runtimes put the container's id into the name of its cgroup. [Of] recognises the names that
-// docker, containerd, CRI-O, podman, LXC and systemd-nspawn make, with and without systemd, in
-// cgroup v1 and v2, the kubelet's names for pods, and the names that runc and crun make with
-// systemd. Without systemd the user of runc and crun chooses the whole name.
+// Runtimes put the container's id into the name of its cgroup. [Of] recognises these names: those
+// of docker, containerd, CRI-O, podman, LXC and systemd-nspawn, with and without systemd, in cgroup
+// v1 and v2; the kubelet's names for pods; and those of runc and crun with systemd. Without
+// systemd, the user of runc and crun chooses the whole name.
 //
 // A name is only as trustworthy as its creator. The outermost component that names a container
-// decides: processes inside can make the names below it. Where a systemd unit manages the cgroups
-// below its own, as a user's manager does, the unit's processes can give them any name: then
-// Container.Unit names the unit. The path does not show when root delegated a cgroup without a
-// unit.
+// decides, as processes in the container can create the names below it. If a systemd unit manages
+// the cgroups below its own, as a user's manager does, the unit's processes can give them any name.
+// Then Container.Unit names the unit. If root delegated a cgroup without a unit, the path does not
+// show it.
 package container
 
 import "strings"
 
-// Container is a container as the path of a cgroup describes it. It is the zero Container if the
+// Container is a container as described by the path of a cgroup. It is the zero Container if the
 // path has no container name that quark recognises.
 type Container struct {
 	// ID is the runtime's name of the container: 64 hexadecimal digits, or for LXC,
 	// systemd-nspawn, runc and crun a name chosen by the user.
 	ID string
-	// Runtime made the container: one of Runtimes, empty if the name does not say.
+	// Runtime created the container. It is one of Runtimes, or empty if the name does not show
+	// it.
 	Runtime string
-	// Pod is the uid of the Kubernetes pod, or the id of podman's, empty for none.
+	// Pod is the uid of the Kubernetes pod or the id of the podman pod, empty for none.
 	Pod string
-	// Unit is the systemd unit that the cgroup is below, such as "user@1000.service", empty for
-	// none. The other members are only as trustworthy as this unit.
+	// Unit is the systemd unit whose cgroup contains this one, such as "user@1000.service", or
+	// empty. The other members are only as trustworthy as this unit.
 	Unit string
 	// Inside is the rest of the path, "/" in the container's own cgroup. Processes in the
-	// container may have made it: Of(Inside) is the container inside it that they claim.
+	// container may have created it: Of(Inside) is the inner container that they claim to be
+	// in.
 	Inside string
 }
 
 // Runtimes are the values of Container.Runtime.
 var Runtimes = []string{"docker", "containerd", "cri-o", "podman", "lxc", "systemd-nspawn", "runc", "crun"}
 
-// scopes are the beginnings of names that runtimes give to their cgroups. An id follows.
+// scopes are prefixes of the names that runtimes give to their cgroups. An id follows the prefix.
 var scopes = []struct {
 	prefix, runtime string
-	chosen          bool // somebody chooses the id
-	unit            bool // only a name with ".scope" at its end is theirs
+	chosen          bool // a user chooses the id
+	unit            bool // the name must end in ".scope"
 }{
 	{"docker-", "docker", false, true},
 	{"cri-containerd-", "containerd", false, false},
@@ -50,7 +52,7 @@ var scopes = []struct {
 	{"crun-", "crun", true, true},
 }
 
-// parents maps cgroups to the runtime that made them. The names of their children are container
+// parents maps cgroups to the runtime that created them. The names of their children are container
 // ids.
 var parents = map[string]string{
 	"docker": "docker", "actions_job": "docker", "moby": "docker", "k8s.io": "containerd", "default": "containerd", "ecs": "",
@@ -67,7 +69,7 @@ func Of(cgroup string) Container {
 		if c.Inside = "/"; rest != "" {
 			c.Inside = cgroup[len(cgroup)-len(rest)-1:]
 		}
-		// A name for systemd, which did not make it, has colons.
+		// A name in the form for systemd that systemd did not create has colons.
 		slice, scope, joined := strings.Cut(name, ":")
 		kubepods = kubepods || name == "kubepods"
 		c.Pod = podOf(slice, parent, kubepods, c.Pod)
@@ -77,7 +79,7 @@ func Of(cgroup string) Container {
 		if c.Unit == "" && (strings.HasSuffix(name, ".service") || strings.HasSuffix(name, ".scope")) {
 			c.Unit = name
 		}
-		if parent != "ecs" { // tasks of ecs have ids too
+		if parent != "ecs" { // tasks of ecs have such ids, too
 			parent = name
 		}
 	}
@@ -97,8 +99,8 @@ func (c *Container) has(name, parent string) bool {
 		c.ID, c.Runtime = id, "lxc"
 		return true
 	}
-	// systemd-nspawn itself is in the cgroup, or in a child of this name. In a machine's, too,
-	// may be a virtual machine.
+	// systemd-nspawn itself runs in the cgroup, or in its child "supervisor". The scope of a
+	// machine may also be a virtual machine.
 	id, ok = between(name, "systemd-nspawn@", ".service")
 	if ok = ok && c.Inside != "/" && !within(c.Inside, "/supervisor"); !ok {
 		id, ok = between(name, "machine-", ".scope")
@@ -124,7 +126,7 @@ func (c *Container) named(name string, unit bool) bool {
 	return false
 }
 
-// podOf returns the pod of a cgroup. If the cgroup has none, it returns pod.
+// podOf returns the pod that a cgroup names, else pod.
 func podOf(name, parent string, kubepods bool, pod string) string {
 	slice, ok := strings.CutSuffix(name, ".slice")
 	if !ok {
@@ -143,7 +145,7 @@ func podOf(name, parent string, kubepods bool, pod string) string {
 	if !ok || !strings.HasSuffix(before, "kubepods") && !strings.Contains(before, "kubepods-") {
 		return pod
 	}
-	// systemd takes "-" for the end of a parent's name.
+	// systemd takes "-" for the end of a parent's name, so the uid has "_" instead.
 	if uid = strings.ReplaceAll(uid, "_", "-"); isUID(uid) {
 		return uid
 	}
@@ -165,8 +167,8 @@ func between(s, before, after string) (string, bool) {
 // isID reports whether s is 64 hexadecimal digits in lower case.
 func isID(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
 
-// isUID reports whether s is the uid of a pod: a UUID, or a hash of 32 digits for pods that the
-// kubelet has from a file.
+// isUID reports whether s is the uid of a pod: a UUID, or a hash of 32 digits for a pod that the
+// kubelet read from a file.
 func isUID(s string) bool {
 	return (len(s) == 32 || len(s) == 36) && strings.Trim(s, "0123456789abcdef-") == ""
 }

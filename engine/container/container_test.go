@@ -14,7 +14,7 @@ const (
 	b64   = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d"
 	uid   = "a5c1f8d5-1919-434d-add7-4afaafdaef89"
 	uid_  = "a5c1f8d5_1919_434d_add7_4afaafdaef89"
-	hash  = "187bff14cccb94f179e943eacce55bb3" // of a pod from a file
+	hash  = "187bff14cccb94f179e943eacce55bb3" // of a pod that the kubelet read from a file
 	user  = "/user.slice/user-1000.slice/user@1000.service"
 	burst = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod"
 )
@@ -79,13 +79,13 @@ func TestOf(t *testing.T) {
 		"/system.slice/runc-web.scope":  {"web", "runc", "", "", "/"},
 		"/system.slice/crun-a-b.scope/": {"a-b", "crun", "", "", "/"},
 
-		// The outermost decides, whatever those inside make.
+		// The outermost name decides, whatever names are inside.
 		"/docker/" + a64 + "/docker/" + b64:                                        {a64, "docker", "", "", "/docker/" + b64},
 		"/lxc.payload.web/system.slice/docker-" + b64 + ".scope":                   {"web", "lxc", "", "", "/system.slice/docker-" + b64 + ".scope"},
 		"/docker/" + a64 + "/kubelet/kubepods/pod" + uid + "/" + b64:               {a64, "docker", "", "", "/kubelet/kubepods/pod" + uid + "/" + b64},
 		"/system.slice/x.service" + burst + uid_ + ".slice/crio-" + a64 + ".scope": {a64, "cri-o", uid, "x.service", "/"},
 
-		// Monitors, parents of containers, and names that are nearly one.
+		// Monitors, parents of containers, and names that are nearly a container's.
 		"": {}, "/": {}, "//": {}, "docker": {}, "/docker": {}, "/docker/": {}, "/lxc": {}, "/lxc/": {}, "/lxc.payload.": {},
 		"/init.scope":                                                {},
 		"/system.slice/docker.service":                               {},
@@ -123,11 +123,11 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// The path costs no memory, unless a name in it is another in systemd's form.
+// Of does not allocate, unless it must unescape a name of systemd.
 func TestNoAllocation(t *testing.T) {
 	path := "/kubepods/burstable/pod" + uid + "/crio-" + a64 + "/x"
 	if n := testing.AllocsPerRun(100, func() { Of(path) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }
 
@@ -144,21 +144,21 @@ func FuzzOf(f *testing.F) {
 		switch {
 		case c.ID == "":
 			if c != (Container{}) {
-				t.Fatalf("no id: %+v", c)
+				t.Fatalf("got a container without an id: %+v", c)
 			}
 			return
 		case !strings.HasSuffix(path, c.Inside) && c.Inside != "/", !strings.Contains(path, c.Unit):
-			t.Fatalf("%q is not of the path: %+v", path, c)
+			t.Fatalf("%q: got members that are not in the path: %+v", path, c)
 		}
-		// Nothing that those inside make changes what is said, and no unit passes its
-		// cgroups off as somebody else's.
+		// No name inside the container changes the result, and no unit can hide that a
+		// cgroup is its own.
 		c.Inside = ""
 		inner := Of(strings.TrimSuffix(path, "/") + "/" + below)
 		if inner.Inside = ""; inner != c && !strings.Contains(path, "systemd-nspawn@") {
-			t.Errorf("%q and below it: %+v, %+v", path, c, inner)
+			t.Errorf("%q: got %+v, with a name inside %+v", path, c, inner)
 		}
 		if own := Of("/a.service/" + path); own.Unit != "a.service" || own.ID == "" {
-			t.Errorf("%q in a unit: %+v", path, own)
+			t.Errorf("%q in a unit: got %+v", path, own)
 		}
 	})
 }

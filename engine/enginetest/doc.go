@@ -1,4 +1,4 @@
-// Package enginetest tests consumers of events without a kernel: it has sources for quark.New and
-// engine.New. A [Machine] has made-up processes, a few words each, a [Trace] is a recording, and a
-// [Source] is fed event by event, with a [Clock] that moves only by calls.
+// Package enginetest tests consumers of events without a kernel. It has sources for quark.New and
+// engine.New: a [Machine] simulates processes with a few calls, a [Trace] replays a recording, and
+// a [Source] returns events that the test pushes. A [Clock] moves only when a test advances it.
 package enginetest

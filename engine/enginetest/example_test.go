@@ -16,9 +16,9 @@ var (
 	shells  = map[string]bool{"/bin/sh": true, "/bin/bash": true, "/usr/bin/dash": true}
 )
 
-// webShells prints each shell that a web server has started. Process.Birth is who forked the shell,
-// also when that process has ended and another is the parent by then. A process is known for
-// Options.CacheGraceTime after its end.
+// webShells prints each shell that a web server has started. Process.Birth is the process that
+// forked the shell, even if it has exited and the shell has another parent. A process stays in the
+// table for Options.CacheGraceTime after its exit.
 func webShells(ctx context.Context, q *quark.Queue) error {
 	for ev, err := range q.Events(ctx) {
 		if err != nil {
@@ -36,16 +36,16 @@ func webShells(ctx context.Context, q *quark.Queue) error {
 	return nil
 }
 
-// A shell that was spawned by a web server, also when the web server's worker has ended by then.
+// The example finds a shell that a web server spawned, even if the web server's worker has exited.
 func Example() {
 	m := enginetest.NewMachine()
-	m.Running("/usr/sbin/sshd").Fork().Exec("/bin/sh") // not this one
+	m.Running("/usr/sbin/sshd").Fork().Exec("/bin/sh") // not from a web server
 	nginx := m.Running("/usr/sbin/nginx")
 	worker := nginx.Fork().SetUID(33)
 	worker.Fork().Exec("/bin/sh", "-c", "id").Exit(0)
 
 	orphan := worker.Fork()
-	m.Sleep(2 * time.Second) // longer than an event is held
+	m.Sleep(2 * time.Second) // longer than the hold time
 	worker.Exit(0)
 	m.Sleep(2 * time.Second)
 	orphan.Exec("/bin/bash", "-i")
@@ -64,7 +64,7 @@ func Example() {
 	// /bin/bash 7 of /usr/sbin/nginx 5 (ended: true), parent 1
 }
 
-// What a machine does is joined by the times at which it does it.
+// The events of a machine are joined according to their times.
 func ExampleMachine() {
 	m := enginetest.NewMachine()
 	p := m.Running("/bin/sh").Fork().Exec("/usr/bin/make").SetComm("make all")

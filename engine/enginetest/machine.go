@@ -10,19 +10,21 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Machine is a source with the events of made-up processes. The processes' methods make the events,
-// each a millisecond after the one before, with the values that a backend would have.
+// Machine is a source with the events of simulated processes. The processes' methods create the
+// events. Each event is a millisecond after the previous one, and has the values that a backend
+// would report.
 //
-// A queue on a Machine has the machine's time, so that it joins events within its HoldTime, however
-// fast the test is. It ends when all is delivered: make the events first, then read.
+// A queue on a Machine uses the machine's time, so it joins events within its HoldTime, however
+// fast the test is. The source ends when all events are delivered: create the events first, then
+// read.
 //
-// What no kernel does is a mistake of the test, and panics: events of a process that has ended, a
-// signal that there is not, time that goes back.
+// Actions that are impossible in a kernel are mistakes of the test and panic: events of an exited
+// process, a signal that does not exist, time that goes back.
 type Machine struct {
 	Source
 	read      *Clock // the queue's time
 	made      Clock  // time of the latest event
-	first     []Raw  // processes of before the first event
+	first     []Raw  // processes that run before the first event
 	processes []*Process
 	ended     bool
 }
@@ -46,8 +48,8 @@ func NewMachine() *Machine {
 	return m
 }
 
-// Running adds a child of process 1 that runs before the first event: a queue finds it when it
-// begins. It is root's, and has a session of its own.
+// Running adds a child of process 1 that runs before the first event, so a queue finds it at its
+// start. It belongs to root and has its own session.
 func (m *Machine) Running(file string, args ...string) *Process {
 	p := m.add(Raw{Cwd: []byte("/"), Cgroup: []byte("/")})
 	p.setImage(file, args)
@@ -57,7 +59,7 @@ func (m *Machine) Running(file string, args ...string) *Process {
 	t.Start, t.StartUnit = uint64(p.State.PID), 1
 	t.Known = engine.FieldsIDs | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldPGID, engine.FieldSID, engine.FieldTTY)
 	m.first = append(m.first, p.State)
-	p.State.Exe, p.State.Args = nil, nil // they come with an EXEC
+	p.State.Exe, p.State.Args = nil, nil // set by an EXEC
 	return p
 }
 
@@ -69,7 +71,7 @@ func (m *Machine) add(state Raw) *Process {
 	return p
 }
 
-// Sleep lets time pass before the next event.
+// Sleep advances the time of the next event.
 func (m *Machine) Sleep(d time.Duration) {
 	if d < 0 {
 		panic(fmt.Sprintf("enginetest: Sleep(%v): time does not go back", d))
@@ -77,7 +79,7 @@ func (m *Machine) Sleep(d time.Duration) {
 	m.made.Advance(d)
 }
 
-// Miss loses n events: they are counted, and a gap is in the stream.
+// Miss simulates the loss of n events: they are counted, and the stream has a gap.
 func (m *Machine) Miss(cause engine.Loss, n uint64) {
 	m.Lose(cause, n)
 	from := m.made.Now() + 1
@@ -93,8 +95,8 @@ func (p *Process) mustLive(kind engine.Kind) {
 	}
 }
 
-// push makes an event of a kind from the process's current state, changed by adjust unless that is
-// nil.
+// push creates an event of a kind from the process's current state. adjust, if not nil, changes the
+// event.
 func (p *Process) push(kind engine.Kind, adjust func(*Raw)) *Process {
 	p.mustLive(kind)
 	p.machine.made.Advance(step)
@@ -107,7 +109,7 @@ func (p *Process) push(kind engine.Kind, adjust func(*Raw)) *Process {
 	return p
 }
 
-// Fork makes a child, which it returns.
+// Fork creates a child and returns it.
 func (p *Process) Fork() *Process {
 	p.mustLive(engine.KindFork)
 	c := p.machine.add(p.State)
@@ -116,8 +118,8 @@ func (p *Process) Fork() *Process {
 	return c.push(engine.KindFork, func(r *Raw) { r.Creator = p.State.PID })
 }
 
-// Exec executes a file; its path is also the argument before args. It returns p, as do the methods
-// below.
+// Exec executes a file. Its path is also the first argument, before args. It returns p, as the
+// methods below do.
 func (p *Process) Exec(file string, args ...string) *Process {
 	p.setImage(file, args)
 	p.push(engine.KindExec, nil)
@@ -125,7 +127,7 @@ func (p *Process) Exec(file string, args ...string) *Process {
 	return p
 }
 
-// ExecFails makes an exec of a path that fails with an error number.
+// ExecFails simulates an exec of a path that fails with an error number.
 func (p *Process) ExecFails(path string, errno uint16) *Process {
 	return p.push(engine.KindExecFailed, func(r *Raw) { r.Exe, r.Errno = []byte(path), errno })
 }
@@ -140,27 +142,27 @@ func (p *Process) setImage(file string, args []string) {
 
 func (p *Process) setComm(comm string) { p.State.Comm = bytes.Clone([]byte(comm)[:min(len(comm), 15)]) }
 
-// SetComm changes the name, as prctl(2) does.
+// SetComm changes the process's name, as prctl(2) does.
 func (p *Process) SetComm(comm string) *Process {
 	p.setComm(comm)
 	return p.push(engine.KindSetProcTitle, nil)
 }
 
-// SetUID changes the user ids, all three, as setuid(2) does for root.
+// SetUID changes all three user ids, as setuid(2) does for root.
 func (p *Process) SetUID(uid uint32) *Process {
 	c := &p.State.Task.Cred
 	c.UID, c.EUID, c.SUID = uid, uid, uid
 	return p.pushChange(engine.ChangedUID)
 }
 
-// SetGID changes the group ids, all three, as setgid(2) does for root.
+// SetGID changes all three group ids, as setgid(2) does for root.
 func (p *Process) SetGID(gid uint32) *Process {
 	c := &p.State.Task.Cred
 	c.GID, c.EGID, c.SGID = gid, gid, gid
 	return p.pushChange(engine.ChangedGID)
 }
 
-// SetSID makes a session and a process group, as setsid(2) does.
+// SetSID creates a session and a process group, as setsid(2) does.
 func (p *Process) SetSID() *Process {
 	p.State.Task.SID, p.State.Task.PGID = p.State.PID, p.State.PID
 	return p.pushChange(engine.ChangedSID)
@@ -170,10 +172,11 @@ func (p *Process) pushChange(ids engine.IDChange) *Process {
 	return p.push(engine.KindIDChange, func(r *Raw) { r.IDChange = ids })
 }
 
-// Exit ends the process with the low 8 bits of a code. Its children get process 1 as their parent.
+// Exit ends the process with the low 8 bits of a code. Process 1 becomes the parent of its
+// children.
 func (p *Process) Exit(code int) *Process { return p.end(int32(code&0xff) << 8) }
 
-// Kill ends the process by a signal, 1 to 64; with 0x80 added its core is dumped.
+// Kill ends the process by a signal, 1 to 64. Add 0x80 for a core dump.
 func (p *Process) Kill(signal int) *Process {
 	if s := signal &^ 0x80; s < 1 || s > 64 {
 		panic(fmt.Sprintf("enginetest: Kill(%d): signals are 1 to 64", signal))
@@ -210,7 +213,8 @@ func (m *Machine) Scan(f func(*engine.RawEvent) error) error {
 	return nil
 }
 
-// Populate implements engine.Source. Each event is there at its time, and io.EOF follows the last.
+// Populate implements engine.Source. Each event becomes available at its time. io.EOF follows the
+// last event.
 func (m *Machine) Populate(to engine.Sink) error {
 	if n, err := m.populate(to, m.read.now); err != nil || n > 0 {
 		return err
@@ -219,8 +223,7 @@ func (m *Machine) Populate(to engine.Sink) error {
 		m.ended = true
 		return io.EOF
 	}
-	// Time stops once just before the next event, so that older events are delivered without
-	// it.
+	// Time stops once just before the next event, so that older events are delivered first.
 	switch next := m.queue[m.head].Time; {
 	case m.read.now+1 < next:
 		m.read.now = next - 1
@@ -230,8 +233,8 @@ func (m *Machine) Populate(to engine.Sink) error {
 	return nil
 }
 
-// Finish implements engine.Finisher: the time of all that is left has come.
+// Finish implements engine.Finisher: it moves the time to the last event.
 func (m *Machine) Finish() { m.read.now = max(m.read.now, m.made.now) }
 
-// Arm implements engine.Source: there is no need to wait for the next event.
+// Arm implements engine.Source: the next event is always available.
 func (m *Machine) Arm(bool) bool { return m.ended }

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// Whatever the buffer and the hold time are, and when the queue is drained: all that a machine does
-// is delivered, in order.
+// All events of a machine are delivered in order, whatever the buffer, the hold time and the time
+// of each drain.
 func TestMachineLosesNothing(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -63,31 +63,31 @@ func TestMachineLosesNothing(t *testing.T) {
 				delivered++
 			}
 			if ev.Time < last {
-				t.Errorf("seed %d: %v at %d after an event at %d", seed, ev.Events, ev.Time, last)
+				t.Errorf("seed %d: %v at time %d follows an event at time %d", seed, ev.Events, ev.Time, last)
 			}
 			last = ev.Time
 		}
 		st, err := e.Stats()
 		if err != nil || delivered+st.Lost() != st.Source.Produced || st.Late != 0 {
-			t.Errorf("seed %d: delivered %d, %+v, %v", seed, delivered, st, err)
+			t.Errorf("seed %d: got %d events, stats %+v, error %v", seed, delivered, st, err)
 		}
 	}
 }
 
-// A cause that there is not is a mistake of the test, which is told.
+// A cause of loss that does not exist is a mistake of the test, and panics.
 func TestMissOfNoCause(t *testing.T) {
 	defer func() {
 		if text := fmt.Sprint(recover()); !strings.Contains(text, "99 is no cause of loss") {
-			t.Error(text)
+			t.Errorf("got panic %s", text)
 		}
 	}()
 	enginetest.NewMachine().Miss(99, 1)
 }
 
-// So is what no kernel does.
+// Actions that are impossible in a kernel panic, too.
 func TestMachineRefusesTheImpossible(t *testing.T) {
 	for _, c := range []struct {
-		want string // "" for what a kernel does
+		want string // "" for a possible action
 		do   func(m *enginetest.Machine, p, dead *enginetest.Process)
 	}{
 		{"Kill(999): signals are 1 to 64", func(_ *enginetest.Machine, p, _ *enginetest.Process) { p.Kill(999) }},
@@ -109,7 +109,7 @@ func TestMachineRefusesTheImpossible(t *testing.T) {
 			defer func() {
 				r := recover()
 				if c.want == "" && r != nil || c.want != "" && (r == nil || !strings.Contains(fmt.Sprint(r), c.want)) {
-					t.Errorf("%v, not %q", r, c.want)
+					t.Errorf("got panic %v, want %q", r, c.want)
 				}
 			}()
 			m := enginetest.NewMachine()

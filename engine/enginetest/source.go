@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Raw describes one raw event. Comm, Exe, Args, Cwd, Cgroup and ExecPath are unknown when nil;
+// Raw describes one raw event. Comm, Exe, Args, Cwd, Cgroup and ExecPath are unknown if nil.
 // Task.Known lists the known members of Task.
 type Raw struct {
 	Kind     engine.Kind
@@ -39,7 +39,7 @@ type Raw struct {
 	ExecPath []byte
 }
 
-// Fill writes the description into r, which the engine has made empty.
+// Fill writes the description into r, which must be empty.
 func (d *Raw) Fill(r *engine.RawEvent) {
 	r.Kind, r.Thread, r.PID, r.TID = d.Kind, d.Thread, d.PID, d.TID
 	if r.TID == 0 {
@@ -66,8 +66,8 @@ func set(r *engine.RawEvent, f engine.Field, b []byte) {
 	}
 }
 
-// Source is an engine.Source without a kernel. Push queues events for the next
-// Populate; Lose counts losses.
+// Source is an engine.Source without a kernel. Push queues events for the next Populate. Lose
+// counts losses.
 type Source struct {
 	queue  []Raw
 	head   int
@@ -101,8 +101,8 @@ func (s *Source) Lose(cause engine.Loss, n uint64) {
 // Name implements engine.Source.
 func (s *Source) Name() string { return "enginetest" }
 
-// Capabilities implements engine.Source: all kinds of event are reported, and each
-// brings the fields that it is pushed with.
+// Capabilities implements engine.Source: all kinds of event are reported, and each has the fields
+// that were pushed.
 func (s *Source) Capabilities() *engine.CapabilityTable {
 	for k := range s.table.Kinds {
 		s.table.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: "enginetest"}
@@ -116,7 +116,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	return err
 }
 
-// populate inserts the events up to a time, as far as there is room, and returns their number.
+// populate inserts the events up to a time while there is room, and returns their number.
 func (s *Source) populate(to engine.Sink, until uint64) (n int, err error) {
 	if s.closed {
 		return 0, os.ErrClosed
@@ -133,7 +133,7 @@ func (s *Source) populate(to engine.Sink, until uint64) (n int, err error) {
 // Queued is the number of pushed events that Populate has not fetched yet.
 func (s *Source) Queued() int { return len(s.queue) - s.head }
 
-// FD implements engine.Source: there is none.
+// FD implements engine.Source: there is no descriptor.
 func (s *Source) FD() int { return -1 }
 
 // Arm implements engine.Source.

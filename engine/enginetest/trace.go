@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/engine/trace"
 )
 
-// Trace returns a source that replays a file of quark-mon -w at full speed. The test fails if it
-// can't be read to its end.
+// Trace returns a source that replays a file of quark-mon -w at full speed. The test fails if the
+// file can't be read to its end.
 func Trace(t testing.TB, file string) *trace.Reader {
 	t.Helper()
 	b, err := os.ReadFile(file)

@@ -15,17 +15,17 @@ import (
 	"github.com/quark-linux/quark/internal/golden"
 )
 
-// The events of a recorded trace of each backend and series of kernels are those of the golden
-// file. The traces are of
+// For a recorded trace of each backend and kernel series, the replayed events equal the golden
+// file. The traces were recorded by
 //
 //	go test -run TestRecordLives . -record $PWD/engine/enginetest/testdata
 //
-// and of guests, where it prints them: -exec "build/amd64/quark-matrix exec --kernel 6.1-cloud"
+// and in guests, which print the traces: -exec "build/amd64/quark-matrix exec --kernel 6.1-cloud"
 // and -v -record -.
 func TestTraces(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.trace")
-	if len(files) < 3*6 { // backends, and series of kernels with one of arm64
-		t.Fatalf("only %q are there", files)
+	if len(files) < 3*6 { // backends, and kernel series including one of arm64
+		t.Fatalf("got only the files %q", files)
 	}
 	for _, file := range files {
 		for suffix, minAgg := range map[string]bool{".joined": false, ".apart": true} {
@@ -36,9 +36,9 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// census is an engine.Recorder that counts what there is of a trace.
+// census is an engine.Recorder that records which fields and read times a trace has.
 type census struct {
-	fields engine.Fields // known in some event
+	fields engine.Fields // known in any event
 	reads  map[uint64]bool
 }
 
@@ -46,8 +46,8 @@ func (c *census) Begin(engine.Source, *engine.Clock) {}
 func (c *census) Read(at uint64)                     { c.reads[at] = true }
 func (c *census) Record(r *engine.RawEvent)          { c.fields |= r.Task.Known }
 
-// Each trace is of a recorder that knows all fields up to FieldLogin, and when the source was read.
-// The proc connector's are of lives too short for /proc.
+// Each trace has all fields up to FieldLogin, and the times at which the source was read. Those of
+// the proc connector have processes too short-lived for /proc.
 func TestTracesAreWhole(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.trace")
 	for _, file := range files {
@@ -58,13 +58,13 @@ func TestTracesAreWhole(t *testing.T) {
 			want = engine.SetOf(engine.FieldPPID, engine.FieldBirthParentTID, engine.FieldExit)
 		}
 		if missing := want &^ c.fields; missing != 0 || len(c.reads) < 2 {
-			t.Errorf("%s has nothing of %s, and %d readings", file, missing, len(c.reads))
+			t.Errorf("%s: fields %s are missing, got %d read times", file, missing, len(c.reads))
 		}
 	}
 }
 
-// A trace that is recorded again is the same, also in the times at which the source was read,
-// however little the engine holds. Events that are further apart than it holds them do not join.
+// Recording a replay reproduces the trace, including the times at which the source was read,
+// however small the engine's buffer. Events that are further apart than the hold time do not join.
 func TestRecordAgain(t *testing.T) {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")
@@ -81,12 +81,12 @@ func TestRecordAgain(t *testing.T) {
 		}
 		events, again := recordAgain(t, r, engine.Options{MaxLength: length, HoldTime: 10 * time.Millisecond})
 		if same := bytes.Equal(again, first); events != want || !same || r.Torn() != nil {
-			t.Errorf("length %d: %d events, want %d; the same trace: %v, torn: %v", length, events, want, same, r.Torn())
+			t.Errorf("length %d: got %d events, want %d; same trace: %v, truncated: %v", length, events, want, same, r.Torn())
 		}
 	}
 }
 
-// recordAgain returns the number of events of a source and its trace.
+// recordAgain records the events of src, and returns their number and the encoded trace.
 func recordAgain(t *testing.T, src source, opts engine.Options) (events int, recording []byte) {
 	var b bytes.Buffer
 	w, err := trace.NewWriter(&b)
@@ -101,7 +101,7 @@ func recordAgain(t *testing.T, src source, opts engine.Options) (events int, rec
 	return events, b.Bytes()
 }
 
-// replay returns the events of a trace as text, in short if they are not joined.
+// replay returns the events of a trace as text. With minAgg, each event has only one short line.
 func replay(t *testing.T, file string, minAgg bool) (text []byte) {
 	each(t, enginetest.Trace(t, file), engine.Options{MinAgg: minAgg}, func(ev *engine.Event) {
 		if minAgg {
@@ -113,7 +113,7 @@ func replay(t *testing.T, file string, minAgg bool) (text []byte) {
 	return text
 }
 
-// source is what has events, a clock and the processes of the start.
+// source has events, a clock and the processes of the start.
 type source interface {
 	engine.Source
 	engine.Timekeeper
@@ -136,7 +136,7 @@ func each(t *testing.T, src source, opts engine.Options, f func(*engine.Event)) 
 		case err == nil:
 			f(ev)
 		case !errors.Is(err, engine.ErrNothing) || idle > 10000:
-			t.Fatalf("no end: %v", err)
+			t.Fatalf("the source did not end: %v", err)
 		default:
 			idle++
 			src.Arm(true)
@@ -144,7 +144,7 @@ func each(t *testing.T, src source, opts engine.Options, f func(*engine.Event)) 
 	}
 }
 
-// A replay, and a recording of it, have the host of the recording.
+// A replay, and a recording of the replay, have the host of the original recording.
 func TestHost(t *testing.T) {
 	m := enginetest.NewMachine()
 	host := engine.Host{Name: "a", MachineID: "b", BootID: "c", Arch: "d"}
@@ -166,7 +166,7 @@ func TestHost(t *testing.T) {
 		}
 		clock = r.Clock()
 		if host.Kernel = r.Kernel(); clock.Host != host {
-			t.Errorf("the host is %+v, want %+v", clock.Host, host)
+			t.Errorf("got host %+v, want %+v", clock.Host, host)
 		}
 	}
 }

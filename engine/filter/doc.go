@@ -1,7 +1,7 @@
-// Package filter compiles expressions and rules that say which events are delivered.
+// Package filter compiles expressions and rules that select the events to deliver.
 //
-// An expression is made of terms, "not", "and", "or" and parentheses; "not" binds strongest, "or"
-// least, and ! && || are the same. A line break is a blank, and # begins a comment.
+// An expression consists of terms, "not", "and", "or" and parentheses. "not" binds strongest, "or"
+// least. The symbols ! && || mean the same. A line break counts as a blank, and # begins a comment.
 //
 //	exec and uid != 0 and exe ~ "/tmp/**"
 //	failed and not comm == (grep, diff) or duration > 1m
@@ -44,32 +44,34 @@
 // exe_flags, with set_uid, set_gid, other_writable and removed, of the file of the executable; and
 // privileges, with set_uid, set_gid and file_caps, which this file gave the process.
 //
-// tree == PID is true for the process that has the pid at the start, or else for the first one that
-// gets it, and for all its descendants, also after its end. If the birth was not seen, the parent
-// at the start or at the first event decides; below process 1, which adopts orphans, it is unknown.
+// tree == PID is true for a process and all its descendants, also after the process ends. The
+// process is the one with the pid at the start, or else the first one that gets the pid. If a
+// process's fork was not seen, its parent at the start or at its first event decides. Below process
+// 1, which adopts orphans, the result is unknown.
 //
 // tag == NAME is true for a process that a rule gave this tag, and for its descendants; see Rules.
 //
-// A value is a word, or a text in quotes: in "..." \" \\ \n \r \t and \xHH are as in Go, in '...'
-// all characters are literal. Words have no blank, quote, parenthesis, comma, backslash nor any of
-// = ! < > ~.
+// A value is a word, or a text in quotes. In "..." \" \\ \n \r \t and \xHH are as in Go. In '...'
+// all characters are literal. Words have no blank, quote, parenthesis, comma, backslash or any of =
+// ! < > ~.
 //
-// A value that the field cannot have is an error: numbers and pids have bounds, exe, cwd and cgroup
-// no empty name and no . or .. in them, entity_id 32 hexadecimal digits, and container_runtime and
-// entry_leader_type are one of some words. [Filter.Check] finds terms that exclude each other.
+// A value that the field cannot have is an error. Numbers and pids have bounds. The paths exe, cwd
+// and cgroup have no empty name and no . or .. in them. entity_id has 32 hexadecimal digits.
+// container_runtime and entry_leader_type are one of a list of words. [Filter.Check] finds terms
+// that exclude each other.
 //
-// In a pattern * stands for any characters, ? for one, [a-z] and [!a-z] for one of a set; \ makes
-// the next character literal. In exe, exec_path, exec_failed_path, cwd and cgroup none of these
-// stands for a slash, and ** stands for any characters with slashes.
+// In a pattern, * matches any characters, ? one character, [a-z] and [!a-z] one character of a set.
+// \ makes the next character literal. In exe, exec_path, exec_failed_path, cwd and cgroup none of
+// these matches a slash, and ** matches any characters including slashes.
 //
 // # Unknown values
 //
-// A term about a field that is unknown, or that was cut, is neither true nor false. "and", "or" and
-// "not" keep the part that is certain: false and unknown is false, true or unknown is true. A
-// thread of the kernel is known to have neither executable nor arguments nor environment: its exe
-// is empty. An event passes, and is counted as unsure, if the whole expression is unknown for it: a
-// surplus event in a log is better than a missing one. To exclude it add "and known FIELD". A
-// cached value counts as it is shown; "and not cached FIELD" excludes it.
+// A term about a field that is unknown or cut is neither true nor false. "and", "or" and "not" keep
+// the certain part: false and unknown is false, true or unknown is true. A kernel thread is known
+// to have no executable, arguments and environment: its exe is empty. If the whole expression is
+// unknown for an event, the event passes, and is counted as unsure: a surplus event in a log is
+// better than a missing one. To exclude it add "and known FIELD". A cached value counts like any
+// other; "and not cached FIELD" excludes it.
 //
 // # Rules
 //
@@ -81,20 +83,21 @@
 //	web-shell: pass if exec and tag == web and exe == (sh, bash, dash)
 //	drop on any
 //
-// The first pass or drop whose conditions are true decides; if there is none, the event passes.
-// NAME: before a pass names the rule. An event lists the names of the rules that let it pass, or
-// may have.
+// The first pass or drop whose conditions are true decides. If there is none, the event passes.
+// "NAME:" before a pass names the rule. An event lists the names of the rules that let it pass, or
+// that may have.
 //
-// "tag NAME" gives the process of an event a tag if its conditions are true, and "untag NAME" takes
-// it away. The processes that it forks later inherit its tags. Each event has all these rules, in
-// their order, before pass and drop; they also apply to the processes that exist at the start. A
-// filter has at most 32 tags and trees.
-// If the conditions of a tag are unknown, the tag is uncertain, for the descendants too: "known exe
-// and exe == nginx" avoids that.
+// "tag NAME" gives the process of an event a tag if the rule's conditions are true, and "untag
+// NAME" removes the tag. Processes that it forks later inherit its tags. For each event, all these
+// rules are applied in their order before pass and drop. They are also applied to the processes
+// that exist at the start. A filter has at most 32 tags and trees.
 //
-// After "on" stand "any" or conditions which must all be true: process.pid, process.ppid,
-// process.uid, process.gid and process.sid with a number, process.exe with a path, in which one *
-// stands for any characters with slashes. After "if" stands an expression. If conditions are
-// unknown, the next rules are evaluated as well: an event is dropped only if all that may decide on
-// it drop it, and passes as unsure if some do.
+// If the conditions of a tag are unknown, the tag is uncertain, also for the descendants. To avoid
+// this, write "known exe and exe == nginx".
+//
+// After "on" follows "any", or conditions which must all be true: process.pid, process.ppid,
+// process.uid, process.gid and process.sid with a number, and process.exe with a path, in which one
+// * matches any characters including slashes. After "if" follows an expression. If conditions are
+// unknown, the next rules are evaluated as well. An event is dropped only if all rules that may
+// decide on it drop it, and passes as unsure if only some do.
 package filter

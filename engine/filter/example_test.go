@@ -7,8 +7,8 @@ import (
 	"github.com/quark-linux/quark/engine/filter"
 )
 
-// What programs of other users than root execute below /tmp. Package quark has the same as
-// ParseFilter, for Options.Where.
+// The filter selects programs below /tmp that users other than root execute. Package quark has the
+// same as ParseFilter, for Options.Where.
 func Example() {
 	f, err := filter.Parse(`exec and uid != 0 and exe ~ "/tmp/**"`)
 	if err != nil {

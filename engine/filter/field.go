@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/engine/schema"
 )
 
-// field is a left side of terms: terms compare it with values.
+// field is the left side of a term, which the term compares with values.
 type field interface {
 	// needs returns the fields that must be known.
 	needs() engine.Fields
@@ -24,17 +24,17 @@ type field interface {
 // numberField is a field of an event with a number.
 type numberField struct {
 	fields engine.Fields
-	of     engine.Events // that have it, 0 for all: of others a term is false
-	// get returns bounds of the value: both are the value unless it is not known better. ok is
-	// false if the event has none.
+	of     engine.Events // kinds with the field, 0 for all: a term is false for others
+	// get returns bounds of the value. Both are equal if the value is known exactly. ok is
+	// false if the event has no value.
 	get func(m *Matcher, ev *engine.Event) (least, most uint64, ok bool)
-	// least and most are the bounds of the numbers it can be compared with.
+	// least and most are the bounds of the numbers with which the field can be compared.
 	least, most uint64
-	// read, if not nil, parses a number that is not written in digits alone. want describes the
-	// notation for error messages; if it is set, a number must use the notation.
+	// read, if not nil, parses a number that does not consist of digits alone. want describes
+	// the notation in error messages. If want is set, a number must have this notation.
 	read func(text string) (n uint64, ok bool)
 	want string
-	// database is the file in /etc with names for the numbers, "" for none.
+	// database is the file in /etc with names for the numbers, or "".
 	database string
 }
 
@@ -42,15 +42,15 @@ type numberField struct {
 type textField struct {
 	fields engine.Fields
 	of     engine.Events
-	path   bool // patterns know slashes
-	rooted bool // it begins with a slash, or with ( if it is out of reach
-	most   int  // the most bytes that it has, 0 without a limit
+	path   bool // patterns treat slashes specially
+	rooted bool // the text begins with a slash, or with ( if it can't be reached
+	most   int  // the longest text in bytes, 0 without a limit
 	// ofImage is set for fields that a kernel thread lacks.
 	ofImage bool
-	// get returns the text; ok is false if it is not known whole.
+	// get returns the text. ok is false if the whole text is not known.
 	get   func(m *Matcher, ev *engine.Event) (text string, ok bool)
-	among []string // the values there are, nil if there are others
-	// digits is the number of hexadecimal digits that it has, 0 if it is another text.
+	among []string // all possible values, nil without a limit
+	// digits is the number of hexadecimal digits of the text, 0 for other texts.
 	digits int
 }
 
@@ -59,10 +59,10 @@ type textField struct {
 type listField struct {
 	fields engine.Fields
 	get    func(p *engine.Process) []byte
-	prefix string // of the texts that are looked at, which is left out
+	prefix string // of the texts that are compared, without this prefix
 }
 
-// setField has some of a few values. One matching value is enough.
+// setField is a set of named bits. One matching bit is enough.
 type setField struct {
 	fields engine.Fields
 	names  []string // of the bits
@@ -90,13 +90,13 @@ var fields = func() map[string]field {
 		}},
 		"duration": &numberField{fields: engine.FieldExit.Set(), of: ends, read: duration, want: aTime, get: (*Matcher).duration},
 		"cpu_time": &numberField{fields: engine.FieldCPUTime.Set(), of: ends, read: duration, want: aTime, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
-			return exactly(ev.Process.Usage.UserTime + ev.Process.Usage.SystemTime)
+			return exactBounds(ev.Process.Usage.UserTime + ev.Process.Usage.SystemTime)
 		}},
 		"exec_failed_errno": &numberField{of: fails, least: 1, most: 4095, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 			if ev.Failed.Errno == 0 {
 				return 0, math.MaxUint64, true
 			}
-			return exactly(uint64(ev.Failed.Errno))
+			return exactBounds(uint64(ev.Failed.Errno))
 		}},
 		"exec_failed_path": &textField{of: fails, path: true, get: func(_ *Matcher, ev *engine.Event) (string, bool) {
 			return ev.Failed.Path, ev.Failed.PathKnown && !ev.Failed.PathTruncated
@@ -129,11 +129,11 @@ var fields = func() map[string]field {
 	return all
 }()
 
-// executable is the field in which a value without a slash is one of the last name. A cgroup above
-// the root of a namespace has .. in its path.
+// executable is the field in which a value without a slash means the last name. A cgroup above the
+// root of a namespace has .. in its path.
 var executable, cgroup = fields["exe"].(*textField), fields["cgroup"].(*textField)
 
-// fieldOf returns the field of a row, nil if there is none.
+// fieldOf returns the field of a row, or nil if the row has none.
 func fieldOf(r *engine.Row) field {
 	switch r.Shape {
 	case schema.Uint:
@@ -158,10 +158,10 @@ func fieldOf(r *engine.Row) field {
 	return nil
 }
 
-// numberOf returns the field of a number.
+// numberOf returns the field of a row with a number.
 func numberOf(r *engine.Row) *numberField {
 	f := &numberField{fields: r.Fields, most: math.MaxUint32}
-	f.get = func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) { return exactly(r.Number(ev.Process)) }
+	f.get = func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) { return exactBounds(r.Number(ev.Process)) }
 	switch {
 	case r.Shape == schema.Device:
 		f.most, f.want, f.read = math.MaxUint64, "a device such as 8:1", device
@@ -190,7 +190,7 @@ func numberOf(r *engine.Row) *numberField {
 	return f
 }
 
-// hostID returns the id of a user or group of this host, as a file in /etc has it.
+// hostID returns the id of a user or group of this host, from a file in /etc.
 func hostID(database, name string) (uint64, bool) {
 	id := ""
 	if u, err := user.Lookup(name); err == nil && database == "passwd" {
@@ -208,14 +208,14 @@ const maxComm = 15
 // maxPID is the highest pid: PID_MAX_LIMIT - 1 of linux/threads.h.
 const maxPID = 1<<22 - 1
 
-// environment begins the name of a variable of the environment.
+// environment is the prefix of names of environment variables.
 const environment = "environ."
 
-func exactly(n uint64) (least, most uint64, ok bool) { return n, n, true }
+func exactBounds(n uint64) (least, most uint64, ok bool) { return n, n, true }
 
 func device(text string) (n uint64, ok bool) {
 	major, minor, _ := strings.Cut(text, ":")
-	a, err := strconv.ParseUint(major, 10, 12) // bits as of dev_t in the kernel
+	a, err := strconv.ParseUint(major, 10, 12) // bits as in dev_t of the kernel
 	b, err2 := strconv.ParseUint(minor, 10, 20)
 	return a<<32 | b, err == nil && err2 == nil
 }
@@ -251,7 +251,7 @@ func executableFlags(p *engine.Process) (bits uint) {
 	return bits
 }
 
-// signalNumber returns the number of a signal's name, with SIG before it or without.
+// signalNumber returns the number of a signal from its name, with or without the prefix SIG.
 func signalNumber(name string) (uint64, bool) {
 	for n := 1; n < 32; n++ {
 		if full := engine.SignalName(n); name == full || "SIG"+name == full {
@@ -261,7 +261,7 @@ func signalNumber(name string) (uint64, bool) {
 	return 0, false
 }
 
-// errorNumber returns the number of the name of an error that an exec can fail with.
+// errorNumber returns the number of an error with which an exec can fail, from its name.
 func errorNumber(name string) (uint64, bool) {
 	for n := uint16(1); n < 256; n++ {
 		if (&engine.FailedExec{Errno: n}).ErrnoName() == name {
@@ -276,7 +276,7 @@ func duration(text string) (uint64, bool) {
 	return uint64(d), err == nil && d >= 0
 }
 
-// size returns a number of bytes, or of KiB, MiB or GiB.
+// size returns a number of bytes, from a text in bytes, KiB, MiB or GiB.
 func size(text string) (uint64, bool) {
 	digits := strings.TrimRight(text, "KMG")
 	n, err := strconv.ParseUint(digits, 10, 64)
@@ -287,7 +287,7 @@ func size(text string) (uint64, bool) {
 	return n << shift, err == nil && len(digits)+1 >= len(text) && n<<shift>>shift == n
 }
 
-// container returns the container of p, empty if its cgroup is cut.
+// container returns the container of p. It is empty if the cgroup is cut.
 func (m *Matcher) container(p *engine.Process) *engine.Container {
 	if m.cgroup != p.Cgroup || !m.cached {
 		m.of, m.cached = p.Container() // a cut cgroup may have the same text
@@ -296,14 +296,14 @@ func (m *Matcher) container(p *engine.Process) *engine.Container {
 	return &m.of
 }
 
-// entityID returns the name of the process among all, which is valid until the next call.
+// entityID returns the unique id of the process, which is valid until the next call.
 func (m *Matcher) entityID(ev *engine.Event) (id string, known bool) {
 	m.id = ev.Process.AppendEntityID(m.id[:0], &m.clock.Host)
 	return unsafe.String(unsafe.SliceData(m.id), len(m.id)), len(m.id) > 0
 }
 
-// duration returns bounds of how long the process of an EXIT lived, suspends included. A start time
-// that /proc rounded down makes them differ.
+// duration returns bounds of the lifetime of the process of an EXIT, including suspends. The bounds
+// differ if /proc rounded the start time down.
 func (m *Matcher) duration(ev *engine.Event) (least, most uint64, ok bool) {
 	p := ev.Process
 	end := m.clock.Boot(p.Task.Exit.Time)
@@ -319,7 +319,7 @@ func (m *Matcher) duration(ev *engine.Event) (least, most uint64, ok bool) {
 	return most - min(unit-1, most), most, true
 }
 
-// kinds are the words that are a kind of event.
+// kinds maps each word for a kind of event to the kind.
 var kinds = func() map[string]engine.Events {
 	of := map[string]engine.Events{"gone": engine.EventGone}
 	for k := range engine.Kind(engine.NumKinds) {

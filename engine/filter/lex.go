@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Error is an error in an expression or a file of rules, with its place.
+// Error is an error in an expression or a file of rules, with its position.
 type Error struct {
-	Line, Column int // from 1; the column in characters
+	Line, Column int // from 1; the column counts characters
 	Msg          string
 }
 
@@ -18,7 +18,7 @@ func (e *Error) Error() string { return fmt.Sprintf("line %d, column %d: %s", e.
 // token is a part of an expression.
 type token struct {
 	kind tokenKind
-	text string // of a word or a quoted text, and what stands in the source for others
+	text string // content of a word or quoted text, source text of other tokens
 	at   int
 }
 
@@ -29,14 +29,14 @@ const (
 	tokenWord
 	tokenQuoted
 	tokenSymbol
-	tokenValue // a value that Compare got
+	tokenValue // a value passed to Compare
 )
 
 func (t *token) is(text string) bool {
 	return (t.kind == tokenWord || t.kind == tokenSymbol) && t.text == text
 }
 
-// String returns the token as an error names it.
+// String returns the token as shown in error messages.
 func (t *token) String() string {
 	switch t.kind {
 	case tokenEnd:
@@ -49,15 +49,16 @@ func (t *token) String() string {
 
 const (
 	maxLength = 1 << 20 // bytes of a source
-	maxWord   = 4096    // bytes of a value, as of a path
-	maxDepth  = 200     // of parentheses and nots
+	maxWord   = 4096    // bytes of a value, the limit of a path
+	maxDepth  = 200     // of nested parentheses and nots
 )
 
-// scanner cuts a source into tokens. Errors are panics of *Error, which Parse and ParseRules catch.
+// scanner splits a source into tokens. It reports errors by panics of *Error, which Parse and
+// ParseRules recover.
 type scanner struct {
 	src   string
 	pos   int
-	rules bool // a line break ends a rule, and what stands before it
+	rules bool // a line break, and the text before it, ends a rule
 }
 
 func (s *scanner) fail(at int, format string, args ...any) {
@@ -77,8 +78,8 @@ func catch(err *error) {
 	}
 }
 
-// blank skips blanks, comments and continued line ends. It returns false at the end of a rule.
-func (s *scanner) blank() bool {
+// skipBlank skips blanks, comments and continued line ends. It returns false at the end of a rule.
+func (s *scanner) skipBlank() bool {
 	for s.pos < len(s.src) {
 		rest := s.src[s.pos:]
 		switch c := rest[0]; {
@@ -105,12 +106,12 @@ func (s *scanner) blank() bool {
 
 var symbols = []string{"==", "!=", "<=", ">=", "!~", "&&", "||", "(", ")", ",", "<", ">", "~", "=", "!"}
 
-// meanings are the symbols that stand for another one or for a word.
+// meanings maps symbols to the symbol or word that they stand for.
 var meanings = map[string]string{"=": "==", "&&": "and", "||": "or", "!": "not"}
 
 // next returns the next token of an expression.
 func (s *scanner) next() token {
-	if !s.blank() {
+	if !s.skipBlank() {
 		return token{at: s.pos}
 	}
 	at := s.pos
@@ -177,7 +178,8 @@ func (s *scanner) quoted() token {
 	}
 }
 
-// escape returns the byte that the escape at s.pos stands for, and leaves s.pos at its last byte.
+// escape returns the byte that the escape at s.pos represents. It moves s.pos to the escape's last
+// byte.
 func (s *scanner) escape() byte {
 	at := s.pos
 	s.pos++
@@ -206,7 +208,7 @@ func (s *scanner) escape() byte {
 	return 0
 }
 
-// hex returns the value of a hexadecimal digit, -1 if c is none.
+// hex returns the value of a hexadecimal digit, or -1 if c is none.
 func hex(c byte) int {
 	if c >= 'A' && c <= 'F' {
 		c += 'a' - 'A'
@@ -214,9 +216,9 @@ func hex(c byte) int {
 	return strings.IndexByte("0123456789abcdef", c)
 }
 
-// word returns the next word of a rule, which ends with a blank.
+// word returns the next word of a rule. A blank ends the word.
 func (s *scanner) word() token {
-	if !s.blank() {
+	if !s.skipBlank() {
 		return token{at: s.pos}
 	}
 	if s.src[s.pos] == '"' {
@@ -229,7 +231,7 @@ func (s *scanner) word() token {
 		escaped := c == '\\'
 		if escaped {
 			if rest := s.src[s.pos+1:]; strings.HasPrefix(rest, "\n") || strings.HasPrefix(rest, "\r\n") {
-				break // the rule goes on in the next line
+				break // the rule continues on the next line
 			} else if rest == "" {
 				s.fail(s.pos, "nothing follows the \\")
 			}

@@ -11,7 +11,8 @@ import (
 	"github.com/quark-linux/quark/engine/glob"
 )
 
-// truth is the result of a term for an event. The least of two is "and", the greatest "or".
+// truth is the result of a term for an event. "and" is the minimum of two results, "or" the
+// maximum.
 type truth uint8
 
 const (
@@ -42,15 +43,16 @@ type (
 	threadTerm struct{}
 	anyTerm    struct{}
 
-	// numberTerm is true if the value is in one of the ranges, or with none if it is in none.
+	// numberTerm is true if the value is in one of the ranges. With none, it is true if the
+	// value is in no range.
 	numberTerm struct {
 		*numberField
 		in   []interval
 		none bool
 	}
 
-	// textTerm is true if the value is one of the texts, or one of the patterns matches it, or
-	// with none if that is not so.
+	// textTerm is true if the value is one of the texts or matches one of the patterns. With
+	// none, it is true if neither holds.
 	textTerm struct {
 		*textField
 		patterns
@@ -60,7 +62,8 @@ type (
 		patterns
 	}
 
-	// setTerm is true if the value has one of the bits, or is empty, or with none if not.
+	// setTerm is true if the value has one of the bits, or is empty. With none, the result is
+	// inverted.
 	setTerm struct {
 		*setField
 		bits        uint
@@ -73,8 +76,8 @@ type (
 		word   string // as in the expression
 	}
 
-	// markTerm is true if the process is in the tree of one of these pids or has one of these
-	// tags, or with none if not.
+	// markTerm is true if the process is in the tree of one of these pids, or has one of these
+	// tags. With none, the result is inverted.
 	markTerm struct {
 		pids []uint32
 		tags []string
@@ -114,7 +117,7 @@ func (any oneOfs) eval(m *Matcher, ev *engine.Event) truth {
 
 func (n not) eval(m *Matcher, ev *engine.Event) truth { return yes - n.node.eval(m, ev) }
 
-// otherwise returns t, or with none the opposite.
+// otherwise returns t, or the opposite of t with none.
 func (t truth) otherwise(none bool) truth {
 	if none {
 		return yes - t
@@ -143,7 +146,7 @@ func (threadTerm) eval(_ *Matcher, ev *engine.Event) truth { return truthOf(ev.T
 
 func (anyTerm) eval(*Matcher, *engine.Event) truth { return yes }
 
-// has reports whether an event has a field of some events, or of all if it is 0.
+// has reports whether an event is of one of these kinds. It is true if of is 0.
 func has(ev *engine.Event, of engine.Events) bool { return of == 0 || ev.Events.Has(of) }
 
 func (n *numberTerm) eval(m *Matcher, ev *engine.Event) truth {
@@ -226,7 +229,8 @@ func (t *listTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	return t.oneOf(unsafe.String(unsafe.SliceData(all), len(all)), p.Truncated&t.fields != 0).otherwise(t.none)
 }
 
-// oneOf tests each text. In a list that was cut, the last one may be cut, and more may follow.
+// oneOf tests each text of a list. If the list was cut, its last text may be cut, and further texts
+// may be missing.
 func (t *listTerm) oneOf(rest string, cut bool) truth {
 	for rest != "" {
 		text, after, _ := strings.Cut(rest, "\x00")
@@ -274,12 +278,12 @@ func (t *markTerm) eval(m *Matcher, ev *engine.Event) truth {
 	return no.otherwise(t.none)
 }
 
-// Filter decides which events are delivered. It may be used by several queues.
+// Filter selects the events to deliver. Several queues may share it.
 type Filter struct {
 	conditions []node
 	rules      [][]rule
-	trees      []uint32 // pids; a process in a tree has the mark of its index
-	tags       []string // that rules give; their marks follow those of the trees
+	trees      []uint32 // pids; the index of a tree is its mark
+	tags       []string // tags that rules give; their marks follow those of the trees
 	tagTerms   []string // the tags in terms
 	variables  []string
 	paths      []Path
@@ -288,7 +292,7 @@ type Filter struct {
 // Path is a text or a pattern with which an expression compares exe or cwd.
 type Path struct{ Field, Value string }
 
-// Paths returns the paths in the expressions of f, which may be nil.
+// Paths returns the paths in the expressions of f. f may be nil.
 func (f *Filter) Paths() []Path {
 	if f == nil {
 		return nil
@@ -296,7 +300,7 @@ func (f *Filter) Paths() []Path {
 	return f.paths
 }
 
-// Variables returns the names of the variables of the environment that f is about. f may be nil.
+// Variables returns the names of the environment variables in the terms of f. f may be nil.
 func (f *Filter) Variables() []string {
 	if f == nil {
 		return nil
@@ -304,8 +308,8 @@ func (f *Filter) Variables() []string {
 	return f.variables
 }
 
-// And returns a filter that lets an event pass if all of some filters do. Those that are nil are
-// left out; if all are it returns nil.
+// And returns a filter that lets an event pass if all given filters do. It ignores nil filters, and
+// returns nil if all are nil.
 func And(filters ...*Filter) *Filter {
 	var all *Filter
 	for _, f := range filters {
@@ -326,7 +330,7 @@ func And(filters ...*Filter) *Filter {
 	return all
 }
 
-// addNew adds the values that a list does not have yet.
+// addNew adds those values to a list that the list does not have yet.
 func addNew[T comparable](list *[]T, values ...T) {
 	for _, v := range values {
 		if !slices.Contains(*list, v) {
@@ -335,25 +339,25 @@ func addNew[T comparable](list *[]T, values ...T) {
 	}
 }
 
-// maxMarks is how many marks a process can have.
+// maxMarks is the largest number of marks.
 const maxMarks = 32
 
-// Matcher applies a filter to the events of one queue, and remembers the root process of each tree.
+// Matcher applies a filter to the events of one queue. It remembers the root process of each tree.
 type Matcher struct {
 	*Filter
 	clock  *engine.Clock
-	rooted uint32 // the marks of trees that had a root
+	rooted uint32 // marks of the trees whose root was found
 	passed []string
 
 	cached bool
 	cgroup string
-	of     engine.Container // the one of cgroup
+	of     engine.Container // container of cgroup
 
-	id []byte // what entityID returned last
+	id []byte // last result of entityID
 }
 
-// Matcher returns a matcher for a queue with that clock. It is an error if the filter has more than
-// 32 trees and tags, or a term with a tag that no rule gives.
+// Matcher returns a matcher for a queue with this clock. It returns an error if the filter has more
+// than 32 trees and tags, or if a term has a tag that no rule gives.
 func (f *Filter) Matcher(clock *engine.Clock) (*Matcher, error) {
 	m := &Matcher{Filter: f, clock: clock}
 	if len(f.trees)+len(f.tags) > maxMarks {
@@ -367,7 +371,7 @@ func (f *Filter) Matcher(clock *engine.Clock) (*Matcher, error) {
 	return m, nil
 }
 
-// Tags returns the names of the marks, for [engine.Options.Tags]; nil if there are none.
+// Tags returns the names of the marks, for [engine.Options.Tags], or nil if there are none.
 func (m *Matcher) Tags() []string {
 	if len(m.tags) == 0 {
 		return nil
@@ -378,7 +382,8 @@ func (m *Matcher) Tags() []string {
 // markOf returns the mark of a tag.
 func (m *Matcher) markOf(tag string) uint32 { return 1 << (len(m.trees) + slices.Index(m.tags, tag)) }
 
-// Judge decides on an event, for [engine.Options.Judge], and sets its Rules until the next call.
+// Judge decides whether to deliver an event, for [engine.Options.Judge]. It sets the event's Rules,
+// which are valid until the next call.
 func (m *Matcher) Judge(ev *engine.Event) engine.Verdict {
 	p := ev.Process
 	if !ev.Thread {

@@ -16,13 +16,14 @@ import (
 	"github.com/quark-linux/quark/engine/schema"
 )
 
-// made is a term or an expression with what it should say of an event, found without the compiler.
-type made struct {
+// testExpr is a term or an expression, with a function that returns its expected result without the
+// compiler.
+type testExpr struct {
 	text string
-	says func(ev *engine.Event) truth
+	eval func(ev *engine.Event) truth
 }
 
-// events is a source of random events.
+// events generates random events.
 type events struct{ *rand.Rand }
 
 func pick[T any](r events, from ...T) T { return from[r.IntN(len(from))] }
@@ -31,7 +32,7 @@ var (
 	someTexts = []string{"", "a", "sh", "ssh", "sshd", "/", "/a", "/a/b", "/a/b/c", "a\xffb", "é", "/tmp/é", "x y"}
 	someKinds = []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit, engine.KindIDChange, engine.KindSetProcTitle}
 
-	someDevices = []uint32{0, 0x801, 0x10_3412} // of the kernel: 0:0, 8:1, 52:274
+	someDevices = []uint32{0, 0x801, 0x10_3412} // as encoded by the kernel: 0:0, 8:1, 52:274
 	someCgroups = []string{
 		"/system.slice/docker-" + someID + ".scope", "/kubepods/besteffort/pod4c5e3e9a-1111-2222-3333-444455556666/" + someID, "/user.slice",
 	}
@@ -87,7 +88,7 @@ var testHost = engine.Host{BootID: "boot"}
 
 const testBootOffset = 100 // CLOCK_BOOTTIME minus CLOCK_MONOTONIC of the events
 
-// quoted writes a text in one of the ways that there are.
+// quoted writes a text in one of the possible notations.
 func (r events) quoted(s string) string {
 	word := s != "" && !isKeyword(s)
 	for i := range len(s) {
@@ -118,41 +119,41 @@ func (r events) list(values []string) string {
 	return "(" + strings.Join(values, pick(r, ",", ", ", " ,\n ")) + ")"
 }
 
-// known returns what is said if a field is known, and else that nothing is known.
-func known(f engine.Fields, says func(ev *engine.Event) bool) func(ev *engine.Event) truth {
+// ifKnown returns a function that returns the result of match if f is known, else unknown.
+func ifKnown(f engine.Fields, match func(ev *engine.Event) bool) func(ev *engine.Event) truth {
 	return func(ev *engine.Event) truth {
 		if ev.Process.Known&f != f {
 			return unknown
 		}
-		return truthOf(says(ev))
+		return truthOf(match(ev))
 	}
 }
 
-// known is the function of this name, but for threads of the kernel, which have no executable.
-func (f *naiveNumber) known(says func(ev *engine.Event) bool) func(ev *engine.Event) truth {
+// The method ifKnown adds a case to the function ifKnown: kernel threads have no executable.
+func (f *naiveNumber) ifKnown(match func(ev *engine.Event) bool) func(ev *engine.Event) truth {
 	return func(ev *engine.Event) truth {
 		if p := ev.Process; f.f == engine.FieldExeFile && isKernelThread(p) && !p.Known.Has(f.f) {
 			return no
 		}
-		return known(f.f.Set(), says)(ev)
+		return ifKnown(f.f.Set(), match)(ev)
 	}
 }
 
 func isEnd(ev *engine.Event) bool { return ev.Events&(engine.EventExit|engine.EventGone) != 0 }
 
-func ofEnd(says func(ev *engine.Event) truth) func(ev *engine.Event) truth {
+func ifEnd(eval func(ev *engine.Event) truth) func(ev *engine.Event) truth {
 	return func(ev *engine.Event) truth {
 		if !isEnd(ev) {
 			return no
 		}
-		return says(ev)
+		return eval(ev)
 	}
 }
 
 type naiveNumber struct {
 	name  string
 	f     engine.Field
-	least uint64 // that it can be compared with
+	least uint64 // the smallest number for comparisons
 	get   func(p *engine.Process) uint64
 }
 
@@ -223,10 +224,11 @@ func naiveContainer(p *engine.Process) engine.Container {
 	return c
 }
 
-// image are the fields that a thread of the kernel does not have.
+// image has the fields that a kernel thread lacks.
 var image = engine.SetOf(engine.FieldExe, engine.FieldArgs, engine.FieldExeFile, engine.FieldExecPath, engine.FieldEnviron, engine.FieldPrivileges)
 
-// isKernelThread reports whether nothing is known of an image, and the entry leader says why.
+// isKernelThread reports whether the image is unknown because the process is a kernel thread, by
+// the entry leader.
 func isKernelThread(p *engine.Process) bool {
 	return p.Known.Has(engine.FieldEntryLeader) && !p.Cached.Has(engine.FieldEntryLeader) && p.EntryType == engine.EntryKThread &&
 		p.Known&engine.SetOf(engine.FieldExe, engine.FieldArgs) == 0
@@ -237,32 +239,32 @@ func compare(op string, v, n uint64) bool {
 }
 
 // term returns a random term.
-func (r events) term() made {
+func (r events) term() testExpr {
 	switch r.IntN(18) {
 	case 0:
 		if r.IntN(4) == 0 {
-			return made{"thread", func(ev *engine.Event) truth { return truthOf(ev.Thread) }}
+			return testExpr{"thread", func(ev *engine.Event) truth { return truthOf(ev.Thread) }}
 		} else if r.IntN(4) == 0 {
-			return made{"gone", func(ev *engine.Event) truth { return truthOf(ev.Events == engine.EventGone) }}
+			return testExpr{"gone", func(ev *engine.Event) truth { return truthOf(ev.Events == engine.EventGone) }}
 		}
 		k := engine.Kind(r.IntN(engine.NumKinds))
 		if k == engine.KindGap {
 			k = engine.KindExit
 		}
-		return made{strings.ToLower(k.String()), func(ev *engine.Event) truth { return truthOf(ev.Events&k.Events() != 0) }}
+		return testExpr{strings.ToLower(k.String()), func(ev *engine.Event) truth { return truthOf(ev.Events&k.Events() != 0) }}
 	case 1:
-		end := ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
+		end := ifEnd(ifKnown(1<<engine.FieldExit, func(ev *engine.Event) bool {
 			x := ev.Process.Task.Exit
 			return x.Code() != 0 || x.Signal() != 0
 		}))
-		return made{"failed", func(ev *engine.Event) truth {
+		return testExpr{"failed", func(ev *engine.Event) truth {
 			return max(end(ev), truthOf(ev.Events&engine.EventExecFailed != 0))
 		}}
 	case 2:
 		f := naiveNumbers[r.IntN(len(naiveNumbers))]
 		if op := pick(r, "<", "<=", ">", ">="); r.IntN(2) == 0 {
 			n := uint64(pick[uint32](r, 2, 3, 1000, maxPID-1))
-			return made{fmt.Sprint(f.name, op, n), f.known(func(ev *engine.Event) bool { return compare(op, f.get(ev.Process), n) })}
+			return testExpr{fmt.Sprint(f.name, op, n), f.ifKnown(func(ev *engine.Event) bool { return compare(op, f.get(ev.Process), n) })}
 		}
 		var values []string
 		var numbers []uint64
@@ -271,7 +273,7 @@ func (r events) term() made {
 			values = append(values, strconv.FormatUint(numbers[len(numbers)-1], 10))
 		}
 		op := pick(r, "==", "!=")
-		return made{f.name + op + r.list(values), f.known(func(ev *engine.Event) bool {
+		return testExpr{f.name + op + r.list(values), f.ifKnown(func(ev *engine.Event) bool {
 			found := false
 			for _, n := range numbers {
 				found = found || f.get(ev.Process) == n
@@ -290,26 +292,26 @@ func (r events) term() made {
 			form = anyPath
 		}
 		op, has, list := r.patterns(form)
-		if f.name == "container_runtime" { // it has other values only
+		if f.name == "container_runtime" { // only these values are valid
 			v := pick(r, "", "docker", "containerd")
 			has, list = func(s string) bool { return s == v }, r.quoted(v)
 		}
-		return made{f.name + " " + op + " " + list, func(ev *engine.Event) truth {
+		return testExpr{f.name + " " + op + " " + list, func(ev *engine.Event) truth {
 			if ev.Process.Truncated.Has(f.f) {
 				return unknown
 			}
 			if (f.name == "exe" || f.name == "exec_path") && isKernelThread(ev.Process) && !ev.Process.Known.Has(f.f) {
 				return truthOf(has("") == (op[0] != '!'))
 			}
-			return known(f.f.Set(), func(ev *engine.Event) bool { return has(f.get(ev.Process)) == (op[0] != '!') })(ev)
+			return ifKnown(f.f.Set(), func(ev *engine.Event) bool { return has(f.get(ev.Process)) == (op[0] != '!') })(ev)
 		}}
 	case 4:
 		op, has, list := r.patterns(anyText)
-		return made{"args " + op + list, r.oneOf(op, engine.FieldArgs, has, func(p *engine.Process) []byte { return p.Image.Args })}
+		return testExpr{"args " + op + list, r.oneOf(op, engine.FieldArgs, has, func(p *engine.Process) []byte { return p.Image.Args })}
 	case 7:
 		op, has, list := r.patterns(anyText)
 		name := pick(r, "A", "AB", "C")
-		return made{"environ." + name + op + list, r.oneOf(op, engine.FieldEnviron, func(s string) bool {
+		return testExpr{"environ." + name + op + list, r.oneOf(op, engine.FieldEnviron, func(s string) bool {
 			return strings.HasPrefix(s, name+"=") && has(s[len(name)+1:])
 		}, func(p *engine.Process) []byte { return p.Environ })}
 	case 8:
@@ -330,26 +332,26 @@ func (r events) term() made {
 		}
 		op, i, k := pick(r, "==", "!="), r.IntN(len(names)), r.IntN(len(names))
 		last := len(names) - 1
-		return made{field + op + r.list([]string{names[i], names[k]}), func(ev *engine.Event) truth {
+		return testExpr{field + op + r.list([]string{names[i], names[k]}), func(ev *engine.Event) truth {
 			if isKernelThread(ev.Process) && !ev.Process.Known.Has(f) {
 				return truthOf((i == last || k == last) == (op == "=="))
 			}
-			return known(f.Set(), func(ev *engine.Event) bool { b := bits(ev.Process); return (b[i] || b[k]) == (op == "==") })(ev)
+			return ifKnown(f.Set(), func(ev *engine.Event) bool { b := bits(ev.Process); return (b[i] || b[k]) == (op == "==") })(ev)
 		}}
 	case 9:
 		f := naiveUsage[r.IntN(len(naiveUsage))]
 		op, n := pick(r, "<", ">="), 1+r.Uint64N(4)
-		return made{fmt.Sprint(f.name, op, n, f.unit), ofEnd(known(f.f.Set(), func(ev *engine.Event) bool { return compare(op, f.get(&ev.Process.Usage), n) }))}
+		return testExpr{fmt.Sprint(f.name, op, n, f.unit), ifEnd(ifKnown(f.f.Set(), func(ev *engine.Event) bool { return compare(op, f.get(&ev.Process.Usage), n) }))}
 	case 11:
-		p := engine.Process{PID: r.number()} // of which the start is in the same unit
+		p := engine.Process{PID: r.number()} // with a start in the same unit
 		p.Known = engine.FieldStart.Set()
 		id, _ := p.EntityID(&testHost)
 		op := pick(r, "==", "!=")
-		return made{"entity_id" + op + id, known(engine.FieldStart.Set(), func(ev *engine.Event) bool { return (ev.Process.PID == p.PID) == (op == "==") })}
+		return testExpr{"entity_id" + op + id, ifKnown(engine.FieldStart.Set(), func(ev *engine.Event) bool { return (ev.Process.PID == p.PID) == (op == "==") })}
 	case 10:
 		if r.IntN(2) == 0 {
 			op := pick(r, "==", "!=")
-			return made{"exec_failed_errno" + op + "ENOENT", func(ev *engine.Event) truth {
+			return testExpr{"exec_failed_errno" + op + "ENOENT", func(ev *engine.Event) truth {
 				switch {
 				case ev.Events != engine.EventExecFailed:
 					return no
@@ -360,7 +362,7 @@ func (r events) term() made {
 			}}
 		}
 		op, has, list := r.patterns(anyPath)
-		return made{"exec_failed_path" + op + list, func(ev *engine.Event) truth {
+		return testExpr{"exec_failed_path" + op + list, func(ev *engine.Event) truth {
 			switch {
 			case ev.Events != engine.EventExecFailed:
 				return no
@@ -372,19 +374,19 @@ func (r events) term() made {
 	case 5:
 		f := naiveTexts[r.IntN(len(naiveTexts))]
 		if r.IntN(2) == 0 {
-			return made{"known " + f.name, func(ev *engine.Event) truth {
+			return testExpr{"known " + f.name, func(ev *engine.Event) truth {
 				return truthOf(ev.Process.Known.Has(f.f) || image.Has(f.f) && isKernelThread(ev.Process))
 			}}
 		}
-		return made{"cached " + f.name, func(ev *engine.Event) truth { return truthOf(ev.Process.Cached.Has(f.f)) }}
+		return testExpr{"cached " + f.name, func(ev *engine.Event) truth { return truthOf(ev.Process.Cached.Has(f.f)) }}
 	case 6:
 		op, n := pick(r, "<", "<=", ">", ">="), r.Uint64N(100)+1
-		return made{fmt.Sprintf("duration %s %dns", op, n), ofEnd(func(ev *engine.Event) truth {
+		return testExpr{fmt.Sprintf("duration %s %dns", op, n), ifEnd(func(ev *engine.Event) truth {
 			p := ev.Process
 			if !p.Known.Has(engine.FieldExit) {
 				return unknown
 			}
-			// Each time at which it can have begun.
+			// All times at which the process can have started.
 			var begins []uint64
 			switch forked := len(ev.Parts) > 0 && ev.Parts[0].Kind == engine.KindFork; {
 			case !ev.Thread && p.Known.Has(engine.FieldStart) && (p.StartUnit == 1 || !forked):
@@ -408,40 +410,41 @@ func (r events) term() made {
 	case 12:
 		f := naiveDevices[r.IntN(len(naiveDevices))]
 		op, value := pick(r, "==", "!="), pick(r, "0:0", "8:1", "52:274")
-		return made{f.name + op + value, func(ev *engine.Event) truth {
+		return testExpr{f.name + op + value, func(ev *engine.Event) truth {
 			if f.f == engine.FieldExeFile && isKernelThread(ev.Process) && !ev.Process.Known.Has(f.f) {
 				return no
 			}
-			return known(f.f.Set(), func(ev *engine.Event) bool { return (f.get(ev.Process) == value) == (op == "==") })(ev)
+			return ifKnown(f.f.Set(), func(ev *engine.Event) bool { return (f.get(ev.Process) == value) == (op == "==") })(ev)
 		}}
 	case 13:
 		op, n := pick(r, "<", ">=", "==", "!="), 1+r.Uint64N(3)
-		return made{fmt.Sprint("exit_code", op, n), ofEnd(known(engine.FieldExit.Set(), func(ev *engine.Event) bool {
+		return testExpr{fmt.Sprint("exit_code", op, n), ifEnd(ifKnown(engine.FieldExit.Set(), func(ev *engine.Event) bool {
 			x := ev.Process.Task.Exit
 			return x.Signal() == 0 && compare(op, uint64(x.Code()), n)
 		}))}
 	case 14:
 		op, value := pick(r, "==", "!="), engine.EntryType(r.IntN(7)).String()
-		return made{"entry_leader_type" + op + value, known(engine.FieldEntryLeader.Set(), func(ev *engine.Event) bool {
+		return testExpr{"entry_leader_type" + op + value, ifKnown(engine.FieldEntryLeader.Set(), func(ev *engine.Event) bool {
 			return (ev.Process.EntryType.String() == value) == (op == "==")
 		})}
 	case 15:
 		n := uint64(2 + r.IntN(2))
 		op := pick(r, "<", "<=", ">", ">=", "==", "!=")
-		return made{fmt.Sprint("pid", op, n), func(ev *engine.Event) truth { return truthOf(compare(op, uint64(ev.Process.PID), n)) }}
+		return testExpr{fmt.Sprint("pid", op, n), func(ev *engine.Event) truth { return truthOf(compare(op, uint64(ev.Process.PID), n)) }}
 	default:
 		op, n := pick(r, "==", "!="), pick[uint64](r, 0, 9, 11)
 		word := fmt.Sprint(n)
 		if name := map[uint64]string{9: "SIGKILL", 11: "SEGV"}[n]; name != "" && r.IntN(2) == 0 {
 			word = name
 		}
-		return made{"exit_signal" + op + word, ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
+		return testExpr{"exit_signal" + op + word, ifEnd(ifKnown(1<<engine.FieldExit, func(ev *engine.Event) bool {
 			return compare(op, uint64(ev.Process.Task.Exit.Signal()), n)
 		}))}
 	}
 }
 
-// oneOf returns what is said of a list that NULs end, of which one is enough.
+// oneOf returns a function for the result of a term about a list of NUL-terminated texts, of which
+// one match is enough.
 func (r events) oneOf(op string, f engine.Field, has func(string) bool, list func(p *engine.Process) []byte) func(ev *engine.Event) truth {
 	return func(ev *engine.Event) truth {
 		p := ev.Process
@@ -470,17 +473,18 @@ func (r events) oneOf(op string, f engine.Field, has func(string) bool, list fun
 	}
 }
 
-// form is what a text is.
+// form is the kind of a text.
 type form uint8
 
 const (
 	anyText form = iota
 	anyPath
 	rootedPath // a value begins with a slash
-	exePath    // as rootedPath, but of a value without a slash only the last name counts
+	exePath    // as rootedPath, but a value without a slash is compared with the last name only
 )
 
-// patterns returns an operator of texts, its values, and what says whether one has a text.
+// patterns returns an operator of texts, a function that reports whether a text is among the
+// values, and the values.
 func (r events) patterns(form form) (op string, has func(string) bool, list string) {
 	op = pick(r, "==", "!=", "~", "!~")
 	var values []string
@@ -566,22 +570,22 @@ func naiveGlob(g string, path bool) *regexp.Regexp {
 			re, g = re+regexp.QuoteMeta(g[:1]), g[1:]
 		}
 	}
-	// Bytes that are not UTF-8 are single characters for both.
+	// In both, a byte that is not UTF-8 is a single character.
 	return regexp.MustCompile(re + "$")
 }
 
 // expression returns a random expression.
-func (r events) expression(depth int) made {
+func (r events) expression(depth int) testExpr {
 	if depth == 0 || r.IntN(3) == 0 {
 		return r.term()
 	}
 	a, b := r.expression(depth-1), r.expression(depth-1)
 	switch r.IntN(3) {
 	case 0:
-		return made{"not (" + a.text + ")", func(ev *engine.Event) truth { return [...]truth{yes, unknown, no}[a.says(ev)] }}
+		return testExpr{"not (" + a.text + ")", func(ev *engine.Event) truth { return [...]truth{yes, unknown, no}[a.eval(ev)] }}
 	case 1:
-		return made{"(" + a.text + ") and (" + b.text + ")", func(ev *engine.Event) truth {
-			x, y := a.says(ev), b.says(ev)
+		return testExpr{"(" + a.text + ") and (" + b.text + ")", func(ev *engine.Event) truth {
+			x, y := a.eval(ev), b.eval(ev)
 			switch {
 			case x == no || y == no:
 				return no
@@ -591,8 +595,8 @@ func (r events) expression(depth int) made {
 			return unknown
 		}}
 	}
-	return made{a.text + "\n or " + b.text, func(ev *engine.Event) truth {
-		x, y := a.says(ev), b.says(ev)
+	return testExpr{a.text + "\n or " + b.text, func(ev *engine.Event) truth {
+		x, y := a.eval(ev), b.eval(ev)
 		switch {
 		case x == yes || y == yes:
 			return yes
@@ -603,7 +607,7 @@ func (r events) expression(depth int) made {
 	}}
 }
 
-// The compiled matcher and a plain evaluation of the same expression agree.
+// The compiled matcher and a naive evaluation of the same expression agree.
 func TestCompiledAsNaive(t *testing.T) {
 	n := 20_000
 	if testing.Short() {
@@ -623,19 +627,19 @@ func TestCompiledAsNaive(t *testing.T) {
 		}
 		for range 20 {
 			ev := r.event()
-			want := e.says(ev)
+			want := e.eval(ev)
 			said[want]++
 			if got := m.Judge(ev); got != [...]engine.Verdict{engine.VerdictDrop, engine.VerdictUnsure, engine.VerdictPass}[want] {
-				t.Fatalf("seed %d: %s says %d, and not %d, of %v, %+v", seed, e.text, got, want, ev.Events, ev.Process)
+				t.Fatalf("seed %d: %s: got %d, want %d, for %v, %+v", seed, e.text, got, want, ev.Events, ev.Process)
 			}
 		}
 	}
 	if len(said) != 3 || min(said[no], said[unknown], said[yes]) < n/2 {
-		t.Errorf("some of the three were hardly tried: %v", said)
+		t.Errorf("some of the three results were too rare: %v", said)
 	}
 }
 
-// Check refuses no expression that an event can make true.
+// Check accepts each expression that an event can make true.
 func TestCheckAsNaive(t *testing.T) {
 	refused, nonzero := 0, []int32{1 << 8, 2 << 8, 9}
 	for seed := range uint64(5_000) {
@@ -660,18 +664,18 @@ func TestCheckAsNaive(t *testing.T) {
 			if reported.Nonzero {
 				ev.Process.Task.Exit.WaitStatus = pick(r, nonzero...)
 			}
-			if e.says(ev) == yes {
-				t.Fatalf("seed %d: %s is true of %v, %+v: %v", seed, e.text, ev.Events, ev.Process, check)
+			if e.eval(ev) == yes {
+				t.Fatalf("seed %d: %s is true for %v, %+v, but Check returned %v", seed, e.text, ev.Events, ev.Process, check)
 			}
 		}
 	}
 	if refused < 500 {
-		t.Error("refused only", refused)
+		t.Error("Check refused too few expressions:", refused)
 	}
 }
 
-// Every word that a term can begin with is compared with the oracle, but for tree, which
-// TestTreeIsNeverWrong is about.
+// Every word that a term can begin with is compared with the oracle, except tree, which
+// TestTreeIsNeverWrong covers.
 func TestNaiveCoversWords(t *testing.T) {
 	first := regexp.MustCompile(`^[a-z_]+`)
 	has := []string{"tree", "tag"}
@@ -681,11 +685,11 @@ func TestNaiveCoversWords(t *testing.T) {
 	}
 	slices.Sort(has)
 	if has = slices.Compact(has); !slices.Equal(has, words()) {
-		t.Errorf("the oracle has %q, and not %q", has, words())
+		t.Errorf("the oracle has words %q, want %q", has, words())
 	}
 }
 
-// An expression that is cut by something that no expression has is wrong at that place.
+// If an invalid character is inserted into an expression, the error has its position.
 func TestPositionOfErrors(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := events{rand.New(rand.NewPCG(seed, 2))}
@@ -702,7 +706,7 @@ func TestPositionOfErrors(t *testing.T) {
 			column := len([]rune(before[strings.LastIndex(before, "\n")+1:])) + 1
 			_, err := Parse(src)
 			if e := new(Error); !errors.As(err, &e) || e.Line != line || e.Column != column {
-				t.Fatalf("seed %d: %q: %v, and not line %d, column %d", seed, src, err, line, column)
+				t.Fatalf("seed %d: %q: got %v, want line %d, column %d", seed, src, err, line, column)
 			}
 		}
 	}

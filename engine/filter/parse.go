@@ -22,8 +22,8 @@ func Parse(expression string) (f *Filter, err error) {
 	return p.filter, nil
 }
 
-// Compare compiles the term "field op (value, ...)", without any quoting of the values. It is for
-// those that come from elsewhere, such as options.
+// Compare compiles the term "field op (value, ...)". The values have no quoting: they come from
+// elsewhere, such as options.
 func Compare(field, op string, values ...string) (f *Filter, err error) {
 	defer catch(&err)
 	p := newParser("")
@@ -40,10 +40,10 @@ func Compare(field, op string, values ...string) (f *Filter, err error) {
 	return p.filter, nil
 }
 
-// parser makes a filter of a source.
+// parser compiles a source to a filter.
 type parser struct {
 	scanner
-	t      token // the next one
+	t      token // the next token
 	ready  []token
 	depth  int
 	filter *Filter
@@ -67,7 +67,7 @@ func (p *parser) advance() {
 	p.t = p.next()
 }
 
-// accept reports whether the next token is a word or symbol, and reads on if so.
+// accept reports whether the next token is this word or symbol, and consumes it if so.
 func (p *parser) accept(text string) bool {
 	if !p.t.is(text) {
 		return false
@@ -76,7 +76,7 @@ func (p *parser) accept(text string) bool {
 	return true
 }
 
-// whole parses an expression up to the end.
+// whole parses an expression up to the end of the source.
 func (p *parser) whole() node {
 	n := p.or()
 	if p.t.kind != tokenEnd {
@@ -172,14 +172,14 @@ var (
 
 func isKeyword(word string) bool { return slices.Contains(keywords, word) }
 
-// words returns the words that a term can begin with.
+// words returns the words with which a term can begin.
 func words() []string {
 	list := slices.Concat(flags, slices.Collect(maps.Keys(kinds)), slices.Collect(maps.Keys(fields)), []string{environment + "NAME"})
 	slices.Sort(list)
 	return list
 }
 
-// field returns the field of a name, nil if there is none.
+// field returns the field with this name, or nil.
 func (p *parser) field(name string) field {
 	if variable, ok := strings.CutPrefix(name, environment); ok && variable != "" {
 		p.filter.variables = append(p.filter.variables, variable)
@@ -204,7 +204,7 @@ func (p *parser) state(cached bool) node {
 	return s
 }
 
-// operator parses an operator, which has to be one of some.
+// operator parses an operator, which must be one of some.
 func (p *parser) operator(name string, some ...string) string {
 	t := p.t
 	if t.kind != tokenSymbol || !slices.Contains(some, t.text) {
@@ -277,7 +277,7 @@ func (f *numberField) term(p *parser, name string) node {
 	return n
 }
 
-// value returns the value that a token stands for.
+// value returns the value of a token.
 func (f *numberField) value(p *parser, t *token, name string) uint64 {
 	if t.kind == tokenQuoted {
 		p.fail(t.at, "%s has a number, which stands without quotes", name)
@@ -300,7 +300,7 @@ func (f *numberField) value(p *parser, t *token, name string) uint64 {
 	return p.number(t, f.least, f.most)
 }
 
-// number returns the decimal number that a token is.
+// number returns the value of a decimal number.
 func (p *parser) number(t *token, least, most uint64) uint64 {
 	n, err := strconv.ParseUint(t.text, 10, 64)
 	if err != nil || t.kind == tokenQuoted || t.text[0] == '+' || n < least || n > most {
@@ -330,7 +330,7 @@ func (f *setField) term(p *parser, name string) node {
 	return t
 }
 
-// one returns which of some values a token is.
+// one returns the index of a token among some values.
 func (p *parser) one(t *token, among []string) int {
 	i := slices.Index(among, t.text)
 	if i < 0 {
@@ -383,7 +383,7 @@ func (p *parser) patterns(name string, f *textField) patterns {
 	return is
 }
 
-// checkPath fails for a path or pattern that no path of the kernel is: each name is whole there.
+// checkPath fails if the kernel has no such path: its paths have no empty name, . or ..
 func (p *parser) checkPath(t *token, name string) {
 	names := strings.Split(t.text, "/")
 	last := len(names) - 1
@@ -394,7 +394,7 @@ func (p *parser) checkPath(t *token, name string) {
 	}
 }
 
-// isHex reports whether a text is a number of hexadecimal digits, in lower case.
+// isHex reports whether a text has so many hexadecimal digits in lower case.
 func isHex(text string, digits int) bool {
 	return len(text) == digits && strings.Trim(text, "0123456789abcdef") == ""
 }

@@ -93,12 +93,12 @@ func TestErrors(t *testing.T) {
 	} {
 		_, err := Parse(c.source)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%.60q: %v, and not %s", c.source, err, c.want)
+			t.Errorf("%.60q: got error %v, want %s", c.source, err, c.want)
 		}
 	}
 }
 
-// Of the language nothing is wrong here, whatever it says.
+// These expressions are correct.
 func TestGoodExpressions(t *testing.T) {
 	for _, source := range []string{
 		`exec and uid != 0 and exe ~ "/tmp/**"`, "not not exec", "failed # those\n or thread", "exit_signal == (SIGKILL, TERM, 6)",
@@ -111,12 +111,13 @@ func TestGoodExpressions(t *testing.T) {
 		"comm ~ a-name*-of-15-by*", "known exit_code and not cached cgroup", "container_runtime == docker and uts_ns != 4026531838",
 	} {
 		if _, err := Parse(source); err != nil {
-			t.Errorf("%s: %v", source, err)
+			t.Errorf("%s: got error %v", source, err)
 		}
 	}
 }
 
-// What is never true of the kinds that are reported is refused, but not after "not" or drop.
+// Check refuses terms that are never true for the reported kinds, except after "not" and in drop
+// rules.
 func TestCheck(t *testing.T) {
 	const few = engine.EventFork | engine.EventExec
 	for _, c := range []struct {
@@ -149,12 +150,12 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := And(nil, f).Check(Reported{Kinds: c.kinds, Threads: c.threads}); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%s: %v, and not %s", c.source, err, c.want)
+			t.Errorf("%s: got error %v, want %q", c.source, err, c.want)
 		}
 	}
 }
 
-// Terms that are never true together are refused, and no others.
+// Check refuses terms that are never true together, and no other terms.
 func TestContradictions(t *testing.T) {
 	all := Reported{Kinds: ^engine.Events(0), Threads: true}
 	minimal, nonzero := all, all
@@ -211,23 +212,23 @@ func TestContradictions(t *testing.T) {
 	} {
 		f, err := Parse(c.source)
 		if err != nil {
-			t.Errorf("%s: %v", c.source, err)
+			t.Errorf("%s: got error %v", c.source, err)
 		} else if err := f.Check(c.of); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%s: %v, and not %s", c.source, err, c.want)
+			t.Errorf("%s: got error %v, want %q", c.source, err, c.want)
 		}
 	}
 	a, _ := Parse("uid == 5")
 	b, _ := Compare("uid", "==", "6")
 	if And(a, b).Check(all) == nil {
-		t.Error("two filters that contradict each other are taken")
+		t.Error("Check accepted two filters that contradict each other")
 	}
 	deep, err := Parse(strings.Repeat("(uid == 1 and exec or not (", 60) + "exit" + strings.Repeat("))", 60))
 	if err != nil || deep.Check(all) != nil {
-		t.Error(err, deep.Check(all))
+		t.Error("deep expression:", err, deep.Check(all))
 	}
 }
 
-// matcher returns the matcher of a filter.
+// matcher returns the matcher of a filter, with an empty clock.
 func matcher(t testing.TB, f *Filter, err error) *Matcher {
 	t.Helper()
 	if err != nil {
@@ -240,29 +241,30 @@ func matcher(t testing.TB, f *Filter, err error) *Matcher {
 	return m
 }
 
-// Values that come from elsewhere are not looked at for quotes or operators.
+// Compare takes values literally: quotes and operators in them have no effect.
 func TestCompare(t *testing.T) {
 	ev := &engine.Event{Process: &engine.Process{Comm: `a" or 'b) `}}
 	ev.Process.Known = engine.FieldComm.Set()
 	f, err := Compare("comm", "==", "x", ev.Process.Comm)
 	if v := matcher(t, f, err).Judge(ev); v != engine.VerdictPass {
-		t.Errorf("the name itself: %v", v)
+		t.Errorf("an exact name: got verdict %v", v)
 	}
 	f, err = Compare("comm", "~", "b*", "*'b*")
 	if v := matcher(t, f, err).Judge(ev); v != engine.VerdictPass {
-		t.Errorf("a pattern: %v", v)
+		t.Errorf("a pattern: got verdict %v", v)
 	}
 	for _, wrong := range [][]string{{"uid", "==", ""}, {"uid", "==", "-3"}, {"uid", "==", "1 or exec"}, {"comm", "~", "["}, {"foo", "==", "1"}, {"uid", "~", "1"}, {"uid", "=="}} {
 		if _, err := Compare(wrong[0], wrong[1], wrong[2:]...); err == nil {
-			t.Errorf("%q is taken", wrong)
+			t.Errorf("%q: got no error", wrong)
 		}
 	}
 }
 
-// What is joined by And has to pass all, and marks of both fit into one process.
+// An event passes And only if all its filters pass it. The marks of all filters fit into one
+// process.
 func TestAnd(t *testing.T) {
 	if And(nil, nil) != nil {
-		t.Error("a filter of nothing")
+		t.Error("And(nil, nil): got a filter, want nil")
 	}
 	a, errA := Parse("tree == (5, 6)")
 	b, errB := ParseRules("pass if tree == 6\ndrop on process.pid 8")
@@ -272,7 +274,7 @@ func TestAnd(t *testing.T) {
 	m := matcher(t, And(a, nil, b), nil)
 	for pid, want := range map[uint32]engine.Verdict{5: engine.VerdictPass, 6: engine.VerdictPass, 7: engine.VerdictDrop, 8: engine.VerdictDrop} {
 		if got := m.Judge(&engine.Event{Process: &engine.Process{PID: pid}}); got != want {
-			t.Errorf("pid %d: %v, not %v", pid, got, want)
+			t.Errorf("pid %d: got verdict %v, want %v", pid, got, want)
 		}
 	}
 	var many []*Filter
@@ -284,12 +286,12 @@ func TestAnd(t *testing.T) {
 		many = append(many, f)
 	}
 	if _, err := And(many...).Matcher(new(engine.Clock)); err == nil {
-		t.Error("33 trees fit into 32 bits")
+		t.Error("33 trees: got no error")
 	}
 	matcher(t, And(many[:32]...), nil)
 }
 
-// The manual has all words.
+// The manual describes all words.
 func TestWordsAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../docs/quark.7")
 	if err != nil {
@@ -325,40 +327,40 @@ func TestMatcherDoesNotAllocate(t *testing.T) {
 			m.Judge(ev)
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations for %d events", n, len(list))
+		t.Errorf("got %v allocations for %d events, want 0", n, len(list))
 	}
 }
 
-// checkError checks that an error has a place in the source.
+// checkError checks that an error is an *Error whose position is in the source.
 func checkError(t *testing.T, source string, err error) {
 	t.Helper()
 	e := new(Error)
 	if !errors.As(err, &e) {
-		t.Fatalf("%q: %v is no *Error", source, err)
+		t.Fatalf("%q: %v is not an *Error", source, err)
 	}
 	lines := strings.Split(source, "\n")
 	if e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > utf8.RuneCountInString(lines[e.Line-1])+1 {
-		t.Fatalf("%q: %v is no place in it", source, err)
+		t.Fatalf("%q: %v has a position outside of the source", source, err)
 	}
 	if e.Msg == "" || !utf8.ValidString(e.Msg) {
-		t.Fatalf("%q: %q", source, e.Msg)
+		t.Fatalf("%q: invalid message %q", source, e.Msg)
 	}
 }
 
-// try applies a filter to some events.
-func try(t *testing.T, f *Filter) {
+// judgeEvents checks a filter's results for some events.
+func judgeEvents(t *testing.T, f *Filter) {
 	m, err := f.Matcher(new(engine.Clock))
 	if err != nil {
-		return // too many marks
+		return // too many trees
 	}
 	r := events{rand.New(rand.NewPCG(9, 9))}
 	for range 10 {
 		ev := r.event()
 		if v := m.Judge(ev); v > engine.VerdictDrop {
-			t.Fatalf("verdict %d", v)
+			t.Fatalf("got verdict %d", v)
 		}
 		if ev.Process.Marks.Set&ev.Process.Marks.Maybe != 0 {
-			t.Fatalf("marks %+v", ev.Process.Marks)
+			t.Fatalf("got marks %+v that are both set and maybe", ev.Process.Marks)
 		}
 	}
 }
@@ -377,7 +379,7 @@ func FuzzParse(f *testing.F) {
 			checkError(t, source, err)
 			return
 		}
-		try(t, filter)
+		judgeEvents(t, filter)
 	})
 }
 
@@ -394,11 +396,11 @@ func FuzzParseRules(f *testing.F) {
 			checkError(t, source, err)
 			return
 		}
-		try(t, filter)
+		judgeEvents(t, filter)
 	})
 }
 
-// BenchmarkJudge measures what a filter costs an event.
+// BenchmarkJudge measures the cost of a filter per event.
 func BenchmarkJudge(b *testing.B) {
 	for _, source := range []string{"uid == 1000", "exec and uid != 0 and exe ~ '/tmp/**'", "args ~ '*secret*' or container_id ~ 'ab*' or tree == 7"} {
 		b.Run(source, func(b *testing.B) {

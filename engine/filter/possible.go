@@ -14,16 +14,16 @@ import (
 // Reported describes the events that a queue delivers.
 type Reported struct {
 	Kinds   engine.Events
-	Threads bool           // events of single threads too
-	Nonzero bool           // no EXIT with the wait status 0
+	Threads bool           // events of single threads are included
+	Nonzero bool           // exits with wait status 0 are left out
 	MinAgg  bool           // as [engine.Options.MinAgg]
 	Matrix  *engine.Matrix // as [engine.Options.Matrix]
 }
 
-// Check returns an error if f, an alternative of its "or" or the condition of a rule is never true
-// of these events, or if tree is never decided. Conditions of drop may be impossible. Check
-// compares the terms about one field that "and" joins, and accepts what this does not decide. f may
-// be nil.
+// Check returns an error in two cases. A filter, an alternative of "or" or the condition of a rule
+// can never be true for these events. Or tree or tag can never be decided. Conditions of drop rules
+// may be impossible. Check compares the terms about one field that "and" joins, and accepts all
+// that this does not decide. f may be nil.
 func (f *Filter) Check(r Reported) error {
 	if f == nil {
 		return nil
@@ -60,27 +60,27 @@ func (f *Filter) Check(r Reported) error {
 type scope struct {
 	reported engine.Events
 	together []together
-	some     []engine.Events // each event has a kind of each
-	words    []string        // that say so about kinds
+	some     []engine.Events // each event has a kind of each element
+	words    []string        // the terms about kinds, for error messages
 	facts    []fact
 }
 
-// together is the kinds that one event can have. It has the first.
+// together has the kinds that one event can have. Each such event has first.
 type together struct{ first, all engine.Events }
 
-// fact is a comparison that is true, or false, of each event of a scope.
+// fact is a comparison that is true, or false, for each event of a scope.
 type fact struct {
 	comparison
 	is  bool
-	why string // the reason of a fact that no term states, else ""
+	why string // reason of a fact that no term states, else ""
 }
 
 // comparison is a term about one value of an event.
 type comparison interface {
-	// about returns the same for all comparisons of one value.
+	// about returns an equal value for all comparisons of one value.
 	about() any
-	// samples appends values to list. If some value is right for all comparisons, then so is
-	// one of the samples of all. There are none if samples cannot show it.
+	// samples appends values to list. If any value satisfies all comparisons, one of the
+	// samples of all comparisons does, too. There are none if samples cannot show it.
 	samples(list []sample, is bool) []sample
 	holds(s sample) bool
 }
@@ -123,12 +123,13 @@ func (r *Reported) scope() *scope {
 	return s
 }
 
-// between returns the comparison of a field that has a number with bounds.
+// between returns a comparison of a number field with bounds.
 func between(name string, least, most uint64) *numberTerm {
 	return &numberTerm{numberField: fields[name].(*numberField), in: []interval{{least, most}}}
 }
 
-// checkAlternatives returns an error if an alternative is never true, whatever stands beside it.
+// checkAlternatives returns an error if an alternative is never true, whatever the other
+// alternatives are.
 func (s *scope) checkAlternatives(n node) error {
 	all, _ := n.(allOf)
 	any, _ := n.(oneOfs)
@@ -145,7 +146,7 @@ func (s *scope) checkAlternatives(n node) error {
 	return nil
 }
 
-// check returns an error if n is true of no event of s.
+// check returns an error if n is true for no event of s.
 func (s *scope) check(n node) error {
 	within := &scope{s.reported, slices.Clone(s.together), slices.Clip(s.some), slices.Clip(s.words), slices.Clip(s.facts)}
 	var choices [][]node
@@ -166,8 +167,8 @@ func (s *scope) check(n node) error {
 	return nil
 }
 
-// restrict removes the events from s of which n is not true, or not false without is. It appends
-// the alternatives that remain to choices, and returns an error if no event is left.
+// restrict removes from s the events for which n is not true, or, if is is false, not false. It
+// appends the remaining alternatives to choices, and returns an error if no event is left.
 func (s *scope) restrict(n node, is bool, choices *[][]node) error {
 	parts, all := n.(allOf)
 	switch n := n.(type) {
@@ -207,7 +208,7 @@ func (s *scope) restrict(n node, is bool, choices *[][]node) error {
 	return nil
 }
 
-// restrictKinds does the same for a word that needs one of some kinds.
+// restrictKinds does the same as restrict for a word that needs one of some kinds.
 func (s *scope) restrictKinds(word string, kinds engine.Events, is bool) error {
 	if is {
 		s.some = append(s.some, kinds)
@@ -227,7 +228,7 @@ func (s *scope) restrictKinds(word string, kinds engine.Events, is bool) error {
 	return fmt.Errorf("%s: no event has such kinds", strings.Join(s.words, " and "))
 }
 
-// hasAll reports whether an event with these kinds can have one of each in s.some.
+// hasAll reports whether an event with these kinds can have one of each element of s.some.
 func (s *scope) hasAll(t together) bool {
 	for _, kinds := range s.some {
 		if !t.all.Has(kinds) {
@@ -237,14 +238,14 @@ func (s *scope) hasAll(t together) bool {
 	return t.all.Has(t.first)
 }
 
-// restrictValue does the same for a term about a value.
+// restrictValue does the same as restrict for a term about a value.
 func (s *scope) restrictValue(n node, is bool) error {
 	var of engine.Events
 	switch t := n.(type) {
 	case *numberTerm:
 		of = t.of
 		if !is && t.fields.Has(engine.FieldExeFile) {
-			return nil // kernel threads have none
+			return nil // kernel threads have no list
 		}
 		if is && t.about() == fields["exit_code"] {
 			if err := s.addFact(fact{between("exit_signal", 0, 0), true, "an end by a signal has no exit_code"}); err != nil {
@@ -256,7 +257,7 @@ func (s *scope) restrictValue(n node, is bool) error {
 	}
 	if of != 0 {
 		if !is {
-			return nil // of events without the value, too
+			return nil // also true for events without the value
 		}
 		if err := s.restrictKinds(nameOf(n), of, true); err != nil {
 			return err
@@ -285,7 +286,7 @@ func (s *scope) restrictValue(n node, is bool) error {
 	return nil
 }
 
-// addFact adds a fact to s. It returns an error if the facts about its value contradict each other.
+// addFact adds a fact to s. It returns an error if the facts about one value contradict each other.
 func (s *scope) addFact(c fact) error {
 	s.facts = append(s.facts, c)
 	var same []fact
@@ -310,7 +311,7 @@ func (s *scope) addFact(c fact) error {
 	return fmt.Errorf("the terms about %s are never true together", nameOf(c.comparison))
 }
 
-// nameOf returns the word with which a term begins.
+// nameOf returns the word at the beginning of a term.
 func nameOf(n any) string {
 	switch t := n.(type) {
 	case *boolTerm:
@@ -339,13 +340,14 @@ func nameOf(n any) string {
 	return ""
 }
 
-// boolTerm is a term with two values. All with one key are equal, but for none.
+// boolTerm is a term with two possible values. Terms with the same key are equal, except for none.
 type boolTerm struct {
 	key, word string
 	none      bool
 }
 
-// boolOf returns a term as a boolTerm: what it compares is its key. It is nil for others.
+// boolOf returns a term as a boolTerm whose key is what the term compares. It returns nil for other
+// terms.
 func boolOf(n node) *boolTerm {
 	b := &boolTerm{word: nameOf(n)}
 	switch t := n.(type) {

@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/engine/filter"
 )
 
-// compile returns the filter of an expression, or of rules if it has lines.
+// compile returns the filter of an expression. If source has lines, it has rules.
 func compile(t *testing.T, source string) *filter.Filter {
 	t.Helper()
 	parse := filter.Parse
@@ -29,7 +29,7 @@ func compile(t *testing.T, source string) *filter.Filter {
 	return f
 }
 
-// run returns what a filter lets pass of what a source reports.
+// run returns the events of a source that a filter lets pass.
 func run(t *testing.T, m *enginetest.Machine, source string, opts engine.Options) (lines []string, e *engine.Engine) {
 	t.Helper()
 	clock := m.Clock()
@@ -59,11 +59,12 @@ func run(t *testing.T, m *enginetest.Machine, source string, opts engine.Options
 func check(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("delivered %q, and not %q", got, want)
+		t.Errorf("got events %q, want %q", got, want)
 	}
 }
 
-// A joined event is looked at as a whole, what is left out is counted, and the table has it.
+// A joined event is matched as a whole. Dropped events are counted, and their processes are in the
+// table.
 func TestJoined(t *testing.T) {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")
@@ -74,7 +75,7 @@ func TestJoined(t *testing.T) {
 	check(t, lines, "4 FORK+EXEC+EXIT", "5 FORK")
 	s, err := e.Stats()
 	if p := e.Lookup(3); err != nil || s.Filtered != 1 || s.Unsure != 0 || s.Aggregations+s.NonAggregations != 2 || p == nil || p.Image.Exe != "/bin/true" {
-		t.Errorf("%+v, %v; process 3 is %+v", s, err, p)
+		t.Errorf("got stats %+v, error %v; process 3: %+v", s, err, p)
 	}
 	m = enginetest.NewMachine()
 	m.Running("/bin/sh").Fork().Exec("/bin/true").Exit(0)
@@ -82,14 +83,15 @@ func TestJoined(t *testing.T) {
 	check(t, lines, "3 EXEC")
 }
 
-// A tree is of a process, all its descendants and nobody else, also after its end.
+// A tree has one process and all its descendants, also after the process ends. It has no other
+// process.
 func TestTree(t *testing.T) {
 	make := func() *enginetest.Machine {
 		m := enginetest.NewMachine()
 		root, other := m.Running("/bin/sh"), m.Running("/sbin/sshd")
 		a := root.Fork()
 		root.Exit(0)
-		m.Sleep(time.Minute) // until nobody knows the root any more
+		m.Sleep(time.Minute) // until the root is no longer in the table
 		b := a.Fork()
 		other.Fork().Exit(0)
 		a.Exit(0)
@@ -100,15 +102,16 @@ func TestTree(t *testing.T) {
 	lines, e := run(t, make(), "tree == 2", engine.Options{})
 	check(t, lines, "4 FORK", "2 EXIT", "5 FORK", "4 EXIT", "7 FORK+EXIT")
 	if s, _ := e.Stats(); s.Filtered != 1 || s.Unsure != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got stats %+v", s)
 	}
 	lines, _ = run(t, make(), "tree != (2, 4)", engine.Options{})
 	check(t, lines, "6 FORK+EXIT")
-	lines, _ = run(t, make(), "tree == 5", engine.Options{}) // a process of later
+	lines, _ = run(t, make(), "tree == 5", engine.Options{}) // a process that starts later
 	check(t, lines, "5 FORK", "7 FORK+EXIT")
 }
 
-// A process whose birth was not seen is in the tree of its parent, unless that adopts orphans.
+// If a process's fork was not seen, it is in the tree of its parent, unless the parent adopts
+// orphans.
 func TestTreeByParent(t *testing.T) {
 	clock := enginetest.NewClock()
 	src := new(enginetest.Source)
@@ -150,12 +153,12 @@ func TestTreeByParent(t *testing.T) {
 	want := map[uint32]engine.Verdict{30: engine.VerdictDrop, 31: engine.VerdictPass, 32: engine.VerdictUnsure, 33: engine.VerdictUnsure}
 	for pid := range want {
 		if verdicts[pid] != want[pid] || unsure[pid] != (want[pid] == engine.VerdictUnsure) {
-			t.Errorf("verdict on %d: %d, want %d; unsure %v", pid, verdicts[pid], want[pid], unsure[pid])
+			t.Errorf("pid %d: got verdict %d, want %d; unsure %v", pid, verdicts[pid], want[pid], unsure[pid])
 		}
 	}
 }
 
-// Neither a gap nor what is said of it is ever left out.
+// A filter never drops a gap.
 func TestGapsPass(t *testing.T) {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")
@@ -166,7 +169,7 @@ func TestGapsPass(t *testing.T) {
 	check(t, lines, "0 GAP")
 }
 
-// An event that cannot be decided on passes, and is counted.
+// An event for which the filter is unknown passes, and is counted.
 func TestUnknownPasses(t *testing.T) {
 	for source, want := range map[string]int{"uid == 0": 1, "uid != 0": 1, "uid == 0 and fork": 1, "uid == 0 and gone": 0, "uid == 0 and known uid": 0} {
 		m := enginetest.NewMachine()
@@ -175,20 +178,20 @@ func TestUnknownPasses(t *testing.T) {
 		sh.Fork().Exec("/bin/true").Exit(0)
 		lines, e := run(t, m, source, engine.Options{})
 		if s, _ := e.Stats(); len(lines) != want || s.Unsure != uint64(want) || s.Filtered != uint64(1-want) {
-			t.Errorf("%s: %q, %+v", source, lines, s)
+			t.Errorf("%s: got events %q, stats %+v", source, lines, s)
 		}
 	}
 }
 
-// being is a process of a made-up world.
-type being struct {
+// simProcess is a process in a simulation.
+type simProcess struct {
 	pid, ppid uint32
 	start     uint64
 	inTree    bool
 }
 
-// Whatever is lost and however often pids are used again: what passes for sure is in the tree,
-// what is left out is not, and without a loss that is always certain.
+// Whatever is lost, and however often pids are reused: events that surely pass are in the tree,
+// dropped events are not. Without losses, the result is never unsure.
 func TestTreeIsNeverWrong(t *testing.T) {
 	passed, unsure, dropped := 0, 0, 0
 	for seed := range uint64(300) {
@@ -214,7 +217,7 @@ func TestTreeIsNeverWrong(t *testing.T) {
 				}
 				switch {
 				case v == engine.VerdictPass && !in, v == engine.VerdictDrop && in, v == engine.VerdictUnsure && !lossy:
-					t.Fatalf("seed %d: at %d %v of %d: verdict %d, in the tree %v: %+v", seed, ev.Time, ev.Events, ev.Process.PID, v, in, ev.Process)
+					t.Fatalf("seed %d: at %d, %v of pid %d: got verdict %d, in the tree: %v: %+v", seed, ev.Time, ev.Events, ev.Process.PID, v, in, ev.Process)
 				case v == engine.VerdictUnsure:
 					unsure++
 				case in:
@@ -227,8 +230,8 @@ func TestTreeIsNeverWrong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		world := map[uint32]*being{1: {pid: 1, start: 1}, 10: {pid: 10, ppid: 1, start: 2, inTree: true}, 11: {pid: 11, ppid: 10, start: 3, inTree: true}, 5: {pid: 5, ppid: 11, start: 4, inTree: true}}
-		raw := func(kind engine.Kind, b *being) enginetest.Raw {
+		world := map[uint32]*simProcess{1: {pid: 1, start: 1}, 10: {pid: 10, ppid: 1, start: 2, inTree: true}, 11: {pid: 11, ppid: 10, start: 3, inTree: true}, 5: {pid: 5, ppid: 11, start: 4, inTree: true}}
+		raw := func(kind engine.Kind, b *simProcess) enginetest.Raw {
 			r := enginetest.Raw{Kind: kind, PID: b.pid, Time: clock.Now()}
 			r.Task.PPID, r.Task.Start, r.Task.StartUnit = b.ppid, b.start, 1
 			r.Task.Known = engine.SetOf(engine.FieldPPID, engine.FieldStart)
@@ -243,7 +246,7 @@ func TestTreeIsNeverWrong(t *testing.T) {
 			e.Learn(r)
 		}
 		var lost engine.Gap
-		push := func(r enginetest.Raw, b *being) {
+		push := func(r enginetest.Raw, b *simProcess) {
 			truth[r.Time], trees[b.start] = b.inTree, b.inTree
 			if lossy && rnd.IntN(10) == 0 {
 				if lost.Count++; lost.From == 0 {
@@ -265,7 +268,7 @@ func TestTreeIsNeverWrong(t *testing.T) {
 			b := world[pids[rnd.IntN(len(pids))]]
 			switch pid := uint32(2 + rnd.IntN(12)); {
 			case world[pid] == nil:
-				child := &being{pid: pid, ppid: b.pid, start: clock.Now(), inTree: b.inTree}
+				child := &simProcess{pid: pid, ppid: b.pid, start: clock.Now(), inTree: b.inTree}
 				world[pid] = child
 				r := raw(engine.KindFork, child)
 				r.Creator = b.pid
@@ -289,12 +292,12 @@ func TestTreeIsNeverWrong(t *testing.T) {
 		}
 	}
 	if min(passed, dropped, unsure) < 500 {
-		t.Errorf("%d in the tree, %d not, %d unsure: some were hardly tried", passed, dropped, unsure)
+		t.Errorf("%d in the tree, %d not, %d unsure: some results were too rare", passed, dropped, unsure)
 	}
 }
 
-// A tag goes to the descendants forked while it is there, and the event names the rules that let it
-// pass.
+// The descendants that a process forks while it has a tag inherit the tag. An event names the rules
+// that let it pass.
 func TestTags(t *testing.T) {
 	m := enginetest.NewMachine()
 	server := m.Running("/usr/sbin/nginx")
@@ -310,13 +313,13 @@ func TestTags(t *testing.T) {
 			if !slices.Equal(ev.Rules, []string{"web-shell"}) || !slices.Equal(ev.Process.Tags(), []string{"web"}) ||
 				!strings.Contains(json, shell) || !strings.Contains(json, `"tags":["web"]`) ||
 				!strings.Contains(text, "RULE\trules=web-shell\n") || !strings.Contains(text, "TAGS\ttags=web\n") {
-				t.Errorf("%s%s", text, json)
+				t.Errorf("got %s%s", text, json)
 			}
 			return true
 		}})
 	check(t, lines, "4 FORK+EXEC+EXIT")
 	_, err := compile(t, "tag == web").Matcher(m.Clock())
 	if err == nil || !strings.Contains(err.Error(), "no rule gives the tag web") {
-		t.Error(err)
+		t.Errorf("got error %v, want no rule gives the tag", err)
 	}
 }

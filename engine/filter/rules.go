@@ -11,11 +11,11 @@ import (
 type rule struct {
 	name      string // "" for none
 	action    action
-	tag       string // of actionTag and actionUntag
+	tag       string // for actionTag and actionUntag
 	condition node
 }
 
-// action is what a rule does where its condition is true.
+// action is the effect of a rule whose condition is true.
 type action uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	actionUntag
 )
 
-// decide applies rules to an event, first those of tags.
+// decide applies rules to an event, those of tags first.
 func (m *Matcher) decide(rules []rule, ev *engine.Event) engine.Verdict {
 	mayPass, mayDrop, decided := false, false, false
 	for i := range rules {
@@ -59,7 +59,7 @@ func (m *Matcher) decide(rules []rule, ev *engine.Event) engine.Verdict {
 	return engine.VerdictPass
 }
 
-// setTag gives p the tag of a rule or takes it away, by whether the condition is true.
+// setTag gives p the tag of a rule, or removes it, depending on the condition's result.
 func (m *Matcher) setTag(r *rule, p *engine.Process, is truth) {
 	bit, marks := m.markOf(r.tag), &p.Marks
 	switch {
@@ -80,7 +80,7 @@ func ParseRules(source string) (f *Filter, err error) {
 	p.rules = true
 	var rules []rule
 	for {
-		for !p.blank() {
+		for !p.skipBlank() {
 			if p.pos == len(p.src) {
 				p.filter.rules = [][]rule{rules}
 				return p.filter, nil
@@ -124,7 +124,7 @@ func (p *parser) rule() (r rule) {
 	return r
 }
 
-// name returns the name of a rule or a tag, which a token is or begins with.
+// name returns the name of a rule or a tag, which is the token's whole text or its beginning.
 func (p *parser) name(t *token, name string) string {
 	for _, c := range name {
 		if !strings.ContainsRune(nameRunes, c) {
@@ -171,7 +171,7 @@ func (p *parser) matches() node {
 	}
 }
 
-// path parses the path of an executable, in which one * stands for anything.
+// path parses the path of an executable, in which one * matches any characters.
 func (p *parser) path() node {
 	t := p.word()
 	switch {

@@ -53,22 +53,23 @@ var badRules = []struct{ source, want string }{
 func TestRuleParser(t *testing.T) {
 	for _, source := range goodRules {
 		if _, err := ParseRules(source); err != nil {
-			t.Errorf("%q: %v", source, err)
+			t.Errorf("%q: got error %v", source, err)
 		}
 	}
 	for _, c := range badRules {
 		if _, err := ParseRules(c.source); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%.60q: %v, and not %s", c.source, err, c.want)
+			t.Errorf("%.60q: got error %v, want %s", c.source, err, c.want)
 		}
 	}
 }
 
-// An event is dropped if all that may decide on it drop it, whatever is not known.
+// An event is dropped only if all rules that may decide on it drop it, as their conditions are true
+// or unknown.
 func TestRulesOfTheUnknown(t *testing.T) {
 	const p, u, d = engine.VerdictPass, engine.VerdictUnsure, engine.VerdictDrop
 	for _, c := range []struct {
 		rules                string
-		root, user, stranger engine.Verdict // uid 0, 33, not known
+		root, user, stranger engine.Verdict // uid 0, 33, unknown
 	}{
 		{"", p, p, p},
 		{"drop on any", d, d, d},
@@ -90,19 +91,19 @@ func TestRulesOfTheUnknown(t *testing.T) {
 				ev.Process.Known |= engine.FieldUIDs.Set()
 			}
 			if got := m.Judge(ev); got != want {
-				t.Errorf("%q of uid %d: %v, not %v", c.rules, uid, got, want)
+				t.Errorf("%q, uid %d: got verdict %v, want %v", c.rules, uid, got, want)
 			}
 		}
 	}
 }
 
-// A star of a rule stands for slashes, and nothing else in a path is special.
+// A * in a rule's path matches slashes. No other character in it is special.
 func TestRulePaths(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/bin/true": {"/bin/true"},
 		"/bin/*":    {"/bin/", "/bin/a", "/bin/a/b", "/bin/true", "/bin/[a]"},
 		"*":         {"/", "/bin/", "/bin/a", "/bin/a/b", "/bin/true", "/bin/[a]", "/aba"},
-		"/ab*ba":    nil, // both ends have to fit
+		"/ab*ba":    nil, // both ends must match
 		"/a*a":      {"/aba"},
 		"*/b":       {"/bin/a/b"},
 		"/bin/[a]":  {"/bin/[a]"},
@@ -114,7 +115,7 @@ func TestRulePaths(t *testing.T) {
 			ev := &engine.Event{Process: &engine.Process{Image: engine.Image{Exe: exe}}}
 			ev.Process.Known = engine.FieldExe.Set()
 			if got := m.Judge(ev) == engine.VerdictPass; got != slices.Contains(want, exe) {
-				t.Errorf("%s of %s: %v", path, exe, got)
+				t.Errorf("rule %s, path %s: got match %v", path, exe, got)
 			}
 		}
 	}

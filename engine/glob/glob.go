@@ -1,6 +1,6 @@
-// Package glob matches texts, such as names and paths, with patterns. In a pattern * stands for any
-// characters, ? for one, [a-z] and [!a-z] for one of a set; \ makes the next character literal. In
-// a pattern for paths none of these stands for a slash, and ** stands for any characters.
+// Package glob matches texts, such as names and paths, with patterns. In a pattern, * matches any
+// characters, ? one character, [a-z] and [!a-z] one character of a set. \ makes the next character
+// literal. In a pattern for paths none of these matches a slash, and ** matches any characters.
 package glob
 
 import (
@@ -34,13 +34,13 @@ const (
 
 type interval struct{ from, to rune }
 
-// Compile compiles a pattern of texts in which a slash is like any character.
+// Compile compiles a pattern in which a slash is an ordinary character.
 func Compile(pattern string) (Glob, error) { return compile(pattern, false) }
 
 // CompilePath compiles a pattern of paths.
 func CompilePath(pattern string) (Glob, error) { return compile(pattern, true) }
 
-// Quote returns the pattern that only a text matches.
+// Quote returns a pattern that only this text matches.
 func Quote(text string) string { return quoting.Replace(text) }
 
 var quoting = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`)
@@ -131,8 +131,8 @@ func member(pattern string) (r rune, rest string, err error) {
 	return r, pattern[n:], nil
 }
 
-// character returns the first character of a text, which is not empty, and its length. A byte that
-// is not UTF-8 is a character above all others.
+// character returns the first character of a text, which must not be empty, and its length. A byte
+// that is not UTF-8 counts as a character above all others.
 func character(s string) (rune, int) {
 	r, n := utf8.DecodeRuneInString(s)
 	if r == utf8.RuneError && n == 1 {
@@ -141,7 +141,7 @@ func character(s string) (rune, int) {
 	return r, n
 }
 
-// Least returns how many bytes the shortest text has that matches.
+// Least returns the length in bytes of the shortest text that matches.
 func (g *Glob) Least() (n int) {
 	for _, e := range g.elements {
 		switch e.kind {
@@ -154,11 +154,11 @@ func (g *Glob) Least() (n int) {
 	return n
 }
 
-// Match reports whether the whole text matches. After a * the rest of the pattern is tried from
-// each place on. Of several only the last is retried, since the earliest match of the part before
-// it leaves the most room; the same holds for **.
+// Match reports whether the whole text matches. After a *, it tries the rest of the pattern at each
+// position. If there are several *, it retries only the last: the earliest match of the part before
+// the last * leaves the most room. The same holds for **.
 func (g *Glob) Match(s string) bool {
-	type retry struct{ next, at int } // element after the star, where it is tried
+	type retry struct{ next, at int } // index of the element after the star, position to try
 	name, all := retry{-1, 0}, retry{-1, 0}
 	i, p := 0, 0
 	for {
@@ -203,20 +203,20 @@ func (g *Glob) Match(s string) bool {
 	}
 }
 
-// seek returns the first place from p on at which element i, after a **, may match, -1 if there is
-// none. A literal that begins in the middle of a character is not looked for.
-func (g *Glob) seek(i int, s string, p int) int {
-	if e := &g.elements[i]; e.kind == literal && utf8.RuneStart(e.text[0]) {
-		if n := strings.Index(s[p:], e.text); n >= 0 {
-			return p + n
+// seek returns the first position from pos on at which the element, which follows a **, may match,
+// or -1. It does not search for a literal that begins in the middle of a character.
+func (g *Glob) seek(element int, s string, pos int) int {
+	if e := &g.elements[element]; e.kind == literal && utf8.RuneStart(e.text[0]) {
+		if n := strings.Index(s[pos:], e.text); n >= 0 {
+			return pos + n
 		}
 		return -1
 	}
-	return p
+	return pos
 }
 
-// matchOne returns how many bytes of s the element, which is no star, matches at its beginning, -1
-// if it does not match.
+// matchOne returns the number of bytes that the element matches at the beginning of s, or -1 if it
+// does not match. The element is not a star.
 func (e *element) matchOne(s string, path bool) int {
 	if e.kind == literal {
 		if strings.HasPrefix(s, e.text) {

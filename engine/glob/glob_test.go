@@ -25,7 +25,7 @@ func FuzzGlob(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pattern, text string, path bool) {
 		only, err := compile(Quote(text), path)
 		if err != nil || !only.Match(text) || only.Match(text+"a") {
-			t.Errorf("%q quoted: %v, %v", text, only, err)
+			t.Errorf("quoted %q: got pattern %v, error %v", text, only, err)
 		}
 		g, err := compile(pattern, path)
 		if err != nil {
@@ -33,12 +33,12 @@ func FuzzGlob(f *testing.F) {
 		}
 		got := g.Match(text)
 		if len(pattern) < 12 && len(text) < 24 && got != slowMatch(g.elements, text, path) {
-			t.Errorf("%q of %q, path %v: %v", pattern, text, path, got)
+			t.Errorf("pattern %q, text %q, path %v: got %v", pattern, text, path, got)
 		}
 	})
 }
 
-// slowMatch is Match by trying everything.
+// slowMatch is a naive Match.
 func slowMatch(g []element, s string, path bool) bool {
 	if len(g) == 0 {
 		return s == ""
