@@ -138,10 +138,8 @@ type (
 	Buffer        = source.Buffer        // how their records come to user space
 	KProbeOptions = source.KProbeOptions // of the kprobe backend alone
 	CNProcOptions = source.CNProcOptions // of the proc connector alone
-
-	AuditOptions = source.AuditOptions // of the kernel's audit alone
-
-	Enrich = source.Enrich // what the proc connector reads from /proc
+	AuditOptions  = source.AuditOptions  // of the kernel's audit alone
+	Enrich        = source.Enrich        // what the proc connector reads from /proc
 )
 
 // The ids of an ID_CHANGE.
@@ -154,15 +152,13 @@ const (
 // Values of the members of a process.
 const (
 	LoginUnset = engine.LoginUnset // value of Login before any login
-
-	BySetUID   = engine.BySetUID // Process.Privileges
+	BySetUID   = engine.BySetUID   // Process.Privileges
 	BySetGID   = engine.BySetGID
 	ByFileCaps = engine.ByFileCaps
-
-	InitialUserNamespace = engine.InitialUserNamespace // a Namespaces.User
-
 	ModeSetUID = engine.ModeSetUID // of ExeFile.Mode
 	ModeSetGID = engine.ModeSetGID
+
+	InitialUserNamespace = engine.InitialUserNamespace // a Namespaces.User
 )
 
 // The ways by which processes come in: the types of Process.EntryLeader.
@@ -176,8 +172,7 @@ const (
 	EntryTerminal  = engine.EntryTerminal
 )
 
-// Rows returns the values of a process with their names, as JSON and filters have them. The caller
-// does not change them.
+// Rows returns the values of a process with their names, as JSON has them. Do not change them.
 func Rows() []Row { return engine.Rows() }
 
 // The ends that Options.Exits selects.
@@ -205,12 +200,10 @@ func CompareFilter(field, op string, values ...string) (*Filter, error) {
 	return filter.Compare(field, op, values...)
 }
 
-// ParseRules compiles a file of rules, such as "drop on process.uid 33". The error is a
-// *[FilterError].
+// ParseRules compiles rules, such as "drop on process.uid 33". The error is a *[FilterError].
 func ParseRules(source string) (*Filter, error) { return filter.ParseRules(source) }
 
-// AllOf returns a filter that lets an event pass if each of some does; those that are nil are left
-// out.
+// AllOf returns a filter that lets an event pass if each of some does, except nil ones.
 func AllOf(filters ...*Filter) *Filter { return filter.And(filters...) }
 
 // SignalName returns the name of a signal, such as "SIGKILL".
@@ -246,12 +239,10 @@ func MinimalMatrix() *Matrix { return engine.MinimalMatrix() }
 
 // The backends, and how a source obtains something.
 const (
-	EBPF   = backends.EBPF
-	KProbe = backends.KProbe
-	CNProc = backends.CNProc
-
-	Audit = backends.Audit // records of the kernel's audit
-
+	EBPF         = backends.EBPF
+	KProbe       = backends.KProbe
+	CNProc       = backends.CNProc
+	Audit        = backends.Audit // records of the kernel's audit
 	EveryBackend = backends.Every // also those that Open tries only if they are named
 
 	EnrichFull = source.EnrichFull // for CNProcOptions.Enrich

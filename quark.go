@@ -206,8 +206,7 @@ func (o *Options) kinds() Events {
 
 // New returns a queue of the events of any source, such as a recording or a test's: it uses neither
 // the kernel nor /proc, and works on every system. On other systems than Linux the source must have
-// no descriptor. Options for backends have no effect, but fail with an invalid value: Backends,
-// Strict, Kinds, FailedExecs, Exits, Environ, BTF, Threads, EBPF and the options of other backends.
+// no descriptor. Options for backends have no effect, but fail with an invalid value.
 // If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the time and the
 // first processes from it. Close closes the source, as New does if it fails.
 func New(src Source, opts Options) (*Queue, error) {
