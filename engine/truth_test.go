@@ -574,7 +574,7 @@ func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
 				if !w.disordered {
 					lies = append(lies, w.judgeTable(r, ev)...)
 				}
-				if !w.disordered && w.pace == step { // else a rounded start time can name two
+				if !w.disordered && w.pace == step { // else a rounded start time is ambiguous
 					lies = slices.Concat(lies, w.judgeLineage(r, ev, found), w.judgePrinted(r, ev, found))
 				}
 				if len(lies) > 0 {
