@@ -67,7 +67,7 @@ func (t *table) applyFork(p *process, r *RawEvent) {
 	if r.Creator == 0 {
 		creator = parent
 	}
-	t.inheritLogin(p, creator)
+	t.inheritLogin(p, creator, r)
 	p.inheritEntry(parent, r.Time)
 	t.applyState(p, r)
 }
@@ -309,6 +309,9 @@ func (t *table) update(p *process, r *RawEvent) {
 	if k&FieldsImage != 0 {
 		t.updateImage(p, r, k&FieldsImage)
 	}
+	if r.Read > 0 && r.Task.Cached.Has(FieldLogin) {
+		t.ownImage(p).read = r.Read
+	}
 	p.Known |= k
 	p.Truncated = p.Truncated&^k | s.Truncated&k
 }
@@ -369,10 +372,11 @@ func (t *table) inheritImage(p, c *process, fork *RawEvent) {
 	p.Cached |= c.Cached & FieldsImage
 }
 
-// inheritLogin gives p the login of c, as cached: its creator, or its parent where the source does
-// not know the creator.
-func (t *table) inheritLogin(p, c *process) {
-	if c == nil || !c.Known.Has(FieldLogin) {
+// inheritLogin gives p the login of c, as cached. c is its creator, or its parent if the source
+// does not report the creator. It skips a cached login that was read after the fork: p may never
+// have had it.
+func (t *table) inheritLogin(p, c *process, fork *RawEvent) {
+	if c == nil || !c.Known.Has(FieldLogin) || c.Cached.Has(FieldLogin) && max(c.since, c.read) > fork.Time {
 		return
 	}
 	if p.Login != c.Login {

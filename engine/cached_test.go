@@ -644,3 +644,31 @@ func TestGoneIsNeverLate(t *testing.T) {
 	}
 	t.Error("it is not told that the process is gone")
 }
+
+// A child inherits the login that its creator had. It does not inherit a cached login that was read
+// after the fork.
+func TestInheritedLogin(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cached bool
+		read   uint64
+		want   bool
+	}{
+		{"from the event", false, 0, true},
+		{"read before the fork", true, 15, true},
+		{"read after the fork", true, 25, false},
+	} {
+		r := newRig(t, engine.Options{})
+		image, child := raw(exec, 1, 10), raw(fork, 2, 20)
+		image.Task.Known, image.Task.Login.UID = engine.FieldLogin.Set(), 7
+		if c.cached {
+			image.Task.Cached, image.Read = image.Task.Known, raw(exec, 1, c.read).Time
+		}
+		child.Creator = 1
+		r.src.Push(image, child)
+		r.drain(t)
+		if got := r.Lookup(2).Known.Has(engine.FieldLogin); got != c.want {
+			t.Errorf("%s: login is known: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
