@@ -44,12 +44,12 @@ func TestShare(t *testing.T) {
 	}
 	defer p.Free()
 	if p.PID == os.Getpid() {
-		t.Error("it is not a separate process")
+		t.Error("the script ran in the test's own process")
 	}
 	unix.Write(w, []byte{1})
 	var status unix.WaitStatus
 	if _, err := unix.Wait4(p.PID, &status, 0, nil); err != nil || status.ExitStatus() != 7 {
-		t.Errorf("wait status %#x, %v", status, err)
+		t.Errorf("got wait status %#x, error %v, want exit status 7", status, err)
 	}
 	if pid, _ := p.Result(0, 0); pid != p.PID || p.Check() != nil {
 		t.Errorf("getpid returned %d, want %d; %v", pid, p.PID, p.Check())
@@ -57,11 +57,11 @@ func TestShare(t *testing.T) {
 	for _, opts := range []Options{{Share: true, PID: 1}, {Share: true, Cgroup: 1}} {
 		if p, err := Start(new(Script).Exit(0), opts); err == nil {
 			p.Free()
-			t.Errorf("%+v: no error", opts)
+			t.Errorf("%+v: got no error", opts)
 		}
 	}
 	if _, err := Start(new(Script).Thread(new(Script).Exit(0)).Exit(0), Options{Share: true}); err == nil {
-		t.Error("a thread: no error")
+		t.Error("script with a thread: got no error")
 	}
 }
 
@@ -69,13 +69,13 @@ func TestScriptRunsItsCalls(t *testing.T) {
 	s := new(Script).Call("getppid", unix.SYS_GETPPID).Call("getpid", unix.SYS_GETPID).Exit(7)
 	p, status := run(t, s)
 	if status.ExitStatus() != 7 {
-		t.Fatalf("wait status %#x", status)
+		t.Fatalf("got wait status %#x, want exit status 7", status)
 	}
 	if ppid, _ := p.Result(0, 0); ppid != os.Getpid() {
-		t.Errorf("getppid returned %d", ppid)
+		t.Errorf("getppid: got %d, want this process", ppid)
 	}
 	if pid, _ := p.Result(0, 1); pid != p.PID {
-		t.Errorf("getpid returned %d, want %d", pid, p.PID)
+		t.Errorf("getpid: got %d, want %d", pid, p.PID)
 	}
 	if _, ok := p.Result(0, 2); ok {
 		t.Error("exit_group returned")
@@ -88,7 +88,7 @@ func TestScriptRunsItsCalls(t *testing.T) {
 func TestEndOfScript(t *testing.T) {
 	_, status := run(t, new(Script))
 	if status.ExitStatus() != EndStatus {
-		t.Fatalf("wait status %#x", status)
+		t.Fatalf("got wait status %#x, want EndStatus", status)
 	}
 }
 
@@ -97,12 +97,12 @@ func TestSkipUnless(t *testing.T) {
 	s.Call("chdir", unix.SYS_CHDIR, "/").Call("getpid", unix.SYS_GETPID).SkipUnless(2)
 	p, status := run(t, s.Exit(3))
 	if status.ExitStatus() != 3 {
-		t.Fatalf("wait status %#x", status)
+		t.Fatalf("got wait status %#x, want exit status 3", status)
 	}
 	_, after := p.Result(0, 1)
 	pid, _ := p.Result(0, 3)
 	if after || pid != p.PID {
-		t.Errorf("made after a failed call: %v; after one that did not: %d", after, pid)
+		t.Errorf("call after a failed call was made: %v; after a successful call: got pid %d", after, pid)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestFailingCallIsNamed(t *testing.T) {
 	p, _ := run(t, new(Script).Call("getpid", unix.SYS_GETPID).Call("chdir", unix.SYS_CHDIR, "/nonexistent/dir"))
 	err := p.Check()
 	if !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), "call 1: chdir") {
-		t.Fatalf("error is %v", err)
+		t.Fatalf("got error %v, want ENOENT of call 1", err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestThreadEndsGroup(t *testing.T) {
 	for range 50 {
 		_, status := run(t, new(Script).Thread(new(Script).Exit(11)).Stop())
 		if status.ExitStatus() != 11 {
-			t.Fatalf("wait status %#x", status)
+			t.Fatalf("got wait status %#x, want exit status 11", status)
 		}
 	}
 }
@@ -138,20 +138,20 @@ func TestLeaderEndsFirst(t *testing.T) {
 	}
 	var status unix.WaitStatus
 	if pid, err := unix.Wait4(p.PID, &status, unix.WNOHANG, nil); pid != 0 || err != nil {
-		t.Fatalf("wait4 of a group with a living thread: %d, %v", pid, err)
+		t.Fatalf("wait4 of a group with a live thread: got pid %d, error %v", pid, err)
 	}
 	if _, err := unix.Write(w, []byte{1}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := unix.Wait4(p.PID, &status, 0, nil); err != nil || status.ExitStatus() != 12 {
-		t.Fatalf("wait status %#x, %v", status, err)
+		t.Fatalf("got wait status %#x, error %v, want exit status 12", status, err)
 	}
 	if tid := p.Thread(1); tid <= 0 || tid == p.PID {
-		t.Errorf("thread id %d of process %d", tid, p.PID)
+		t.Errorf("got thread id %d for process %d", tid, p.PID)
 	}
 }
 
-// The stamps are in order, and a vforked child ends before its parent continues.
+// The stamps are in order, and a vforked child exits before its parent continues.
 func TestChild(t *testing.T) {
 	for name, flags := range map[string]uintptr{"fork": 0, "vfork": unix.CLONE_VM | unix.CLONE_VFORK} {
 		var before unix.Timespec
@@ -161,18 +161,18 @@ func TestChild(t *testing.T) {
 			Call("wait4", unix.SYS_WAIT4, -1, nil, 0, nil).Stamp().Exit(6)
 		p, status := run(t, s)
 		if err := p.Check(); err != nil || status.ExitStatus() != 6 {
-			t.Fatalf("%s: wait status %#x, %v", name, status, err)
+			t.Fatalf("%s: got wait status %#x, error %v, want exit status 6", name, status, err)
 		}
 		if pid, _ := p.Result(0, 3); pid != p.Thread(1) || pid <= 0 {
-			t.Errorf("%s: wait4 returned %d, the child is %d", name, pid, p.Thread(1))
+			t.Errorf("%s: wait4: got %d, want the child %d", name, pid, p.Thread(1))
 		}
 		if ppid, _ := p.Result(1, 1); ppid != p.PID {
-			t.Errorf("%s: the child's parent is %d, want %d", name, ppid, p.PID)
+			t.Errorf("%s: parent of the child: got %d, want %d", name, ppid, p.PID)
 		}
 		last := uint64(before.Nano())
 		stamp := func(thread, i int) {
 			if ns, ok := p.Stamp(thread, i); !ok || ns < last {
-				t.Errorf("%s: stamp %d of %d is %d, %v, after %d", name, i, thread, ns, ok, last)
+				t.Errorf("%s: stamp %d of thread %d: got %d, ok %v, after %d", name, i, thread, ns, ok, last)
 			} else {
 				last = ns
 			}
@@ -192,7 +192,7 @@ func TestExec(t *testing.T) {
 	}
 	s := new(Script).Exec("/proc/self/exe", []string{"x", "-test.run=^TestExec$"}, []string{"BAREFORK_TEST=exec"})
 	if p, status := run(t, s); status.ExitStatus() != 13 {
-		t.Fatalf("wait status %#x, %v", status, p.Check())
+		t.Fatalf("got wait status %#x, error %v, want exit status 13", status, p.Check())
 	}
 }
 
@@ -208,14 +208,15 @@ func TestBadScripts(t *testing.T) {
 		"NUL in an argument": new(Script).Exec("/x", []string{"\x00"}, nil),
 	} {
 		if p, err := Start(s, Options{}); err == nil {
-			t.Errorf("%s: started", name)
+			t.Errorf("%s: Start returned no error", name)
 			unix.Kill(p.PID, unix.SIGKILL)
 		}
 	}
 }
 
-// A process executes a program that continues with its script. It starts a process with a pid in a
-// new namespace that the parent knows. That process has a thread, which executes the next program.
+// A process executes a program that continues with its script. The program starts a process with a
+// pid in a new namespace that the parent reads. That process has a thread, which executes the next
+// program.
 func TestResume(t *testing.T) {
 	write := func(path string) func([]byte) error {
 		return func(elf []byte) error { return os.WriteFile(path, elf, 0o755) }
@@ -231,18 +232,18 @@ func TestResume(t *testing.T) {
 	s.Call("wait4", unix.SYS_WAIT4, 0, Word{s, wait, 4}, 0, nil).Exit(4)
 	p, status := run(t, s)
 	if err := p.Check(); err != nil || status.ExitStatus() != 4 {
-		t.Fatalf("wait status %#x, %v", status, err)
+		t.Fatalf("got wait status %#x, error %v, want exit status 4", status, err)
 	}
 	if pid, _ := p.Result(0, wait); pid == 0 || pid != p.Thread(1) {
-		t.Errorf("waited for %d, the child was %d", pid, p.Thread(1))
+		t.Errorf("wait4: got %d, want the child %d", pid, p.Thread(1))
 	}
 	if status := *(*int32)(unsafe.Pointer(&p.calls(0)[wait].args[4])); status != 3<<8 {
-		t.Errorf("the child's status is %#x", status)
+		t.Errorf("got the child's status %#x, want exit status 3", status)
 	}
 	if pid, _ := p.Result(2, 1); pid != p.Thread(1) || p.Thread(2) == pid {
-		t.Errorf("the thread has pid %d, its process %d", pid, p.Thread(1))
+		t.Errorf("got pid %d in the thread, its process has %d", pid, p.Thread(1))
 	}
 	if n, _ := p.Result(2, 2); n <= 0 || string(p.Bytes(2, 2, 2, n)) != two {
-		t.Errorf("the thread executed another program than %s: %d", two, n)
+		t.Errorf("the thread did not execute %s: readlinkat returned %d", two, n)
 	}
 }

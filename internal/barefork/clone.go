@@ -12,20 +12,20 @@ import (
 )
 
 // Clone describes how a script starts a process or thread: by clone3(2), or by clone(2) on kernels
-// before 5.3. The zero value is a fork(2). The call fails if the kernel lacks a feature; see
+// before 5.3. The zero value is a fork(2). If the kernel lacks a feature, the call fails; see
 // [Clone.Lacks].
 type Clone struct {
 	// Flags are the flags of clone(2) and clone3(2).
 	Flags uint64
-	// Signal is sent at the end of the process. Zero means SIGCHLD. Threads and children of the
-	// caller's parent have none.
+	// Signal is sent to the parent when the process exits. Zero means SIGCHLD. Threads and
+	// children of the caller's parent have none.
 	Signal unix.Signal
 	// ChildTID and ParentTID are the addresses for the id, if the flags request it. SetTID is
-	// the address of the pid, nil for any; Cgroup is a descriptor of a cgroup v2 directory, nil
-	// for the caller's. All are arguments as in [Script.Call].
+	// the address of the requested pid, or nil for any pid. Cgroup is a descriptor of a cgroup
+	// v2 directory, or nil for the caller's cgroup. All are arguments as in [Script.Call].
 	ChildTID, ParentTID, SetTID, Cgroup any
 
-	old bool // by clone(2), even if there is clone3(2)
+	old bool // use clone(2), even if there is clone3(2)
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 	cloneIntoCgroup   = 1 << 33 // Linux 5.7
 	cloneThread       = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
 
-	// The sizes of struct clone_args, linux/sched.h, up to 5.4, with set_tid, and with cgroup.
+	// The sizes of struct clone_args (linux/sched.h): up to 5.4, with set_tid, and with cgroup.
 	cloneArgsOld    = 8 * 8
 	cloneArgsSetTID = 10 * 8
 	cloneArgsCgroup = 11 * 8
@@ -54,7 +54,7 @@ func (c *Clone) call() string {
 	return "clone"
 }
 
-// arguments returns the system call.
+// arguments returns the number and arguments of the system call.
 func (c *Clone) arguments() (number uintptr, args []any) {
 	signal := unix.SIGCHLD
 	if c.Signal != 0 {
@@ -82,8 +82,8 @@ func (c *Clone) arguments() (number uintptr, args []any) {
 	}
 }
 
-// Lacks returns an errors.ErrUnsupported that names the feature that the running kernel lacks, nil
-// if it has all of them.
+// Lacks returns an errors.ErrUnsupported that names a feature which the running kernel lacks, or
+// nil if the kernel has all features.
 func (c *Clone) Lacks() error {
 	if !c.needsClone3() {
 		return nil
@@ -100,19 +100,19 @@ func (c *Clone) Lacks() error {
 	return nil
 }
 
-func (c *listed) lacks() error {
+func (c *scriptCall) lacks() error {
 	if c.clone == nil {
 		return nil
 	}
 	return c.clone.Lacks()
 }
 
-// abilities are the errors for missing features of the kernel's clone3(2).
-type abilities struct{ exists, setTID, intoCgroup error }
+// cloneSupport has the errors for missing features of the kernel's clone3(2).
+type cloneSupport struct{ exists, setTID, intoCgroup error }
 
-// clone3 probes the kernel's clone3(2) by calls that every kernel rejects: the error is E2BIG if
-// the kernel does not know the end of the structure.
-var clone3 = sync.OnceValue(func() (k abilities) {
+// clone3 probes the kernel's clone3(2) by calls that every kernel rejects. The error is E2BIG if
+// the kernel does not support the end of the structure.
+var clone3 = sync.OnceValue(func() (k cloneSupport) {
 	try := func(size uintptr, args [11]uint64) error {
 		_, _, errno := unix.Syscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&args)), size, 0)
 		return errno
@@ -136,8 +136,8 @@ var clone3 = sync.OnceValue(func() (k abilities) {
 // noClearSighand is set once the kernel has rejected CLONE_CLEAR_SIGHAND.
 var noClearSighand atomic.Bool
 
-// startCleared starts a process that first removes the signal handlers of this program, which would
-// crash it. Signals are blocked until then.
+// startCleared starts a process that first removes the signal handlers of this program, as they
+// would crash the process. Signals are blocked until then.
 func startCleared(s *Script, c Clone) (*Process, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -156,7 +156,7 @@ func startCleared(s *Script, c Clone) (*Process, error) {
 		}
 	}
 	begin.Call("rt_sigprocmask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, []uint64{old}, nil, 8)
-	begin.calls = append(begin.calls, listed{name: "close", number: unix.SYS_CLOSE, args: []any{-1}, goOn: s})
+	begin.calls = append(begin.calls, scriptCall{name: "close", number: unix.SYS_CLOSE, args: []any{-1}, onFailure: s})
 	return start(s, c, begin)
 }
 

@@ -22,10 +22,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// All tests pass on kernels without clone3(2), and with older versions of it.
+// All tests pass on kernels without clone3(2), and on kernels with older versions of clone3(2).
 func TestOlderKernels(t *testing.T) {
 	if os.Getenv(seccompfail.Env) != "" {
-		t.Skip("system calls are filtered")
+		t.Skip("this process already runs with a filter")
 	}
 	for calls, tests := range map[string]string{"clone3": ".", "clone3-set-tid": ".", "clone3-cgroup": ".", "clone3-flags": "Signals|Thread|Leader"} {
 		t.Run(calls, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestOlderKernels(t *testing.T) {
 	}
 }
 
-// Lacks names the missing feature; no process starts in another way.
+// Lacks names the missing feature. Start does not fall back to another call.
 func TestLacks(t *testing.T) {
 	refused := os.Getenv(seccompfail.Env)
 	for _, tt := range []struct {
@@ -60,24 +60,24 @@ func TestLacks(t *testing.T) {
 		err := tt.c.Lacks()
 		if want := tt.want[refused]; want == "" && err != nil && refused != "" || want != "" &&
 			(!errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "kernel lacks "+want)) {
-			t.Errorf("%+v: %v, want %q", tt.c, err, want)
+			t.Errorf("%+v: got error %v, want %q", tt.c, err, want)
 		}
 	}
 	if refused != "clone3" {
 		return
 	}
 	if p, err := Start(new(Script), Options{PID: 5}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a process with a pid: %v, %v", p, err)
+		t.Errorf("Start with a pid: got %v, error %v", p, err)
 	}
 	s := new(Script)
 	p, _ := run(t, s.Clone(new(Script), &Clone{SetTID: []uint32{5}}))
 	if err := p.Check(); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a script's process with a pid: %v", err)
+		t.Errorf("script that starts a process with a pid: got error %v", err)
 	}
 }
 
-// A process does not run this program's signal handlers, however it was started, and receives the
-// signals that this program receives.
+// A process does not run this program's signal handlers, however it was started. It does not block
+// the signals that this program receives.
 func TestSignals(t *testing.T) {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR1)
 	defer signal.Reset(unix.SIGUSR1)
@@ -91,6 +91,6 @@ func TestSignals(t *testing.T) {
 	unix.Kill(p.PID, unix.SIGUSR1)
 	var status unix.WaitStatus
 	if _, err := unix.Wait4(p.PID, &status, 0, nil); err != nil || status.Signal() != unix.SIGUSR1 {
-		t.Errorf("wait status %#x, %v", status, err)
+		t.Errorf("got wait status %#x, error %v, want SIGUSR1", status, err)
 	}
 }

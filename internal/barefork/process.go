@@ -15,20 +15,20 @@ import (
 
 // Options describe how to start a process. The zero value is a plain fork.
 type Options struct {
-	// PID is the pid of the process, 0 for any. It needs CAP_SYS_ADMIN; the error is EEXIST if
+	// PID is the requested pid, or 0 for any. It needs CAP_SYS_ADMIN. The error is EEXIST if
 	// another process has the pid.
 	PID int
-	// Cgroup is a descriptor of a cgroup v2 directory, 0 for the caller's cgroup.
+	// Cgroup is a descriptor of a cgroup v2 directory, or 0 for the caller's cgroup.
 	Cgroup int
-	// Share shares the caller's memory, like vfork(2), instead of copying it, so that the
-	// process starts and ends much faster. It cannot start threads.
+	// Share shares the caller's memory instead of copying it, like vfork(2), so that the
+	// process starts and exits much faster. Such a process cannot start threads.
 	Share bool
 
 	// Flags are additional flags of clone(2), such as CLONE_NEWNS. Flags that share memory with
 	// the caller would break a Go program.
 	Flags uint64
 
-	// Self, unless zero, receives the pid in the process's own pid namespace.
+	// Self, unless zero, receives the process's pid in its own pid namespace.
 	Self Word
 }
 
@@ -41,10 +41,11 @@ type Process struct {
 }
 
 // Start starts a process that runs s. The caller must wait for the process and then call Free. If
-// the kernel lacks a requested feature, the error is an errors.ErrUnsupported that names it.
+// the kernel lacks a requested feature, the error is an errors.ErrUnsupported that names the
+// feature.
 func Start(s *Script, opts Options) (*Process, error) {
 	if opts.Share && (opts.PID != 0 || opts.Cgroup != 0 || opts.Flags != 0 || len(s.others) > 0) {
-		return nil, errors.New("a process that shares memory takes no other options and no threads")
+		return nil, errors.New("a process that shares memory can have no other options and no threads")
 	}
 	if opts.Share {
 		return start(s, Clone{Flags: unix.CLONE_VM, old: true}, nil)
@@ -78,14 +79,15 @@ func Start(s *Script, opts Options) (*Process, error) {
 	return p, err
 }
 
-// start starts a process that runs s, or first the script begin, which continues with s.
+// start starts a process that runs s. If begin is not nil, the process runs begin first, which
+// continues with s.
 func start(s *Script, c Clone, begin *Script) (*Process, error) {
 	scripts := s.all()
 	all := scripts
 	if begin != nil {
 		all, s = append(all, begin), begin
 	}
-	// The last script has one call, which starts the others.
+	// The last script has one call, which starts the other scripts.
 	first := new(Script).Clone(s, &c)
 	all = append(all, first)
 	l := newLayout(all, 0)
@@ -98,7 +100,7 @@ func start(s *Script, c Clone, begin *Script) (*Process, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	l = newLayout(all, p.at) // now at its address
+	l = newLayout(all, p.at) // again, with the address
 	for i, s := range all {
 		copy(p.calls(i), l.calls[i*maxCalls:][:len(s.calls)+1])
 	}
@@ -125,8 +127,8 @@ func start(s *Script, c Clone, begin *Script) (*Process, error) {
 	return p, nil
 }
 
-// Scripts have addresses from lowest on, which the Go runtime and tinyelf programs do not use, even
-// with 39-bit addresses.
+// Scripts are at addresses from lowest on. Neither the Go runtime nor tinyelf programs use these
+// addresses, even with 39-bit addresses.
 const (
 	lowest = 0x20_0000_0000
 	gap    = 1 << 24 // larger than any script's memory
@@ -134,7 +136,8 @@ const (
 
 var mapped atomic.Uintptr
 
-// mmap maps the memory from a file, so that programs can map it too. fd is the file.
+// mmap maps the memory from a file, so that programs can map it too, and returns the file's
+// descriptor.
 func (p *Process) mmap(size int) (fd int, err error) {
 	fd, err = unix.MemfdCreate("scripts", 0)
 	if err != nil {
@@ -159,10 +162,10 @@ func (p *Process) mmap(size int) (fd int, err error) {
 	return 0, fmt.Errorf("map memory for scripts: %w", err)
 }
 
-// program returns an ELF program that maps the memory at in[0] of in[1] bytes from descriptor in[2]
+// program returns an ELF program. It maps the memory at in[0] of in[1] bytes from descriptor in[2],
 // and makes the calls at in[3].
 func program(in []uintptr) ([]byte, error) {
-	const size = 256 // at least of the code; resume has the address of the data after it
+	const size = 256 // holds the code; resume has the address of the data after it
 	words := unsafe.Slice((*byte)(unsafe.Pointer(&in[0])), 8*len(in))
 	code := unsafe.Slice((*byte)(resumeCode()), size)
 	return tinyelf.Program(append(bytes.Clone(code), words...))
@@ -173,7 +176,7 @@ func program(in []uintptr) ([]byte, error) {
 //go:noescape
 func startCall(c *call) uintptr
 
-// resume is the code of a program.
+// resume is the code of a program from program.
 //
 //nolint:unused // vet wants a declaration of what only the assembly names
 func resume()
@@ -185,14 +188,14 @@ func (p *Process) calls(script int) []call {
 	return unsafe.Slice((*call)(unsafe.Pointer(&p.memory[page*uintptr(script)])), maxCalls)
 }
 
-// Result returns the result of call i in the script of thread t; thread 0 is the process itself. ok
+// Result returns the result of call i in the script of thread t. Thread 0 is the process itself. ok
 // is false if the call has not returned.
 func (p *Process) Result(t, i int) (r int, ok bool) {
 	r = int(atomic.LoadUintptr(&p.calls(t)[i].result))
 	return r, uintptr(r) != notRun
 }
 
-// Stamp returns the time that call i in the script of thread t has read.
+// Stamp returns the time that call i in the script of thread t read.
 func (p *Process) Stamp(t, i int) (ns uint64, ok bool) {
 	if r, ok := p.Result(t, i); !ok || r != 0 {
 		return 0, false
@@ -211,8 +214,8 @@ func (p *Process) Bytes(t, i, arg, n int) []byte {
 	return p.memory[p.calls(t)[i].args[arg]-p.at:][:n]
 }
 
-// Thread returns the id of a thread or child, 0 if it was not started. They are counted from 1,
-// each before its own threads and children.
+// Thread returns the id of a thread or child, or 0 if it was not started. Threads and children are
+// counted from 1, each before those that it starts.
 func (p *Process) Thread(n int) int {
 	for t, s := range p.scripts {
 		for i, c := range s.calls {
@@ -227,9 +230,9 @@ func (p *Process) Thread(n int) int {
 	return 0
 }
 
-// Check returns an error that names the first call that failed, or did not fail as expected. Calls
-// that have not returned, such as exit(2), are not errors. If the kernel lacks a feature for
-// starting a process, the error is an errors.ErrUnsupported that names it.
+// Check returns an error that names the first call that failed unexpectedly, or succeeded
+// unexpectedly. Calls that have not returned, such as exit(2), are not errors. If the kernel lacks
+// a feature for starting a process, the error is an errors.ErrUnsupported that names the feature.
 func (p *Process) Check() error {
 	for t, s := range p.scripts {
 		for i := range s.calls {
@@ -240,7 +243,7 @@ func (p *Process) Check() error {
 			case lacks != nil && r < 0:
 				return fmt.Errorf("process %d, thread %d, call %d: %w", p.PID, t, i, lacks)
 			case fails != 0:
-				return fmt.Errorf("process %d, thread %d, call %d: %s returned %d, not %w", p.PID, t, i, s.calls[i].name, r, fails)
+				return fmt.Errorf("process %d, thread %d, call %d: %s returned %d, want %w", p.PID, t, i, s.calls[i].name, r, fails)
 			case r < 0 && r > -4096:
 				return fmt.Errorf("process %d, thread %d, call %d: %s: %w", p.PID, t, i, s.calls[i].name, syscall.Errno(-r))
 			}
@@ -249,14 +252,14 @@ func (p *Process) Check() error {
 	return nil
 }
 
-// Kill ends the process, waits for it and calls Free. It must be a child of this process.
+// Kill kills the process, waits for it and calls Free. The process must be a child of this process.
 func (p *Process) Kill() {
 	unix.Kill(p.PID, unix.SIGKILL)
 	unix.Wait4(p.PID, nil, 0, nil)
 	p.Free()
 }
 
-// Free releases the memory of the script and its results.
+// Free frees the memory of the script and its results.
 func (p *Process) Free() {
 	if p.memory != nil {
 		unix.MunmapPtr(unsafe.Pointer(&p.memory[0]), uintptr(len(p.memory)))

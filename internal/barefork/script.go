@@ -9,24 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Script is the list of system calls of a process or thread. It continues after a failed call: see
+// Script is the list of system calls of a process or thread. It continues after a failed call, see
 // [Process.Check]. At the end of the list it calls exit_group(EndStatus).
 type Script struct {
-	calls  []listed
-	others []*Script                      // scripts that it starts, in order
-	resume map[int]func(elf []byte) error // by the index of the first call of each program
+	calls  []scriptCall
+	others []*Script                      // scripts that this script starts, in order
+	resume map[int]func(elf []byte) error // key: index of the first call of each program
 }
 
-// listed is a system call without an address.
-type listed struct {
-	name   string
-	number uintptr
-	args   []any
-	other  *Script    // script that it starts
-	clone  *Clone     // how it starts it; nil if number and args describe it
-	goOn   *Script    // script that continues after the call fails
-	skip   int        // index of the next call after a failure; 0 means the following one
-	fails  unix.Errno // expected errno; 0 means success
+// scriptCall is a system call that has no address yet.
+type scriptCall struct {
+	name      string
+	number    uintptr
+	args      []any
+	other     *Script    // script that the call starts
+	clone     *Clone     // describes the start; nil if number and args do
+	onFailure *Script    // script that continues if the call fails
+	skip      int        // index of the next call after a failure; 0 means the following one
+	fails     unix.Errno // expected errno; 0 means success
 }
 
 // EndStatus is the exit status of a process at the end of its script.
@@ -35,7 +35,7 @@ const EndStatus = 99
 // Buffer is an argument: the address of this many bytes, which [Process.Bytes] returns.
 type Buffer int
 
-// Memory is initialised memory that several arguments can point into: see [Within].
+// Memory is initialised memory with an address for several arguments, see [Within].
 type Memory struct{ Bytes []byte }
 
 // Within is an argument: an address in a Memory.
@@ -44,7 +44,7 @@ type Within struct {
 	Offset int
 }
 
-// Word is an argument: the address of an argument (0 to 5) or the result (6) of a call.
+// Word is an argument: the address of another argument (0 to 5) or of the result (6) of a call.
 type Word struct {
 	Script *Script
 	Call   int // index of the call
@@ -54,10 +54,10 @@ type Word struct {
 const result = 6 // index of a call's result for Word
 
 // Call appends a system call. Arguments are integers, strings (passed with a NUL), slices of plain
-// values, [Buffer], [Within], [Word], []string as for execve(2), and []any, the address of
-// consecutive values; nil is 0.
+// values, [Buffer], [Within] and [Word]. []string is passed as for execve(2), []any as the address
+// of consecutive values, and nil as 0.
 func (s *Script) Call(name string, number uintptr, args ...any) *Script {
-	s.calls = append(s.calls, listed{name: name, number: number, args: args})
+	s.calls = append(s.calls, scriptCall{name: name, number: number, args: args})
 	return s
 }
 
@@ -77,8 +77,8 @@ func (s *Script) Fails(with unix.Errno) *Script {
 	return s
 }
 
-// Resume assigns the calls from here on to a program that the previous call executes: write gets
-// its executable file when the script starts.
+// Resume assigns the following calls to a program that the previous call executes. When the script
+// starts, write receives the program's executable file.
 func (s *Script) Resume(write func(elf []byte) error) *Script {
 	if s.resume == nil {
 		s.resume = make(map[int]func([]byte) error)
@@ -87,10 +87,10 @@ func (s *Script) Resume(write func(elf []byte) error) *Script {
 	return s
 }
 
-// Exit appends exit_group(2), the end of the process.
+// Exit appends exit_group(2), which ends the process.
 func (s *Script) Exit(code int) *Script { return s.Call("exit_group", unix.SYS_EXIT_GROUP, code) }
 
-// ExitThread appends exit(2), the end of the thread.
+// ExitThread appends exit(2), which ends the thread.
 func (s *Script) ExitThread(code int) *Script { return s.Call("exit", unix.SYS_EXIT, code) }
 
 // WaitFor appends a read(2) of one byte, which waits for a writer.
@@ -118,9 +118,9 @@ func (s *Script) Thread(other *Script) *Script {
 	return s.Start(other, "clone", unix.SYS_CLONE, cloneThread)
 }
 
-// Child appends the start of a process that runs another script, by clone(2) with the flags, and
-// SIGCHLD unless they have a signal. 0 is fork(2), CLONE_VM|CLONE_VFORK is vfork(2).
-// [Process.Thread] returns its pid.
+// Child appends the start of a process that runs another script, by clone(2) with the flags.
+// SIGCHLD is added unless the flags have a signal. 0 is fork(2), CLONE_VM|CLONE_VFORK is vfork(2).
+// [Process.Thread] returns the pid.
 func (s *Script) Child(flags uintptr, other *Script) *Script {
 	if flags&0xff == 0 {
 		flags |= uintptr(unix.SIGCHLD)
@@ -132,7 +132,7 @@ func (s *Script) Child(flags uintptr, other *Script) *Script {
 // another script without a stack.
 func (s *Script) Start(other *Script, name string, number uintptr, args ...any) *Script {
 	s.others = append(s.others, other)
-	s.calls = append(s.calls, listed{name: name, number: number, args: args, other: other})
+	s.calls = append(s.calls, scriptCall{name: name, number: number, args: args, other: other})
 	return s
 }
 
@@ -140,18 +140,18 @@ func (s *Script) Start(other *Script, name string, number uintptr, args ...any) 
 // until the script starts.
 func (s *Script) Clone(other *Script, c *Clone) *Script {
 	s.others = append(s.others, other)
-	s.calls = append(s.calls, listed{name: c.call(), other: other, clone: c})
+	s.calls = append(s.calls, scriptCall{name: c.call(), other: other, clone: c})
 	return s
 }
 
-// Stamp appends a reading of CLOCK_MONOTONIC: see [Process.Stamp].
+// Stamp appends a call that reads CLOCK_MONOTONIC, see [Process.Stamp].
 func (s *Script) Stamp() *Script {
 	// clock_gettime has two arguments; the unused 5th and 6th receive the time.
 	return s.Call("clock_gettime", unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, Word{s, len(s.calls), 4})
 }
 
-// SkipUnless skips the calls after each given one, up to here, if that one fails. It must not have
-// six arguments.
+// SkipUnless makes each given call, if it fails, skip the calls between it and the end of the
+// script so far. The given calls must have fewer than six arguments.
 func (s *Script) SkipUnless(calls ...int) *Script {
 	for _, i := range calls {
 		s.calls[i].skip = len(s.calls)
@@ -159,10 +159,11 @@ func (s *Script) SkipUnless(calls ...int) *Script {
 	return s
 }
 
-// Len returns the number of calls, which is the index of the next one.
+// Len returns the number of calls, which is the index of the next call.
 func (s *Script) Len() int { return len(s.calls) }
 
-// all returns the script and the scripts that it starts, each before its own.
+// all returns the script and all scripts that it starts, directly or not. Each precedes those that
+// it starts.
 func (s *Script) all() []*Script {
 	list := []*Script{s}
 	for _, o := range s.others {
@@ -179,20 +180,20 @@ type call struct {
 }
 
 const (
-	// notRun is a value that no system call returns.
+	// notRun is a result that no system call returns.
 	notRun = ^uintptr(0) - 1<<32
-	// starts is added to the number of a call that starts a process or thread, which continues
-	// at the address in the last argument.
+	// starts is added to the number of a call that starts a process or thread. The new process
+	// or thread continues at the address in the last argument.
 	starts = uintptr(1) << 63
-	// skips is added to the number of a call that, if it fails, continues at the address in the
-	// last argument.
+	// skips is added to the number of a call that continues at the address in the last argument
+	// if it fails.
 	skips    = uintptr(1) << 62
 	callSize = unsafe.Sizeof(call{})
 	maxCalls = 256 // of a script, including its end
 	page     = maxCalls * callSize
 )
 
-// layout assigns addresses to the calls of scripts, and then to the data of their arguments.
+// layout assigns addresses to the calls of scripts, then to the data of their arguments.
 type layout struct {
 	at    uintptr
 	place map[any]uintptr // of scripts, and of each Memory
@@ -209,7 +210,7 @@ func newLayout(scripts []*Script, at uintptr) *layout {
 	l.calls = make([]call, len(scripts)*maxCalls)
 	for i, s := range scripts {
 		if len(s.calls) >= maxCalls {
-			l.err = fmt.Errorf("script of %d calls: at most %d fit", len(s.calls), maxCalls-1)
+			l.err = fmt.Errorf("script of %d calls exceeds the limit of %d", len(s.calls), maxCalls-1)
 			return l
 		}
 		calls := l.calls[i*maxCalls:]
@@ -225,9 +226,9 @@ func newLayout(scripts []*Script, at uintptr) *layout {
 				calls[k].number |= starts
 				calls[k].args[5] = l.place[c.other]
 			}
-			if c.goOn != nil {
+			if c.onFailure != nil {
 				calls[k].number |= skips
-				calls[k].args[5] = l.place[c.goOn]
+				calls[k].args[5] = l.place[c.onFailure]
 			}
 			if c.skip != 0 {
 				calls[k].number |= skips
@@ -239,7 +240,7 @@ func newLayout(scripts []*Script, at uintptr) *layout {
 	return l
 }
 
-// put adds bytes and returns their address.
+// put adds bytes to the data and returns their address.
 func (l *layout) put(b []byte) uintptr {
 	at := l.at + uintptr(len(l.calls))*callSize + uintptr(len(l.data))
 	l.data = append(l.data, b...)
@@ -247,7 +248,7 @@ func (l *layout) put(b []byte) uintptr {
 	return at
 }
 
-// words adds words and returns their address.
+// words adds words to the data and returns their address.
 func (l *layout) words(list []uintptr) uintptr {
 	return l.put(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), 8*len(list)))
 }

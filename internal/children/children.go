@@ -1,5 +1,5 @@
-// Package children waits for children, and lists the children of a process from the kernel's own
-// list, without a scan of all processes.
+// Package children waits for child processes. It lists the children of a process from the kernel's
+// own list, without a scan of all processes.
 package children
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wait waits until a child of the caller ends or, if it is traced, stops.
+// Wait waits until a child of the caller exits or, if it is traced, stops.
 func Wait(pid int) (status unix.WaitStatus, err error) {
 	for {
 		_, err = unix.Wait4(pid, &status, unix.WALL, nil)
@@ -21,8 +21,9 @@ func Wait(pid int) (status unix.WaitStatus, err error) {
 	}
 }
 
-// Of returns the children of all threads of a process. The error is from the last thread with
-// unknown children, because it has ended or the kernel has no such list (CONFIG_PROC_CHILDREN).
+// Of returns the children of all threads of a process. The error is that of the last thread whose
+// children are unknown, because it has exited or the kernel has no such list
+// (CONFIG_PROC_CHILDREN).
 func Of(pid int) (pids []int, err error) {
 	tasks := fmt.Sprintf("/proc/%d/task/", pid)
 	threads, err := os.ReadDir(tasks)

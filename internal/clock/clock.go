@@ -1,4 +1,4 @@
-// Package clock reads the kernel's clocks in nanoseconds, like the time stamps of events.
+// Package clock reads the kernel's clocks in nanoseconds, the unit of events' times.
 package clock
 
 import (
@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Go's monotonic time is CLOCK_MONOTONIC, read without a system call: base was read at mono, or a
-// moment earlier. So Monotonic is never behind the kernel's clock.
+// Go's monotonic time is CLOCK_MONOTONIC, read without a system call. base was read at mono or a
+// moment earlier, so Monotonic is never behind the kernel's clock.
 var base, mono = anchor()
 
 func anchor() (at time.Time, mono uint64) {
-	shortest := uint64(math.MaxUint64) // time between two readings, which bounds the error
+	shortest := uint64(math.MaxUint64) // time between two reads, which bounds the error
 	for range 5 {
 		before, now, after := read(monotonic), time.Now(), read(monotonic)
 		if after-before < shortest {
@@ -28,7 +28,7 @@ func Monotonic() uint64 { return mono + uint64(time.Since(base)) }
 func Boottime() uint64 { return read(boottime) }
 
 // WallOffset returns CLOCK_REALTIME minus CLOCK_MONOTONIC, from the shortest of several
-// measurements, and its largest error.
+// measurements. error is the largest error of the result.
 func WallOffset() (offset int64, error uint64) {
 	error = math.MaxUint64
 	for range 5 {

@@ -8,9 +8,9 @@ const monotonic, boottime, realtime = 0, 0, 0
 
 var start = time.Now()
 
-// read returns the time since the start of the process for each clock, as no kernel stamps events
-// here.
+// read returns the time since the start of this process for each clock, because this system has no
+// events of a kernel.
 func read(int) uint64 { return uint64(time.Since(start)) }
 
-// Tick returns a period of the timer interrupt: no kernel has one here.
+// Tick returns 0, because this system has no coarse clocks.
 func Tick() uint64 { return 0 }

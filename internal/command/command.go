@@ -1,5 +1,5 @@
 // Package command has the shared parts of quark's commands: help with titled groups of options, the
-// version, completion of values, and types of values. Each command is a [cobra.Command].
+// version, shell completion of values, and types of values. Each command is a [cobra.Command].
 //
 //	root := command.New(&cobra.Command{Use: "quark-x [options]", Long: "...", RunE: run},
 //		command.Group{"Where events come from", o.Backend})
@@ -18,14 +18,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group is a title in the help, and a function that adds the options below it.
+// Group is a title in the help, and a function that adds the options under the title.
 type Group struct {
 	Title  string
 	Define func(*cobra.Command)
 }
 
-// New adds the options of all groups to c, and returns it. Without groups the help lists the
-// existing options. The caller prints errors. Unless c.Args is set, c takes no operands.
+// New adds the options of all groups to c, and returns c. Without groups the help lists the
+// existing options. The caller must print errors. Unless c.Args is set, c accepts no operands.
 func New(c *cobra.Command, groups ...Group) *cobra.Command {
 	c.SilenceErrors, c.SilenceUsage, c.DisableFlagsInUseLine = true, true, true
 	if c.Args == nil {
@@ -79,10 +79,10 @@ func New(c *cobra.Command, groups ...Group) *cobra.Command {
 	return c
 }
 
-// helpWidth is the width of help.
+// helpWidth is the width of the help in columns.
 const helpWidth = 100
 
-// NoOperands is the Args of a command without operands.
+// NoOperands is the value of Args for a command without operands.
 func NoOperands(c *cobra.Command, operands []string) error {
 	if len(operands) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func seeHelp(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w (see %s -h)", err, c.CommandPath())
 }
 
-// Run runs the command named by the arguments, with ctx. Help and the version go to out.
+// Run runs the command that the arguments name, with ctx. It writes help and version to out.
 func Run(ctx context.Context, root *cobra.Command, args []string, out io.Writer) error {
 	root.Version = Version()
 	if !root.Runnable() {
@@ -148,7 +148,7 @@ func CompleteList(c *cobra.Command, option string, list ...string) {
 	}
 }
 
-// Exclude returns an error if two options of a set are given.
+// Exclude returns an error if more than one option of a set is given.
 func Exclude(c *cobra.Command, sets ...[]string) error {
 	for _, set := range sets {
 		first := ""
@@ -165,11 +165,11 @@ func Exclude(c *cobra.Command, sets ...[]string) error {
 	return nil
 }
 
-// version is the version of a release. The linker sets it (-X in packaging/build.mk), as a release
-// build must not depend on the place of the source.
+// version is the version of a release. The linker sets it (-X in packaging/build.mk), because a
+// release build must not depend on the source directory.
 var version string
 
-// Version returns the version of a release or of the main module, "(devel)" if the binary has
+// Version returns the version of a release or of the main module, or "(devel)" if the binary has
 // neither.
 func Version() string {
 	if version != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runFake runs a command line of a command with two verbs, and returns its output.
+// runFake runs a fake command with two subcommands, and returns its output.
 func runFake(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	root := New(&cobra.Command{Use: "fake COMMAND", Long: "A fake."})
@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 	} {
 		out, err := runFake(t, strings.Fields(c.args)...)
 		if (err == nil) != (c.err == "") || err != nil && !strings.HasSuffix(err.Error(), c.err) || !strings.Contains(out, c.out) {
-			t.Errorf("%q: error %v\n%s", c.args, err, out)
+			t.Errorf("%q: got error %v, output\n%s", c.args, err, out)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestSpan(t *testing.T) {
 	for text, want := range map[string]time.Duration{"4": 4 * time.Second, "0.5": time.Second / 2, "5m": 5 * time.Minute, "0": 0, "x": 0, "-1": 0, "": 0, "Inf": 0} {
 		var s Span
 		if err := s.Set(text); time.Duration(s) != want || (err == nil) != (want > 0) {
-			t.Errorf("%q: %v, %v", text, time.Duration(s), err)
+			t.Errorf("%q: got %v, error %v", text, time.Duration(s), err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (f *File) String() string { return string(*f) }
 // Type implements pflag.Value.
 func (f *File) Type() string { return "file" }
 
-// Span is the value of an option with a time above 0. A number alone means seconds.
+// Span is the value of an option for a duration above 0. A plain number means seconds.
 type Span time.Duration
 
 // Set implements pflag.Value.
@@ -48,7 +48,7 @@ func (s *Span) Set(text string) error {
 
 func (s *Span) String() string {
 	if *s == 0 {
-		return "" // so that the help shows no default
+		return "" // then the help shows no default
 	}
 	return time.Duration(*s).String()
 }

@@ -1,4 +1,4 @@
-// Package getent looks up users and groups by getent(1), which also asks directory services.
+// Package getent looks up users and groups by getent(1), which also queries directory services.
 package getent
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Lookup returns the name and the id of the entry for one of them in "passwd" or "group". They are
-// empty if there is none. An error is only an answer that takes too long.
+// Lookup returns the name and the id of the entry in the database "passwd" or "group" that has key
+// as its name or id. Both are empty if there is no entry. Only a timeout is an error.
 func Lookup(database, key string) (name, id string, err error) {
 	if key == "" || key[0] == '-' {
 		return "", "", nil
@@ -17,7 +17,7 @@ func Lookup(database, key string) (name, id string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	c := exec.CommandContext(ctx, "getent", database, key)
-	c.WaitDelay = time.Second // a child of it may keep the pipe open
+	c.WaitDelay = time.Second // a child process of getent may keep the pipe open
 	line, _ := c.Output()
 	entry := strings.SplitN(string(line), ":", 4)
 	if len(entry) < 4 {

@@ -17,11 +17,11 @@ func TestLookup(t *testing.T) {
 		database, key, name, id string
 	}{{"passwd", "bob", "bob", "4242"}, {"passwd", "4242", "bob", "4242"}, {"passwd", "eve", "", ""}, {"group", "bob", "", ""}, {"passwd", "-h", "", ""}} {
 		if name, id, err := Lookup(c.database, c.key); err != nil || name != c.name || id != c.id {
-			t.Errorf("%s %s: %q, %q, %v", c.database, c.key, name, id, err)
+			t.Errorf("%s %s: got name %q, id %q, error %v", c.database, c.key, name, id, err)
 		}
 	}
 	t.Setenv("PATH", t.TempDir())
 	if name, _, err := Lookup("passwd", "bob"); name != "" || err != nil {
-		t.Errorf("without the program: %q, %v", name, err)
+		t.Errorf("without getent: got name %q, error %v", name, err)
 	}
 }

@@ -17,7 +17,7 @@ const Env = "QUARK_SECCOMPFAIL"
 // failure describes a system call that fails.
 type failure struct {
 	call  uint32
-	above uint32 // fails if the second argument is larger; 0 means always
+	above uint32 // the call fails if its second argument is larger; 0 means always
 	errno unix.Errno
 }
 
@@ -29,7 +29,7 @@ var failures = map[string]failure{
 	"fsopen":         {call: unix.SYS_FSOPEN, errno: unix.ENOSYS},               // before 5.2
 }
 
-// FromEnv installs the filter that the environment variable names.
+// FromEnv installs the filter for the calls that the environment variable names.
 func FromEnv() error {
 	names := os.Getenv(Env)
 	if names == "" {
@@ -41,11 +41,11 @@ func FromEnv() error {
 	return nil
 }
 
-// Calls makes system calls fail by name: names of the manual, "clone3-set-tid" and "clone3-cgroup"
-// for later features of clone3(2), and "clone3-flags". The latter fails each clone3, as a kernel
-// before 5.5 fails one with an unknown flag. A filter can't see flags, so it is for tests of the
-// fallback, and no kernel behaves like it. Calls needs root, or disables set-user-ID bits for this
-// process.
+// Calls makes system calls fail. The names are those of the manual, "clone3-set-tid" and
+// "clone3-cgroup" for later features of clone3(2), and "clone3-flags". "clone3-flags" makes each
+// clone3 fail in the way in which a kernel before 5.5 fails a clone3 with an unknown flag. A filter
+// can't read flags, so it is only for tests of the fallback: no kernel behaves like this. Calls
+// needs root. Otherwise it disables set-user-ID bits for this process.
 func Calls(names ...string) error {
 	var filter []unix.SockFilter
 	statement := func(code uint16, k uint32) { filter = append(filter, unix.SockFilter{Code: code, K: k}) }

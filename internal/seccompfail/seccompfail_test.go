@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// checkFiltered returns 0 if fsopen fails, clone3 exists and its newer part fails.
+// checkFiltered returns 0 if fsopen fails, and clone3 exists but its newer feature fails.
 func checkFiltered() int {
 	_, err := unix.Fsopen("tracefs", 0)
 	_, _, exists := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)
@@ -45,7 +45,7 @@ func TestCalls(t *testing.T) {
 			t.Skip(string(out)) // built without seccomp
 		}
 		if got := c.ProcessState.ExitCode(); got != code {
-			t.Errorf("%s: exit code %d, want %d: %s", names, got, code, out)
+			t.Errorf("%s: got exit code %d, want %d: %s", names, got, code, out)
 		}
 	}
 }

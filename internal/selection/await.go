@@ -2,7 +2,7 @@ package selection
 
 import "context"
 
-// Await returns the results of f, or the error of ctx if that ends first.
+// Await returns the results of f, or the error of ctx if ctx ends first.
 func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	var v T
 	var err error

@@ -7,10 +7,10 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// incapable is a source without some kinds of events.
-type incapable struct{ quark.Source }
+// limitedSource is a source that lacks some kinds of events.
+type limitedSource struct{ quark.Source }
 
-func (incapable) Capabilities() *quark.CapabilityTable {
+func (limitedSource) Capabilities() *quark.CapabilityTable {
 	table := new(quark.CapabilityTable)
 	for k := range table.Kinds {
 		table.Kinds[k] = quark.Capability{Origin: quark.OriginKernel}
@@ -28,7 +28,7 @@ func (incapable) Capabilities() *quark.CapabilityTable {
 }
 
 func TestDescribe(t *testing.T) {
-	q, err := quark.New(incapable{enginetest.NewMachine()}, quark.Options{})
+	q, err := quark.New(limitedSource{enginetest.NewMachine()}, quark.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestDescribe(t *testing.T) {
 		backend: {},
 	} {
 		if got := o.Describe(q); got != want {
-			t.Errorf("%q, and not %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

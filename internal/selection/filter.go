@@ -18,7 +18,7 @@ import (
 	"github.com/quark-linux/quark/internal/getent"
 )
 
-// filterOptions are the options that select the events to show: those that pass all of them.
+// filterOptions are the options that select the events to show. An event must pass all of them.
 type filterOptions struct {
 	terms       []*comparison
 	failed      bool
@@ -26,12 +26,12 @@ type filterOptions struct {
 	rules       string
 }
 
-// comparison is an option that compares a field with its values.
+// comparison is an option that compares a field with values.
 type comparison struct {
 	flag, field, op string
 	suffix          string // added to each value
 	values          []string
-	database        string // of names for ids, "" if there are none
+	database        string // of names for ids, "" for none
 }
 
 func (o *filterOptions) flags(c *cobra.Command) {
@@ -61,7 +61,7 @@ func (o *filterOptions) flags(c *cobra.Command) {
 	f.Var((*rulesFile)(&o.rules), "rules", "only events that pass the rules in this `file`; - is the standard input")
 }
 
-// rulesFile is a command.File, or "-".
+// rulesFile is a command.File, or "-" for the standard input.
 type rulesFile string
 
 func (r *rulesFile) Set(name string) error {
@@ -75,7 +75,7 @@ func (r *rulesFile) Set(name string) error {
 func (r *rulesFile) String() string { return string(*r) }
 func (r *rulesFile) Type() string   { return "file" }
 
-// compile returns the filter of the options, nil if there is none.
+// compile returns the filter of the options, or nil if there is none.
 func (o *filterOptions) compile(ctx context.Context, names *Options) (*quark.Filter, error) {
 	var all []*quark.Filter
 	add := func(option string, f *quark.Filter, err error) error {
@@ -129,31 +129,32 @@ func (o *filterOptions) compile(ctx context.Context, names *Options) (*quark.Fil
 	return quark.AllOf(all...), nil
 }
 
-// hostID returns the id that getent(1) has for a name, or the name, which the filter looks up.
+// hostID returns the id that getent(1) prints for a name. Without getent it returns the name, which
+// the filter looks up.
 func (o *Options) hostID(database, name string) (string, error) {
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil || !o.Names {
 		return name, nil
 	}
 	_, id, err := getent.Lookup(database, name)
 	if err != nil {
-		return "", fmt.Errorf("getent %s %s does not answer: give the id", database, name)
+		return "", fmt.Errorf("getent %s %s timed out: give the id", database, name)
 	}
 	return cmp.Or(id, name), nil
 }
 
-// checkPath returns an error if a path or pattern begins with a symbolic link of this host. exe and
-// cwd are the paths that links lead to.
+// checkPath returns an error if a path or pattern begins with a symbolic link of this host. The
+// fields exe and cwd have the target paths of links.
 func checkPath(field, value string) error {
 	host, err := os.Stat("/proc/1/root")
 	if own, e := os.Stat("/"); err == nil && e == nil && !os.SameFile(host, own) {
-		return nil // a container, with other links
+		return nil // a path in a container, where links may differ
 	}
 	path := value
 	if n := strings.IndexAny(value, `*?[\`); n >= 0 {
 		path = value[:strings.LastIndexByte(value[:n], '/')+1]
 	}
 	leads, err := filepath.EvalSymlinks(path)
-	if err != nil { // there is no such file
+	if err != nil { // the file does not exist
 		path = filepath.Dir(path)
 		leads, err = filepath.EvalSymlinks(path)
 	}
@@ -161,7 +162,7 @@ func checkPath(field, value string) error {
 		return nil
 	}
 	path = filepath.Clean(path)
-	return fmt.Errorf("%s %s in a filter: %s of this host leads to %s, and %[1]s is where links lead to: write %[5]s, or **%[2]s with ~ for containers too",
+	return fmt.Errorf("%s %s in a filter: %s is a symbolic link to %s on this host, and %[1]s has the target path: write %[5]s, or **%[2]s with ~ for containers too",
 		field, value, path, leads, leads+strings.TrimPrefix(value, path))
 }
 
@@ -176,7 +177,7 @@ func readRules(ctx context.Context, name string) (string, error) {
 			}
 			defer file.Close()
 		}
-		const most = 1 << 20 // limit of ParseRules; some files have no end
+		const most = 1 << 20 // limit of ParseRules; some files never end
 		return io.ReadAll(io.LimitReader(file, most+1))
 	})
 	if ctx.Err() != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Names of a directory service are found by getent(1), with the option for names.
+// With the option for names, names of a directory service are found by getent(1).
 func TestHostID(t *testing.T) {
 	dir := t.TempDir()
 	program := "#!/bin/sh\ntest $1:$2 = passwd:bob && echo 'bob:*:4242:1::/:/bin/sh'\n"
@@ -22,12 +22,12 @@ func TestHostID(t *testing.T) {
 	}{{"bob", "4242", true}, {"bob", "bob", false}, {"eve", "eve", true}, {"4711", "4711", true}} {
 		o := Options{Names: c.names}
 		if got, err := o.hostID("passwd", c.name); got != c.want || err != nil {
-			t.Errorf("%s, %v: %q, %v", c.name, c.names, got, err)
+			t.Errorf("%s, names=%v: got %q, error %v", c.name, c.names, got, err)
 		}
 	}
 }
 
-// A path through a symbolic link matches nothing.
+// A path that contains a symbolic link matches no process.
 func TestCheckPath(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.Mkdir(dir+"/usr", 0o700), os.Symlink("usr", dir+"/bin"), os.WriteFile(dir+"/usr/dash", nil, 0o700), os.Symlink("dash", dir+"/usr/sh")); err != nil {
@@ -39,7 +39,7 @@ func TestCheckPath(t *testing.T) {
 	} {
 		err := checkPath("cwd", dir+value)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), "write "+dir+want) {
-			t.Errorf("%s: %v, and not %s", value, err, want)
+			t.Errorf("%s: got error %v, want %q", value, err, want)
 		}
 	}
 	if err := checkPath("exe", "**/bin/sh"); err != nil {

@@ -17,17 +17,17 @@ import (
 // Options are the options of a command line that choose a backend and events.
 type Options struct {
 	Queue quark.Options // complete after Finish
-	Names bool          // getent(1) is asked for the users and groups that /etc does not have
+	Names bool          // look up users and groups that /etc lacks by getent(1)
 
 	live          bool // events come from the kernel
 	hidden        bool // /proc does not show all processes
 	backends      map[string]*bool
-	any           bool // also backends with fewer fields
+	any           bool // also try backends with fewer fields
 	events, exits string
 	filter        filterOptions
 }
 
-// backends are the short options and the help of backends.
+// backends maps each backend to its short option and its help.
 var backends = map[string]struct{ letter, help string }{
 	"ebpf":   {"b", "use eBPF programs; with -k or -c: try in the order eBPF, kprobe, proc connector"},
 	"kprobe": {"k", "use kprobes"},
@@ -35,7 +35,7 @@ var backends = map[string]struct{ letter, help string }{
 	"audit":  {"", "use the kernel's audit"},
 }
 
-// Backends adds an option for each of the named backends, and returns which are chosen.
+// Backends adds an option for each of the named backends. The result reports which are given.
 func Backends(c *cobra.Command, names []string) map[string]*bool {
 	chosen := make(map[string]*bool)
 	for _, name := range names {
@@ -76,7 +76,7 @@ func (o *Options) Joining(c *cobra.Command) {
 	f.IntVarP(&o.Queue.MaxLength, "max-length", "l", 0, "buffer at most this many events (default 10000)")
 }
 
-// kindNames returns the names that --events takes.
+// kindNames returns the names that --events accepts.
 func kindNames() (names []string) {
 	for k := range quark.Kind(quark.NumKinds) {
 		if k.Events() != quark.EventGap {
@@ -86,7 +86,7 @@ func kindNames() (names []string) {
 	return names
 }
 
-// Finish checks the options of c, which are parsed, and completes Queue. It waits for rules no
+// Finish checks the parsed options of c, and completes Queue. It waits for a file of rules no
 // longer than c.Context().
 func (o *Options) Finish(c *cobra.Command) (err error) {
 	changed := c.Flags().Changed
@@ -154,10 +154,10 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 	return o.Check()
 }
 
-// allFields are the backends that report nearly all fields themselves.
+// allFields are the backends that report nearly all fields without /proc.
 const allFields = quark.EBPF | quark.KProbe
 
-// Open opens the queue of the kernel. Its error says what to do next.
+// Open opens a queue on the kernel. Its error names the remedy.
 func (o *Options) Open(ctx context.Context) (*quark.Queue, error) {
 	q, err := quark.OpenContext(ctx, o.Queue)
 	switch failed := new(quark.OpenError); {
@@ -169,9 +169,9 @@ func (o *Options) Open(ctx context.Context) (*quark.Queue, error) {
 	return nil, fmt.Errorf("%w; -c uses the proc connector, which reports fewer fields", err)
 }
 
-// lacking returns the names of fields that the backend does not have, and how many it has from
-// /proc alone.
-func (o *Options) lacking(table *quark.CapabilityTable) (missing []string, fromProc int) {
+// missingFields returns the names of fields that the backend lacks, and the number of fields that
+// it has only from /proc.
+func (o *Options) missingFields(table *quark.CapabilityTable) (missing []string, fromProc int) {
 	for f, c := range table.Fields {
 		switch f := quark.Field(f); {
 		case f == quark.FieldEnviron && o.Queue.Environ.Names == nil:
@@ -184,8 +184,8 @@ func (o *Options) lacking(table *quark.CapabilityTable) (missing []string, fromP
 	return missing, fromProc
 }
 
-// Describe returns which backend runs, which kinds of events and fields it lacks, and why no better
-// one runs.
+// Describe returns the name of the backend, the kinds of events and fields that it lacks, and the
+// reason why no better backend runs.
 func (o *Options) Describe(q *quark.Queue) string {
 	table := q.Capabilities()
 	text := "backend " + q.Backend()
@@ -205,7 +205,7 @@ func (o *Options) Describe(q *quark.Queue) string {
 		}
 		text += ": " + c.Via
 	}
-	if missing, fromProc := o.lacking(table); o.live && o.Queue.Kinds == 0 {
+	if missing, fromProc := o.missingFields(table); o.live && o.Queue.Kinds == 0 {
 		if len(missing) > 0 {
 			text += ", no " + strings.Join(missing, ", ")
 		}
@@ -226,14 +226,14 @@ func (o *Options) Describe(q *quark.Queue) string {
 	return text
 }
 
-// reported returns which events there are for the filter. Those of a recording are unknown.
+// reported returns the events that the filter may get. For a recording, they are unknown.
 func (o *Options) reported() quark.Reported {
 	return quark.Reported{Kinds: cmp.Or(o.Queue.Kinds, ^quark.Events(0)), Threads: o.Queue.Threads || !o.live,
 		Nonzero: o.Queue.Exits == quark.ExitsNonzero, MinAgg: o.Queue.MinAgg}
 }
 
-// Check returns an error if the filter has a term that is never true, or never decided, for the
-// reported events.
+// Check returns an error if the filter has a term that is never true, or can never be decided, for
+// the reported events.
 func (o *Options) Check() error {
 	err := o.Queue.Where.Check(o.reported())
 	if err == nil {

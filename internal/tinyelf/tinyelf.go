@@ -1,6 +1,6 @@
-// Package tinyelf writes the smallest possible programs, of a few system calls. One ends at once
-// with a given code: its process lives for some ten microseconds, much shorter than a program with
-// a runtime or a loader. Others wait or read before they end.
+// Package tinyelf writes the smallest possible programs, of a few system calls. Some exit at once
+// with a given code: such a process lives for some ten microseconds, much shorter than one with a
+// runtime or a loader. Others wait or read before they exit.
 package tinyelf
 
 import (
@@ -18,7 +18,7 @@ const (
 	base    = 0x400000
 )
 
-// Write writes an executable file with a program that exits with the code, 0 to 255.
+// Write writes an executable file whose program exits with a code, 0 to 255.
 func Write(path string, code uint8) error { return write(path, nothing, code) }
 
 // WriteWaiter writes an executable file with the program of Waiter.
@@ -36,21 +36,20 @@ func write(path string, first int, code uint8) error {
 }
 
 // Waiter returns a program that writes one byte to descriptor 1, waits until descriptor 0 has a
-// byte or is at its end, and then exits with the code, 0 to 255. The byte shows that the execve(2)
-// is complete: the process does not change any more.
+// byte or is at its end, and then exits with a code, 0 to 255. The byte shows that the execve(2) is
+// complete: the process no longer changes.
 func Waiter(code uint8) ([]byte, error) { return program(runtime.GOARCH, waits, code) }
 
-// Reader returns a program that reads descriptor 0 to its end and then exits with the code, 0 to
-// 255.
+// Reader returns a program that reads descriptor 0 to its end and then exits with a code, 0 to 255.
 func Reader(code uint8) ([]byte, error) { return program(runtime.GOARCH, reads, code) }
 
-// Program returns a program with machine code for this architecture, at address 0x400078.
+// Program returns a program with this machine code for this architecture, at address 0x400078.
 func Program(code []byte) ([]byte, error) {
 	m, err := machineOf(runtime.GOARCH)
 	return image(m.number, code), err
 }
 
-// program returns a program that first does one of the things below, and then exits with the code.
+// program returns a program that first does one of the actions below, then exits with the code.
 func program(arch string, first int, code uint8) ([]byte, error) {
 	m, err := machineOf(arch)
 	if err != nil {
@@ -59,14 +58,14 @@ func program(arch string, first int, code uint8) ([]byte, error) {
 	return image(m.number, slices.Concat(m.first[first], m.exit(code))), nil
 }
 
-// First part of a program.
+// The first actions of a program.
 const (
 	nothing = iota
 	waits
 	reads
 )
 
-// machine has the instructions for an architecture.
+// machine has the instructions of an architecture.
 type machine struct {
 	number elf.Machine
 	first  [3][]byte
@@ -76,7 +75,7 @@ type machine struct {
 func machineOf(arch string) (m machine, err error) {
 	m, ok := machines[arch]
 	if !ok {
-		err = fmt.Errorf("no program for %s", arch)
+		err = fmt.Errorf("no program for architecture %s", arch)
 	}
 	return m, err
 }
@@ -160,7 +159,7 @@ func image(machine elf.Machine, text []byte) []byte {
 		Vaddr: base, Paddr: base, Filesz: size, Memsz: size, Align: 0x1000,
 	}
 	var b bytes.Buffer
-	binary.Write(&b, binary.LittleEndian, header) // cannot fail
+	binary.Write(&b, binary.LittleEndian, header) // can't fail
 	binary.Write(&b, binary.LittleEndian, segment)
 	return append(b.Bytes(), text...)
 }

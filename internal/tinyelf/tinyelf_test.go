@@ -22,7 +22,7 @@ func TestProgramEndsWithItsCode(t *testing.T) {
 		cmd := exec.Command(path)
 		cmd.Run()
 		if got := cmd.ProcessState.ExitCode(); got != int(code) {
-			t.Errorf("exit code %d, want %d (%v)", got, code, cmd.ProcessState)
+			t.Errorf("got exit code %d, want %d (%v)", got, code, cmd.ProcessState)
 		}
 	}
 }
@@ -36,16 +36,16 @@ func TestEachMachine(t *testing.T) {
 			}
 			f, err := elf.NewFile(bytes.NewReader(b))
 			if err != nil || f.Machine != want || len(b) < headers+len(machines[arch].exit(7)) {
-				t.Errorf("%s: %d bytes, %v, %v", arch, len(b), f, err)
+				t.Errorf("%s: got %d bytes, file %v, error %v", arch, len(b), f, err)
 			}
 		}
 	}
 	if _, err := program("vax", waits, 0); err == nil {
-		t.Error("programs for a vax")
+		t.Error("got a program for a vax")
 	}
 }
 
-// start starts a program that ends with 7, and returns its standard input and output.
+// start starts a program that exits with 7. It returns its standard input and output.
 func start(t *testing.T, first int) (*exec.Cmd, io.WriteCloser, io.Reader) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny")
@@ -64,11 +64,11 @@ func start(t *testing.T, first int) (*exec.Cmd, io.WriteCloser, io.Reader) {
 func TestReaderReadsAll(t *testing.T) {
 	cmd, in, _ := start(t, reads)
 	if n, err := in.Write(make([]byte, 1<<20)); n != 1<<20 || err != nil {
-		t.Errorf("it took %d bytes: %v", n, err)
+		t.Errorf("the program read %d bytes, want all: %v", n, err)
 	}
 	in.Close()
 	if cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
-		t.Errorf("it ended with %v", cmd.ProcessState)
+		t.Errorf("got %v, want exit status 7", cmd.ProcessState)
 	}
 }
 
@@ -79,18 +79,18 @@ func TestWaiterWaits(t *testing.T) {
 	} {
 		cmd, in, out := start(t, waits)
 		if n, err := out.Read(make([]byte, 2)); n != 1 || err != nil {
-			t.Errorf("%d bytes, %v before it waits", n, err)
+			t.Errorf("got %d bytes, error %v, want 1 byte before the wait", n, err)
 		}
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
-			t.Errorf("it does not wait: %s, %v", stat, err)
+			t.Errorf("the program does not wait: %s, error %v", stat, err)
 		}
 		if err := tell(in); err != nil {
 			t.Error(err)
 		}
 		cmd.Wait()
 		if got := cmd.ProcessState.ExitCode(); got != 7 {
-			t.Errorf("exit code %d after %s, want 7 (%v)", got, what, cmd.ProcessState)
+			t.Errorf("after %s: got exit code %d, want 7 (%v)", what, got, cmd.ProcessState)
 		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Event is a tracepoint, from its format file.
+// Event is a tracepoint, read from its format file.
 type Event struct {
 	Name   string
-	ID     uint64 // the config of a perf event of type tracepoint
+	ID     uint64 // config of a perf event of type tracepoint
 	Fields []Field
 }
 
@@ -30,10 +30,10 @@ func (e *Event) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
-// maxRecord bounds the size of a record: the kernel's limit is one page.
+// maxRecord bounds the size of a record, for which the kernel's limit is one page.
 const maxRecord = 1 << 16
 
-// ParseFormat parses the content of a tracepoint's format file, which is
+// ParseFormat parses the content of a tracepoint's format file:
 //
 //	name: sys_exit_setsid
 //	ID: 123

@@ -30,7 +30,7 @@ func TestParseFormat(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	if f, ok := got.Field("ret"); !ok || f.Offset != 16 {
-		t.Errorf("ret is %v, %v", f, ok)
+		t.Errorf("field ret: got %v, ok %v", f, ok)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestParseField(t *testing.T) {
 	} {
 		got, err := parseField(tc.line)
 		if (err == nil) != tc.ok || tc.ok && got != tc.want {
-			t.Errorf("%q: %v, %v", tc.line, got, err)
+			t.Errorf("%q: got %v, error %v", tc.line, got, err)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func FuzzParseFormat(f *testing.F) {
 		}
 		for _, fd := range e.Fields {
 			if fd.Offset < 0 || fd.Size < 0 {
-				t.Errorf("negative: %v", fd)
+				t.Errorf("got negative numbers: %v", fd)
 			}
 		}
 	})

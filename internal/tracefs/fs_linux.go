@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places are the usual mount points of tracefs. The second is from the time when it was part of
+// places are the usual mount points of tracefs. The second dates from when tracefs was part of
 // debugfs.
 var places = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
 // FS is an open tracing file system.
 type FS struct{ dir int }
 
-// Open opens a mounted tracefs, which usually needs root, or else a private mount, which needs
-// CAP_SYS_ADMIN.
+// Open opens a mounted tracefs, which usually needs root. If this fails, it opens a private mount,
+// which needs CAP_SYS_ADMIN.
 func Open() (*FS, error) {
 	for _, p := range places {
 		if dir, err := openMounted(p); err == nil {
@@ -39,7 +39,7 @@ func openMounted(path string) (int, error) {
 	var st unix.Statfs_t
 	err = unix.Fstatfs(dir, &st)
 	if err == nil && st.Type != unix.TRACEFS_MAGIC {
-		err = errors.New("another file system")
+		err = errors.New("not a tracefs")
 	}
 	if err != nil {
 		unix.Close(dir)
@@ -95,7 +95,7 @@ func (fs *FS) Event(group, name string) (*Event, error) {
 	return e, nil
 }
 
-// Open opens the tracepoint as a perf event for a program, which then runs on every CPU.
+// Open opens the tracepoint as a perf event for a program, which runs for hits on every CPU.
 func (e *Event) Open() (fd int, err error) {
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: e.ID, Size: unix.PERF_ATTR_SIZE_VER1, Sample: 1}
 	fd, err = unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)

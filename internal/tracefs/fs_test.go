@@ -34,6 +34,6 @@ func TestNoDetachedMount(t *testing.T) {
 		t.Skip(string(out)) // built without seccomp
 	}
 	if got := string(out); err != nil || !strings.Contains(got, "Linux 5.2") || !strings.Contains(got, "mount -t tracefs tracefs /sys/kernel/tracing") {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q, error %v, want the remedy", got, err)
 	}
 }

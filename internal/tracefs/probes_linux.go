@@ -14,8 +14,8 @@ import (
 // remove probes.
 const KprobeEvents = "kprobe_events"
 
-// Probes is the open file of kernel probes. While it is open, probes can be removed after
-// privileges were dropped.
+// Probes is the open file of kernel probes. While it is open, probes can be removed even after the
+// process has dropped its privileges.
 type Probes struct {
 	fd  int
 	log int // error_log, -1 if the kernel has none
@@ -57,7 +57,8 @@ func (p *Probes) Why() string {
 	if p.log < 0 {
 		return ""
 	}
-	// The log has up to eight entries of one definition each, and a read returns some of them.
+	// The log has up to eight entries of one definition each. A read may return only some of
+	// them.
 	b := make([]byte, 1<<16)
 	n := 0
 	for n < len(b) {
@@ -70,7 +71,7 @@ func (p *Probes) Why() string {
 	return lastError(string(b[:n]))
 }
 
-// lastError returns the message of the last entry of error_log, which is
+// lastError returns the message of the last entry of error_log, which looks like this:
 //
 //	[  123.456789] trace_kprobe: error: Failed to register probe event
 //	  Command: p:g/n symbol
@@ -85,10 +86,10 @@ func lastError(log string) string {
 	return strings.TrimSpace(message)
 }
 
-// RemoveProbe disables a probe, GROUP/NAME in one of the files of ProbeNames, and removes it. The
-// error is unix.EBUSY while a perf event has it open.
+// RemoveProbe disables and removes a probe, named GROUP/NAME in one of the files of ProbeNames. The
+// error is unix.EBUSY while a perf event has the probe open.
 func (fs *FS) RemoveProbe(file, name string) error {
-	fs.write("events/"+name+"/enable", "0") // the removal reports whether that was enough
+	fs.write("events/"+name+"/enable", "0") // the removal reports whether this was enough
 	return fs.write(file, "-:"+name+"\n")
 }
 
@@ -114,7 +115,7 @@ func (fs *FS) ProbeNames(file string) ([]string, error) {
 	return parseProbes(string(b)), nil
 }
 
-// parseProbes returns the names in the text of kprobe_events, with lines like
+// parseProbes returns the names in the text of kprobe_events, whose lines look like
 //
 //	p:GROUP/NAME SYMBOL ARGUMENT...
 func parseProbes(text string) (names []string) {
@@ -128,7 +129,7 @@ func parseProbes(text string) (names []string) {
 	return names
 }
 
-// Close closes the file. The probes stay.
+// Close closes the file. The probes remain.
 func (p *Probes) Close() error {
 	if p.fd < 0 {
 		return os.ErrClosed

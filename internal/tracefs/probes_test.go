@@ -8,7 +8,7 @@ import (
 func TestParseProbes(t *testing.T) {
 	got := parseProbes("p:quark_1_2_3_4/fork wake_up_new_task f0=+1(%di):u32\nr8:kprobes/x do_exit\np bad\np:/\np:a\n\nr:g/n\n")
 	if want := []string{"quark_1_2_3_4/fork", "kprobes/x", "g/n"}; !slices.Equal(got, want) {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -20,10 +20,10 @@ func TestLastError(t *testing.T) {
   Command: p:g/n f a=+0(%di)
 `
 	if got := lastError(log); got != "Argument expression is too long" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 	if got := lastError("nothing"); got != "" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want none", got)
 	}
 }
 

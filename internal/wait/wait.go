@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NewEpoll returns an epoll descriptor that polls readable while one of fds does. It skips negative
-// ones.
+// NewEpoll returns an epoll descriptor that polls readable while one of fds does. Negative
+// descriptors are ignored.
 func NewEpoll(fds ...int) (epoll int, err error) {
 	epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -50,9 +50,9 @@ func Timer() (fd int, err error) {
 	return fd, nil
 }
 
-// SetTimer makes a timer expire at a time, 0 for never. It clears an earlier expiry.
+// SetTimer makes a timer expire at a time, or never for 0. It clears an earlier expiry.
 func SetTimer(timer int, at uint64) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
-	// It can't fail with these arguments.
+	// The call can't fail with these arguments.
 	unix.TimerfdSettime(timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }

@@ -30,25 +30,25 @@ func TestWait(t *testing.T) {
 	}
 	defer unix.Close(epoll)
 	if ready(t, epoll, 0) {
-		t.Error("ready before the timer is set")
+		t.Error("the descriptor is ready before the timer is set")
 	}
 	SetTimer(timer, clock.Monotonic()+1e6)
 	if !ready(t, epoll, 5000) {
-		t.Error("the timer does not wake")
+		t.Error("the timer did not expire")
 	}
 	Change(epoll, timer, 0)
 	if ready(t, epoll, 0) {
-		t.Error("ready by what does not count")
+		t.Error("the descriptor is ready by a disabled event")
 	}
 	Change(epoll, timer, unix.EPOLLIN)
 	if !ready(t, epoll, 0) {
-		t.Error("not ready by what counts again")
+		t.Error("the descriptor is not ready by an event that was enabled again")
 	}
 	SetTimer(timer, 0)
 	if ready(t, epoll, 0) {
-		t.Error("ready by a timer that is off")
+		t.Error("the descriptor is ready by a disarmed timer")
 	}
 	if _, err := NewEpoll(timer, timer); err == nil {
-		t.Error("one descriptor twice")
+		t.Error("added a descriptor twice without an error")
 	}
 }
