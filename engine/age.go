@@ -2,9 +2,8 @@ package engine
 
 import "math/bits"
 
-// targetAge is how old the oldest event has to be, in nanoseconds, before it is delivered, when n
-// of max places are taken: hold up to a tenth of max, then less on a straight line to 0 when the
-// buffer is full.
+// targetAge returns the age in nanoseconds at which the oldest event is delivered, while n of max
+// places are used. It is hold up to n = max/10, then falls linearly to 0 at n = max.
 func targetAge(hold uint64, max, n int) uint64 {
 	m, k := uint64(max), uint64(n)
 	switch {
@@ -16,7 +15,7 @@ func targetAge(hold uint64, max, n int) uint64 {
 	return mulDiv(hold, 10*(m-k), 9*m)
 }
 
-// mulDiv is a*b/c in 128 bits; the quotient has to fit in 64.
+// mulDiv returns a*b/c, computed in 128 bits. The quotient has to fit into 64.
 func mulDiv(a, b, c uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	if hi == 0 {

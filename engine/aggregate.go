@@ -12,7 +12,7 @@ type Join uint8
 // The rules of joining.
 const (
 	JoinNever      Join = iota
-	JoinOnce            // unless one of its kind has joined already
+	JoinOnce            // unless an event of the same kind has joined already
 	JoinAlways          // any number
 	JoinForkExec        // once, and not after an id change
 	JoinBeforeExec      // any number, and not after an EXEC
@@ -22,7 +22,7 @@ func (j Join) String() string {
 	return nameOf(j, "-", "once", "always", "once, no ids", "before EXEC")
 }
 
-// nameOf returns the name of a value, or its number where a newer version may have one.
+// nameOf returns the name of v, or its number if only a newer version has a name for it.
 func nameOf[T ~uint8](v T, names ...string) string {
 	if int(v) < len(names) {
 		return names[v]
@@ -31,11 +31,11 @@ func nameOf[T ~uint8](v T, names ...string) string {
 }
 
 // Matrix holds the rules of aggregation: Matrix[head][next] is the rule for an event of kind next
-// after one that began with kind head.
+// after an event that began with kind head.
 type Matrix [NumKinds][NumKinds]Join
 
-// String prints the rules as a table: a row for each kind that an event begins with and
-// that others join, a column for each kind that joins.
+// String prints the rules as a table: a row for each kind that other kinds join, a column for each
+// kind that joins.
 func (m *Matrix) String() string {
 	var heads, nexts []Kind
 	for a := range Kind(NumKinds) {
@@ -67,9 +67,8 @@ func (m *Matrix) String() string {
 	return b.String()
 }
 
-// DefaultMatrix joins the whole life of a short process into one event. Two
-// EXECs never join, nor do an EXEC and an ID_CHANGE: an image is always seen with
-// the ids that it began with.
+// DefaultMatrix joins all events of a short process into one. Two EXECs never join, nor do an EXEC
+// and an ID_CHANGE: each image is reported with the ids that it began with.
 func DefaultMatrix() *Matrix {
 	m := MinimalMatrix()
 	m[KindFork][KindExec] = JoinForkExec
@@ -94,7 +93,7 @@ func MinimalMatrix() *Matrix {
 	return m
 }
 
-// check returns an error if a rule is not one of this package's.
+// check returns an error if m has an undefined rule.
 func (m *Matrix) check() error {
 	for head, row := range m {
 		for next, rule := range row {
@@ -113,9 +112,9 @@ func (m *Matrix) joins(head, next *RawEvent, joined Events, p *process) bool {
 		return false
 	}
 	if head.Task.Known.Has(FieldStart) && next.Task.Known.Has(FieldStart) && !head.Task.sameStart(&next.Task) {
-		return false // the pid was used again
+		return false // the pid was reused
 	}
-	if p.otherIDs(next) { // as if an unseen ID_CHANGE were there
+	if p.idsDiffer(next) { // as after an unseen ID_CHANGE
 		if !m.allows(head.Kind, KindIDChange, joined) {
 			return false
 		}
@@ -124,10 +123,10 @@ func (m *Matrix) joins(head, next *RawEvent, joined Events, p *process) bool {
 	return m.allows(head.Kind, next.Kind, joined)
 }
 
-// otherIDs reports whether an event other than r changed ids, capabilities or similar fields
-// between p and r, as r shows. Where an image begins only the real ids count: EXEC sets the others,
-// and a shell the group of each command before it.
-func (p *process) otherIDs(r *RawEvent) bool {
+// idsDiffer reports whether r shows that another event changed ids, capabilities or similar fields
+// since p. For an EXEC only the real ids count: the exec sets the others, and a shell sets the
+// group of each command before its exec.
+func (p *process) idsDiffer(r *RawEvent) bool {
 	known, o, n := p.Known&r.Task.Known, &p.Cred, &r.Task.Cred
 	switch r.Kind {
 	case KindIDChange:
@@ -138,7 +137,7 @@ func (p *process) otherIDs(r *RawEvent) bool {
 	return p.differs(&r.Task.Inherited, known) || known.Has(FieldPGID) && p.PGID != r.Task.PGID || known.Has(FieldSID) && p.SID != r.Task.SID
 }
 
-// allows reports whether the rule of two kinds allows next to join head, and those in joined.
+// allows reports whether the rules allow next to join head, which has absorbed the kinds in joined.
 func (m *Matrix) allows(head, next Kind, joined Events) bool {
 	switch m[head][next] {
 	case JoinOnce:

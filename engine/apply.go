@@ -2,14 +2,15 @@ package engine
 
 import "math"
 
-// apply updates the table with r and returns r's process. That is valid until the next event.
+// apply updates the table with r and returns r's process. The process is valid until the next
+// event.
 func (t *table) apply(r *RawEvent, now uint64) *process {
 	r.Task.Known &= AllFields
 	t.late = nil
 	p, match := t.find(r)
 	switch {
 	case match == matchUnknown:
-		v := t.seen(r)
+		v := t.stateOf(r)
 		v.Marks.add(noMarksKnown)
 		return v
 	case match == matchNew:
@@ -39,8 +40,8 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	return p
 }
 
-// applyState makes the state of p the state at r: fields that the event may have changed and does
-// not have become unknown, and others cached.
+// applyState makes the state of p the state at r. If r lacks a field, it becomes unknown if the
+// event may have changed it, else cached if it may have changed unseen.
 func (t *table) applyState(p *process, r *RawEvent) {
 	replaced := r.ofFailedExec(p.number)
 	if r.Image != 0 && r.Image != p.number {
@@ -76,7 +77,7 @@ func (t *table) applyExec(p *process, r *RawEvent) {
 	t.replaceImage(p, r.Time)
 	t.applyState(p, r)
 	t.decideEntry(p, r.Time)
-	if p.entry.by == EntryKThread { // the program is no thread of the kernel
+	if p.entry.by == EntryKThread { // a process that executes a file is no kernel thread
 		p.Cached |= p.Known & FieldEntryLeader.Set()
 	}
 	p.derivePrivileges(r)
@@ -93,16 +94,16 @@ func (t *table) applyExit(p *process, r *RawEvent, now uint64) {
 
 func (t *table) applyChange(p *process, r *RawEvent) {
 	if !r.mayHaveImage(p.number) {
-		t.replaceImage(p, r.Time) // by an exec that failed, or its EXEC was lost
+		t.replaceImage(p, r.Time) // the exec failed, or its EXEC was lost
 	}
 	t.applyState(p, r)
-	if r.IDChange&ChangedSID != 0 { // setsid(2) makes a session of this number
+	if r.IDChange&ChangedSID != 0 { // setsid(2) makes a session numbered by the pid
 		p.SID, p.Known = p.PID, p.Known.With(FieldSID)
 		p.Cached &^= FieldSID.Set()
 	}
 }
 
-// applyLate returns the state in an event that came after a later state of p. It adds only the
+// applyLate returns the state for r, which is older than the state of p. Of r it adds only the
 // birth to p.
 func (t *table) applyLate(p *process, r *RawEvent) *process {
 	if r.isBirth() {
@@ -118,7 +119,7 @@ func (t *table) applyLate(p *process, r *RawEvent) *process {
 			}
 		}
 	}
-	v := t.seen(r)
+	v := t.stateOf(r)
 	v.birth, v.Marks, t.late = p.birth, p.Marks, p
 	if p.Known.Has(FieldStart) {
 		v.Start, v.StartUnit, v.Known = p.Start, p.StartUnit, v.Known.With(FieldStart)
@@ -126,8 +127,8 @@ func (t *table) applyLate(p *process, r *RawEvent) *process {
 	return v
 }
 
-// seen returns the state that r alone has.
-func (t *table) seen(r *RawEvent) *process {
+// stateOf returns the state that r alone shows.
+func (t *table) stateOf(r *RawEvent) *process {
 	v := &t.view
 	t.release(v)
 	*v = process{}
@@ -168,14 +169,14 @@ func (r *RawEvent) ofFailedExec(number uint16) Fields {
 	return FieldsImage.With(FieldComm)
 }
 
-// setCached marks values as cached if r does not report them and they may have changed unseen.
+// setCached marks a value as cached if r does not report it and it may have changed unseen.
 func (p *process) setCached(unseen Fields, r *RawEvent) {
 	p.Cached = (p.Cached|unseen)&^r.Task.Known | r.Task.Cached
 	p.Cached &= p.Known &^ FieldStart.Set()
 }
 
-// parentAt returns the process that had a pid at the time when child was forked, or nil if that is
-// not certain or pid is 0.
+// parentAt returns the process that had pid when child was forked, or nil if the process is
+// uncertain or pid is 0.
 func (t *table) parentAt(pid uint32, child *process, time uint64) *process {
 	if pid == 0 {
 		return nil
@@ -206,11 +207,11 @@ func (t *table) setBirth(p *process, fork *RawEvent, creator *process) *process 
 	return parent
 }
 
-// orphaned reports whether p may have a new parent at that time, because its parent has ended or is
-// not in the table.
+// orphaned reports whether p may have a new parent at time, because its parent has ended or is not
+// in the table.
 func (t *table) orphaned(p *process, time uint64) bool {
 	parent := t.at(p.PPID, time)
-	// An end may have been joined, and be later.
+	// An EXIT may be joined to an earlier event, and be later than time.
 	return parent == nil || parent.life != living && (parent.life != ended || parent.asOf <= time)
 }
 
@@ -240,12 +241,11 @@ func (r *RawEvent) changed() (s Fields) {
 	return s
 }
 
-// idle reports whether r only set ids to the values that they had. Some sources see that ids were
-// set, but not whether that changed them. Such an event is not applied: its other values are of its
-// own time, later than an event that it would be joined to. r.IDChange keeps the ids that changed
-// or may have: their previous values are unknown, or older than a change that was lost or that the
-// source does not report.
-func (t *table) idle(r *RawEvent) bool {
+// keepsIDs reports whether r only set ids to their old values. Some sources see that ids were set,
+// but not whether the values changed. Such an event is not applied: its other values would be later
+// than the event that it joins. r.IDChange keeps the ids that changed or may have changed. An id
+// may have changed if its previous value is unknown, or older than a lost or unreported change.
+func (t *table) keepsIDs(r *RawEvent) bool {
 	if r.Kind != KindIDChange || r.Thread {
 		return false
 	}
@@ -263,7 +263,7 @@ func (t *table) idle(r *RawEvent) bool {
 	return r.IDChange == 0
 }
 
-// learn adds a process that /proc shows now to the table.
+// learn adds a process from /proc to the table.
 func (t *table) learn(r *RawEvent, now uint64) *process {
 	r.Task.Known &= AllFields
 	p, match := t.find(r)
@@ -280,8 +280,7 @@ func (t *table) learn(r *RawEvent, now uint64) *process {
 	return p
 }
 
-// update copies the fields that r knows. A start time, once known, stays: it
-// is part of the identity.
+// update copies the known fields of r. A known start time stays: it is part of the identity.
 func (t *table) update(p *process, r *RawEvent) {
 	k := r.Task.Known
 	s := &r.Task
@@ -316,7 +315,7 @@ func (t *table) update(p *process, r *RawEvent) {
 	p.Truncated = p.Truncated&^k | s.Truncated&k
 }
 
-// set copies the fields of fixed size in k from s that p does not share, except the start time.
+// set copies from s the fields in k of fixed size that p does not share, except the start time.
 func (p *process) set(s *Task, k Fields) {
 	copyIf(k.Has(FieldExit), &p.exit, &s.Exit)
 	copyIf(k.Has(FieldBirthParentTID), &p.birth.tid, &s.ParentTID)
@@ -327,7 +326,7 @@ func (p *process) set(s *Task, k Fields) {
 	copyIf(k.Has(FieldPIDNS), &p.NSPID, &s.NSPID)
 }
 
-// has reports whether c already has the values of r. It is a quick check, and may report false for
+// has reports whether c already has the values of r. The check is quick: it may report false for
 // equal values.
 func (c *context) has(r *RawEvent) bool {
 	k := r.Task.Known
@@ -335,7 +334,7 @@ func (c *context) has(r *RawEvent) bool {
 		(k&FieldsInherited == 0 || k&FieldsInherited == FieldsInherited && c.Inherited == r.Task.Inherited)
 }
 
-// differs reports whether i and o have other values of fields in k.
+// differs reports whether i and o differ in a field of k.
 func (i *Inherited) differs(o *Inherited, k Fields) bool {
 	changed := *i
 	changed.copy(o, k)
@@ -348,7 +347,7 @@ func copyIf[T any](known bool, to, from *T) {
 	}
 }
 
-// updateName makes b the value of a text of the table.
+// updateName sets a text of the table to b.
 func (t *table) updateName(dst *string, b []byte) {
 	if *dst != string(b) {
 		*dst = t.names.get(b)
@@ -356,8 +355,8 @@ func (t *table) updateName(dst *string, b []byte) {
 }
 
 // inheritImage gives p the image that its creator c had at the time of the fork. The image is
-// unknown if c has executed since. It skips cached values that were read after the fork: the path
-// may begin at another root, and the arguments may be overwritten.
+// unknown if c has executed since. It skips cached values that were read after the fork: since then
+// the path may have another root, and the arguments may be overwritten.
 func (t *table) inheritImage(p, c *process, fork *RawEvent) {
 	if c.since > fork.Time || !fork.mayHaveImage(c.number) {
 		return
@@ -393,7 +392,7 @@ func (r *RawEvent) mayHaveImage(number uint16) bool {
 	return r.Image == 0 || number == 0 || r.Image == number
 }
 
-// replaceImage gives p a new image, which is unknown until the event of that time sets it.
+// replaceImage gives p a new image, which is unknown until the event at time sets it.
 func (t *table) replaceImage(p *process, time uint64) {
 	t.setImage(p, t.newImage(time))
 	p.Known &^= FieldsImage.With(FieldPrivileges)

@@ -6,20 +6,20 @@ import (
 	"github.com/quark-linux/quark/internal/freelist"
 )
 
-// Buffer holds raw events until they are old enough. It orders them by time over all CPUs, and has
-// a queue for each pid, so that the next events of a process are found without a search. Events
-// with the same time keep the order in which they arrived.
+// Buffer holds raw events until they are old enough. It orders them by time over all CPUs, and by
+// arrival where times are equal. A queue for each pid gives the next events of a process without a
+// search.
 type Buffer struct {
 	max    int
-	bytes  int64 // of the texts held
-	full   int64 // how many are enough
+	bytes  int64 // total length of the held texts
+	full   int64 // the limit of bytes
 	order  queue
 	pids   pidQueues
 	free   freelist.List[RawEvent]
 	serial uint64
 
-	blocks    freelist.List[block] // empty ones
-	filling   *block               // where the next event goes
+	blocks    freelist.List[block] // empty blocks
+	filling   *block               // the block for the next event
 	rares     freelist.List[rare]
 	inherited equals[Inherited]
 
@@ -28,8 +28,8 @@ type Buffer struct {
 	removals   uint64
 }
 
-// bytesPerEvent bounds the texts that are held, to so many bytes for each event of the buffer's
-// length. Few have more than 300; one alone may have more than all together.
+// bytesPerEvent, times the maximum number of events, bounds the texts held. Few events have more
+// than 300 bytes, but a single event may exceed the bound for all.
 const bytesPerEvent = 4096
 
 // NewBuffer returns a buffer that has room for max events.
@@ -52,7 +52,7 @@ func (b *Buffer) Room() int {
 // Reserve returns an empty event to fill. The caller passes it to Insert or Release.
 func (b *Buffer) Reserve() *RawEvent { return b.free.Get() }
 
-// Insert takes r into the buffer.
+// Insert adds r to the buffer.
 func (b *Buffer) Insert(r *RawEvent) {
 	if r.Kind == KindGap {
 		r.PID = 0
@@ -74,7 +74,7 @@ func (b *Buffer) Release(r *RawEvent) {
 	b.free.Put(r)
 }
 
-// trim lets go of memory that was not needed since the last call.
+// trim releases memory that was not needed since the last call.
 func (b *Buffer) trim() {
 	b.free.Trim()
 	b.blocks.Trim()
@@ -83,17 +83,17 @@ func (b *Buffer) trim() {
 	b.pids.byPID.trim()
 }
 
-// firstGap returns the time of the oldest gap held in which an event of a process that is known may
-// be missing, or the largest time if there is none.
+// firstGap returns the time of the oldest held gap that may have lost an event of a known process,
+// or the largest time if there is none.
 func (b *Buffer) firstGap() uint64 {
 	if b.gaps == 0 {
 		return math.MaxUint64
 	}
-	// Gaps are events of pid 0, and no others are.
+	// Only gaps have pid 0.
 	return b.pids.byPID.get(0).first.Time
 }
 
-// hasExit reports whether the EXIT of a process that had the pid before a time is held.
+// hasExit reports whether the buffer holds the EXIT of a process that had the pid before a time.
 func (b *Buffer) hasExit(pid uint32, before uint64) bool {
 	if q := b.pids.byPID.get(pid); q != nil {
 		for h := q.first; h != nil; h = h.next() {
@@ -108,7 +108,7 @@ func (b *Buffer) hasExit(pid uint32, before uint64) bool {
 // oldest returns the event with the earliest time, or nil.
 func (b *Buffer) oldest() *held { return b.order.first }
 
-// remove takes h, which is r, out of the buffer. The caller then owns r.
+// remove removes h, whose event is r, from the buffer. The caller then owns r.
 func (b *Buffer) remove(h *held, r *RawEvent) {
 	if r.Kind == KindGap {
 		b.gaps--

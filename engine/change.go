@@ -1,16 +1,16 @@
 package engine
 
-// FieldChange describes how the value of a field can change during a process's life.
+// FieldChange describes how the value of a field can change while a process runs.
 type FieldChange struct {
-	// By is the set of kinds of event that can change it. A source that does not report all of
-	// them misses changes.
+	// By is the set of event kinds that can change the field. A source that does not report all
+	// of them misses changes.
 	By Events
-	// Unseen is how it can change without an event; "" if it cannot.
+	// Unseen describes how the field can change without an event; "" if it cannot.
 	Unseen string
 }
 
-// ChangedUnseen returns the fields that can change without an event that a source with
-// this table always reports.
+// ChangedUnseen returns the fields that can change without an event, or with an event that a source
+// with this table does not always report.
 func (t *CapabilityTable) ChangedUnseen() Fields {
 	var reported Events
 	for k := range t.Kinds {

@@ -19,7 +19,7 @@ type Clock struct {
 	offsets atomic.Pointer[[]Offset] // by From; replaced as a whole
 }
 
-// Offset relates the kernel's clocks for events from a time on, until the next Offset. Suspend
+// Offset relates the kernel's clocks for events from From on, until the next Offset. Suspend
 // changes Boot; settimeofday(2) and the slewing of NTP change Wall.
 type Offset struct {
 	// From is the first event time of this offset, CLOCK_MONOTONIC nanoseconds.
@@ -43,14 +43,14 @@ func (o Offset) BootAt(boot uint64) time.Time {
 	return o.Wall.Add(time.Duration(boot) - time.Duration(o.Boot))
 }
 
-// NewClock returns a clock that begins with the offset o, whatever its From is.
+// NewClock returns a clock whose first offset is o. It ignores o.From.
 func NewClock(now func() uint64, host Host, o Offset) *Clock {
 	c := &Clock{Now: now, Host: host}
 	c.offsets.Store(&[]Offset{o})
 	return c
 }
 
-// maxOffsets bounds the offsets that a clock keeps: the oldest is dropped. A clock that is slewed
+// maxOffsets bounds the offsets that a clock keeps: the oldest is dropped. A clock that NTP slews
 // for hours adds many.
 const maxOffsets = 256
 
@@ -73,12 +73,13 @@ func (c *Clock) Newest() Offset {
 	return (*list)[len(*list)-1]
 }
 
-// Offset returns the offset at a CLOCK_MONOTONIC time. The oldest one is used for earlier times.
+// Offset returns the offset at a CLOCK_MONOTONIC time. Earlier times have the oldest offset.
 func (c *Clock) Offset(mono uint64) Offset {
 	return c.search(func(o *Offset) bool { return o.From <= mono })
 }
 
-// search returns the newest offset that holds, or the oldest one. Nearly all searches end at once.
+// search returns the newest offset for which holds is true, or the oldest offset. Nearly all
+// searches end at once.
 func (c *Clock) search(holds func(*Offset) bool) Offset {
 	list := c.offsets.Load()
 	if list == nil {
@@ -91,8 +92,8 @@ func (c *Clock) search(holds func(*Offset) bool) Offset {
 	return (*list)[i]
 }
 
-// Started returns the wall time of the start of p, by the offset at p.AsOf: the wall times of one
-// event are of one offset, so no process starts after its end. Task.Start must be known.
+// Started returns the wall time of the start of p, by the offset at p.AsOf. All wall times of one
+// event use one offset, so no process starts after its end. Task.Start must be known.
 func (c *Clock) Started(p *Process) time.Time { return c.Offset(p.AsOf()).BootAt(p.Start) }
 
 // At returns the wall time of a CLOCK_MONOTONIC time.

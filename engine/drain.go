@@ -2,39 +2,38 @@ package engine
 
 import "time"
 
-// drain is the state of an orderly end, which Drain begins or the source, with an error or io.EOF.
+// drain is the state of an orderly end. Drain begins it, or the source by an error or io.EOF.
 type drain struct {
 	at     uint64 // when it began; 0 before
-	until  uint64 // later births may be missed: later events are not delivered; 0 for no limit
+	until  uint64 // later events are not delivered, as births may be missing; 0 for no limit
 	done   bool   // the source has no older events left
-	settle uint64 // how old an event has to be when the source is read; see settle
+	settle uint64 // minimum age of an event at the read of the source; see settle
 }
 
-// settle is the time after an event from which a source can report all that happened before it: a
-// CPU takes the time, then writes the record, and a virtual CPU can be stopped in between. Events
-// that come still later are counted as late.
+// settle is how long after an event the source can still bring earlier events: a CPU reads the
+// clock before it writes the record, and a virtual CPU can be stopped between the two. Events that
+// come even later are counted as late.
 const settle = uint64(100 * time.Millisecond)
 
 // drainPause is the time to wait for a record that the kernel has begun to write.
 const drainPause = time.Millisecond
 
-// disorder is more than any source brings an event after one that happened later. A HoldTime can
-// be long for other reasons: an orderly end on a busy machine does not take as long.
+// disorder bounds how much later than a newer event a source brings an older one. HoldTime can be
+// longer, for other reasons: the orderly end on a busy machine need not wait for it.
 const disorder = uint64(time.Second)
 
-// Finisher is a [Source] that holds events back, until it has seen the next ones. Finish is called
+// Finisher is a [Source] that holds events back until it has read the next events. Finish is called
 // once: from then on Populate holds back no events.
 type Finisher interface{ Finish() }
 
-// Detacher is a [Source] that can stop making events, while earlier ones can still be read. Detach
-// is called once, at the beginning of an orderly end. When all is read, Produced equals inserted
-// plus lost events.
+// Detacher is a [Source] that can stop making events while earlier events can still be read. Detach
+// is called once, at the beginning of an orderly end. When all events are read, Produced equals
+// inserted plus lost events.
 type Detacher interface{ Detach() }
 
-// Drain ends the holding of events, for an orderly end. From then on Get returns the events that
-// the source has queued, also those that did not fit into the buffer yet. It returns each as soon
-// as its order is sure, 100 ms after it happened, and then ErrNothing. [Engine.Drained] reports
-// when that is for good.
+// Drain begins an orderly end. From then on Get returns all events that the source has queued, also
+// events that did not fit into the buffer yet. It returns each event when its order is certain, 100
+// ms after it happened. [Engine.Drained] reports when no more will come.
 func (e *Engine) Drain() error {
 	if e.drain.at != 0 {
 		return nil
@@ -50,13 +49,13 @@ func (e *Engine) Drain() error {
 	return e.populate(e.drain.at)
 }
 
-// Drained reports whether all is delivered, after Drain or the end of the source.
+// Drained reports whether all events are delivered, after Drain or the end of the source.
 func (e *Engine) Drained() bool { return e.drain.done && e.buffer.Len() == 0 }
 
 // drained reports, after Populate, whether the source has no events left from before the call of
-// Drain. It has none if it left room in the buffer, will signal more, and had the time to finish
-// records in progress; or if all it brings is younger than any disorder of its events could
-// explain.
+// Drain. It has none if it left room in the buffer, will signal the next event, and had the time to
+// finish records in progress; or if all held events are later than Drain by more than their
+// possible disorder.
 func (e *Engine) drained() bool {
 	if e.buffer.Room() > 0 && e.source.Arm(true) && e.populated >= e.drain.at+e.drain.settle {
 		return true

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Dump writes the event as text in the shape of quark's manual: a line
-// "->PID (EVENTS)", then a line "  TAG<TAB>key=value ..." for each group of
-// attributes. An unknown value is "?", a value that was cut ends in "...". The line
-// CACH names the fields that are cached.
-// Bytes that do not print are escaped as in Go strings.
+// Dump writes the event as text in the format of elastic/quark's manual: a line "->PID (EVENTS)",
+// then a line "  TAG<TAB>key=value ..." for each group of attributes. An unknown value is "?", a
+// truncated value ends in "...". The line CACH names the cached fields. Unprintable bytes are
+// escaped as in Go strings.
 func (e *Event) Dump(w io.Writer) error {
 	_, err := w.Write(e.AppendDump(nil))
 	return err
@@ -20,7 +19,7 @@ func (e *Event) Dump(w io.Writer) error {
 // AppendDump appends the text of Dump to b.
 func (e *Event) AppendDump(b []byte) []byte { return e.appendDump(b, ofDump) }
 
-// appendDump is AppendDump where CACH names the cached ones of some fields.
+// appendDump is AppendDump, but CACH names only cached fields that are in of.
 func (e *Event) appendDump(b []byte, of Fields) []byte {
 	pid := uint32(0)
 	if e.Process != nil {
@@ -70,7 +69,7 @@ func (e *Event) appendDump(b []byte, of Fields) []byte {
 	return b
 }
 
-// appendWords appends a line of words with commas, unless there is none.
+// appendWords appends a line of words with commas, or nothing if there are no words.
 func appendWords(b []byte, tag string, words []string) []byte {
 	if len(words) == 0 {
 		return b
@@ -89,7 +88,7 @@ func appendGap(b []byte, g *Gap) []byte {
 // ofDump are the fields of a dump that has no leaders.
 const ofDump = AllFields | 1<<FieldPrivileges
 
-// AppendDump appends the lines of the process alone.
+// AppendDump appends the lines of the process, without a line of an event.
 func (p *Process) AppendDump(b []byte) []byte { return p.appendDump(b, ofDump) }
 
 func (p *Process) appendDump(b []byte, of Fields) []byte {
@@ -116,7 +115,7 @@ func (d *dumper) line(tag string) *dumper {
 	return d
 }
 
-// key starts a pair and returns known, whether its value follows.
+// key starts a pair. It returns known: whether the value follows.
 func (d *dumper) key(name string, known bool) bool {
 	d.b = append(append(append(d.b, d.sep), name...), '=')
 	d.sep = ' '

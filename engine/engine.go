@@ -27,12 +27,12 @@ type Engine struct {
 	table  table
 	event  Event
 
-	begin     uint64 // what happened before is applied, and not delivered: see Learn
+	begin     uint64 // earlier events are applied and not delivered: see Learn
 	hold      uint64 // ns
 	pollEvery uint64 // ns between two calls of Populate while events are ripe
 	populated uint64 // when Populate was last called
-	emptied   uint64 // when it was last read completely
-	delivered uint64 // time of the youngest event handed out
+	emptied   uint64 // when Populate last read all events of the source
+	delivered uint64 // time of the youngest delivered event
 	trimmer   freelist.Timer
 	drain     drain
 	failure   error // of the source; it ended the source
@@ -72,12 +72,12 @@ func New(source Source, clock *Clock, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// Learn adds a process that /proc shows to the table. Call it between opening the source and the
-// first Get. r.Time is when /proc was read. Events from before the latest of these times are
-// applied and not delivered, except gaps. A process that has events after it either lived while all
-// processes were read, and was learned, or was born since the source was opened, with a FORK. Pid 0
-// is no process, and only marks when all were read. A zombie has r.Kind KindExit: its EXIT may have
-// been before the source was opened.
+// Learn adds a process from /proc to the table. Call it between opening the source and the first
+// Get. r.Time is when /proc was read. Events before the latest r.Time are applied and not
+// delivered, except gaps. So each process with later events is known: it lived while /proc was read
+// and was learned, or it was forked after the source was opened and has a FORK. Pid 0 is no
+// process: it marks the time when all were read. A zombie has r.Kind KindExit, as its EXIT may
+// precede the opening.
 func (e *Engine) Learn(r *RawEvent) {
 	e.begin = max(e.begin, r.Time)
 	if e.opts.Record != nil {
@@ -93,9 +93,9 @@ func (e *Engine) Learn(r *RawEvent) {
 	}
 }
 
-// Begin applies the source's events from before the processes were learned, so that the table is as
-// of the first event that Get returns. It waits until records are written, for 2 ms, and for events
-// that the source holds back, for 100 ms.
+// Begin applies the source's events from before the processes were learned, so that the table has
+// the state just before the first event that Get returns. It waits up to 2 ms for records in
+// progress, and up to 100 ms for events that the source holds back.
 func (e *Engine) Begin() error {
 	e.table.settleEntries()
 	for tries := 0; ; tries++ {
@@ -118,35 +118,36 @@ func (e *Engine) Begin() error {
 	}
 }
 
-// early reports whether an event happened before the processes were learned. An EXIT can be stamped
-// when the process has already left /proc, and then belongs to a process that was not learned.
+// early reports whether an event happened before the processes were learned. A later EXIT counts
+// too if its process was not learned: an EXIT can be stamped after the process left /proc.
 func (e *Engine) early(r *RawEvent) bool {
 	if r.Time < e.begin {
 		return true
 	}
-	if e.begin == 0 || r.Time >= e.begin+lastWord || r.Kind != KindExit || r.Thread || !e.table.births || e.table.gapTo != 0 {
+	if e.begin == 0 || r.Time >= e.begin+maxExitDelay || r.Kind != KindExit || r.Thread || !e.table.births || e.table.gapTo != 0 {
 		return false
 	}
 	p, match := e.table.find(r)
 	return match != matchSame || p.birth.from == fromEvent
 }
 
-// Young reads the source unless an event is ripe, and reports whether events are held and all are
-// too young: Get would return ErrNothing. Handed-out events and processes that can be looked up
-// stay unchanged. In a drain, and while there are processes to look for, it reports false.
+// Young reads the source unless an event is ripe. It reports whether the buffer holds events and
+// all are too young, so that Get would return ErrNothing. Delivered events and processes that can
+// be looked up stay unchanged. In a drain, and while a sweep has processes to check, it reports
+// false.
 func (e *Engine) Young() bool {
 	now := e.clock.Now()
 	if e.drain.at != 0 || e.ripe(now) || e.populate(now) != nil || e.drain.at != 0 {
-		return false // of an error Get says the same
+		return false // Get returns the same error
 	}
 	return e.buffer.Len() > 0 && !e.ripe(now) && !e.sweeps(now)
 }
 
 // Get returns the next event, ErrNothing or an error of the source. It returns the error after all
 // held events, and from then on in each call. It never waits. Get skips events without effect (ids
-// set to the values they had) and those that Options.Filter or Judge rejects.
+// set to the values they had) and events that Options.Filter or Judge rejects.
 //
-// What the previous call returned is not valid any more.
+// A call invalidates the event of the previous call.
 func (e *Engine) Get() (*Event, error) {
 	now, read := e.clock.Now(), false
 	e.table.settleEntries()
@@ -157,7 +158,8 @@ func (e *Engine) Get() (*Event, error) {
 	}
 	for {
 		e.table.hide()
-		// Once in a call, so that it ends however much is produced and passed over.
+		// Once in a call, so that the call ends however many events are produced and
+		// skipped.
 		ripe := e.ripe(now)
 		if e.wantsMore(now, ripe) && (e.drain.at != 0 || !read) {
 			read = true
@@ -174,7 +176,7 @@ func (e *Engine) Get() (*Event, error) {
 		}
 		if !ripe {
 			if at, ok := e.ripeAt(); ok && e.drain.at != 0 && at <= e.clock.Now() {
-				continue // the next reading settles it
+				continue // the next read of the source decides
 			}
 			if e.failure != nil {
 				return nil, e.failure
@@ -187,8 +189,8 @@ func (e *Engine) Get() (*Event, error) {
 	}
 }
 
-// wantsMore reports whether the source is to be read before an event is delivered. ripe
-// is whether there is one to deliver.
+// wantsMore reports whether the source is to be read before an event is delivered. ripe is set if
+// there is an event to deliver.
 func (e *Engine) wantsMore(now uint64, ripe bool) bool {
 	if e.drain.at != 0 {
 		return !e.drain.done && (!ripe || 2*e.buffer.Len() <= e.opts.MaxLength)
@@ -213,7 +215,7 @@ func (e *Engine) populate(now uint64) error {
 			if errors.Is(err, os.ErrClosed) {
 				return err
 			}
-			e.failure, e.holder = err, nil // what the source holds back does not come
+			e.failure, e.holder = err, nil // held-back events will not come
 		}
 		e.drain.at, e.drain.done = max(now, 1), true
 		return nil
@@ -227,11 +229,11 @@ func (e *Engine) populate(now uint64) error {
 	return nil
 }
 
-// reached is the time that the events have reached: none of before it will come, unless the buffer
-// is full, which gives up the order.
+// reached returns a time before which no more events will come, unless the buffer is full: then
+// they may come out of order.
 func (e *Engine) reached() uint64 {
 	time := uint64(math.MaxUint64)
-	if !e.drain.done && e.emptied == e.populated { // else all has come, or the buffer is full
+	if !e.drain.done && e.emptied == e.populated { // else all have come, or the buffer is full
 		time = e.emptied
 		if e.holder != nil {
 			if held, some := e.holder.Held(); some {
@@ -245,8 +247,8 @@ func (e *Engine) reached() uint64 {
 	return time
 }
 
-// ripe reports whether the oldest event is old enough, in a drain at the latest reading of the
-// source. While the source holds an event back, the engine is no further in time than that event.
+// ripe reports whether the oldest event is old enough: now, or, in a drain, at the latest read of
+// the source. An event that the source holds back delays all later events.
 func (e *Engine) ripe(now uint64) bool {
 	at, ok := e.ripeAt()
 	if e.drain.at != 0 {
@@ -255,14 +257,15 @@ func (e *Engine) ripe(now uint64) bool {
 	return ok && now >= at && (e.holder == nil || e.heldSince(at))
 }
 
-// heldSince reports whether the source holds no event of before a time back.
+// heldSince reports whether the source holds back no event from before a time.
 func (e *Engine) heldSince(time uint64) bool {
 	held, some := e.holder.Held()
 	return !some || held >= time
 }
 
-// ripeAt is when the oldest event will be old enough if none comes meanwhile. In a full buffer it
-// is at once, even if its time is ahead of the clock: no other could come before it leaves.
+// ripeAt returns when the oldest event will be old enough if no other event comes. In a full buffer
+// it is old enough at once, even if its time is ahead of the clock: without its delivery no other
+// can come.
 func (e *Engine) ripeAt() (at uint64, ok bool) {
 	head := e.buffer.oldest()
 	if head == nil {
@@ -277,8 +280,7 @@ func (e *Engine) ripeAt() (at uint64, ok bool) {
 	return head.Time + targetAge(e.hold, e.opts.MaxLength, e.buffer.Len()), true
 }
 
-// Wait returns how long Get will return ErrNothing if the source stays silent; ok is false if that
-// is forever.
+// Wait returns how long Get will return ErrNothing if no event comes; ok is false for forever.
 func (e *Engine) Wait() (d time.Duration, ok bool) {
 	at, ok := e.ripeAt()
 	if e.drain.at != 0 && !e.drain.done && (!ok || e.populated < at) {
@@ -292,20 +294,20 @@ func (e *Engine) Wait() (d time.Duration, ok bool) {
 	return time.Duration(wait), ok
 }
 
-// Buffered is the number of raw events that wait in the engine, gaps left out.
+// Buffered returns the number of raw events that wait in the engine, without gaps.
 func (e *Engine) Buffered() int { return e.buffer.Len() - e.buffer.gaps }
 
-// HoldTime is the option of that name, its default filled in.
+// HoldTime returns the option of that name, or its default.
 func (e *Engine) HoldTime() time.Duration { return e.opts.HoldTime }
 
-// Matrix returns the rule of aggregation.
+// Matrix returns the rules of aggregation.
 func (e *Engine) Matrix() *Matrix { return e.opts.Matrix }
 
-// Clock is the clock that the engine was made with.
+// Clock returns the clock that was passed to New.
 func (e *Engine) Clock() *Clock { return e.clock }
 
-// deliver makes an event of the oldest raw event and those that join it. It returns nil if there is
-// no event to deliver.
+// deliver makes an event of the oldest raw event and the events that join it. It returns nil if
+// there is no event to deliver.
 func (e *Engine) deliver(now uint64) *Event {
 	first := e.buffer.oldest()
 	head, next := e.buffer.open(first), first.next()
@@ -314,18 +316,18 @@ func (e *Engine) deliver(now uint64) *Event {
 		return e.deliverGap(head)
 	}
 	e.countLate(head.Time)
-	if e.table.idle(head) {
+	if e.table.keepsIDs(head) {
 		e.buffer.Release(head)
 		return nil
 	}
 	ev := &e.event
 	parts := ev.Parts[:0]
-	*ev = Event{} // a literal with all would be built elsewhere and copied
+	*ev = Event{} // a full literal would be built elsewhere and copied
 	ev.Parts, ev.Time, ev.Wall, ev.TID, ev.Thread, ev.CPU = parts, head.Time, e.clock.At(head.Time), head.TID, head.Thread, head.CPU
-	p := e.take(head, now)
+	p := e.applyPart(head, now)
 	joined := head.Kind.Events()
 	absorbed := false
-	// Events join only where none is missing between them.
+	// Events join only if no event is missing between them.
 	gap := e.buffer.firstGap()
 	if head.Time <= e.table.gapTo {
 		gap = 0
@@ -339,7 +341,7 @@ func (e *Engine) deliver(now uint64) *Event {
 	for next != nil && next.Time < gap {
 		h, r := next, e.buffer.open(next)
 		same := e.table.sameLife(head, r, joined)
-		idle := same && e.table.idle(r)
+		idle := same && e.table.keepsIDs(r)
 		if !same || !idle && !e.opts.Matrix.joins(head, r, joined, p) {
 			e.buffer.close(h, r)
 			break
@@ -347,7 +349,7 @@ func (e *Engine) deliver(now uint64) *Event {
 		next = h.next()
 		e.buffer.remove(h, r)
 		if !idle {
-			p = e.take(r, now)
+			p = e.applyPart(r, now)
 			joined |= r.Kind.Events()
 			absorbed = true
 		}
@@ -370,7 +372,7 @@ func (e *Engine) deliver(now uint64) *Event {
 	return ev
 }
 
-// countLate counts an event that is handed out, or skipped, after a younger one.
+// countLate counts an event that is delivered, or skipped, after a younger event.
 func (e *Engine) countLate(time uint64) {
 	if time < e.delivered {
 		e.late++
@@ -378,7 +380,7 @@ func (e *Engine) countLate(time uint64) {
 	e.delivered = max(e.delivered, time)
 }
 
-// deliverGap makes an event of a gap.
+// deliverGap returns the event of a gap.
 func (e *Engine) deliverGap(r *RawEvent) *Event {
 	e.table.gap(r.Gap)
 	e.countLate(r.Time)
@@ -389,8 +391,9 @@ func (e *Engine) deliverGap(r *RawEvent) *Event {
 	return &e.event
 }
 
-// take applies one raw event, adds its changes to the event, and returns its process.
-func (e *Engine) take(r *RawEvent, now uint64) *process {
+// applyPart applies a raw event, adds it to the parts of the current event, and returns its
+// process.
+func (e *Engine) applyPart(r *RawEvent, now uint64) *process {
 	ev := &e.event
 	if r.Kind == KindExecFailed {
 		ev.Failed = e.table.failed(r)
@@ -409,17 +412,16 @@ func (e *Engine) take(r *RawEvent, now uint64) *process {
 	return p
 }
 
-// Lookup returns the youngest process that has or had the pid, nil if none is
-// known. It stays findable for the grace time after its end. The result is
-// valid until the next call of Get.
+// Lookup returns the youngest known process that has or had the pid, or nil. It finds a process
+// until the grace time after its end is over. The result is valid until the next call of Get.
 func (e *Engine) Lookup(pid uint32) *Process { return e.table.show(e.table.lookup(pid)) }
 
-// LookupIdentity returns the process of that identity, also when its pid has
-// been used again; nil if it is not known.
+// LookupIdentity returns the process of that identity, also if its pid has been reused; nil if it
+// is not known.
 func (e *Engine) LookupIdentity(id Identity) *Process {
 	return e.table.show(e.table.lookupIdentity(id))
 }
 
-// Processes yields the process table in order of pid, and of birth where a pid
-// was used again. Get must not be called meanwhile.
+// Processes yields the process table in order of pid, and of birth where a pid was reused. Get must
+// not be called during the iteration.
 func (e *Engine) Processes() iter.Seq[*Process] { return e.table.all() }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// EntryType is the way by which the processes of one entry leader came in.
+// EntryType is the way by which an entry leader, and so its descendants, entered the system.
 type EntryType uint8
 
-// The ways in.
+// The ways of entry.
 const (
 	EntryUnknown   EntryType = iota
 	EntryInit                // started by process 1, which is the leader
@@ -23,14 +23,14 @@ func (t EntryType) String() string {
 	return nameOf(t, "unknown", "init", "kthread", "sshd", "ssm", "container", "terminal")
 }
 
-// A process inherits its entry leader from its parent at birth, and becomes one itself when it
-// leads a session and executes a program, if ownEntry reports so. It keeps the leader's identity,
-// so that it stays the same after the leader's end and with a new process of its pid. For processes
-// older than the source the same rule is applied to the values in /proc, where the parent can be
-// another one than at birth. Their entry leaders are cached, except for process 1 and kernel
+// A process inherits its entry leader from its parent at birth. A session leader that executes a
+// program becomes an entry leader itself if ownEntry reports a type. The process stores the
+// leader's identity, which stays valid after the leader's end and the reuse of its pid. For
+// processes older than the source the same rule is applied to /proc, where the parent may not be
+// the parent at birth. Therefore their entry leaders are cached, except for process 1 and kernel
 // threads.
 
-// These begin the names of programs that start containers or wait in them.
+// Prefixes of the names of programs that start containers or wait in them.
 var (
 	runtimes = []string{"containerd-shim", "runc", "conmon"}
 	helpers  = append([]string{"calico-node", "check-status", "pause"}, runtimes...)
@@ -49,8 +49,8 @@ func fileName(path string) string { return path[strings.LastIndexByte(path, '/')
 
 func isSSHD(name string) bool { return name == "sshd" || strings.HasPrefix(name, "sshd-") }
 
-// ownEntry returns by which way p, a session leader, came in itself: EntryUnknown if it keeps the
-// entry leader that it has. parent is the name of its parent's program.
+// ownEntry returns the type by which p, a session leader, becomes an entry leader, or EntryUnknown
+// if p keeps its entry leader. parent is the name of its parent's program.
 func (p *process) ownEntry(parent string) EntryType {
 	name := fileName(p.Exe)
 	const serial = 64 // the first minor number after the consoles
@@ -72,7 +72,7 @@ func (p *process) ownEntry(parent string) EntryType {
 }
 
 // entersContainer reports whether p, a session leader, is in a container that its parent is not in.
-// Both have to be in cgroups that are known.
+// Both cgroups have to be known.
 func (p *process) entersContainer(parent *process) (enters, known bool) {
 	own, known := p.container()
 	if !known || own.ID == "" {
@@ -100,13 +100,13 @@ func (p *process) markEntry(known, cached bool) {
 	}
 }
 
-// entersItself reports whether p is its own entry leader, and has not been since its birth.
+// entersItself reports whether p became its own entry leader after its birth.
 func (p *process) entersItself() bool {
 	return p.entry.leader.PID == p.PID && p.entry.by > EntryKThread
 }
 
-// inheritEntry gives p the entry leader that its parent had at a time. parent is nil if it is not
-// certain.
+// inheritEntry gives p the entry leader that its parent had at time. parent is nil if it is
+// uncertain.
 func (p *process) inheritEntry(parent *process, time uint64) {
 	if parent == nil || !parent.Known.Has(FieldEntryLeader) || parent.entersItself() && time < parent.since {
 		p.markEntry(false, false)
@@ -116,8 +116,7 @@ func (p *process) inheritEntry(parent *process, time uint64) {
 	p.markEntry(true, parent.Cached.Has(FieldEntryLeader))
 }
 
-// decideEntry decides whether p has become an entry leader with the program that it executes since
-// a time.
+// decideEntry decides whether p became an entry leader by its exec at time.
 func (t *table) decideEntry(p *process, time uint64) {
 	leads, known, cached := t.leadsSession(p)
 	switch {
@@ -146,7 +145,7 @@ func (t *table) decideEntry(p *process, time uint64) {
 			p.markEntry(false, false)
 			return
 		}
-		// The parent's cgroup is of another time.
+		// The parent's cgroup may be of another time.
 		if own, _ := p.container(); own.ID != "" || p.Cached.Has(FieldCgroup) {
 			cached = true
 		}
@@ -161,8 +160,8 @@ func (t *table) decideEntry(p *process, time uint64) {
 	}
 }
 
-// leadsSession reports whether p leads a session; cached if it may have become the leader without
-// an event.
+// leadsSession reports whether p leads a session. cached is set if p may have become the leader
+// without an event.
 func (t *table) leadsSession(p *process) (leads, known, cached bool) {
 	switch {
 	case p.Known.Has(FieldSID) && p.SID == p.PID: // for good
@@ -173,8 +172,7 @@ func (t *table) leadsSession(p *process) (leads, known, cached bool) {
 	return false, p.Known.Has(FieldSID), true
 }
 
-// settleEntries decides the entry leaders of the processes that were learned: of parents before
-// their children.
+// settleEntries decides the entry leaders of the learned processes, parents before their children.
 func (t *table) settleEntries() {
 	if t.learned == nil {
 		return
@@ -200,7 +198,8 @@ func (t *table) settleEntries() {
 	t.learned = nil
 }
 
-// settleEntry decides the entry leader of a process that /proc showed, after its parent's.
+// settleEntry decides the entry leader of a process from /proc, after the entry leader of its
+// parent.
 func (t *table) settleEntry(p *process) {
 	switch parent := t.byPID.get(p.PPID); {
 	case p.Known.Has(FieldEntryLeader):
@@ -234,7 +233,7 @@ func (t *CapabilityTable) addDerived() {
 	}
 }
 
-// addEntry adds the row of the entry leader, which every source has that reports births.
+// addEntry adds the row of the entry leader, which every source that reports births has.
 func (t *CapabilityTable) addEntry() {
 	row := &t.Fields[FieldEntryLeader]
 	if !t.all(KindFork) || t.Kinds[KindExec].Origin == OriginNone {

@@ -2,17 +2,17 @@ package engine
 
 import "strconv"
 
-// FailedExec is an execve(2) or execveat(2) that failed and returned. One that fails after the
+// FailedExec is an execve(2) or execveat(2) that failed and returned. A call that fails after the
 // point of no return ends the process instead, and is reported as its EXIT.
 type FailedExec struct {
 	Errno uint16 // as errno(3) has it; 0 is unknown
-	// Path is the path that the call was given, if PathKnown is set. For execveat(2) with a
-	// descriptor it is /dev/fd/N, and a slash and the path if that is not empty, as the kernel
-	// has it in messages; a relative path is one from the working directory.
+	// Path is the path argument of the call, if PathKnown is set. For execveat(2) with a
+	// descriptor it is /dev/fd/N, or /dev/fd/N/PATH if the path is not empty, as in the
+	// kernel's messages. Other relative paths begin at the working directory.
 	Path      string
 	PathKnown bool
-	// PathCached is set if the path was read after the call from the memory of the process, to
-	// which others may have written meanwhile.
+	// PathCached is set if the path was read from the memory of the process after the call, so
+	// that others may have overwritten it.
 	PathCached    bool
 	PathTruncated bool // its end is missing
 }
@@ -30,7 +30,7 @@ func (t *table) failed(r *RawEvent) FailedExec {
 	return f
 }
 
-// errnoNames has the errors that an exec is known to fail with, of asm-generic/errno.h.
+// errnoNames has the known errors of an exec, from asm-generic/errno.h.
 var errnoNames = map[uint16]string{
 	1: "EPERM", 2: "ENOENT", 4: "EINTR", 5: "EIO", 7: "E2BIG", 8: "ENOEXEC", 9: "EBADF", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES",
 	14: "EFAULT", 20: "ENOTDIR", 21: "EISDIR", 22: "EINVAL", 23: "ENFILE", 24: "EMFILE", 26: "ETXTBSY", 36: "ENAMETOOLONG", 40: "ELOOP",

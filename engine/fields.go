@@ -1,7 +1,7 @@
 package engine
 
-// Field names a group of process attributes that is known or unknown as a whole. Zero and empty are
-// values: only the flag marks a field as unknown.
+// Field names a group of process attributes that is known or unknown as a whole. Zero and the empty
+// string are values: only the flag marks a field as unknown.
 type Field uint8
 
 func (f Field) String() string {
@@ -11,13 +11,13 @@ func (f Field) String() string {
 	return "unknown_field"
 }
 
-// Set returns the set that has f alone.
+// Set returns the set with f alone.
 func (f Field) Set() Fields { return 1 << f }
 
 // Fields is a set of fields.
 type Fields uint64
 
-// SetOf returns the set of some fields.
+// SetOf returns the set of the given fields.
 func SetOf(fields ...Field) (s Fields) {
 	for _, f := range fields {
 		s |= f.Set()

@@ -1,8 +1,8 @@
 package engine
 
 // Gap describes events that a source lost: why, where, from when to when and how many. A source
-// inserts it as a [RawEvent] of [KindGap] with From as its Time, so that it comes before all that
-// the lost events could have changed.
+// inserts it as a [RawEvent] of [KindGap] with From as its Time, so that the gap precedes all
+// states that the lost events could have changed.
 type Gap struct {
 	Cause Loss
 	CPU   uint32 // the CPU that lost them, or AllCPUs
@@ -14,7 +14,7 @@ type Gap struct {
 	Count uint64
 }
 
-// AllCPUs is the CPU of a [Gap] that can be of any CPU.
+// AllCPUs is the CPU of a [Gap] that may concern any CPU.
 const AllCPUs = ^uint32(0)
 
 // SetGap makes r the event of a gap.

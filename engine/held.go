@@ -6,11 +6,11 @@ import (
 )
 
 // held is a raw event in the buffer. The memory of an event has left the CPU's caches since its
-// last use, so its size determines the cost. Therefore rare members are left out, members shared by
-// most events are stored once, and events lie next to their neighbours in time.
+// last use, so its size determines the cost. Therefore rare members are in rare, equal members are
+// stored once, and events lie next to their neighbours in time.
 type held struct {
-	// What the buffer reads and writes of an event and its neighbours comes first: it is
-	// 64 bytes, one cache line, on 64-bit machines.
+	// The members that the buffer uses of an event and its neighbours come first: they fill 64
+	// bytes, one cache line, on 64-bit machines.
 
 	Kind   Kind
 	Thread bool
@@ -19,10 +19,10 @@ type held struct {
 	Time   uint64
 	serial uint64  // order of arrival, breaks ties of Time
 	links  [2]link // its neighbours
-	queue  *queue  // of its pid
+	queue  *queue  // the queue of its pid
 
-	block         *block    // that it is in
-	whole         *RawEvent // the event itself, if pack had no place for all of it; else
+	block         *block    // the block that holds it
+	whole         *RawEvent // the event itself, if pack can't store all of it; else
 	inherited     *Inherited
 	known, cached Fields
 	start, read   uint64
@@ -30,11 +30,11 @@ type held struct {
 	from, to      uint16 // its texts, in block.texts
 
 	heldNumbers
-	texts [numVars]uint32 // the place and length of each
+	texts [numVars]uint32 // offset << 16 | length of each text
 	rare  *rare           // nil for most
 }
 
-// rare is what only EXECs and EXITs have.
+// rare has the members that only EXECs and EXITs use.
 type rare struct {
 	exit   Exit
 	usage  Usage
@@ -55,14 +55,14 @@ type heldNumbers struct {
 	idChange                     IDChange
 }
 
-// A block has the events that came one after the other. It is 10 KiB, and used again when the last
-// of its events has left.
+// block holds consecutive events. It has 10 KiB, and is reused when the last of its events has
+// left.
 type block struct {
 	events [blockEvents]held
-	texts  [blockTexts]byte // of its events
-	used   int              // of events
-	filled int              // of texts
-	live   int              // how many of its events are held
+	texts  [blockTexts]byte // texts of its events
+	used   int              // used places of events
+	filled int              // used bytes of texts
+	live   int              // number of its events that are held
 }
 
 const (
@@ -78,10 +78,10 @@ func (h *held) before(o *held) bool {
 	return h.Time < o.Time || h.Time == o.Time && h.serial < o.serial
 }
 
-// first returns the first field of s, which is not empty.
+// first returns the first field of s. s must not be empty.
 func (s Fields) first() Field { return Field(bits.TrailingZeros64(uint64(s))) }
 
-// hold returns a place for r in the buffer, with a packed copy of r, or r itself.
+// hold stores r in the buffer, as a packed copy or r itself, and returns its place.
 func (b *Buffer) hold(r *RawEvent) *held {
 	at := b.filling
 	need := len(r.data)
@@ -103,7 +103,7 @@ func (b *Buffer) hold(r *RawEvent) *held {
 	return h
 }
 
-// pack writes the contents of r to h, without Seq, which is for recordings.
+// pack copies r to h, without Seq, which only recordings need.
 func (b *Buffer) pack(h *held, r *RawEvent) {
 	t := &r.Task
 	h.inherited = b.inherited.get(&t.Inherited)
@@ -124,8 +124,8 @@ func (b *Buffer) pack(h *held, r *RawEvent) {
 	h.to = uint16(at.filled)
 }
 
-// open returns the event that h is, which the caller gives to Release when h has left the buffer,
-// or to close.
+// open returns the event of h, unpacked. The caller passes it to Release after h has left the
+// buffer, else to close.
 func (b *Buffer) open(h *held) *RawEvent {
 	if h.whole != nil {
 		return h.whole
@@ -148,14 +148,14 @@ func (b *Buffer) open(h *held) *RawEvent {
 	return r
 }
 
-// close undoes open where h stays in the buffer.
+// close releases the event that open returned, while h stays in the buffer.
 func (b *Buffer) close(h *held, r *RawEvent) {
 	if r != h.whole {
 		b.Release(r)
 	}
 }
 
-// leave gives the place of h back.
+// leave frees the place of h.
 func (b *Buffer) leave(h *held) {
 	at := h.block
 	if h.rare != nil {

@@ -10,9 +10,9 @@ import (
 type Host struct {
 	Name      string // host name
 	MachineID string // as in machine-id(5)
-	BootID    string // /proc/sys/kernel/random/boot_id, which the kernel draws at each boot
+	BootID    string // /proc/sys/kernel/random/boot_id, random for each boot
 	Kernel    string // release
-	Arch      string // as Go calls it
+	Arch      string // as in GOARCH
 }
 
 // AppendJSON appends h to b as one JSON object, without unknown members.
@@ -26,11 +26,11 @@ func (h *Host) AppendJSON(b []byte) []byte {
 	return append(o.b, '}')
 }
 
-// EntityID returns a name of the process that is the same in all its life, with every backend and
-// in a replay, and that no other process has, on whatever host and after whatever boot, unless its
-// pid is used again within [ProcStartUnit] of its start. It is the beginning, 32 hexadecimal
-// digits, of the SHA-256 of "BOOT_ID PID START", where START is the start time in that unit, field
-// 22 of /proc/PID/stat. It is unknown if one of them is.
+// EntityID returns a name of the process that never changes and is the same with every backend and
+// in a replay. No other process, on any host and after any boot, has the same name, unless its pid
+// is reused within [ProcStartUnit] of its start. The name is the first 32 hexadecimal digits of the
+// SHA-256 of "BOOT_ID PID START". START is the start time in ProcStartUnit, field 22 of
+// /proc/PID/stat. The name is unknown if one of the three is unknown.
 func (p *Process) EntityID(h *Host) (id string, known bool) {
 	b := p.AppendEntityID(nil, h)
 	return string(b), len(b) > 0

@@ -1,25 +1,26 @@
 package engine
 
-// match is which process an event is about.
+// match is the result of the search for the process of an event.
 type match uint8
 
 const (
-	matchNew     match = iota // one that is not in the table, the youngest of its pid
+	matchNew     match = iota // a new process, the youngest of its pid
 	matchSame                 // the process that find returns
-	matchUnknown              // one that is not in the table and does not belong there any more
+	matchUnknown              // unknown, or a process that ended and left the table
 )
 
-// kindSeen is the kind of a process that /proc shows.
+// kindSeen is the kind of a process that was read from /proc.
 const kindSeen Kind = NumKinds
 
 // isBirth reports whether r is the FORK of a process.
 func (r *RawEvent) isBirth() bool { return r.Kind == KindFork && !r.Thread }
 
-// find returns the process that a raw event is about, nil if the table has none. It searches the
-// processes of the pid, the youngest first, but not all: there can be thousands.
+// find returns the process of a raw event, nil if it is not in the table. It searches the processes
+// of the pid, the youngest first, but not all: a pid can have thousands.
 //
-// The match is unknown if the event is older than the youngest process of the pid and of no other,
-// and for the EXIT of a thread, as the process may have ended.
+// The match is unknown if the event is older than the youngest process of the pid and matches no
+// other. It is also unknown for the EXIT of a thread without a match, as the process may have
+// ended.
 func (t *table) find(r *RawEvent) (*process, match) {
 	started, since := r.Task.Known.Has(FieldStart), r.Time
 	if started {
@@ -33,7 +34,7 @@ func (t *table) find(r *RawEvent) (*process, match) {
 			if !started || !p.guessed() {
 				return p, matchSame
 			}
-			guess = p // an older one may have the start time
+			guess = p // an older process may have the exact start time
 		}
 		if p.born <= since {
 			break
@@ -48,8 +49,8 @@ func (t *table) find(r *RawEvent) (*process, match) {
 	return nil, matchNew
 }
 
-// guessed reports whether p may be an older process of its pid: the events that made it have no
-// start time.
+// guessed reports whether p may be the same process as an older one of its pid: the events that
+// created p have no start time.
 func (p *process) guessed() bool {
 	return !p.Known.Has(FieldStart) && p.birth.from == fromEvent && p.life != ended
 }
@@ -60,7 +61,7 @@ func (t *table) match(p *process, r *RawEvent) bool {
 	switch both := started && p.Known.Has(FieldStart); {
 	case both && !p.sameStart(r.Task.Start, r.Task.StartUnit):
 		return false
-	case r.isBirth(): // it comes after other events, or /proc showed the process since
+	case r.isBirth(): // the FORK comes after other events or after the read of /proc
 		return p.birth.from != fromFork && r.Time <= p.asOf && (both || r.Time >= p.born)
 	case both && p.StartUnit == 1 && r.Task.StartUnit == 1:
 		return true
@@ -77,8 +78,8 @@ func (t *table) match(p *process, r *RawEvent) bool {
 // endedBefore reports whether p is known to have ended before a time.
 func (p *process) endedBefore(time uint64) bool { return p.life == ended && p.asOf < time }
 
-// bornBy returns a time by which the process of r was born: its start time, or the time of the
-// event if the start time is unknown.
+// bornBy returns the latest possible birth of the process of r: its start time, or the time of r if
+// the start time is unknown.
 func (t *table) bornBy(r *RawEvent) uint64 {
 	if !r.Task.Known.Has(FieldStart) {
 		return r.Time
@@ -86,8 +87,9 @@ func (t *table) bornBy(r *RawEvent) uint64 {
 	return min(t.clock.Mono(r.Task.Start), r.Time)
 }
 
-// enter adds the process of r, the youngest of its pid. The pid has one process at a time: the one
-// before has ended, or it is the same and an event with its start time will show that.
+// enter adds the process of r, the youngest of its pid. A pid has one process at a time: the
+// previous one has ended, or it is the same process, as a later event with its start time will
+// show.
 func (t *table) enter(r *RawEvent, now uint64) *process {
 	born, before := r.Time, t.byPID.get(r.PID)
 	if !r.isBirth() {

@@ -2,14 +2,13 @@ package engine
 
 import "encoding/binary"
 
-// interner gives equal bytes the same string, so that the table keeps one copy
-// of a path however many processes share it and a warm engine allocates none.
-// It keeps the strings of two generations: those not asked for while a whole
-// generation filled are forgotten, which bounds it.
+// interner returns the same string for equal bytes. So the table has one copy of a path that many
+// processes share, and a warm engine allocates none. It keeps two generations of strings. A string
+// that was not requested while a generation filled is dropped, which bounds the memory.
 type interner struct {
-	recent     [256]string // those asked for last, by recentIndex
+	recent     [256]string // the last requested strings, by recentIndex
 	young, old map[string]string
-	bytes      int // of the young ones
+	bytes      int // total length of the strings in young
 }
 
 // recentIndex is cheaper than the hash of a map: it takes the length and the end of b,
@@ -24,7 +23,7 @@ func recentIndex(b []byte) uint8 {
 	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }
 
-// A generation is full with so many strings, or so many bytes of them.
+// Limits of a generation: number of strings, and their total length.
 const (
 	internGeneration = 1024
 	internBytes      = 128 << 10
@@ -52,7 +51,7 @@ func (in *interner) lookup(b []byte) string {
 		s = string(b)
 	}
 	if len(in.young) >= internGeneration || in.bytes >= internBytes || in.young == nil {
-		// The old map is cleared and used again: maps keep their storage.
+		// The old map is cleared and reused: maps keep their storage.
 		in.young, in.old = in.old, in.young
 		if in.young == nil {
 			in.young = make(map[string]string)

@@ -3,9 +3,9 @@ package engine
 import "strconv"
 
 // AppendJSON appends the event to b as one JSON object without a line end. Unknown fields are
-// absent; "truncated" names a field that was cut. Text that is not UTF-8 has its wrong bytes
-// replaced, and the true bytes in base64 in a twin with "_b64" at the end of its name. Capability
-// sets are hexadecimal strings, since JSON numbers are not safe beyond 2^53.
+// absent; "truncated" names the truncated fields. In text that is not UTF-8 the invalid bytes are
+// replaced; a second member, with "_b64" after its name, has the original bytes in base64.
+// Capability sets are hexadecimal strings, since JSON numbers are not safe beyond 2^53.
 func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	o := object{b: append(b, '{')}
 	o.key("time")
@@ -49,10 +49,10 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	return append(o.b, '}')
 }
 
-// object appends the members of a JSON object, and of those in it.
+// object appends the members of a JSON object, and of the objects in it.
 type object struct {
 	b    []byte
-	some bool // the innermost has members
+	some bool // the innermost object has members
 }
 
 func (o *object) open(bracket byte) { o.b, o.some = append(o.b, bracket), false }
@@ -128,7 +128,7 @@ func (o *object) text(name, v string) {
 	}
 }
 
-// parts appends the parts of a joined event, and for an EXEC the ids it began with.
+// parts appends the parts of a joined event. For an EXEC it adds the ids that the image began with.
 func (o *object) parts(parts []Part) {
 	o.begin("parts", '[')
 	for i := range parts {

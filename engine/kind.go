@@ -12,7 +12,7 @@ func (k Kind) String() string {
 	return "UNKNOWN"
 }
 
-// Events returns the set of k alone, which is empty if there is no such kind.
+// Events returns the set with k alone, or the empty set if k is no valid kind.
 func (k Kind) Events() Events {
 	if int(k) < NumKinds {
 		return kindEvents[k]
@@ -20,8 +20,8 @@ func (k Kind) Events() Events {
 	return 0
 }
 
-// Events is the set of kinds that one delivered event reports. The bits have the values in quark's
-// manual; the kinds that quark does not name follow.
+// Events is the set of kinds that one delivered event reports. The bits have the values of
+// elastic/quark's manual; kinds that elastic/quark lacks follow.
 type Events uint32
 
 // Has reports whether e has one of the kinds in any.

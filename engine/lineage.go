@@ -5,23 +5,23 @@ import (
 	"strconv"
 )
 
-// SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
-// The leader's identity is as of p.AsOf. Its state is of its own AsOf, which is later than an event
-// of p if later events of the leader were joined with an earlier one.
+// SessionLeader returns the leader of p's session at p.AsOf, or nil if it is not known. The leader
+// may have ended. Its state is of its own AsOf, which can be later than the event of p: later
+// events of the leader may have joined an earlier event.
 func (e *Engine) SessionLeader(p *Process) *Process {
 	return e.table.show(e.sessionLeader(p))
 }
 
-// GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
-// known. Its state is of its own AsOf, as with SessionLeader.
+// GroupLeader returns the leader of p's process group, or nil if it is not known. As with
+// SessionLeader, it may have ended and its state is of its own AsOf.
 func (e *Engine) GroupLeader(p *Process) *Process {
 	return e.table.show(e.groupLeader(p))
 }
 
-// Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
-// its birth was not seen, the parent that it had later. Ended ones are among them while they are in
-// the table. whole reports whether the last one is process 1 or kthreadd; else the next one is not
-// known. The state of each is of its own AsOf, as with SessionLeader.
+// Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or a
+// later parent if its birth was not seen. They include ended processes that are still in the table.
+// whole reports whether the list ends with process 1 or kthreadd; else the next ancestor is not
+// known. As with SessionLeader, the state of each is of its own AsOf.
 func (e *Engine) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	if p == nil {
 		return nil, false
@@ -36,7 +36,7 @@ func (e *Engine) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 func (e *Engine) ancestors(of *Process) (list []*process, whole bool) {
 	child := of.inner()
 	for p := &child; !p.isFirst(); list = append(list, p) {
-		// A table that is wrong could have a circle.
+		// A wrong table could have a cycle.
 		if p = e.table.parent(p); p == nil || len(list) > e.table.count {
 			return list, false
 		}
@@ -69,7 +69,7 @@ func (t *table) parent(p *process) *process {
 	case p.birth.Known.Has(FieldPPID):
 		return t.parentAt(p.birth.Parent.PID, p, p.born)
 	case p.Known.Has(FieldPPID):
-		// A parent is older than its child, also one that adopted it.
+		// A parent is older than its child, also if it adopted the child.
 		return t.parentAt(p.PPID, p, p.born)
 	}
 	return nil
@@ -82,13 +82,13 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 	}
 	at := p.asOf
 	if p.Cached.Has(f) {
-		at = p.born // the group may be gone since, and its number another's
+		at = p.born // since then the group may have ended and its number been reused
 	}
 	l := t.at(pid, at)
 	switch {
 	case l == nil, !t.births && l.life != living:
 		return nil
-	case l.life != living && l.PID != p.PID: // its pid stays reserved while the group lasts
+	case l.life != living && l.PID != p.PID: // its pid stays reserved while the group exists
 		if t.gapTo != 0 && (!l.Known.Has(FieldExit) || l.exit.Time <= t.gapTo) {
 			return nil
 		}
@@ -98,8 +98,9 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 	return l
 }
 
-// relative is a leader or an ancestor as it is printed: with its values when the event began. Later
-// events may be missing, or applied too early, as they joined an earlier one.
+// relative is a leader or an ancestor with the values to print: its values when the event began, as
+// far as known. Events of the relative may be missing, or already applied because they joined an
+// earlier event.
 type relative struct {
 	*process
 	known, cached Fields // of FieldComm and FieldExe
@@ -110,7 +111,7 @@ type relative struct {
 func (e *Event) relative(p *process) relative {
 	time := e.Time
 	switch {
-	case e.Events == 0: // what /proc showed
+	case e.Events == 0: // a process from /proc
 		time = math.MaxUint64
 	case !e.Thread && p.PID == e.Process.PID && p.born == e.Process.born: // its own leader
 		time = p.asOf
@@ -120,7 +121,7 @@ func (e *Event) relative(p *process) relative {
 	if p.asOf <= time {
 		r.known = p.Known & FieldComm.Set()
 	}
-	// An exec that a signal ends may have changed the image first, without an EXEC.
+	// A signal may have ended an exec that had already changed the image, without an EXEC.
 	killed := p.life != living && (!p.Known.Has(FieldExit) || p.exit.Signal() != 0)
 	if p.since <= time && (p.asOf <= time || !killed) {
 		r.known |= p.Known & FieldExe.Set()
@@ -130,8 +131,8 @@ func (e *Event) relative(p *process) relative {
 }
 
 // AppendJSON appends the event as [Event.AppendJSON] does, and the leaders and ancestors of its
-// process. For each it writes the values when the event began; a leader that is the process itself
-// has the values of the event.
+// process. Each has its values when the event began. A leader that is the process itself has the
+// values of the event.
 func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
 	b = ev.AppendJSON(b, e.clock, e.source.Name())
 	if ev.Process == nil || ev.Events.Has(EventGap) {
@@ -171,8 +172,8 @@ func (r relative) appendTo(b []byte) []byte {
 }
 
 // AppendDump appends the event as [Event.AppendDump] does, and a line with the leaders of its
-// process and one with its ancestors, the parent first. A name that is cached, or of a later time,
-// is left out.
+// process and a line with its ancestors, the parent first. It omits a name that is cached or of a
+// later time.
 func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
 	b = ev.appendDump(b, ofDump.With(FieldEntryLeader))
 	p := ev.Process

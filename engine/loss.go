@@ -12,7 +12,7 @@ const (
 	SightAlive                // a process has it, with the start time that was returned
 )
 
-// gap makes the state of all processes doubtful that is of before the end of g.
+// gap makes all process state from before the end of g doubtful.
 func (t *table) gap(g *Gap) { t.gapTo = max(t.gapTo, g.To) }
 
 // lost reports whether the end of p may have been lost.
@@ -20,29 +20,29 @@ func (t *table) lost(p *process) bool {
 	return p.life != ended && t.gapTo != 0 && max(p.asOf, p.checked) <= t.gapTo
 }
 
-// refresh marks values that a lost event may have changed as cached.
+// refresh marks as cached the values that a lost event may have changed.
 func (t *table) refresh(p *process) {
 	if p.asOf <= t.gapTo && p.life != ended {
 		p.Cached |= p.Known &^ constant
 	}
 }
 
-// doubtful reports whether the pid of p may belong to another process: its end may have been lost,
-// or the source reports neither this end nor the next birth.
+// doubtful reports whether the pid of p may belong to another process: the EXIT of p may have been
+// lost, or the source does not report it and the next FORK.
 func (t *table) doubtful(p *process) bool {
 	return t.lost(p) || !t.births && (!t.ends || p.life != living)
 }
 
 // sameLife reports whether two events of one pid certainly belong to one process. joined has the
-// kinds that have joined the first.
+// kinds that have joined head.
 func (t *table) sameLife(head, next *RawEvent, joined Events) bool {
 	return t.births || t.ends && joined&EventExit == 0 || head.Task.Known&next.Task.Known&FieldStart.Set() != 0
 }
 
-// check looks whether p still has its pid, and reports whether that is certain.
+// check reports whether p certainly still has its pid.
 func (t *table) check(p *process) bool { return t.sight(p) == SightAlive }
 
-// sight checks p's pid. SightGone also means that another process has it.
+// sight checks p's pid. It returns SightGone also if another process has the pid.
 func (t *table) sight(p *process) Sight {
 	if t.look == nil {
 		return SightUnknown

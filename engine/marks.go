@@ -5,14 +5,14 @@ type Verdict uint8
 
 const (
 	VerdictPass   Verdict = iota // it is delivered
-	VerdictUnsure                // it is delivered, as what would decide is not known
-	VerdictDrop                  // it is left out, and counted
+	VerdictUnsure                // it is delivered, as the value that would decide is unknown
+	VerdictDrop                  // it is dropped, and counted
 )
 
-// Marks are the notes of [Options.Judge] about a process, in up to 32 bits of its own meaning. A
+// Marks are up to 32 bits that [Options.Judge] attaches to a process. Their meaning is its own. A
 // child inherits the marks of its parent, and of its creator if that is another process
-// (CLONE_PARENT). A process that is older than the source inherits the marks of the parent that it
-// has at the start.
+// (CLONE_PARENT). A process that is older than the source inherits the marks of its parent at the
+// start.
 type Marks struct {
 	Set   uint32
 	Maybe uint32 // the bits that may be set
@@ -24,11 +24,11 @@ func (m *Marks) add(o Marks) {
 	m.Maybe = (m.Maybe | o.Maybe) &^ m.Set
 }
 
-// noMarksKnown are the marks of a process of unknown origin.
+// noMarksKnown are the marks of a process of unknown parentage.
 var noMarksKnown = Marks{Maybe: ^uint32(0)}
 
 // inheritMarks gives p, which was forked, the marks of its parent and of its creator. Each is nil
-// if it is not certain. The creator is the parent if the source does not distinguish them.
+// if it is uncertain. If the source does not report the creator, it is the parent.
 func (p *process) inheritMarks(parent, creator *process, fork *RawEvent) {
 	if parent == nil || creator == nil && fork.Creator != 0 {
 		p.Marks.add(noMarksKnown)
@@ -40,7 +40,7 @@ func (p *process) inheritMarks(parent, creator *process, fork *RawEvent) {
 	}
 }
 
-// adoptMarks gives p, which has no seen birth, the marks of its current parent. Process 1 adopts
+// adoptMarks gives p, whose birth was not seen, the marks of its current parent. Process 1 adopts
 // orphans: an earlier parent may have had marks that process 1 lacks, so they stay unknown.
 func (t *table) adoptMarks(p *process) {
 	if t.judge == nil {
@@ -57,7 +57,7 @@ func (t *table) adoptMarks(p *process) {
 	}
 }
 
-// settleMarks lets the judge mark a process that /proc showed, after its parent.
+// settleMarks lets the judge mark a process from /proc, after its parent.
 func (t *table) settleMarks(p *process) {
 	switch parent := t.byPID.get(p.PPID); {
 	case !p.Known.Has(FieldPPID), parent == nil && p.PPID != 0:
@@ -71,7 +71,7 @@ func (t *table) settleMarks(p *process) {
 	p.Marks = v.Marks
 }
 
-// passes reports whether an event, which is about p, is to be delivered.
+// passes reports whether an event of p is to be delivered.
 func (e *Engine) passes(ev *Event, p *process) bool {
 	switch e.judge(ev, p) {
 	case VerdictDrop:
@@ -87,7 +87,7 @@ func (e *Engine) passes(ev *Event, p *process) bool {
 	return true
 }
 
-// judge lets the judge mark p, which an event is about.
+// judge returns the verdict about an event of p, and lets the judge mark p.
 func (e *Engine) judge(ev *Event, p *process) Verdict {
 	if e.opts.Judge == nil {
 		return VerdictPass
@@ -100,8 +100,8 @@ func (e *Engine) judge(ev *Event, p *process) Verdict {
 	return verdict
 }
 
-// Passes reports whether Options.Judge and Options.Filter let an event pass, such as one without a
-// kind that was made of a process of Processes. It leaves the counters unchanged, and sets
+// Passes reports whether Options.Judge and Options.Filter let an event pass. The event may have no
+// kind, and be made from a process of Processes. Passes leaves the counters unchanged, and sets
 // ev.Unsure.
 func (e *Engine) Passes(ev *Event) bool {
 	e.table.settleEntries()

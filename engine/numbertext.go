@@ -7,9 +7,9 @@ import (
 	"github.com/quark-linux/quark/engine/schema"
 )
 
-// NumberText returns the text of a field that is made of numbers, equal for equal
-// values; ok is false for a field that is text itself. A start time is in units of
-// [ProcStartUnit], which is as exact as /proc has it.
+// NumberText returns the text of a field that consists of numbers. Equal values have equal texts.
+// ok is false for a field that is a text. A start time is in units of [ProcStartUnit], the
+// precision of /proc.
 func (t *Task) NumberText(f Field) (text string, ok bool) {
 	switch f {
 	case FieldStart:

@@ -6,47 +6,46 @@ import (
 	"time"
 )
 
-// Options say how an engine behaves. The zero value is right for most: each
-// member's zero is its default.
+// Options control an engine. The zero value of each member is its default, right for most uses.
 type Options struct {
-	MaxLength int // raw events buffered at most; default 10000
-	// HoldTime is how long an event waits for earlier and for joining ones; default 1 s.
+	MaxLength int // maximum number of buffered raw events; default 10000
+	// HoldTime is how long an event waits for earlier events and for events to join; default 1
+	// s.
 	HoldTime time.Duration
-	// CacheGraceTime is how long a process stays in the table after its end, by the clock and
-	// by the times of the events that are to come; default 4 s.
+	// CacheGraceTime is how long a process stays in the table after its end, measured both by
+	// the clock and by the times of later events; default 4 s.
 	CacheGraceTime time.Duration
 
-	// MinAgg selects [MinimalMatrix]. Else Matrix is the rule of aggregation; nil is
+	// MinAgg selects [MinimalMatrix]. Else Matrix has the rules of aggregation; nil is
 	// [DefaultMatrix].
 	MinAgg bool
 	Matrix *Matrix
 
-	// Look, if not nil, looks whether a process exists; start is its start time in
-	// CLOCK_BOOTTIME nanoseconds, rounded down to ProcStartUnit. It is asked only after
-	// events were lost, a few times a call of Get. Without it, an event that does not
-	// bring a start time is of an unknown process then, and ends that were lost show
-	// only when their pids are used again.
+	// Look, if not nil, checks whether a process exists; start is its start time in
+	// CLOCK_BOOTTIME nanoseconds, rounded down to ProcStartUnit. It is called only after a loss
+	// of events, a few times a call of Get. Without it, after a loss, an event without a start
+	// time is of an unknown process, and a lost EXIT shows only when its pid is reused.
 	Look func(pid uint32) (start uint64, sight Sight)
 
-	// Filter, if not nil, decides whether an event is delivered. It is asked
-	// after the process table has been brought up to date. Gaps are always delivered.
+	// Filter, if not nil, decides whether an event is delivered. It is called after the update
+	// of the process table. Gaps are always delivered.
 	Filter func(*Event) bool
 
-	// Judge, if not nil, decides the same, and is asked before Filter: of all events but gaps,
-	// and before the first one of each process that was learned, as an event without a kind,
-	// of parents before their children. It may change the Marks of the event's process, which
-	// those inherit that the process then makes; of an event of a thread they are not kept.
+	// Judge, if not nil, decides the same. It is called before Filter, for all events but gaps.
+	// It is also called for each learned process, parents before children, with an event
+	// without a kind. It may change the Marks of the event's process, which later children
+	// inherit; Marks of a thread's event are not kept.
 	Judge func(*Event) Verdict
 
 	// Tags are the names of the bits of Marks, for [Process.Tags]. A bit with the name "" is no
 	// tag.
 	Tags []string
 
-	// Record, if not nil, gets all that the engine takes in.
+	// Record, if not nil, gets all input of the engine.
 	Record Recorder
 
-	// FollowClock, if not nil, is called before each reading of the source, to bring the
-	// engine's Clock up to date.
+	// FollowClock, if not nil, is called before each read of the source, to update the engine's
+	// Clock.
 	FollowClock func()
 }
 
@@ -105,8 +104,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// OptionError names an option with an invalid value. It is the caller's mistake and no property of
-// the kernel: another source is not tried instead.
+// OptionError names an option with an invalid value. The mistake is the caller's, not a property of
+// the kernel: no other source is tried.
 type OptionError struct {
 	Option string
 	Value  any

@@ -6,20 +6,20 @@ import (
 )
 
 // pidMap maps pids to values. It is a hash table with linear probing that reuses its memory: the
-// runtime's map is slower, and allocates as pids come and go. Neighbouring pids are together, as
-// the kernel hands them out in sequence: the next lookup is often in a cache line that was just
+// runtime's map is slower, and allocates as pids come and go. Neighbouring pids are in one group.
+// The kernel assigns pids in sequence, so the next lookup is often in a cache line that was just
 // used.
 type pidMap[T any] struct {
-	groups []pidGroup[T] // a power of two of them, at most half of them taken
-	shift  uint          // 64 less the logarithm of their number
-	taken  int           // groups
-	len    int           // pids
+	groups []pidGroup[T] // the length is a power of two; at most half of them are used
+	shift  uint          // 64 - log2(len(groups))
+	taken  int           // number of used groups
+	len    int           // number of pids
 }
 
-// pidGroup has some pids in a row: as many as make it 64 bytes, one cache line, on 64-bit machines.
+// pidGroup has perGroup consecutive pids. It fills 64 bytes, one cache line, on 64-bit machines.
 type pidGroup[T any] struct {
-	values [perGroup]*T // nil for a pid that is not there
-	number uint32       // the first of its pids, divided by perGroup
+	values [perGroup]*T // nil for a pid without a value
+	number uint32       // its first pid, divided by perGroup
 	len    uint32       // 0 if the group is free
 }
 
@@ -28,14 +28,14 @@ const (
 	minGroups = 16
 )
 
-// home returns the first group to search. Fibonacci hashing spreads the numbers.
-func (m *pidMap[T]) home(number uint32) int {
+// bucket returns the index of the first group to search. Fibonacci hashing spreads the numbers.
+func (m *pidMap[T]) bucket(number uint32) int {
 	return int(uint64(number) * 0x9e3779b97f4a7c15 >> (m.shift & 63))
 }
 
-// find returns the index of the group with a number, or of the free one where it belongs.
+// find returns the index of the group with that number, or of the free group to put it in.
 func (m *pidMap[T]) find(number uint32) int {
-	i, mask := m.home(number), len(m.groups)-1
+	i, mask := m.bucket(number), len(m.groups)-1
 	for m.groups[i].len != 0 && m.groups[i].number != number {
 		i = (i + 1) & mask
 	}
@@ -50,7 +50,8 @@ func (m *pidMap[T]) get(pid uint32) *T {
 	return m.groups[m.find(pid/perGroup)].values[pid%perGroup]
 }
 
-// place returns where the value of a pid is. If there is nil, the caller has to set it at once.
+// place returns a pointer to the value of a pid. If the value is nil, the caller has to set it at
+// once.
 func (m *pidMap[T]) place(pid uint32) **T {
 	if 2*m.taken >= len(m.groups) {
 		m.resize(2 * len(m.groups))
@@ -68,7 +69,7 @@ func (m *pidMap[T]) place(pid uint32) **T {
 	return value
 }
 
-// trim halves the groups if few of them are taken.
+// trim halves the number of groups if few of them are used.
 func (m *pidMap[T]) trim() {
 	if len(m.groups) > minGroups && 8*m.taken < len(m.groups) {
 		m.resize(len(m.groups) / 2)
@@ -86,7 +87,7 @@ func (m *pidMap[T]) resize(n int) {
 	}
 }
 
-// delete forgets a pid that has a value.
+// delete removes a pid. The pid must have a value.
 func (m *pidMap[T]) delete(pid uint32) {
 	free, mask := m.find(pid/perGroup), len(m.groups)-1
 	g := &m.groups[free]
@@ -97,9 +98,9 @@ func (m *pidMap[T]) delete(pid uint32) {
 		return
 	}
 	m.taken--
-	// Groups behind the free one that could not be in their home or that near it move up.
+	// Groups after the free one move up, if that brings them closer to their bucket.
 	for i := (free + 1) & mask; m.groups[i].len != 0; i = (i + 1) & mask {
-		if (i-m.home(m.groups[i].number))&mask >= (i-free)&mask {
+		if (i-m.bucket(m.groups[i].number))&mask >= (i-free)&mask {
 			m.groups[free], m.groups[i] = m.groups[i], pidGroup[T]{}
 			free = i
 		}

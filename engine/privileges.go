@@ -17,8 +17,8 @@ func (v Privileges) String() string {
 	return string(v.appendNames(nil, ",", 0))
 }
 
-// appendNames appends the names with sep between them, and with quote around all if it is not 0 and
-// there are any.
+// appendNames appends the names with sep between them. If quote is not 0 and there are names, it is
+// put around all of them.
 func (v Privileges) appendNames(b []byte, sep string, quote byte) []byte {
 	if v != 0 && quote != 0 {
 		b = append(b, quote)
@@ -42,8 +42,8 @@ func (v Privileges) appendNames(b []byte, sep string, quote byte) []byte {
 // InitialUserNamespace is the NS.User of processes in the first user namespace (linux/proc_ns.h).
 const InitialUserNamespace = 0xEFFFFFFD
 
-// derivePrivileges derives the privileges that the file of an EXEC gave p, which had other ids
-// before. The EXEC was just applied. Privileges that its values do not decide are unknown.
+// derivePrivileges derives the privileges that the file gave p from r, the EXEC just applied, and
+// the ids before it. Privileges are unknown if these values do not decide them.
 func (p *process) derivePrivileges(r *RawEvent) {
 	const needed = Fields(1<<FieldExeFile | 1<<FieldUIDs | 1<<FieldGIDs | 1<<FieldCaps | 1<<FieldUserNS)
 	before := &r.Before
@@ -54,7 +54,7 @@ func (p *process) derivePrivileges(r *RawEvent) {
 	// With no_new_privs, for example, the kernel sets both effective ids back to the real ones.
 	lowered := now.EUID == now.UID && now.EGID == now.GID
 	uid, uidCertain := setID(mode&ModeSetUID != 0, before.EUID != now.EUID, lowered)
-	// Without the group's permission to execute the bit has another meaning.
+	// Without the group's execute permission the set-group-ID bit has another meaning.
 	gid, gidCertain := setID(mode&ModeSetGID != 0 && mode&0o010 != 0, before.EGID != now.EGID, lowered)
 	caps, capsCertain := p.fileCaps(before.EUID)
 	if !uidCertain || !gidCertain || !capsCertain {
@@ -73,8 +73,9 @@ func (p *process) derivePrivileges(r *RawEvent) {
 	}
 }
 
-// setID reports whether the set-id bit made the effective id another one. The kernel may have
-// lowered it. A change without either is by another file, which an interpreter of binfmt_misc gets.
+// setID reports whether the set-id bit changed the effective id. The result is uncertain if the
+// kernel may have lowered the id, or if it changed without the bit: by another file, as with an
+// interpreter of binfmt_misc.
 func setID(bit, changed, lowered bool) (by, certain bool) {
 	if changed && lowered {
 		return false, !bit
@@ -82,10 +83,10 @@ func setID(bit, changed, lowered bool) (by, certain bool) {
 	return changed, bit || !changed
 }
 
-// fileCaps reports whether permitted capabilities are the file's: neither ambient, nor of root,
-// which gets all that the bounding and the inheritable set have, and which the kernel can make
-// another user then. In another user namespace root has another id, and with no_new_privs fewer
-// capabilities.
+// fileCaps reports whether some permitted capabilities are from the file. They are not if they are
+// ambient, or if root ran the exec: it gets all of the bounding and the inheritable set, and the
+// kernel may then change its ids. In another user namespace root has another id, and with
+// no_new_privs fewer capabilities.
 func (p *process) fileCaps(before uint32) (some, certain bool) {
 	c := &p.Caps
 	switch {

@@ -9,9 +9,8 @@ import (
 	"github.com/quark-linux/quark/engine/container"
 )
 
-// Identity names a process for good: a pid is used again, a pid and a start
-// time together are not. A start time from /proc is rounded down to
-// [ProcStartUnit]; lookups allow for that.
+// Identity names a process for ever: a pid is reused, but not with the same start time. A start
+// time from /proc is rounded down to [ProcStartUnit]; lookups allow for that.
 type Identity struct {
 	PID   uint32
 	Start uint64 // CLOCK_BOOTTIME nanoseconds
@@ -20,8 +19,8 @@ type Identity struct {
 // Process is the known state of a process as of the last event about it. Known lists the members
 // that hold a value.
 //
-// A *Process that the engine hands out is valid until the next call of Get;
-// [Process.Clone] keeps one. The strings may be kept, Args and Environ may not.
+// A *Process that the engine returns is valid until the next call of Get; [Process.Clone] copies
+// it. The strings may be kept, Args and Environ may not.
 type Process struct {
 	PID uint32
 	Task
@@ -35,10 +34,10 @@ type Process struct {
 	// parent.
 	Birth Birth
 
-	Usage Usage // known in the event of the EXIT alone
+	Usage Usage // known only in the event with the EXIT
 
-	// EntryLeader is the process by which this one came in, and EntryType by which way, if
-	// FieldEntryLeader is known. It may have ended.
+	// EntryLeader is the process that began this one's login or container, and EntryType is its
+	// type, if FieldEntryLeader is known. The leader may have ended.
 	EntryLeader Identity
 	EntryType   EntryType
 
@@ -46,15 +45,15 @@ type Process struct {
 	// FieldPrivileges is known.
 	Privileges Privileges
 
-	// Marks are the notes of a filter about the process.
+	// Marks are the bits that a filter attached to the process.
 	Marks Marks
 
-	// Exited is set once the end of the process was reported, also where its
-	// status is unknown. The process stays findable for the grace time.
+	// Exited is set once the end of the process was reported, even if its status is unknown.
+	// Lookups find the process for the grace time.
 	Exited bool
 
-	// Inferred is set, with Exited, if the EXIT was lost: the process was found not to
-	// be there any more, or its pid to be another's. A later event of it takes both back.
+	// Inferred is set, with Exited, if the EXIT was lost and a check found the process gone or
+	// its pid reused. A later event of the process clears both.
 	Inferred bool
 
 	asOf  uint64 // see AsOf
@@ -66,13 +65,13 @@ type Process struct {
 // Image is the program that a process executes.
 type Image struct {
 	Exe      string // absolute path of the executable, or "memfd:NAME"
-	ExecPath string // the path that execve(2) was asked for, as it was given
-	Args     []byte // each argument followed by a NUL, as it was started, or /proc shows it
-	Environ  []byte // likewise the variables that were asked for, as NAME=value
+	ExecPath string // the path argument of execve(2)
+	Args     []byte // each argument followed by a NUL: as passed to execve(2), or as in /proc
+	Environ  []byte // likewise the requested variables, as NAME=value
 }
 
-// UID returns the real user id. Its second result is false, as in the methods below, while the
-// value is unknown; Cached and Truncated describe a known one.
+// UID returns the real user id. Here and in the methods below known is false while the value is
+// unknown; Cached and Truncated describe known values.
 func (p *Process) UID() (uid uint32, known bool) { return p.Cred.UID, p.Known.Has(FieldUIDs) }
 
 // Exe returns the path of the executable, see [Image].
@@ -95,8 +94,8 @@ func (p *Process) Duration() (d time.Duration, known bool) {
 	return time.Duration(max(p.clock.Boot(p.Exit.Time), p.Start) - p.Start), true
 }
 
-// Tags returns the names that the rules of a filter gave the process, or an ancestor of it before
-// the fork. It leaves out a name that may or may not apply.
+// Tags returns the tags that the rules of a filter gave the process, or gave an ancestor before the
+// fork. It omits uncertain tags.
 func (p *Process) Tags() (names []string) {
 	for i, name := range p.tags {
 		if name != "" && p.Marks.Set&(1<<i) != 0 {
@@ -106,8 +105,8 @@ func (p *Process) Tags() (names []string) {
 	return names
 }
 
-// Birth is the parent that a process had when it was forked. For a child made with CLONE_PARENT it
-// is not the process that called fork.
+// Birth is the parent that a process had when it was forked. With CLONE_PARENT it is not the
+// process that called fork.
 type Birth struct {
 	Parent Identity
 	Known  Fields // FieldPPID if Parent.PID holds a value, FieldStart if Parent.Start does
@@ -119,12 +118,12 @@ func (p *Process) Identity() (id Identity, ok bool) {
 	return Identity{p.PID, p.Start}, p.Known.Has(FieldStart)
 }
 
-// AsOf returns the time of the values, in CLOCK_MONOTONIC nanoseconds: the time of the latest event
-// about the process, or of the reading of /proc. 0 is unknown.
+// AsOf returns the time of the values in CLOCK_MONOTONIC nanoseconds: the time of the latest event
+// of the process, or of the read of /proc. 0 is unknown.
 func (p *Process) AsOf() uint64 { return p.asOf }
 
-// IsKernelThread reports whether p is certain to be a thread of the kernel, which has neither an
-// executable nor arguments.
+// IsKernelThread reports whether p is certainly a kernel thread, which has neither an executable
+// nor arguments.
 func (p *Process) IsKernelThread() bool {
 	certain := (p.Known &^ p.Cached).Has(FieldEntryLeader) && p.EntryType == EntryKThread
 	return certain && !p.Known.Has(FieldExe) && !p.Known.Has(FieldArgs)
@@ -138,7 +137,7 @@ func (p *Process) Arguments() iter.Seq[[]byte] {
 // Variables yields the variables of the environment. The slices are parts of Environ.
 func (p *Process) Variables() iter.Seq[[]byte] { return parts(p.Environ) }
 
-// parts yields the texts that end in NULs.
+// parts yields the texts in all, each of which ends in a NUL.
 func parts(all []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for rest := all; len(rest) > 0; {
@@ -151,12 +150,13 @@ func parts(all []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Container is in which container a process is.
+// Container is the container of a process.
 type Container = container.Container
 
 // Container returns the container of the process according to its cgroup, see
 // [github.com/quark-linux/quark/engine/container]; it is the zero Container if the cgroup names
-// none. It is unknown if Cgroup is unknown or lacks its beginning, and cached if Cgroup is.
+// none. The container is unknown if Cgroup is unknown or lacks its beginning, and cached if Cgroup
+// is cached.
 func (p *Process) Container() (c Container, known bool) {
 	return containerOf(p.Cgroup, p.Known&^p.Truncated)
 }
@@ -172,7 +172,7 @@ func containerOf(cgroup string, whole Fields) (c Container, known bool) {
 	return container.Of(cgroup), true
 }
 
-// Clone returns a copy that stays as it is.
+// Clone returns a copy that later calls of Get do not change.
 func (p *Process) Clone() *Process {
 	if p == nil {
 		return nil
@@ -182,8 +182,8 @@ func (p *Process) Clone() *Process {
 	return &c
 }
 
-// Event is one delivered event: the change, and the process as it is known after it. An Event and
-// its contents are valid until the next call of Get; [Event.Clone] keeps one.
+// Event is one delivered event: the change, and the known state of the process after it. An Event
+// and its contents are valid until the next call of Get; [Event.Clone] copies it.
 type Event struct {
 	Events   Events   // what happened
 	Unsure   bool     // it passed the filter although it is unknown whether it matches
@@ -191,13 +191,12 @@ type Event struct {
 	IDChange IDChange // which ids, if ID_CHANGE is among them
 
 	Time uint64    // CLOCK_MONOTONIC nanoseconds of the first raw event
-	Wall time.Time // the same as wall time, as the clock stood when the engine was opened
+	Wall time.Time // Time as wall time, by the clock's offset at that time
 
 	// Thread is set for an event of one thread, with Options.Threads; TID is the thread. Else
-	// TID is the thread that the first raw event came from. In the event of a thread, the
-	// per-thread members of Process have the thread's own values, and are unknown if the source
-	// does not report them: ids, capabilities, comm, namespaces, directory, cgroup and how it
-	// ended.
+	// TID is the thread of the first raw event. In the event of a thread, the per-thread
+	// members of Process have the thread's own values, or are unknown if the source does not
+	// report them: ids, capabilities, comm, namespaces, directory, cgroup and exit.
 	Thread bool
 	TID    uint32
 
@@ -208,8 +207,8 @@ type Event struct {
 
 	Failed FailedExec // for EXEC_FAILED
 
-	// Parts are the raw events that the event reports, in their order: one, unless
-	// some were joined.
+	// Parts are the raw events that the event reports, in order: one, unless events were
+	// joined.
 	Parts []Part
 
 	Gap Gap // for GAP
@@ -217,21 +216,21 @@ type Event struct {
 	Process *Process
 }
 
-// Part is one raw event of those that an [Event] reports.
+// Part is one of the raw events that an [Event] reports.
 type Part struct {
 	Kind     Kind
 	IDChange IDChange // for KindIDChange
 	Time     uint64   // CLOCK_MONOTONIC nanoseconds
 	CPU      uint32
 
-	// Cred are the ids right after the part, as far as their fields are in Known: for
-	// KindExec those that the image began with.
+	// Cred are the ids right after the part, as far as their fields are in Known. For KindExec
+	// they are the ids that the image began with.
 	Cred   Credentials
 	Known  Fields
-	Cached Fields // of these, those that may have changed before; see Task
+	Cached Fields // the fields of Known that may have changed before; see Task
 }
 
-// Clone returns a copy that stays as it is.
+// Clone returns a copy that later calls of Get do not change.
 func (e *Event) Clone() *Event {
 	c := *e
 	c.Process = e.Process.Clone()

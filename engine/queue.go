@@ -2,7 +2,7 @@ package engine
 
 import "github.com/quark-linux/quark/internal/freelist"
 
-// link has the neighbours of an event in one of the queues that it is in.
+// link has the neighbours of an event in one of its queues.
 type link struct{ before, after *held }
 
 // The links of an event.
@@ -14,12 +14,13 @@ const (
 // queue is a doubly linked list of events in order of (time, arrival). Sources deliver nearly
 // sorted runs: a ring shared by all CPUs, or the rings of the CPUs one after the other. So the
 // place of a new event is usually at the end, or near the event inserted last, and insertion tries
-// these first. On such runs it takes constant time, a heap logarithmic time.
+// these places first. On such runs an insertion takes constant time; with a heap it would take
+// logarithmic time.
 type queue struct {
-	pid         uint32 // of a queue of linkPID
+	pid         uint32 // in a queue of linkPID
 	link        uint8
 	first, last *held
-	finger      *held // the event inserted last, if it is still here
+	finger      *held // the event inserted last, if still in the queue
 	len         int
 }
 

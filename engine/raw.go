@@ -1,31 +1,31 @@
 package engine
 
-// RawEvent is one event as a source saw it. A source takes one from [Sink.Reserve], fills it and
-// gives it back with [Sink.Insert] or [Sink.Release]; its storage is reused, so that a warm source
+// RawEvent is one event as a source saw it. A source gets an empty one from [Sink.Reserve], fills
+// it and passes it to [Sink.Insert] or [Sink.Release]. The storage is reused, so that a warm source
 // does not allocate per event.
 type RawEvent struct {
 	Kind Kind
 
-	// Thread is set when the event concerns one thread and not its thread
-	// group: creation or end of a thread that is not the whole process, a new
-	// comm or new ids of a thread that is not the leader.
+	// Thread is set if the event concerns one thread and not its thread group: the creation or
+	// end of a thread that is not the whole process, or a new comm or new ids of a thread other
+	// than the leader.
 	Thread bool
 
-	// Image numbers the image that the process executes. It is 0 if the source does not know
-	// it. A child begins with its parent's number. An exec changes it, also one that fails
-	// after the old image is gone: such a process ends without an EXEC.
+	// Image numbers the image that the process executes, 0 if unknown. A child begins with its
+	// parent's number. An exec changes it, also an exec that fails after the old image is gone:
+	// the process then ends without an EXEC.
 	Image uint16
 
-	PID  uint32 // what user space calls the pid: the kernel's tgid
+	PID  uint32 // the pid of user space, the kernel's tgid
 	Time uint64 // CLOCK_MONOTONIC nanoseconds
 
 	TID uint32 // the thread: the kernel's pid
 	CPU uint32
 	Seq uint64 // per-CPU sequence number, 0 where the source has none
 
-	// Creator is, for a fork, the process that gave its image to the child. It is not always
-	// the parent (CLONE_PARENT). If it is 0 (unknown), the child inherits no values, rather
-	// than wrong ones.
+	// Creator is, for a fork, the process that gave its image to the child. With CLONE_PARENT
+	// it is not the parent. If it is 0 (unknown), the child inherits no values, as they could
+	// be wrong.
 	Creator uint32
 
 	// Tracer is the process that traces this one, for KindPtrace; 0:0 means detached.
@@ -34,21 +34,21 @@ type RawEvent struct {
 	IDChange IDChange // for KindIDChange
 	Usage    Usage    // for KindExit
 
-	// Before are, for KindExec, the effective ids with which the thread executed, if they are
+	// Before has, for KindExec, the effective ids of the thread before the exec, if they are
 	// known. They need FieldExeFile.
 	Before struct {
 		EUID, EGID uint32
 		Known      bool
 	}
 
-	// Errno is for KindExecFailed the error of the call. FieldFilename is then the path that
-	// the call was given, and not the path of an image: see [FailedExec].
+	// Errno is, for KindExecFailed, the error of the call. FieldFilename is then the path
+	// argument of the call, and not the path of an image: see [FailedExec].
 	Errno uint16
 
 	Gap *Gap // for KindGap, which SetGap makes
 
-	// Read is when the fields that are cached were read, if that was after Time: a child that
-	// was born in between may not have had them. It is 0 otherwise.
+	// Read is the time at which the cached fields were read, if later than Time, else 0. A
+	// child forked between Time and Read may have had other values.
 	Read uint64
 
 	// Task is the state that the source saw with the event. In a Thread event
@@ -59,8 +59,8 @@ type RawEvent struct {
 	data []byte
 }
 
-// numVars is the number of fields of variable length: FieldComm to FieldCgroup, which follow each
-// other, FieldExecPath and FieldEnviron.
+// numVars is the number of fields of variable length: FieldComm to FieldCgroup, which are
+// consecutive, FieldExecPath and FieldEnviron.
 const numVars = FieldCgroup - FieldComm + 1 + 2
 
 type span struct{ off, len uint32 }
@@ -72,7 +72,8 @@ const maxKeptData = 2048
 // minData is enough for the texts of most events.
 const minData = 128
 
-// varOf returns the index of a field in RawEvent.vars. One that has no bytes gets one out of range.
+// varOf returns the index of a field in RawEvent.vars, or an index out of range if the field has no
+// bytes.
 func varOf(f Field) Field {
 	switch f {
 	case FieldExecPath:
@@ -91,7 +92,7 @@ func (r *RawEvent) Reset() {
 	if cap(data) > maxKeptData {
 		data = nil
 	}
-	*r = RawEvent{} // a literal with data would be built elsewhere and copied
+	*r = RawEvent{} // a literal with data would be built elsewhere and then copied
 	r.data = data
 }
 
@@ -102,7 +103,7 @@ func (r *RawEvent) CopyNumbers(o *RawEvent) {
 	r.data, r.vars, r.Gap = data, [numVars]span{}, nil
 }
 
-// Grow makes n bytes of storage for field f (FieldComm, FieldExe, FieldArgs, FieldCwd,
+// Grow reserves n bytes of storage for field f (FieldComm, FieldExe, FieldArgs, FieldCwd,
 // FieldCgroup, FieldExecPath or FieldEnviron), marks f as known and returns the bytes for the
 // caller to fill. The slice is valid until the next call of Grow or Set.
 func (r *RawEvent) Grow(f Field, n int) []byte {
@@ -117,7 +118,7 @@ func (r *RawEvent) Grow(f Field, n int) []byte {
 	return data[off:]
 }
 
-// enlarge makes storage for n bytes, and at once as much as most events need: outgrown storage
+// enlarge allocates storage for n bytes, at least as much as most events need: outgrown storage
 // stays until the next garbage collection.
 func (r *RawEvent) enlarge(n int) {
 	r.data = append(make([]byte, 0, max(minData, 2*len(r.data), n)), r.data...)
@@ -126,10 +127,10 @@ func (r *RawEvent) enlarge(n int) {
 // Set copies b into field f and marks f as known.
 func (r *RawEvent) Set(f Field, b []byte) { copy(r.Grow(f, len(b)), b) }
 
-// Detach gives r storage of its own, which a copy of r does not share.
+// Detach gives r its own storage, no longer shared with a copy of r.
 func (r *RawEvent) Detach() { r.data = append(make([]byte, 0, max(minData, len(r.data))), r.data...) }
 
-// Bytes returns the value of field f, which is nil when f is unknown. It is not to be written to.
+// Bytes returns the value of field f, or nil if f is unknown. The caller must not write to it.
 func (r *RawEvent) Bytes(f Field) []byte {
 	s := r.vars[varOf(f)]
 	if !r.Task.Known.Has(f) {

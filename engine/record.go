@@ -1,19 +1,19 @@
 package engine
 
-// Recorder gets the input of an engine, in the same order. A Writer of package engine/trace is one.
+// Recorder gets the input of an engine, in order. The Writer of package engine/trace implements it.
 type Recorder interface {
 	// Begin is called first.
 	Begin(source Source, clock *Clock)
 
-	// Read is called each time before the source is read, with the time.
+	// Read is called before each read of the source, with the time.
 	Read(now uint64)
 
 	// Record gets an event that the source inserts, or, before the first Read, a process that
-	// the engine learns. It must not keep or change it.
+	// the engine learns. It must not keep or change r.
 	Record(r *RawEvent)
 }
 
-// recorded is a buffer that passes its events to a recorder first.
+// recorded is a buffer that passes each inserted event to a recorder first.
 type recorded struct {
 	*Buffer
 	to Recorder

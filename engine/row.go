@@ -9,13 +9,13 @@ import (
 	"github.com/quark-linux/quark/engine/schema"
 )
 
-// Row is one value of a process as package schema declares it, with the function of its shape that
-// returns it.
+// Row is one value of a process, as declared in package schema. One function, according to its
+// shape, returns the value.
 type Row struct {
-	// What most values need comes first, in one cache line.
+	// The members that most values need come first, in one cache line.
 
 	Fields Fields                          // its field, empty if it has no flag
-	has    func(p *Process, c *Clock) bool // whether the value is there, nil for always
+	has    func(p *Process, c *Clock) bool // whether the value is present, nil for always
 	known  func(p *Process) bool           // in place of a flag, nil for always
 	Number func(p *Process) uint64
 	json   string // its key, between the comma and the value
@@ -31,13 +31,13 @@ type Row struct {
 	date      func(p *Process, c *Clock) time.Time
 	entity    func(p *Process) Identity
 	container func(c Container) string
-	b64       string // the key of the twin in base64
+	b64       string // the key of the base64 form
 
-	text, tag string                // its key in text, and the tag of the line that it begins
-	lineIf    func(p *Process) bool // whether its line is there, nil for always
+	text, tag string                // key in text, and tag of the line that it begins
+	lineIf    func(p *Process) bool // whether its line is present, nil for always
 }
 
-// Rows returns the values of a process. The caller does not change them.
+// Rows returns the rows of all values of a process. The caller must not change them.
 func Rows() []Row { return rows[:] }
 
 // Has reports whether p has a known value.
@@ -48,8 +48,8 @@ func (r *Row) knownOf(p *Process) bool {
 	return r.Fields&^p.Known == 0 && (r.known == nil || r.known(p))
 }
 
-// AppendWord appends a value that [Row.Has] without quotation marks, as text and JSON have it: a
-// number, MAJOR:MINOR, the name of a signal, a date. Lists and sets have no such form.
+// AppendWord appends the value as in text and JSON, without quotation marks: a number, MAJOR:MINOR,
+// the name of a signal, a date. [Row.Has] must be true. Lists and sets have no such form.
 func (r *Row) AppendWord(b []byte, p *Process, c *Clock) []byte {
 	switch r.Shape {
 	case schema.String, schema.Path:
@@ -65,7 +65,7 @@ func (r *Row) AppendWord(b []byte, p *Process, c *Clock) []byte {
 	return r.appendWord(b, p, c)
 }
 
-// device returns a device as a number, with the major in its upper half.
+// device returns a device as one number, with the major number in the upper half.
 func device(major, minor uint32) uint64 { return uint64(major)<<32 | uint64(minor) }
 
 // AppendJSON appends the process to b as one JSON object; see [Event.AppendJSON].
@@ -132,7 +132,7 @@ func (r *Row) appendJSON(b []byte, p *Process, clock *Clock, in *Container) []by
 	return append(r.appendWord(append(b, '"'), p, clock), '"')
 }
 
-// appendWord appends a value that JSON has in quotation marks and text without.
+// appendWord appends a value that has quotation marks in JSON but not in text.
 func (r *Row) appendWord(b []byte, p *Process, clock *Clock) []byte {
 	switch r.Shape {
 	case schema.Hex:
@@ -152,8 +152,8 @@ func (r *Row) appendWord(b []byte, p *Process, clock *Clock) []byte {
 	return strconv.AppendUint(b, r.Number(p), 10)
 }
 
-// appendTime appends t in UTC with all nine digits of its nanoseconds. RFC3339 without them is the
-// one layout of this shape for which package time has a short way.
+// appendTime appends t in UTC with nine digits of nanoseconds. It formats RFC3339 and adds the
+// digits, as package time has a fast path only for RFC3339 and RFC3339Nano.
 func appendTime(b []byte, t time.Time) []byte {
 	b = t.UTC().AppendFormat(b, time.RFC3339)
 	b[len(b)-1] = '.' // was the Z
@@ -164,7 +164,7 @@ func appendTime(b []byte, t time.Time) []byte {
 	return append(b, 'Z')
 }
 
-// appendItems appends an array of texts that NULs end.
+// appendItems appends an array of texts, each of which ends in a NUL.
 func appendItems(b, texts []byte, item func(b, text []byte) []byte) []byte {
 	b = append(b, '[')
 	for text := range parts(texts) {
@@ -182,7 +182,7 @@ func appendBase64(b, v []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// plain has the bytes that stand for themselves in a JSON string.
+// plain marks the bytes that a JSON string need not escape.
 var plain = func() (is [256]bool) {
 	for c := 0x20; c < 0x7f; c++ {
 		is[c] = c != '"' && c != '\\'
@@ -190,8 +190,8 @@ var plain = func() (is [256]bool) {
 	return is
 }()
 
-// AppendJSONString appends s as a JSON string, with U+FFFD for bytes that are
-// not UTF-8, and reports whether all are.
+// AppendJSONString appends s as a JSON string, with U+FFFD for bytes that are not UTF-8, and
+// reports whether all bytes are UTF-8.
 func AppendJSONString(b []byte, s string) (to []byte, valid bool) { return appendJSONString(b, s) }
 
 func appendJSONString(b []byte, s string) (to []byte, valid bool) {
@@ -215,7 +215,7 @@ func appendJSONString(b []byte, s string) (to []byte, valid bool) {
 			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		default:
 			r, size := utf8.DecodeRuneInString(s[i:])
-			b = utf8.AppendRune(b, r) // RuneError for a wrong byte
+			b = utf8.AppendRune(b, r) // RuneError for an invalid byte
 			valid = valid && (r != utf8.RuneError || size > 1)
 			i += size - 1
 		}
@@ -281,7 +281,7 @@ func (d *dumper) row(r *Row, in *Container) {
 	}
 }
 
-// list appends texts that NULs end.
+// list appends texts, each of which ends in a NUL.
 func (d *dumper) list(r *Row) {
 	d.b = append(d.b, '[')
 	sep := " "

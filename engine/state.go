@@ -6,23 +6,23 @@ import (
 )
 
 // process is the table's state of a process; show makes a [Process] of it. Processes share equal
-// parts: a child has the context and the image of its parent until either gets another.
+// parts: a child shares the context and the image of its parent until one of the two changes them.
 type process struct {
 	PID                      uint32
 	life                     life
 	StartUnit                uint32
 	Known, Truncated, Cached Fields
 
-	*context // of setContext alone, not to be written to
-	*image   // of setImage and ownImage, likewise
+	*context // set only by setContext, not to be written to
+	*image   // set only by setImage and ownImage, likewise
 
 	Comm  string
 	Start uint64
-	exit  Exit // Time is by when it has ended, 0 for unknown, if FieldExit is not known
+	exit  Exit // if FieldExit is not known, Time is the latest possible end, 0 for unknown
 
 	NSPID, PPID, PGID, SID, ParentSignal uint32
 
-	shown uint32 // 1 + its index in table.shown, 0 while it is not there
+	shown uint32 // 1 + its index in table.shown, 0 if it is not in the slice
 	Marks Marks
 	birth birth
 	entry entry
@@ -30,28 +30,28 @@ type process struct {
 	// born orders the processes of one pid: the monotonic time of the fork, or the best lower
 	// bound known.
 	born uint64
-	// asOf is the time of the state: of the last event, or of the reading of /proc.
+	// asOf is the time of the state: of the last event, or of the read of /proc.
 	asOf uint64
 	// checked is when /proc showed that this process still has the pid.
 	checked uint64
 
-	older   *process // previous process of the same pid
-	younger *process // next one
+	older   *process // previous process of the pid
+	younger *process // next process of the pid
 }
 
-// birth is how a process came to be.
+// birth is the parent of a process at its fork, and the origin of this entry.
 type birth struct {
 	Birth
 	tid  uint32 // the thread of the parent
 	from origin
 }
 
-// origin is what made a process known.
+// origin is how a process came into the table.
 type origin uint8
 
 const (
-	fromEvent origin = iota // an event, and not its FORK
-	fromProc                // /proc showed it
+	fromEvent origin = iota // by an event other than its FORK
+	fromProc                // read from /proc
 	fromFork
 )
 
@@ -60,7 +60,7 @@ type life uint8
 
 const (
 	living   life = iota
-	replaced      // another process has its pid: the EXIT was lost, and its GONE is to come
+	replaced      // another process has its pid: the EXIT was lost, and GONE will follow
 	inferred      // the EXIT was lost
 	ended         // by its EXIT
 )
@@ -71,15 +71,14 @@ type entry struct {
 	by     EntryType
 }
 
-// context holds values that a child inherits from its parent and most processes never change. Equal
-// ones are shared.
+// context holds values that a child inherits from its parent and most processes never change.
+// Processes share equal contexts.
 type context struct {
 	Inherited
 	Cwd, Cgroup string
 }
 
-// file is the file that a process executes and the requested path, shared by all processes with the
-// same.
+// file is the file that a process executes and the requested path. Processes share equal ones.
 type file struct {
 	Exe      string
 	ExecPath string
@@ -87,10 +86,10 @@ type file struct {
 }
 
 // equals stores equal values once. Like an interner it drops values that were not requested while a
-// whole generation filled.
+// generation filled.
 type equals[T comparable] struct {
-	recent     [4]*T // those asked for last, which is cheaper than the hash of a map
-	next       uint8 // in recent
+	recent     [4]*T // the last requested values: cheaper than the hash of a map
+	next       uint8 // index in recent
 	young, old map[T]*T
 }
 
@@ -134,7 +133,7 @@ type image struct {
 
 	texts  []byte // the arguments and the environment
 	args   uint32 // length of the arguments
-	shared int32  // processes that have it
+	shared int32  // number of processes that share it
 	since  uint64 // when it was first seen
 	read   uint64 // when its cached fields were read, see [RawEvent.Read]
 	number uint16 // see [RawEvent.Image]
@@ -145,7 +144,7 @@ type image struct {
 func (i *image) cmdline() []byte { return i.texts[:i.args:i.args] }
 func (i *image) environ() []byte { return i.texts[i.args:len(i.texts):len(i.texts)] }
 
-// newImage returns an image for one process. Its memory is used again.
+// newImage returns an image for one process, from reused memory.
 func (t *table) newImage(since uint64) *image {
 	i := t.images.Get()
 	*i = image{file: &noFile, texts: i.texts[:0], shared: 1, since: since}
@@ -180,13 +179,13 @@ var (
 	noContext context
 )
 
-// setImage makes i, which is p's already, the image of p.
+// setImage makes i the image of p. It takes over the caller's reference to i.
 func (t *table) setImage(p *process, i *image) {
 	t.drop(p.image)
 	p.image = i
 }
 
-// ownImage returns the image of p for writing to: one that no other has.
+// ownImage returns the image of p to write to: p is the only process with this image.
 func (t *table) ownImage(p *process) *image {
 	if p.image.shared == 1 {
 		return p.image
@@ -230,7 +229,7 @@ func (t *table) updateImage(p *process, r *RawEvent, k Fields) {
 	}
 }
 
-// setTexts sets the arguments and the environment. Either can be a slice of i's texts.
+// setTexts sets the arguments and the environment. Both may be slices of i.texts.
 func (i *image) setTexts(cmdline, environ []byte) {
 	if len(i.texts) > 0 && len(environ) > 0 {
 		environ = bytes.Clone(environ)
@@ -251,8 +250,8 @@ func (t *table) setContext(p *process, c *context) {
 	}
 }
 
-// copy makes c, which shares no memory, a copy of p with its own references to the parts that p
-// shares.
+// copy makes c a copy of p, with its own references to the shared parts. c must have no references
+// before.
 func (t *table) copy(c, p *process) {
 	*c = *p
 	c.image.share()
@@ -265,7 +264,7 @@ func (t *table) release(p *process) {
 	p.image = &noImage
 }
 
-// show returns p as callers see it, until hide, nil for nil.
+// show returns p as callers see it, or nil for nil. The result is valid until hide.
 func (t *table) show(p *process) *Process {
 	if p == nil {
 		return nil
@@ -281,7 +280,7 @@ func (t *table) show(p *process) *Process {
 	return t.views[p.shown-1]
 }
 
-// maxViews is how many are kept for their next use.
+// maxViews is the number of views kept for reuse.
 const maxViews = 64
 
 // hide invalidates the results of show.
@@ -295,7 +294,7 @@ func (t *table) hide() {
 	}
 }
 
-// fill writes p to v, every member of it: v is used again.
+// fill copies p to v. It sets every member, as v is reused.
 func (t *table) fill(v *Process, p *process) {
 	v.PID, v.Comm, v.Cwd, v.Cgroup = p.PID, p.Comm, p.Cwd, p.Cgroup
 	v.Image = Image{Exe: p.Exe, ExecPath: p.ExecPath, Args: p.cmdline(), Environ: p.environ()}
@@ -316,8 +315,8 @@ func (t *table) fill(v *Process, p *process) {
 	v.asOf, v.born, v.tags, v.clock = p.asOf, p.born, t.tags, t.clock
 }
 
-// inner returns the members of p that identify its relatives. p may be a clone of a removed
-// process.
+// inner returns a process with the members of p that identify its relatives. p may be a clone of a
+// removed process.
 func (p *Process) inner() process {
 	return process{
 		PID: p.PID, Known: p.Known, Cached: p.Cached, PPID: p.PPID, PGID: p.PGID, SID: p.SID,

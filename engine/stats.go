@@ -2,30 +2,29 @@ package engine
 
 import "fmt"
 
-// Stats are the counters of a queue since it was opened. Gaps are no events, and are not
-// counted.
+// Stats are the counters of a queue since it was opened. Gaps are not counted as events.
 type Stats struct {
 	Insertions         uint64 // raw events that came in
 	Removals           uint64 // raw events that went out
 	Aggregations       uint64 // delivered events that had absorbed others
-	NonAggregations    uint64 // delivered events that had not
-	GarbageCollections uint64 // processes forgotten after their grace time
-	Late               uint64 // events delivered after a younger one, also gaps: see MaxLength
-	Filtered           uint64 // events that a filter left out
+	NonAggregations    uint64 // all other delivered events
+	GarbageCollections uint64 // processes removed after their grace time
+	Late               uint64 // events and gaps delivered after a younger event: see MaxLength
+	Filtered           uint64 // events that a filter dropped
 	Unsure             uint64 // delivered events that a filter could not decide
 	Buffered           int    // raw events waiting
 	Processes          int    // processes in the table
 
 	Backend string // the active source
-	Types   string // where it has the kernel's types from, see CapabilityTable
+	Types   string // the origin of the kernel's types, see CapabilityTable
 	Source  SourceStats
 }
 
-// Lost is the number of events known to be lost, over all causes.
+// Lost returns the number of events known to be lost, over all causes.
 func (s *Stats) Lost() uint64 { return s.Source.LostTotal() }
 
-// Stats returns the counters. It asks the source, which may cost a system
-// call: once a second is fine, once an event is not.
+// Stats returns the counters. It gets those of the source, which may cost a system call: call it
+// once a second, not once an event.
 func (e *Engine) Stats() (Stats, error) {
 	s := Stats{
 		Insertions:         e.buffer.insertions,

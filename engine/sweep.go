@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// sweep looks which processes of the table are still there: when all that happened until the end of
-// a gap was delivered, and, if the source does not report every EXIT, when the table has doubled.
-// It looks at a few at a time, so that no call of Get takes long.
+// sweep checks which processes of the table still exist. It begins when all events until the end of
+// a gap are delivered and, if the source does not report every EXIT, when the table has doubled. It
+// checks a few processes at a time, so that no call of Get takes long.
 type sweep struct {
-	todo  []uint32 // pids to look at
-	gapTo uint64   // the end of the gap that they are looked at for
-	alive int      // processes that were there at the latest look without EXITs
-	again uint64   // the earliest time of the next one
-	next  uint64   // when to go on
+	todo  []uint32 // pids to check
+	gapTo uint64   // the end of the gap that caused the check
+	alive int      // processes found alive by the latest sweep without EXITs
+	again uint64   // the earliest time of the next such sweep
+	next  uint64   // when to continue
 }
 
-// missing is a process that was not there at a time, or had lost its pid to another. Its EXIT may
-// only not have been delivered yet.
+// missing is a process that was found gone at a time, or its pid reused. Its EXIT may still be
+// delivered.
 type missing struct {
 	p    *process
-	born uint64 // of p, whose memory may be another's by now
+	born uint64 // of p; the memory of p may have been reused since
 	time uint64
 }
 
@@ -34,13 +34,13 @@ const (
 	minFull    = 1024
 	sweepPause = uint64(5 * time.Millisecond)
 
-	// lastWord is how long a process may still report its end after it has left /proc: on a
-	// busy machine it waits for a CPU in between. 0.3 s have been seen.
-	lastWord = uint64(2 * time.Second)
+	// maxExitDelay bounds the time from when a process leaves /proc until it reports its EXIT:
+	// on a busy machine it waits for a CPU meanwhile. 0.3 s have been measured.
+	maxExitDelay = uint64(2 * time.Second)
 )
 
-// sweep continues the look through the table. It returns the event of a process that has ended and
-// has no EXIT, as that was lost or came before the start; nil if there is none.
+// sweep continues the sweep. It returns the GONE event of a process that ended without an EXIT, as
+// the EXIT was lost or came before the start; nil if there is none.
 func (e *Engine) sweep(now uint64) *Event {
 	if e.table.look != nil {
 		e.search(now)
@@ -48,23 +48,23 @@ func (e *Engine) sweep(now uint64) *Event {
 	return e.gone(now)
 }
 
-// sweeps reports whether there are processes to look for, now or later.
+// sweeps reports whether there are processes to check, now or later.
 func (e *Engine) sweeps(now uint64) bool {
 	s := &e.sweeping
 	return len(s.todo)+len(e.table.missing) > 0 || e.table.look != nil && (e.table.gapTo > s.gapTo || e.doubled(now))
 }
 
-// doubled reports whether no look is under way, and the table has twice the processes that were
-// alive at the latest one. It applies to tables that receive no ends.
+// doubled reports whether no sweep is in progress, and the table has twice the processes that were
+// alive at the latest one. It applies to tables that do not receive every EXIT.
 func (e *Engine) doubled(now uint64) bool {
 	s := &e.sweeping
 	return !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(e.table.missing) == 0 && now >= s.again
 }
 
-// search checks the next processes, if it is time to.
+// search checks the next processes, if their check is due.
 func (e *Engine) search(now uint64) {
 	s := &e.sweeping
-	if len(s.todo) == 0 && e.lookDue(now) {
+	if len(s.todo) == 0 && e.sweepDue(now) {
 		for pid := range e.table.byPID.pids() {
 			s.todo = append(s.todo, pid)
 		}
@@ -73,21 +73,21 @@ func (e *Engine) search(now uint64) {
 		s.next = now + sweepPause
 		n := max(0, len(s.todo)-sweepBatch)
 		for _, pid := range s.todo[n:] {
-			e.lookFor(pid)
+			e.checkAlive(pid)
 		}
 		s.todo = s.todo[:n]
 	}
 }
 
-// lookDue reports whether to look through the table, once a look is over.
-func (e *Engine) lookDue(now uint64) bool {
+// sweepDue reports whether to begin a sweep. No sweep is in progress.
+func (e *Engine) sweepDue(now uint64) bool {
 	s, gapTo := &e.sweeping, e.table.gapTo
 	switch {
 	case e.doubled(now):
 		s.gapTo, s.alive, s.again = now, 0, now+e.table.grace
 		return true
 	case gapTo > s.gapTo && now >= s.next:
-		if e.told(gapTo, gapTo+e.hold, now) {
+		if e.deliveredUntil(gapTo, gapTo+e.hold, now) {
 			s.gapTo = gapTo
 			return true
 		}
@@ -96,8 +96,8 @@ func (e *Engine) lookDue(now uint64) bool {
 	return false
 }
 
-// lookFor checks the live process of a pid.
-func (e *Engine) lookFor(pid uint32) {
+// checkAlive checks the live process of a pid.
+func (e *Engine) checkAlive(pid uint32) {
 	s := &e.sweeping
 	p := e.table.byPID.get(pid)
 	if p == nil || p.life != living || max(p.asOf, p.checked) > s.gapTo {
@@ -110,13 +110,13 @@ func (e *Engine) lookFor(pid uint32) {
 	}
 }
 
-// miss records that p was not there at a time.
+// miss records that p was gone at a time.
 func (t *table) miss(p *process, time uint64) {
 	t.missing = append(t.missing, missing{p, p.born, time})
 }
 
-// replace ends p, as another process has its pid at r. After a gap it is GONE, unless r may be
-// its own event: only a birth or different start times prove another process.
+// replace ends p, as another process has its pid at r. After a gap a GONE is to be reported, unless
+// r may be an event of p: only a birth or different start times prove another process.
 func (t *table) replace(p *process, r *RawEvent, now uint64) {
 	by := inferred
 	if p.life == living && t.lost(p) && (r.isBirth() || (r.Task.Known & p.Known).Has(FieldStart)) {
@@ -126,35 +126,36 @@ func (t *table) replace(p *process, r *RawEvent, now uint64) {
 	t.end(p, by, r.Time, now)
 }
 
-// gone ends the first of the missing processes that can't have an EXIT any more: all that happened
-// before the check for it has been delivered. An EXIT can be stamped later.
+// gone ends the first missing process whose EXIT can't come any more, and returns its GONE. All
+// events until its check, and later by the possible delay of an EXIT, have been delivered.
 func (e *Engine) gone(now uint64) *Event {
 	t := &e.table
 	for len(t.missing) > 0 {
 		m := t.missing[0]
-		if m.gone() && !e.told(m.time, m.time+max(e.hold, lastWord), now) {
+		if m.gone() && !e.deliveredUntil(m.time, m.time+max(e.hold, maxExitDelay), now) {
 			return nil
 		}
 		t.missing = t.missing[:copy(t.missing, t.missing[1:])]
 		if !m.gone() {
 			continue
 		}
-		next := uint64(math.MaxUint64) // when its pid was another's
+		next := uint64(math.MaxUint64) // when its pid was reused
 		if m.p.younger != nil {
 			next = m.p.younger.born
 		}
 		if e.buffer.hasExit(m.p.PID, next) {
 			continue
 		}
-		if ev := e.tellGone(m.p, m.time, now); ev != nil {
+		if ev := e.endMissing(m.p, m.time, now); ev != nil {
 			return ev
 		}
 	}
 	return nil
 }
 
-// told reports whether all events up to a time are delivered, provided that they arrive by late.
-func (e *Engine) told(time, late, now uint64) bool {
+// deliveredUntil reports whether all events up to a time are delivered, provided that they arrive
+// by late.
+func (e *Engine) deliveredUntil(time, late, now uint64) bool {
 	head := e.buffer.oldest()
 	if now < late || head != nil && head.Time <= time {
 		return false
@@ -167,9 +168,9 @@ func (e *Engine) told(time, late, now uint64) bool {
 	return e.emptied >= late || head != nil && head.Time >= late
 }
 
-// tellGone ends p, which was gone by a time, and returns the event for it, or nil if no event is
+// endMissing ends p, which was gone by a time. It returns the GONE event, or nil if no event is
 // wanted.
-func (e *Engine) tellGone(p *process, time, now uint64) *Event {
+func (e *Engine) endMissing(p *process, time, now uint64) *Event {
 	e.table.refresh(p)
 	e.table.end(p, inferred, time, now)
 	p.endedBy(time)
@@ -194,7 +195,7 @@ func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
 	case len(s.todo) > 0:
 		return s.next - min(now, s.next), true
 	case len(e.table.missing) > 0:
-		at := e.table.missing[0].time + max(e.hold, lastWord)
+		at := e.table.missing[0].time + max(e.hold, maxExitDelay)
 		return at - min(now, at), true
 	case e.table.look != nil && e.table.gapTo > s.gapTo:
 		at := max(e.table.gapTo+e.hold, s.next)

@@ -8,41 +8,40 @@ import (
 )
 
 // table is the process table. For each pid it has a chain of processes, the youngest first: the
-// live one, and exited ones during their grace time.
+// live process, and exited processes during their grace time.
 type table struct {
 	byPID pidMap[process]
 	count int
 	grace uint64 // ns
 	clock *Clock
 
-	// exits holds exited processes in the order in which their ends were applied, from
-	// firstExit on. Only the first is checked, as all have the same grace time. An end that was
-	// joined can be later than those that follow; it delays only as many of them as the buffer
-	// holds.
+	// exits holds, from firstExit on, exited processes in the order in which their ends were
+	// applied. Only the first is checked, as all have the same grace time. A joined end can be
+	// later than the ends after it; it delays at most as many as the buffer holds.
 	exits     []exit
 	firstExit int
 	collected uint64
 
-	missing []missing // in the order in which they were missed
+	missing []missing // in the order of their checks
 
 	store
 	shows
 
-	late *process // of the last event, if that came late
-	view process  // of the last event whose state is not the process's
+	late *process // of the last event, if the event came late
+	view process  // state for the last event that has not the state of its process
 
-	usage Usage    // of the process that has ended last,
-	used  *process // which has it until the next event
+	usage Usage    // of the process that ended last
+	used  *process // this process, until the next event
 
 	reports
 	gapTo   uint64     // end of the latest gap, 0 if there was none
-	learned []*process // those whose entry leaders are not settled
+	learned []*process // learned processes whose entry leaders are not settled
 	look    func(pid uint32) (start uint64, sight Sight)
 	judge   func(*Event) Verdict // nil for none
 	tags    []string             // of Options
 }
 
-// store has what processes are made of: free ones, and equal ones that processes share.
+// store has the parts of processes: free ones, and equal ones that processes share.
 type store struct {
 	free     freelist.List[process]
 	images   freelist.List[image]
@@ -56,7 +55,7 @@ type store struct {
 // shows has the processes as callers see them; see show.
 type shows struct {
 	judged Process
-	views  []*Process // of those in shown, and more for later
+	views  []*Process // the views of shown, then free ones
 	shown  []*process
 }
 
@@ -68,14 +67,14 @@ type reports struct {
 	cgroups bool   // it reports cgroups
 }
 
-// exit is an element of table.exits.
+// exit is the exit of a process whose grace time runs.
 type exit struct {
 	p    *process
-	time uint64 // of the end
-	at   uint64 // when it was applied
+	time uint64 // the time of the end
+	at   uint64 // when the end was applied
 }
 
-// lookup returns the youngest process of a pid.
+// lookup returns the youngest process of a pid, or nil.
 func (t *table) lookup(pid uint32) *process {
 	t.settleEntries()
 	p := t.byPID.get(pid)
@@ -126,12 +125,12 @@ func (t *table) at(pid uint32, time uint64) *process {
 	return nil
 }
 
-// add makes a process, the youngest of its pid.
+// add adds a process, the youngest of its pid.
 func (t *table) add(pid uint32, born uint64) *process {
 	t.count++
 	youngest := t.byPID.place(pid)
 	p := t.free.Get()
-	*p = process{} // a literal with all would be built elsewhere and copied
+	*p = process{} // a full literal would be built elsewhere and copied
 	p.PID, p.born, p.context, p.image, p.older = pid, born, &noContext, &noImage, *youngest
 	if p.older != nil {
 		p.born = max(p.born, p.older.born)
@@ -141,7 +140,7 @@ func (t *table) add(pid uint32, born uint64) *process {
 	return p
 }
 
-// end starts the grace time of p, which has ended by a time.
+// end starts the grace time of p, whose latest possible end is time.
 func (t *table) end(p *process, by life, time, now uint64) {
 	if before := p.life; before != living {
 		p.life = max(before, by)
@@ -156,14 +155,15 @@ func (t *table) end(p *process, by life, time, now uint64) {
 	t.exits = append(t.exits, exit{p, min(time, now), now})
 }
 
-// endedBy stores the latest possible end of p, if its exit status is unknown.
+// endedBy stores the latest possible end of p if its exit status is unknown.
 func (p *process) endedBy(time uint64) {
 	if !p.Known.Has(FieldExit) {
 		p.exit.Time = time
 	}
 }
 
-// revive undoes the inferred end of p, which has an event. The guessed processes since then are p.
+// revive undoes the inferred end of p, as p has an event. Guessed processes since the inferred end
+// are p itself, and are removed.
 func (t *table) revive(p *process) {
 	if p.life == living || p.life == ended {
 		return
@@ -190,9 +190,9 @@ func (t *table) cancelExit(p *process) {
 	p.endedBy(0)
 }
 
-// collect removes processes after their grace time, measured both now and at the time that the
-// events have reached. If delivery is behind, a process with all its events joined has ended long
-// before the FORKs of its children come.
+// collect removes processes whose grace time is over both at now and at reached, the time of the
+// events. If delivery is behind, a process whose events were all joined ends long before the FORKs
+// of its children are delivered.
 func (t *table) collect(now, reached uint64) {
 	over := func(since, at uint64) bool { return at >= since && at-since >= t.grace }
 	for ; t.firstExit < len(t.exits); t.firstExit++ {
@@ -209,11 +209,11 @@ func (t *table) collect(now, reached uint64) {
 func (t *table) remove(p *process) {
 	t.unlink(p)
 	t.release(p)
-	p.older, p.life = nil, ended // nothing waits for it any more
+	p.older, p.life = nil, ended // so that missing does not wait for it
 	t.free.Put(p)
 }
 
-// trim lets go of memory that was not needed since the last call.
+// trim releases memory that was not needed since the last call.
 func (t *table) trim() {
 	t.byPID.trim()
 	t.images.Trim()

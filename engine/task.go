@@ -6,30 +6,30 @@ type Task struct {
 	Known     Fields // the fields that hold a value
 	Truncated Fields // known fields with a cut value
 
-	// Cached are the known fields with a value from an earlier event, or from /proc at another
-	// time, that may have changed since without an event. The others are true at the event. In
-	// a RawEvent a source sets it for values that it cannot prove to be true at the event, and
-	// for fields not in Known if an earlier value may be outdated; see [FieldChanges] for the
-	// fields that the engine adds.
+	// Cached are the known fields whose value is from an earlier event, or from /proc at
+	// another time, and may differ at the event. All other known values are exact at the event.
+	// In a RawEvent a source sets it for values that it cannot prove exact, and for fields not
+	// in Known if an earlier value may be outdated; see [FieldChanges] for the fields that the
+	// engine adds.
 	Cached Fields
 
-	// ParentSignal is the signal that the parent gets when the process ends, 0 for none: as
-	// given to clone(2), and SIGCHLD after an exec.
+	// ParentSignal is the signal that the parent gets when the process ends, 0 for none. It is
+	// the signal given to clone(2); an exec sets it to SIGCHLD.
 	ParentSignal uint32
 
 	// NSPID is the pid in the process's own pid namespace, NS.PID, as getpid(2) returns it.
 	NSPID uint32
 
-	// Start is when the process started, in nanoseconds of CLOCK_BOOTTIME as the kernel's
-	// start_boottime has it, rounded down to a multiple of StartUnit. StartUnit is 1 if the
-	// value comes from the kernel and [ProcStartUnit] if it comes from /proc.
+	// Start is the start time of the process, in nanoseconds of CLOCK_BOOTTIME: the kernel's
+	// start_boottime, rounded down to a multiple of StartUnit. StartUnit is 1 if the value
+	// comes from the kernel and [ProcStartUnit] if it comes from /proc.
 	Start     uint64
 	StartUnit uint64
 
 	PPID, PGID, SID uint32 // in the initial pid namespace
 
-	// ParentTID is the thread of the parent at birth: the one that called fork, unless it
-	// asked for another parent (CLONE_PARENT). It never changes.
+	// ParentTID is the thread of the parent at birth: the thread that called fork, except with
+	// CLONE_PARENT. It never changes.
 	ParentTID uint32
 
 	ExeFile ExeFile
@@ -38,7 +38,7 @@ type Task struct {
 	Inherited
 }
 
-// Inherited is what a child has from its parent, and most processes never change.
+// Inherited has the values that a child inherits and most processes never change.
 type Inherited struct {
 	Cred  Credentials
 	Login Login
@@ -60,18 +60,18 @@ type Credentials struct {
 	GID, EGID, SGID uint32
 }
 
-// Login identifies the login through which a process came in, as the kernel's audit has it. A child
-// inherits it. A process that logs a user in sets it, without an event.
+// Login identifies the login that a process belongs to, as recorded by the kernel's audit. A child
+// inherits it. A program that logs a user in sets it, without an event.
 type Login struct {
 	UID     uint32 // in the initial user namespace; LoginUnset before any login
-	Session uint32 // a number for each login since the boot, likewise
+	Session uint32 // number of the login since the boot; LoginUnset likewise
 }
 
-// LoginUnset is the uid and the session of a process that no login has led to.
+// LoginUnset is the uid and the session of a process that belongs to no login.
 const LoginUnset = 1<<32 - 1
 
 // ExeFile is the file of the image that a process executes, with its stat(2) values at the EXEC.
-// Inode and Ctime show whether it is still the file of the path.
+// Inode and Ctime show whether the path still names this file.
 type ExeFile struct {
 	Inode uint64
 	Ctime int64 // last change of the file or of its attributes, in nanoseconds since 1970
@@ -86,16 +86,16 @@ type ExeFile struct {
 	Removed bool
 }
 
-// The bits of ExeFile.Mode that give the process of an exec ids of the owner.
+// The bits of ExeFile.Mode by which an exec sets the process's ids to the owner's.
 const (
 	ModeSetUID = 0o4000
 	ModeSetGID = 0o2000
 )
 
-// Major returns the major number of the device.
+// Major returns the device's major number.
 func (x *ExeFile) Major() uint32 { return x.Device >> 8 & 0xfff }
 
-// Minor returns the minor number of the device.
+// Minor returns the device's minor number.
 func (x *ExeFile) Minor() uint32 { return x.Device>>12&0xfff00 | x.Device&0xff }
 
 // Capabilities are the five capability sets of capabilities(7) as bit masks.
@@ -108,7 +108,7 @@ type TTY struct{ Major, Minor uint32 }
 
 // Namespaces are the inode numbers of namespaces as /proc/PID/ns shows them. PID never changes:
 // unshare(2) and setns(2) choose it for future children. Likewise Time is not the namespace of
-// future children; since Linux 6.2 a process enters that one with its next exec.
+// future children. Since Linux 6.2 a process enters that namespace with its next exec.
 type Namespaces struct{ UTS, IPC, Mnt, Net, PID, User, Cgroup, Time uint32 }
 
 // Exit is how and when a thread group ended.
@@ -117,18 +117,17 @@ type Exit struct {
 	Time       uint64 // CLOCK_MONOTONIC nanoseconds
 }
 
-// Code is the exit code as quark's manual defines it: bits 8 to 15 of the
-// wait status. It is 0 for a process that a signal ended: see Signal.
+// Code returns the exit code: bits 8 to 15 of the wait status. It is 0 if a signal ended the
+// process: see Signal.
 func (e Exit) Code() int { return int(e.WaitStatus>>8) & 0xff }
 
-// Signal is the number of the signal that ended the process, 0 if none did.
+// Signal returns the number of the signal that ended the process, or 0.
 func (e Exit) Signal() int { return int(e.WaitStatus) & 0x7f }
 
 // CoreDumped reports whether the kernel wrote a core dump.
 func (e Exit) CoreDumped() bool { return e.WaitStatus&0x80 != 0 }
 
-// sameStart reports whether two known start times, each rounded down to its
-// own unit, can be of the same process.
+// sameStart reports whether two known start times, each rounded down to its own unit, may be equal.
 func (t *Task) sameStart(o *Task) bool { return sameStart(t.Start, t.StartUnit, o.Start, o.StartUnit) }
 
 func (p *process) sameStart(start, unit uint64) bool {

@@ -635,7 +635,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%s: replayed %+v, seen %+v", flag, got.Process, want.Process)
 		}
 		io.Copy(io.Discard, replay.out)
-		if errs, _ := io.ReadAll(replay.errs); !bytes.Contains(errs, []byte("torn after")) {
+		if errs, _ := io.ReadAll(replay.errs); !bytes.Contains(errs, []byte("truncated after")) {
 			t.Errorf("%s: %s", flag, errs)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 const firstLine = "quark-trace 2\n"
 
-// Numbers that begin a record or a column: 0 ends an event. The next three are records of another
-// kind: when the source was read, its counters, and an offset of the clock. The columns follow.
+// Numbers that begin a record or a column. 0 ends an event. The next three begin other records: the
+// time of a read of the source, its counters, and an offset of the clock. The columns follow.
 const (
 	endOfEvent = iota
 	readRecord
@@ -32,7 +32,7 @@ func readOffset(c *cursor) engine.Offset {
 	return engine.Offset{From: c.uint(), Boot: c.uint(), Wall: time.Unix(0, int64(c.int())), WallError: time.Duration(c.uint())}
 }
 
-// column is one number of a record, or one text if get is nil.
+// column is a number of a record, or a text if get is nil.
 type column struct {
 	get  func() uint64
 	set  func(uint64)
@@ -64,14 +64,14 @@ func text(f engine.Field) column { return column{text: f} }
 // row is the record last written or read. Its columns are the numbers of r and the texts.
 type row struct {
 	r       engine.RawEvent
-	gap     engine.Gap // what r.Gap points to, if not nil
+	gap     engine.Gap // the value of r.Gap, if not nil
 	columns []column
-	last    []uint64 // the value of each, the index of a text
+	last    []uint64 // the value of each column; for a text its index
 	at      uint64   // when the source was read
 }
 
-// newRow returns a row of zeros. Its columns are those of an event, then those of the fields in
-// their order, so that traces with fewer fields can be read.
+// newRow returns a row of zeros. It has the columns of an event, then the columns of the fields in
+// order, so that traces with fewer fields can be read.
 func newRow() *row {
 	w := new(row)
 	r, g := &w.r, &w.gap
@@ -85,13 +85,13 @@ func newRow() *row {
 	return w
 }
 
-// reset makes the row of zeros that a block begins with.
+// reset sets all values to 0, as at the start of a block.
 func (w *row) reset() {
 	w.r, w.gap, w.at = engine.RawEvent{}, engine.Gap{}, 0
 	clear(w.last)
 }
 
-// append appends the record of r. text returns the index of a text and whether it is new.
+// append appends the record of r. text returns the index of a text and whether the text is new.
 func (w *row) append(b []byte, r *engine.RawEvent, text func([]byte) (uint64, bool)) []byte {
 	w.r = *r
 	if w.gap = (engine.Gap{}); r.Gap != nil {
@@ -118,9 +118,9 @@ func (w *row) append(b []byte, r *engine.RawEvent, text func([]byte) (uint64, bo
 	return append(b, endOfEvent)
 }
 
-var errRecord = errors.New("a record makes no sense")
+var errRecord = errors.New("invalid record")
 
-// cursor reads the numbers of a block. After a number that is cut, bad is set.
+// cursor reads the numbers of a block. It sets bad at a truncated number.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -155,7 +155,7 @@ func (c *cursor) int() uint64 {
 
 func (c *cursor) bytes() []byte {
 	n := c.uint()
-	if n > min(maxText, uint64(len(c.b))) { // each event and child copies it
+	if n > min(maxText, uint64(len(c.b))) { // a bound, as each event and child copies the text
 		c.b, c.bad = nil, true
 		return nil
 	}
@@ -189,7 +189,7 @@ func (w *row) read(number uint64, c *cursor, texts *[][]byte) error {
 	return c.err()
 }
 
-// fill makes r the event of the row.
+// fill copies the event of the row to r.
 func (w *row) fill(r *engine.RawEvent, texts [][]byte) {
 	r.CopyNumbers(&w.r)
 	if r.Kind == engine.KindGap {

@@ -17,31 +17,31 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Reader is an [engine.Source] that replays a trace as fast as possible: its clock moves on
-// whenever all that is due is delivered. It is an [engine.Timekeeper] and an [engine.Scanner].
+// Reader is an [engine.Source] that replays a trace as fast as possible: its clock advances
+// whenever all due events are delivered. It is an [engine.Timekeeper] and an [engine.Scanner].
 type Reader struct {
 	from   *bufio.Reader
 	offset int64 // of the next block in the trace
 	zstd   *zstd.Decoder
 	packed []byte
 	block  []byte
-	cursor cursor   // the rest of the block
+	cursor cursor   // unread part of the block
 	texts  [][]byte // of the block
 	row    *row
 	header header
 	clock  *engine.Clock
 	stats  engine.SourceStats
 
-	scanned bool   // past the processes of the start
+	scanned bool   // the processes at the start are read
 	due     uint64 // when the next events were read
 	ended   bool
 	torn    error
-	now     uint64 // the time of the trace
+	now     uint64 // the time of the clock
 }
 
 // NewReader returns a source that replays the trace that r reads. A read that fails with
-// [os.ErrDeadlineExceeded] ends the replay in order, so that SetReadDeadline of a file or
-// connection ends one that waits for more.
+// [os.ErrDeadlineExceeded] ends the replay without an error, so that SetReadDeadline of a file or
+// connection can end a replay that waits for more.
 func NewReader(r io.Reader) (*Reader, error) {
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
 	if err != nil {
@@ -62,7 +62,7 @@ func (t *Reader) readHeader() error {
 		return err
 	}
 	if err != nil || string(line) != firstLine {
-		return fmt.Errorf("it does not begin with %q: it is no trace, or of another version of quark", firstLine)
+		return fmt.Errorf("not a trace, or a trace of another version of quark: it does not begin with %q", firstLine)
 	}
 	t.offset = int64(len(line))
 	if err := t.readBlock(); err != nil {
@@ -73,7 +73,7 @@ func (t *Reader) readHeader() error {
 	}
 	h := &t.header
 	if h.Capabilities == nil || !strings.HasPrefix(engine.AllFields.String(), h.Fields) || !strings.HasPrefix(kinds(), h.Kinds) {
-		return errors.New("its fields or kinds of event are of another version of quark")
+		return errors.New("the fields or kinds of event are of another version of quark")
 	}
 	h.Host.Kernel = h.Kernel
 	t.clock = engine.NewClock(func() uint64 { return t.now }, h.Host, engine.Offset{Boot: h.BootOffset, Wall: h.Wall, WallError: h.WallError})
@@ -91,18 +91,18 @@ func (t *Reader) readBlock() error {
 	switch {
 	case head == noBlock:
 		if _, err := t.from.ReadByte(); err == nil {
-			return errors.New("something follows its end: a second trace is replayed by itself")
+			return errors.New("data after the end of the trace: replay a second trace separately")
 		}
 		return io.EOF
 	case n > maxBlock:
-		return fmt.Errorf("a block of %d bytes", n)
+		return fmt.Errorf("block of %d bytes is too long", n)
 	}
 	t.packed = slices.Grow(t.packed[:0], int(n))[:n]
 	if _, err := io.ReadFull(t.from, t.packed); err != nil {
 		return fmt.Errorf("its end is missing: %w", noEOF(err))
 	}
 	if crc32.Checksum(t.packed, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
-		return errors.New("the checksum of a block is wrong")
+		return errors.New("wrong checksum of a block")
 	}
 	var err error
 	if t.block, err = t.zstd.DecodeAll(t.packed, t.block[:0]); err != nil {
@@ -114,7 +114,7 @@ func (t *Reader) readBlock() error {
 	return nil
 }
 
-// noEOF makes an error of the end of the file, as io.EOF means the end of the trace.
+// noEOF replaces io.EOF by another error, as io.EOF means the end of the trace.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -122,7 +122,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// next reads the next event into the row, or, if it is none, the time of the next events.
+// next reads the next record: an event into the row, else the time of the next events.
 func (t *Reader) next() (event bool, err error) {
 	for {
 		if len(t.cursor.b) == 0 {
@@ -168,17 +168,17 @@ func (t *Reader) readStats() error {
 	return t.cursor.err()
 }
 
-// end ends the trace, with an error that is not io.EOF too early.
+// end ends the replay. An error other than io.EOF means a truncated trace.
 func (t *Reader) end(err error) {
 	if t.ended = true; !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.torn = fmt.Errorf("torn after %d bytes: %w (all before was read)", t.offset, err)
+		t.torn = fmt.Errorf("trace truncated after %d bytes: %w (all earlier records were read)", t.offset, err)
 	}
 }
 
-// Torn returns why the trace ended before its end, or nil.
+// Torn returns an error if the trace is truncated or damaged, else nil.
 func (t *Reader) Torn() error { return t.torn }
 
-// Kernel returns the release of the kernel that was recorded.
+// Kernel returns the release of the recorded kernel.
 func (t *Reader) Kernel() string { return t.header.Kernel }
 
 // Scan implements engine.Scanner.
@@ -230,8 +230,8 @@ func (t *Reader) Clock() *engine.Clock {
 	return t.clock
 }
 
-// Arm implements engine.Source. It moves the clock on to the next events, and before that once to
-// just before them, so that older events are delivered without them.
+// Arm implements engine.Source. It advances the clock to just before the next events, so that older
+// events are delivered without them, then to their time.
 func (t *Reader) Arm(bool) bool {
 	switch {
 	case t.ended:
@@ -252,8 +252,8 @@ func (t *Reader) Capabilities() *engine.CapabilityTable { return t.header.Capabi
 // FD implements engine.Source.
 func (t *Reader) FD() int { return -1 }
 
-// Stats implements engine.Source: the counters of the recorded source, at the end of the last block
-// that was read.
+// Stats implements engine.Source: it returns the counters of the recorded source at the end of the
+// last read block.
 func (t *Reader) Stats() (engine.SourceStats, error) { return t.stats, nil }
 
 // Close implements engine.Source. It does not close the reader of the trace.

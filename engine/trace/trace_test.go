@@ -315,7 +315,7 @@ func TestTorn(t *testing.T) {
 		t.Fatalf("%d events, %v", n, torn)
 	}
 	for _, more := range [][]byte{whole, []byte("x")} {
-		if n, torn := read(slices.Concat(whole, more)); n != 80 || torn == nil || !strings.Contains(torn.Error(), "something follows its end") {
+		if n, torn := read(slices.Concat(whole, more)); n != 80 || torn == nil || !strings.Contains(torn.Error(), "data after the end") {
 			t.Errorf("followed by %d bytes: %d events, %v", len(more), n, torn)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 type header struct {
 	Backend      string
 	Kernel       string // release
-	Fields       string // all names, since records have numbers
+	Fields       string // the names of all fields, as records have only numbers
 	Kinds        string
 	Start        uint64 // CLOCK_MONOTONIC nanoseconds
 	BootOffset   uint64
@@ -30,12 +30,12 @@ type header struct {
 }
 
 const (
-	blockSize  = 128 << 10 // from this length on a block is written
+	blockSize  = 128 << 10 // a block is written when it has this length
 	maxBlock   = 1 << 20   // no block is longer
-	maxText    = 32 << 10  // nor a text: sources cut them at 20 KiB
+	maxText    = 32 << 10  // no text is longer: sources truncate texts to 20 KiB
 	blockAge   = uint64(time.Second)
-	maxKept    = 1 << 20 // bytes of texts that are kept over blocks
-	maxKeptLen = 256     // of each
+	maxKept    = 1 << 20 // bytes of texts that are kept for later blocks
+	maxKeptLen = 256     // bytes of each text
 )
 
 // noBlock is the head of a block of length 0, which ends a trace.
@@ -44,29 +44,29 @@ var noBlock [8]byte
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Writer writes a trace. It is an [engine.Recorder], for one engine. A block is written when it is
-// full, or at the first reading of the source a second after it began. If the program is killed,
-// the trace lacks the events of the unwritten block.
+// full, or at the first read of the source that is 1 s after the block's first record. If the
+// program is killed, the trace lacks the events of the unwritten block.
 type Writer struct {
 	to     io.Writer
-	err    error // the first; it ends writing
+	err    error // the first error; it ends writing
 	source engine.Source
 	clock  *engine.Clock
-	offset uint64 // From of the newest that is written
+	offset uint64 // From of the newest written offset
 	zstd   *zstd.Encoder
 	row    *row
 	block  []byte
 	out    []byte             // the block as written
-	began  uint64             // when the block did
+	began  uint64             // when the block began
 	read   uint64             // when the source was read; 0 before
-	stats  engine.SourceStats // the latest that are written
+	stats  engine.SourceStats // the last written counters
 
-	// Texts are numbered in each block anew: texts has an index to uses, so that one that
-	// was seen in an earlier block is found without making a string of it.
+	// The numbers of texts begin anew in each block. texts maps a text to an index of uses, so
+	// that a text of an earlier block is found without allocating a string.
 	texts   map[string]int
 	uses    []use
 	kept    int // bytes in texts
 	blocks  uint32
-	inBlock uint64 // texts in the block
+	inBlock uint64 // number of texts in the block
 }
 
 // use is the number that a text has in a block.
@@ -88,12 +88,12 @@ func NewWriter(w io.Writer) (*Writer, error) {
 // Begin implements engine.Recorder.
 func (w *Writer) Begin(source engine.Source, clock *engine.Clock) {
 	w.source, w.clock, w.offset = source, clock, clock.Newest().From
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // there is none on other systems
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // absent on other systems
 	if t, ok := source.(*Reader); ok {
 		release = []byte(t.Kernel())
 	}
 	host := clock.Host
-	host.Kernel = "" // the header has it
+	host.Kernel = "" // Kernel of the header has it
 	o := clock.Newest()
 	h, err := json.Marshal(&header{
 		Backend: source.Name(), Kernel: strings.TrimSpace(string(release)), Fields: engine.AllFields.String(), Kinds: kinds(),
@@ -141,10 +141,10 @@ func (w *Writer) Record(r *engine.RawEvent) {
 	w.block = w.row.append(w.block, r, w.number)
 }
 
-// number returns the number of a text in the block, and whether it is a new one.
+// number returns the number of a text in the block, and whether the text is new in it.
 func (w *Writer) number(text []byte) (n uint64, added bool) {
 	if len(text) > maxText {
-		w.fail(fmt.Errorf("a text has %d bytes", len(text)))
+		w.fail(fmt.Errorf("text of %d bytes is too long", len(text)))
 	}
 	i, known := w.texts[string(text)]
 	if known && w.uses[i].block == w.blocks {
@@ -165,8 +165,8 @@ func (w *Writer) number(text []byte) (n uint64, added bool) {
 }
 
 // flush ends the block with the source's counters and writes it. Empty blocks are skipped, so that
-// re-recording a replay produces the same file: a replay does not know when the source was last
-// read.
+// re-recording a replay produces the same file: the trace lacks the time of the last read of the
+// source.
 func (w *Writer) flush() {
 	stats, err := w.source.Stats()
 	w.fail(err)
@@ -200,7 +200,7 @@ func (w *Writer) flush() {
 
 func (w *Writer) writeBlock(b []byte) {
 	if len(b) > maxBlock {
-		w.fail(fmt.Errorf("an event has %d bytes", len(b)))
+		w.fail(fmt.Errorf("block of %d bytes is too long", len(b)))
 	}
 	w.out = w.zstd.EncodeAll(b, append(w.out[:0], noBlock[:]...))
 	binary.LittleEndian.PutUint32(w.out, uint32(len(w.out)-8))
@@ -224,12 +224,12 @@ func (w *Writer) fail(err error) {
 // Err returns the first write error. After an error no more is written.
 func (w *Writer) Err() error { return w.err }
 
-// Close writes the remaining events and the end of the trace, and returns the first error of all.
-// The source must still be open.
+// Close writes the remaining events and the end of the trace. It returns the first error of the
+// writer. The source must still be open.
 func (w *Writer) Close() error {
 	if w.source != nil {
 		w.flush()
-		// The copy of a torn one is torn.
+		// The copy of a truncated trace has no end either.
 		if t, ok := w.source.(*Reader); !ok || t.Torn() == nil {
 			w.write(noBlock[:])
 		}
