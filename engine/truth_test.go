@@ -574,7 +574,8 @@ func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
 				if !w.disordered {
 					lies = append(lies, w.judgeTable(r, ev)...)
 				}
-				if !w.disordered && w.pace == step { // else a rounded start time is ambiguous
+				// At other paces a rounded start time is ambiguous.
+				if !w.disordered && w.pace == step {
 					lies = slices.Concat(lies, w.judgeLineage(r, ev, found), w.judgePrinted(r, ev, found))
 				}
 				if len(lies) > 0 {
