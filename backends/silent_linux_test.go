@@ -49,13 +49,13 @@ func TestSilentProbes(t *testing.T) {
 			s.Close()
 			set("1")
 			for _, b := range []Set{EBPF, KProbe} {
-				silence(t, b, set)
+				testSilence(t, b, set)
 			}
 		})
 	}
 }
 
-func silence(t *testing.T, b Set, set func(string)) {
+func testSilence(t *testing.T, b Set, set func(string)) {
 	s, _, err := Open(Options{Allowed: b})
 	if err != nil {
 		t.Fatal(err)

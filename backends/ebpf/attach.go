@@ -332,7 +332,8 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 		}
 		p = programs[program]
 		loaded[program] = p
-		// If the program misses the beginning of an exec, its end counts the exec as lost.
+		// If the program countSkips the beginning of an exec, its end counts the exec as
+		// lost.
 		if program != programsProgQuarkEnterExecve && program != programsProgQuarkEnterExecveat {
 			s.alone = append(s.alone, p)
 		}

@@ -202,7 +202,7 @@ type text struct {
 // textFields is the order of the texts in a record.
 var textFields = [...]engine.Field{engine.FieldArgs, engine.FieldExe, engine.FieldCwd, engine.FieldCgroup, engine.FieldExecPath}
 
-// headersEnd is where the headers of the texts end and the executable begins.
+// headersEnd is the end of the headers of the texts, where the executable begins.
 const headersEnd = int(unsafe.Offsetof(programsTextEvent{}.Executable))
 
 // The index is out of range unless there are as many headers as fields.

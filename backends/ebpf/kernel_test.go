@@ -267,16 +267,16 @@ func TestManyTracees(t *testing.T) {
 func TestVerifierWork(t *testing.T) {
 	s := open(t, Options{})
 	if s.snapshot != nil {
-		verify(t, 4000, s.snapshot)
+		checkVerified(t, 4000, s.snapshot)
 	}
 	most := uint32(20000)
 	if slices.ContainsFunc(s.programs, func(p *ebpf.Program) bool { return strings.Contains(p.String(), "quark_exec_perf") }) {
 		most = 25000
 	}
-	verify(t, most, s.programs...)
+	checkVerified(t, most, s.programs...)
 }
 
-func verify(t *testing.T, most uint32, programs ...*ebpf.Program) {
+func checkVerified(t *testing.T, most uint32, programs ...*ebpf.Program) {
 	t.Helper()
 	sum := uint32(0)
 	for _, p := range programs {
@@ -391,7 +391,7 @@ func TestPreemptedStorm(t *testing.T) {
 		}
 	}
 	_, passed, rescued := s.counters.sum()
-	t.Logf("the first programs missed %d events and left %d, the second programs reported %d", misses(s.first), passed, rescued)
+	t.Logf("the first programs missed %d events and left %d, the second programs reported %d", countSkips(s.first), passed, rescued)
 	for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
 		if lives[k] != storm.Processes {
 			t.Errorf("got %d %ss, want %d", lives[k], k, storm.Processes)

@@ -90,10 +90,10 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 		l.set(programsVarSecondArgumentOffset, at.second),
 		l.set(programsVarResultOffset, at.result),
 		l.set(programsVarFirstOffset, at.first),
-		l.set(programsVarWantThreads, flag(shared.Threads)),
+		l.set(programsVarWantThreads, boolConstant(shared.Threads)),
 		l.set(programsVarExitBits, exitBits(shared)),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
-		l.set(programsVarWantEnviron, flag(shared.Environ.Wanted())),
+		l.set(programsVarWantEnviron, boolConstant(shared.Environ.Wanted())),
 		l.set(programsVarSnapshotSlot, slotCount(cpus)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
 	)
@@ -126,8 +126,8 @@ func exitBits(shared *source.Options) uint32 {
 	return 0
 }
 
-// flag returns a constant of the programs that is 0 or 1.
-func flag(set bool) uint8 {
+// boolConstant returns a constant of the programs that is 0 or 1.
+func boolConstant(set bool) uint8 {
 	if set {
 		return 1
 	}

@@ -20,12 +20,12 @@ type infoAttr struct {
 	info       unsafe.Pointer
 }
 
-// misses returns how often the kernel skipped the programs. The kernel counts this from 5.12 on.
-// Until 6.0 only a privileged process can read the count.
+// countSkips returns how often the kernel skipped the programs. The kernel counts this from 5.12
+// on. Until 6.0 only a privileged process can read the count.
 //
 // The system calls do not block, and bypass Go's scheduler: a system call that the scheduler
 // notices wakes the runtime's monitor thread, which costs more than the call.
-func misses(programs []*ebpf.Program) (n uint64) {
+func countSkips(programs []*ebpf.Program) (n uint64) {
 	for _, p := range programs {
 		// The struct must be empty for each call: the kernel also reads buffer sizes from
 		// it.

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// lowLimits are the bounds of the programs' loops for kernels that verify a function once for each
-// call. The verifier checks at most a million instructions.
+// lowLimits are the bounds of the programs' loops for kernels that verify a function once
+// for each call. The verifier checks at most a million instructions.
 var lowLimits = map[string]uint32{"path_rounds": 12, "cgroup_rounds": 3, "path_attempts": 1, "path_checks": 191, "most_tries": 1}
 
 // lowExtents are the wholeTexts of programs with lowLimits.

@@ -310,7 +310,7 @@ func repeatAction() {
 	}
 	text := func(s string) uintptr {
 		p, _ := unix.BytePtrFromString(s)
-		return address(p)
+		return addressOf(p)
 	}
 	// End with the test. A child does not inherit this signal, but does inherit the limit.
 	conform.Try("prctl", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
@@ -350,7 +350,7 @@ func repeatAction() {
 		dirs := []uintptr{text(path.Join(dir, "a/b/c")), text(path.Join(dir, "d/e"))}
 		call(unix.SYS_CHDIR, dirs[0])
 		for i := 0; ; i++ {
-			call(unix.SYS_RENAMEAT2, at(unix.AT_FDCWD), dirs[i%2], at(unix.AT_FDCWD), dirs[(i+1)%2])
+			call(unix.SYS_RENAMEAT2, fdArg(unix.AT_FDCWD), dirs[i%2], fdArg(unix.AT_FDCWD), dirs[(i+1)%2])
 		}
 	case "chroot":
 		root, err := os.Open("/")
@@ -517,7 +517,7 @@ func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 	must(engine.FieldExe, file)
 }
 
-func address(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
+func addressOf(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// at returns a descriptor as an argument.
-func at(fd int) uintptr { return uintptr(fd) }
+// fdArg returns a descriptor as an argument.
+func fdArg(fd int) uintptr { return uintptr(fd) }

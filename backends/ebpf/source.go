@@ -149,7 +149,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 // count returns the counts of the programs and the skips that the kernel counted.
 func (s *Source) count() engine.SourceStats {
 	// Before 6.1 the kernel does not skip programs of raw tracepoints.
-	missed, skipped := misses(s.first), misses(s.alone)
+	missed, skipped := countSkips(s.first), countSkips(s.alone)
 	st, passed, rescued := s.counters.sum()
 	if missed += passed; missed > rescued {
 		skipped += missed - rescued

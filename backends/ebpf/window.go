@@ -47,7 +47,7 @@ func (w *window) move(at uint64) []byte {
 }
 
 // mapAt maps the part at an offset of the file. From the second call on, its system call bypasses
-// Go's scheduler, as in misses. It does not block.
+// Go's scheduler, as in countSkips. It does not block.
 func (w *window) mapAt(offset int64) (err error) {
 	if w.part == nil {
 		w.part, err = unix.Mmap(w.fd, offset, int(w.size), unix.PROT_READ, unix.MAP_SHARED)

@@ -21,7 +21,7 @@ func TestTable(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	release := running(t)
+	release := runningRelease(t)
 	seen := make(map[string]bool)
 	for _, f := range table {
 		name := f.Backend + ": " + f.Name
@@ -77,7 +77,7 @@ func TestLibrarysErrors(t *testing.T) {
 		t.Error("package ebpf's error is errors.ErrUnsupported now: remove the conversion in withoutLockLimit")
 	}
 	f := feature{Backend: "b", Name: "n", Since: "999.1", Probe: withoutLockLimit(func() error { return missing })}
-	if found, err := f.check(running(t)); err != nil || found != "absent before 999.1" {
+	if found, err := f.check(runningRelease(t)); err != nil || found != "absent before 999.1" {
 		t.Errorf("got %q, error %v", found, err)
 	}
 	broken := errors.New("broken")
@@ -161,7 +161,7 @@ func needsOf(t *testing.T, object string) {
 	}
 }
 
-func running(t *testing.T) string {
+func runningRelease(t *testing.T) string {
 	t.Helper()
 	release, err := kernelversion.Running()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	conform.Main(m, map[string]func(){"dropped": dropped})
+	conform.Main(m, map[string]func(){"dropped": readUnprivileged})
 }
 
-// dropped opens a source, uses it without privileges, and closes it.
-func dropped() {
+// readUnprivileged opens a source, uses it without privileges, and closes it.
+func readUnprivileged() {
 	s, err := Open(source.Options{}, Options{})
 	conform.Try("open", err)
 	conform.Dropped(s)

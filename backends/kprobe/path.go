@@ -47,7 +47,7 @@ func (b *builder) pathProbes(base slot, path string, members ...string) [][]fetc
 			if level == pathLevels || !text.fits(b.reads) {
 				break
 			}
-			if names(part.args) == namesPerProbe {
+			if countNames(part.args) == namesPerProbe {
 				probes, part.args = append(probes, part.args), nil
 			}
 			part.args = append(part.args, text)
@@ -60,7 +60,7 @@ func (b *builder) pathProbes(base slot, path string, members ...string) [][]fetc
 	return append(probes, part.args)
 }
 
-func names(args []fetch) (n int) {
+func countNames(args []fetch) (n int) {
 	for _, a := range args {
 		if a.typ == typeString {
 			n++

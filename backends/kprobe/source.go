@@ -157,7 +157,7 @@ func (s *Source) followCPUs(to engine.Sink) {
 		insertUnseen(to, cpu, s.followed, clock.Monotonic())
 	}
 	s.unseen = s.unseen[:0]
-	if to.Room() > 0 { // else the rings hold events of before the next gap
+	if to.Room() > 0 { // else the rings hold events older than the next gap
 		s.followed = began
 	}
 }

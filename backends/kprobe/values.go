@@ -193,11 +193,11 @@ func (v *values) readable(size int) (n int) {
 // words of a page, and no page can be removed meanwhile.
 func (v *values) zeroKnown(at int) bool {
 	start := v.number(slotArgStart) + uint64(at)
-	return v.pageRead(start) && (page(start) == page(start+7) || v.pageRead(start+7))
+	return v.pageRead(start) && (pageNumber(start) == pageNumber(start+7) || v.pageRead(start+7))
 }
 
-// page returns the number of the page at an address, for the smallest page size.
-func page(address uint64) uint64 { return address / 4096 }
+// pageNumber returns the number of the page at an address, for the smallest page size.
+func pageNumber(address uint64) uint64 { return address / 4096 }
 
 // pageRead reports whether a nonzero word was read from the page of an address.
 func (v *values) pageRead(address uint64) bool {
@@ -206,7 +206,7 @@ func (v *values) pageRead(address uint64) bool {
 		b := v.chunk(n)
 		for word := 0; word < len(b); word += 8 {
 			at := start + uint64(n*chunkSize+word)
-			if (page(at) == page(address) || page(at+7) == page(address)) && binary.NativeEndian.Uint64(b[word:]) != 0 {
+			if (pageNumber(at) == pageNumber(address) || pageNumber(at+7) == pageNumber(address)) && binary.NativeEndian.Uint64(b[word:]) != 0 {
 				return true
 			}
 		}

@@ -9,40 +9,39 @@
 // A term is one of:
 //
 //   - a kind of event: fork, exec, exit, id_change, setproctitle, ptrace, core_dump, exec_failed,
-//     gone. An event that was joined has each kind of its parts, and the term is about the event as
-//     a whole, with the process as it is after the last part.
-//   - failed: the end of a process with a code other than 0, or by a signal, or a failed exec.
-//   - thread: what concerns a single thread.
-//   - FIELD OP VALUE or FIELD OP (VALUE, ...), which is true for == or = if one of the values is
-//     equal, for ~ if one of the patterns matches, for != and !~ if none. Numbers also have < <= >
-//     >=.
-//   - known FIELD, cached FIELD: whether the field is known, and if so cached.
+//     gone. A joined event has the kinds of all its parts. Terms compare the joined event as a
+//     whole, with the process as it is after the last part.
+//   - failed: an exit with a code other than 0 or by a signal, or a failed exec.
+//   - thread: an event of a single thread.
+//   - FIELD OP VALUE or FIELD OP (VALUE, ...): == or = is true if one of the values is equal, ~ if
+//     one of the patterns matches, != and !~ if none does. Numbers also have < <= > >=.
+//   - known FIELD, cached FIELD: true if the field is known, or known and cached.
 //
 // Fields with a number:
 //
-//   - The numbers of [engine.Rows] that are no times, such as pid, ppid and uts_ns: user and group
-//     ids also by the names that this host has; login_uid and login_session, which may be unset;
-//     tty, a device such as 136:0, or 0:0 for none.
-//   - Of these exe_uid, exe_gid, exe_dev (such as 8:1) and exe_inode are of the file of the
-//     executable. A thread of the kernel has none: such a term is false of it.
-//   - exit_code, exit_signal (a number or a name such as SIGKILL) and duration, a time such as 1.5s
-//     or 200ms; cpu_time, user_time and system_time; peak_rss, rchar, wchar, read_bytes and
-//     write_bytes, in bytes or with K, M or G for 1024, 1024² or 1024³ of them. These are of the
-//     end of a process: a term with one of them is false of an event without EXIT or GONE, and
-//     with exit_code also if a signal ended the process.
-//   - exec_failed_errno, a number or a name such as ENOENT, is of a failed exec: a term with it is
-//     false of other events, as one with exec_failed_path is.
+//   - The numbers of [engine.Rows] except times, such as pid, ppid and uts_ns. User and group ids
+//     may also be names of this host. login_uid and login_session may be unset. tty is a device
+//     such as 136:0, or 0:0 for none.
+//   - exe_uid, exe_gid, exe_dev (such as 8:1) and exe_inode, of the executable's file. A kernel
+//     thread has no executable: terms with these fields are false for it.
+//   - Fields of the end of a process: exit_code, exit_signal (a number or a name such as SIGKILL);
+//     duration, cpu_time, user_time and system_time, times such as 1.5s or 200ms; peak_rss, rchar,
+//     wchar, read_bytes and write_bytes, in bytes, or with K, M or G in units of 1024, 1024² or
+//     1024³ bytes. A term with one of them is false for an event without EXIT or GONE. A term with
+//     exit_code is also false if a signal ended the process.
+//   - exec_failed_errno of a failed exec, a number or a name such as ENOENT. A term with it or with
+//     exec_failed_path is false for other events.
 //
-// Fields with a text: comm, of at most 15 bytes; exe, where a value without a slash is the last
-// name; exec_path, cwd, cgroup, exec_failed_path, args, where one matching argument is enough,
-// container_id, container_runtime, container_pod, container_unit, entity_id and entry_leader_type.
-// environ.NAME is the variable NAME of the environment at the last exec; without it a term with ==
-// or ~ is false, and one with != or !~ true. The source has to be asked for the variable, or the
-// filter takes it as missing.
+// Fields with a text: comm, of at most 15 bytes; exe, where a value without a slash is compared
+// with the last name; exec_path, cwd, cgroup, exec_failed_path; args, where one matching argument
+// is enough; container_id, container_runtime, container_pod, container_unit, entity_id and
+// entry_leader_type. environ.NAME is the variable NAME of the environment at the last exec. If the
+// process lacks the variable, a term with == or ~ is false, and one with != or !~ is true.
+// Variables that the source was not asked to report count as missing.
 //
-// Fields with a set, where one matching member is enough, and which is none if it is empty:
-// exe_flags, with set_uid, set_gid, other_writable and removed, of the file of the executable; and
-// privileges, with set_uid, set_gid and file_caps, which this file gave the process.
+// Fields with a set, where one matching member is enough. none stands for the empty set. exe_flags
+// describes the executable's file: set_uid, set_gid, other_writable and removed. privileges has the
+// kinds of privileges that the process gained from this file: set_uid, set_gid and file_caps.
 //
 // tree == PID is true for a process and all its descendants, also after the process ends. The
 // process is the one with the pid at the start, or else the first one that gets the pid. If a

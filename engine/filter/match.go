@@ -146,7 +146,7 @@ func (threadTerm) eval(_ *Matcher, ev *engine.Event) truth { return truthOf(ev.T
 
 func (anyTerm) eval(*Matcher, *engine.Event) truth { return yes }
 
-// has reports whether an event is of one of these kinds. It is true if of is 0.
+// has reports whether an event is of one of these kinds. 0 stands for all kinds.
 func has(ev *engine.Event, of engine.Events) bool { return of == 0 || ev.Events.Has(of) }
 
 func (n *numberTerm) eval(m *Matcher, ev *engine.Event) truth {

@@ -11,17 +11,17 @@ import (
 // CheckNetwork returns an error if this thread's network namespace receives no records: the kernel
 // sends them only to the initial one.
 func CheckNetwork() error {
-	if !elsewhere() {
+	if !outsideInitial() {
 		return nil
 	}
 	return fmt.Errorf("the kernel sends records only to the initial network namespace, but this process is in another: "+
 		"docker run --net=host, hostNetwork: true in Kubernetes, nsenter --target 1 --net: %w", errors.ErrUnsupported)
 }
 
-// elsewhere reports whether this thread is certainly outside the initial network namespace. The
-// first process is in the initial one, and the kernel's connector listens only there. The kernel
-// sends messages that are not about networks to no other namespace.
-func elsewhere() bool {
+// outsideInitial reports whether this thread is certainly outside the initial network namespace.
+// The first process is in the initial one, and the kernel's connector listens only there. The
+// kernel sends messages that are not about networks to no other namespace.
+func outsideInitial() bool {
 	own, err := os.Readlink("/proc/thread-self/ns/net")
 	first, err2 := os.Readlink("/proc/1/ns/net")
 	if err == nil && err2 == nil {

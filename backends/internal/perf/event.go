@@ -79,7 +79,7 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 	case errors.Is(err, unix.ENODEV):
 		return nil, ErrNoCPU
 	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
-		return nil, fmt.Errorf("perf_event_open: %w: needs %s", err, needs())
+		return nil, fmt.Errorf("perf_event_open: %w: needs %s", err, neededPrivileges())
 	case errors.Is(err, unix.ENOSYS):
 		return nil, fmt.Errorf("perf_event_open: %w: needs CONFIG_PERF_EVENTS", err)
 	case err != nil:
@@ -122,10 +122,10 @@ func OpenLeader(cpu int) (*Event, error) {
 	}, cpu, -1)
 }
 
-// needs returns the privileges that opening a tracepoint needs. CAP_PERFMON is not enough if
-// kernel.perf_event_paranoid is above 2. Distributions have added such values: 3 is Debian's
-// default.
-func needs() string {
+// neededPrivileges returns the privileges that opening a tracepoint needs. CAP_PERFMON is not
+// enough if kernel.perf_event_paranoid is above 2. Distributions have added such values: 3 is
+// Debian's default.
+func neededPrivileges() string {
 	b, err := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
 	if err != nil {
 		return "CAP_PERFMON or CAP_SYS_ADMIN"

@@ -30,7 +30,7 @@ func descriptors(t *testing.T) string {
 	return strings.Join(open, "\n")
 }
 
-func begun(t *testing.T) *testChild {
+func startedChild(t *testing.T) *testChild {
 	t.Helper()
 	w, err := startTestChild()
 	if err != nil {
@@ -46,7 +46,7 @@ func begun(t *testing.T) *testChild {
 func TestWitness(t *testing.T) {
 	descriptors(t) // the first call opens descriptors that stay open
 	before := descriptors(t)
-	w := begun(t)
+	w := startedChild(t)
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.cmd.Process.Pid))
 	if err != nil || exe != "/memfd:"+programName+" (deleted)" {
 		t.Errorf("got executable %s, error %v", exe, err)
@@ -68,7 +68,7 @@ func TestWitness(t *testing.T) {
 // TestWitnessIsEnded ends the self-test child half way.
 func TestWitnessIsEnded(t *testing.T) {
 	before := descriptors(t)
-	w := begun(t)
+	w := startedChild(t)
 	pid := w.cmd.Process.Pid
 	w.end()
 	if err := unix.Kill(pid, 0); err == nil {
@@ -80,7 +80,7 @@ func TestWitnessIsEnded(t *testing.T) {
 }
 
 func TestWitnessCannotBegin(t *testing.T) {
-	w := begun(t)
+	w := startedChild(t)
 	defer w.end()
 	if err := w.begin(20 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not start") {
 		t.Errorf("child that writes nothing: got error %v", err)
@@ -103,7 +103,7 @@ func TestTruths(t *testing.T) {
 	if err := truth.readCreator(proc); err != nil {
 		t.Fatal(err)
 	}
-	w := begun(t)
+	w := startedChild(t)
 	defer w.end()
 	pid := uint32(w.cmd.Process.Pid)
 	if err := truth.readTestChild(proc, pid); err != nil {
