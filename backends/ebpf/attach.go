@@ -332,8 +332,8 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 		}
 		p = programs[program]
 		loaded[program] = p
-		// If the program countSkips the beginning of an exec, its end counts the exec as
-		// lost.
+		// If the program misses the entry of an exec, the program at the exit counts the
+		// exec as lost.
 		if program != programsProgQuarkEnterExecve && program != programsProgQuarkEnterExecveat {
 			s.alone = append(s.alone, p)
 		}
