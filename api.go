@@ -8,68 +8,69 @@ import (
 	"github.com/quark-linux/quark/engine/filter"
 )
 
-// Event is one delivered event. It and its contents are valid until the next call of Get.
+// Event is one delivered event. The event and its contents are valid until the next call of Get.
 //
 //	Events   Events          // what happened, such as EventFork|EventExec
-//	Process  *Process        // to which process, as it is after the event
-//	Time     uint64          // of the first part, in CLOCK_MONOTONIC nanoseconds
-//	Wall     time.Time       // the same as wall time
+//	Process  *Process        // its state after the event
+//	Time     uint64          // CLOCK_MONOTONIC nanoseconds of the first part
+//	Wall     time.Time       // Time as wall time
 //	Parts    []Part          // the joined raw events
 //	IDChange IDChange        // which ids changed, for EventIDChange
-//	Thread   bool            // only one thread is concerned, see Options.Threads
-//	TID, CPU uint32          // where the first part happened
+//	Thread   bool            // the event is of one thread, see Options.Threads
+//	TID, CPU uint32          // thread and CPU of the first part
 //	Tracer   struct{ PID, TID uint32 } // for EventPtrace
 //	Failed   FailedExec      // for EventExecFailed
 //	Gap      Gap             // for EventGap: how many events were lost, and why
-//	Rules    []string        // the names of the rules that let it pass
+//	Rules    []string        // the names of the rules that pass the event
 //	Unsure   bool            // it is unknown whether the filter matches
 //
-// Clone keeps an event. AppendJSON, AppendDump and Dump print one.
+// Clone returns a copy that stays valid. AppendJSON, AppendDump and Dump print the event.
 type Event = engine.Event
 
 // Process is the state of a process after the last event about it. Known lists the fields that hold
-// a value: the methods UID, Exe, Args and Duration return whether it does.
+// a value. The methods UID, Exe, Args and Duration also return whether the field does.
 //
 //	PID         uint32
 //	Task                         // ids, times, namespaces and more; Known, Cached, Truncated
 //	Image                        // Exe, ExecPath, Args, Environ
 //	Comm, Cwd, Cgroup string
 //	Birth       Birth            // the parent that forked it
-//	Usage       Usage            // what it used, in the event of its EXIT
-//	EntryLeader Identity         // the process by which it came in,
-//	EntryType   EntryType        // and by which way
-//	Privileges  Privileges       // what its executable gave it
-//	Marks       Marks            // what a filter notes; Tags returns the names
-//	Exited      bool             // its end was reported
+//	Usage       Usage            // resources used, set in its EXIT
+//	EntryLeader Identity         // the root of its login, service or container
+//	EntryType   EntryType        // how EntryLeader was started, such as by sshd
+//	Privileges  Privileges       // privileges gained from its executable
+//	Marks       Marks            // what a filter has marked; Tags returns the names
+//	Exited      bool             // its EXIT was reported
 //	Inferred    bool             // its EXIT was lost
 //
-// Identity returns its name for good on this host, EntityID on all hosts, AsOf the time of its
-// state, Container its container and Tags what rules call it. Arguments and Variables yield texts
-// without a copy. IsKernelThread reports whether it is one. Clone keeps it. AppendJSON and
-// AppendDump print it.
+// Identity returns an identity that is unique on this host, EntityID one that is unique on all
+// hosts, AsOf the time of the state, Container the container and Tags the tags that rules set.
+// Arguments and Variables yield strings without copying. IsKernelThread reports whether the process
+// is a kernel thread. Clone returns a copy that stays valid. AppendJSON and AppendDump print the
+// process.
 type Process = engine.Process
 
 // Task is the part of a Process that has a fixed size.
 //
-//	Known, Cached, Truncated Fields   // what has a value; an earlier one; a cut one
+//	Known, Cached, Truncated Fields   // fields with a value, with an earlier value, with a cut value
 //	PPID, PGID, SID          uint32   // in the initial pid namespace
 //	Inherited                         // Cred, Login, Caps, TTY, NS and more
 //	Start, StartUnit         uint64   // CLOCK_BOOTTIME nanoseconds, and their precision
 //	Exit                     Exit     // how and when it ended
 //	ExeFile                  ExeFile
 //	NSPID                    uint32   // in its own pid namespace
-//	ParentSignal, ParentTID  uint32   // for the parent at its end; the thread that forked it
+//	ParentSignal, ParentTID  uint32   // signal for the parent at the exit; the parent's thread that forked
 type Task = engine.Task
 
 // Stats are the counters of a queue since it was opened. Lost is the number of lost events.
 //
-//	Insertions, Removals          uint64 // raw events that came in, and went out
-//	Aggregations, NonAggregations uint64 // delivered events, joined and not
-//	Filtered, Unsure              uint64 // by the filter: left out, undecided
-//	Late                          uint64 // delivered after a younger one
-//	GarbageCollections            uint64 // forgotten processes
-//	Buffered, Processes           int    // now
-//	Backend, Types                string // the source, and where it has the kernel's types from
+//	Insertions, Removals          uint64 // raw events, into and out of the buffer
+//	Aggregations, NonAggregations uint64 // delivered events: joined, and of one raw event
+//	Filtered, Unsure              uint64 // events that the filter rejected, could not decide
+//	Late                          uint64 // events delivered after a younger event
+//	GarbageCollections            uint64 // processes removed from the table
+//	Buffered, Processes           int    // current numbers
+//	Backend, Types                string // the source, and the origin of the kernel's types
 //	Source                        SourceStats
 type Stats = engine.Stats
 
@@ -78,67 +79,67 @@ type Stats = engine.Stats
 
 type (
 	Events   = engine.Events   // a set of kinds of event
-	Part     = engine.Part     // one of the raw events that were joined
+	Part     = engine.Part     // a raw event of a joined event
 	IDChange = engine.IDChange // which ids changed
-	Gap      = engine.Gap      // events that were lost, in the stream of events
+	Gap      = engine.Gap      // reports lost events in the stream of events
 
-	Identity     = engine.Identity     // a process for good: pid and start time
+	Identity     = engine.Identity     // identifies a process: pid and start time
 	Birth        = engine.Birth        // the parent that forked a process
-	EntryType    = engine.EntryType    // by which way a process came in
+	EntryType    = engine.EntryType    // how an entry leader was started
 	Container    = engine.Container    // what Process.Container returns
-	Inherited    = engine.Inherited    // what it has from its parent
+	Inherited    = engine.Inherited    // values inherited from the parent
 	Credentials  = engine.Credentials  // user and group ids
-	Login        = engine.Login        // by which login it came in
-	Image        = engine.Image        // the program that it executes
-	ExeFile      = engine.ExeFile      // the file of that
-	Usage        = engine.Usage        // resources used, at the end
-	Privileges   = engine.Privileges   // what that gave it
+	Login        = engine.Login        // login uid and session of the audit subsystem
+	Image        = engine.Image        // the program that a process executes
+	ExeFile      = engine.ExeFile      // the file of the program
+	Usage        = engine.Usage        // resources used, in an EXIT
+	Privileges   = engine.Privileges   // privileges gained from the file
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
-	TTY          = engine.TTY          // the number of a terminal
-	Namespaces   = engine.Namespaces   // their inode numbers
+	TTY          = engine.TTY          // a terminal's device number
+	Namespaces   = engine.Namespaces   // inode numbers of the namespaces
 	Exit         = engine.Exit         // how and when a process ended
-	FailedExec   = engine.FailedExec   // what an exec that failed asked for
+	FailedExec   = engine.FailedExec   // the path and the error of a failed exec
 
-	Row    = engine.Row    // one value of a process, by its name
-	Field  = engine.Field  // a group of attributes that is known as a whole
+	Row    = engine.Row    // a named value of a process
+	Field  = engine.Field  // a group of values that are known together
 	Fields = engine.Fields // a set of fields, such as Process.Known
 
 	SourceStats = engine.SourceStats // counters: received, and lost by cause
 	Loss        = engine.Loss        // a cause of loss
 	Clock       = engine.Clock       // turns stamps into wall time
-	Host        = engine.Host        // what Clock.Host is
+	Host        = engine.Host        // the type of Clock.Host
 
-	Filter      = filter.Filter   // what Options.Where is
+	Filter      = filter.Filter   // the type of Options.Where
 	FilterError = filter.Error    // where an expression or a file of rules is wrong
-	Reported    = filter.Reported // the events that there are for a filter
-	Marks       = engine.Marks    // what a filter notes of a process
+	Reported    = filter.Reported // the events that a filter may get
+	Marks       = engine.Marks    // a filter's marks of a process
 
-	Matrix = engine.Matrix // rules of joining, by kinds: Matrix[first][next]
+	Matrix = engine.Matrix // rules for joining: Matrix[first kind][next kind]
 	Kind   = engine.Kind   // the kind of a raw event
-	Join   = engine.Join   // a rule
+	Join   = engine.Join   // a rule of a Matrix
 
 	Source          = engine.Source          // what New reads from
-	Recorder        = engine.Recorder        // what Options.Record is
+	Recorder        = engine.Recorder        // the type of Options.Record
 	CapabilityTable = engine.CapabilityTable // what a source reports, and how
 	Capability      = engine.Capability      // a row of the table
 	Origin          = engine.Origin          // how a source obtains something
 	Omission        = engine.Omission        // events that a source neither reports nor counts
-	Unproven        = engine.Unproven        // ends with an unproven status
+	Unproven        = engine.Unproven        // exits with an unproven status
 	StampError      = engine.StampError      // how far a stamp is from its event
-	Extent          = engine.Extent          // how much of a text is known in any case
+	Extent          = engine.Extent          // how much of a string is always reported
 
 	BackendSet    = backends.Set         // a set of backends, for Options.Backends
 	Attempt       = backends.Attempt     // a backend that could not be used, and why
 	OpenError     = backends.Error       // the error of Open if no backend can be used
 	OptionError   = engine.OptionError   // the error of Open if an option is wrong
-	Exits         = source.Exits         // the ends that are reported
+	Exits         = source.Exits         // the exits that are reported
 	Environ       = source.Environ       // the variables that are reported
-	BTFOptions    = btfhub.Options       // where the kernel's types are found
-	EBPFOptions   = source.EBPFOptions   // of the eBPF backend alone
-	Buffer        = source.Buffer        // how their records come to user space
-	KProbeOptions = source.KProbeOptions // of the kprobe backend alone
-	CNProcOptions = source.CNProcOptions // of the proc connector alone
-	AuditOptions  = source.AuditOptions  // of the kernel's audit alone
+	BTFOptions    = btfhub.Options       // the source of the kernel's types
+	EBPFOptions   = source.EBPFOptions   // options of the eBPF backend
+	Buffer        = source.Buffer        // the kind of buffer between eBPF programs and user space
+	KProbeOptions = source.KProbeOptions // options of the kprobe backend
+	CNProcOptions = source.CNProcOptions // options of the cnproc backend
+	AuditOptions  = source.AuditOptions  // options of the audit backend
 	Enrich        = source.Enrich        // what the proc connector reads from /proc
 )
 
@@ -161,7 +162,7 @@ const (
 	InitialUserNamespace = engine.InitialUserNamespace // a Namespaces.User
 )
 
-// The ways by which processes come in: the types of Process.EntryLeader.
+// The ways in which an entry leader is started: values of Process.EntryType.
 const (
 	EntryUnknown   = engine.EntryUnknown
 	EntryInit      = engine.EntryInit
@@ -172,10 +173,10 @@ const (
 	EntryTerminal  = engine.EntryTerminal
 )
 
-// Rows returns the values of a process with their names, as JSON has them. Do not change them.
+// Rows returns the values of a process with their names in JSON. Do not change the slice.
 func Rows() []Row { return engine.Rows() }
 
-// The ends that Options.Exits selects.
+// Values of Options.Exits.
 const (
 	ExitsAll     = source.ExitsAll
 	ExitsNonzero = source.ExitsNonzero
@@ -184,7 +185,7 @@ const (
 // SetOf returns the set of some fields.
 func SetOf(fields ...Field) Fields { return engine.SetOf(fields...) }
 
-// ParseKinds returns the kinds of a list of names with commas, such as "fork,exec", for
+// ParseKinds returns the kinds of events in a comma-separated list such as "fork,exec", for
 // Options.Kinds.
 func ParseKinds(list string) (Events, error) { return source.ParseKinds(list) }
 
@@ -203,7 +204,7 @@ func CompareFilter(field, op string, values ...string) (*Filter, error) {
 // ParseRules compiles rules, such as "drop on process.uid 33". The error is a *[FilterError].
 func ParseRules(source string) (*Filter, error) { return filter.ParseRules(source) }
 
-// AllOf returns a filter that lets an event pass if each of some does, except nil ones.
+// AllOf returns a filter that passes an event if all given filters do. It ignores nil filters.
 func AllOf(filters ...*Filter) *Filter { return filter.And(filters...) }
 
 // SignalName returns the name of a signal, such as "SIGKILL".
@@ -211,27 +212,27 @@ func SignalName(n int) string { return engine.SignalName(n) }
 
 // The causes of loss.
 const (
-	LossRingFull   = engine.LossRingFull   // of eBPF and kprobe: see RingSize
-	LossSocketFull = engine.LossSocketFull // of the proc connector
+	LossRingFull   = engine.LossRingFull   // a ring of eBPF or kprobe was full: see RingSize
+	LossSocketFull = engine.LossSocketFull // the proc connector's or audit's socket was full
 	LossScratch    = engine.LossScratch    // no memory to build the record in
 	LossSkipped    = engine.LossSkipped    // the kernel did not run the eBPF program
-	LossDecode     = engine.LossDecode     // the record made no sense
-	LossUnseen     = engine.LossUnseen     // not watched, as on a CPU that came online
+	LossDecode     = engine.LossDecode     // a record could not be decoded
+	LossUnseen     = engine.LossUnseen     // not traced, as on a CPU that came online
 	NumLosses      = engine.NumLosses
 
-	AllCPUs = engine.AllCPUs // a Gap's CPU, if it can be any
+	AllCPUs = engine.AllCPUs // a Gap's CPU if the events may be of any CPU
 )
 
 // The rules by which raw events are joined.
 const (
 	JoinNever      = engine.JoinNever
-	JoinOnce       = engine.JoinOnce       // unless one of the kind has joined already
+	JoinOnce       = engine.JoinOnce       // unless an event of the kind has joined already
 	JoinAlways     = engine.JoinAlways     // any number
 	JoinForkExec   = engine.JoinForkExec   // once, and not after an ID_CHANGE
 	JoinBeforeExec = engine.JoinBeforeExec // any number, and not after an EXEC
 )
 
-// DefaultMatrix joins the whole life of a short process into one event.
+// DefaultMatrix joins all events of a short-lived process into one event.
 func DefaultMatrix() *Matrix { return engine.DefaultMatrix() }
 
 // MinimalMatrix joins only repeated changes of comm and ids, as Options.MinAgg does.
@@ -243,7 +244,7 @@ const (
 	KProbe       = backends.KProbe
 	CNProc       = backends.CNProc
 	Audit        = backends.Audit // records of the kernel's audit
-	EveryBackend = backends.Every // also those that Open tries only if they are named
+	EveryBackend = backends.Every // also the backends that Open tries only if named
 
 	EnrichFull = source.EnrichFull // for CNProcOptions.Enrich
 	EnrichNone = source.EnrichNone
@@ -266,6 +267,6 @@ const (
 	UnprovenLateReboot = engine.UnprovenLateReboot
 )
 
-// ErrNothing is returned by Get while no event is old enough. Call Block, or wait for FD to become
-// readable, then call Get again.
+// ErrNothing is returned by Get if no event is old enough to be delivered. Call Block, or wait for
+// FD to become readable, then call Get again.
 var ErrNothing = engine.ErrNothing

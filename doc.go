@@ -2,11 +2,11 @@
 // of ids and names, in order, with related events joined, and with all known values of the process.
 //
 // The events come from one of several kernel interfaces: eBPF programs on raw tracepoints, kprobes,
-// or the proc connector. [Open] uses the best that the kernel and the caller's privileges allow,
-// and reports why better ones failed. Values that an interface cannot know are flagged as unknown,
-// and lost events are counted.
+// or the proc connector. [Open] uses the best interface that the kernel and the caller's privileges
+// allow, and reports why better ones failed. Values that an interface does not provide are flagged
+// as unknown, and lost events are counted.
 //
-// A [Queue] is meant for one goroutine, in whose calls of [Queue.Get] all work is done.
+// One goroutine uses a [Queue]. All work is done in its calls of [Queue.Get].
 //
 // # Overview
 //
@@ -26,10 +26,10 @@
 // # Compatibility
 //
 // From v0.1.0 on this package and engine/container, engine/enginetest, engine/filter, engine/glob,
-// engine/trace and exitsnoop keep their exported API within a minor version, with the text and
-// JSON forms of events, the language of filters and the format of recordings. For package
-// engine this covers the names that are repeated here, and the types that a [Source] uses; the rest
-// is internal. New fields, kinds, causes of loss and members may come at any time: do not rely on
-// NumFields and similar constants, nor compare structs. Distinguish errors with [errors.Is] and
-// [errors.As], not by their text.
+// engine/trace and exitsnoop keep their exported API within a minor version, with the text and JSON
+// forms of events, the language of filters and the format of recordings. In package engine this
+// covers only the names that are repeated here, and the types that a [Source] uses. New fields,
+// kinds, causes of loss and members may come at any time: do not rely on NumFields and similar
+// constants, nor compare structs. Distinguish errors with [errors.Is] and [errors.As], not by their
+// text.
 package quark

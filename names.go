@@ -5,17 +5,18 @@ import (
 	"github.com/quark-linux/quark/internal/namefile"
 )
 
-// Names has the names of this host's users and groups, as /etc/passwd and /etc/group have them. It
-// may be used from several goroutines.
+// Names holds the names of this host's users and groups from /etc/passwd and /etc/group. Several
+// goroutines may use it.
 type Names struct {
 	users, groups namefile.File
-	// Ask, if not nil, returns the name of an id that the file of "passwd" or "group" does not
-	// have. It is called once for each, in the background. Set it before the first use.
+	// Ask, if not nil, returns the name of an id that is not in the file of database "passwd"
+	// or "group". It is called once for each id, in the background. Set it before the first
+	// use.
 	Ask func(database, id string) string
 }
 
-// NewNames reads the two files. They are read again when a name is asked for and they have changed,
-// at most once a second, as long as they can be read.
+// NewNames reads the two files. A lookup reads a changed file again, at most once a second. If the
+// file can no longer be read, the old names remain.
 func NewNames() *Names { return newNames("/etc/passwd", "/etc/group") }
 
 func newNames(passwd, group string) *Names {
@@ -26,10 +27,11 @@ func newNames(passwd, group string) *Names {
 	return n
 }
 
-// User returns the name of a user id of p, "" if there is none. A nil p is one of the host.
+// User returns the name of a user id of p, "" if there is none. A nil p stands for a process of the
+// host.
 //
-// A container's ids belong to users of its own, which have no names here, unless it has a user
-// namespace: then the host assigned the ids, and has names for them.
+// The ids of a container belong to the container's own users, which have no names here. If the
+// container has a user namespace, the host assigned the ids, and the host's names apply.
 func (n *Names) User(p *Process, uid uint32) string { return n.name(&n.users, p, uid) }
 
 // Group returns the name of a group id of p, as User does for user ids.

@@ -17,82 +17,83 @@ import (
 	"github.com/quark-linux/quark/internal/poller"
 )
 
-// Options configure a queue. The zero value is right for most: each member's zero is its default.
-// Invalid values make Open fail with an error that names the option and its range.
+// Options configure a queue. The zero value of each member is its default. Invalid values make Open
+// fail with an error that names the option and its range.
 type Options struct {
-	// MaxLength is how many raw events are buffered at most: 10000 by default, and fewer if
-	// they have more than 4 KiB of texts each. Events beyond that wait in the kernel, which may
-	// have to drop them. A full buffer may deliver events after younger ones: see Stats.Late.
+	// MaxLength is the largest number of buffered raw events: 10000 by default, fewer if they
+	// have more than 4 KiB of strings each. Further events wait in the kernel, which may drop
+	// them. A full buffer may deliver events after younger events: see Stats.Late.
 	MaxLength int
 
-	// HoldTime is how long an event is held to be put in order and joined with those that
-	// follow: 1 s by default, at least 10 ms. A shorter time gives quicker and more, smaller
-	// events. Delivery may be late by HoldTime/10, at most 50 ms. With less than 0.5 s a GAP of
-	// skipped eBPF programs (PREEMPT_RT, Linux 7.0) follows younger events.
+	// HoldTime is how long an event is held to be ordered and joined with later events: 1 s by
+	// default, at least 10 ms. A shorter time delivers more, smaller events earlier. Delivery
+	// may be late by HoldTime/10, at most 50 ms. With less than 0.5 s a GAP of skipped eBPF
+	// programs (PREEMPT_RT, Linux 7.0) follows younger events.
 	HoldTime time.Duration
 
-	// CacheGraceTime is how long a process can be looked up after its end: 4 s by default.
+	// CacheGraceTime is how long a process can be looked up after its exit: 4 s by default.
 	CacheGraceTime time.Duration
 
-	// MinAgg delivers FORK, EXEC and EXIT one by one. It joins changes of comm and ids.
+	// MinAgg delivers FORK, EXEC and EXIT as separate events. It joins changes of comm and ids.
 	MinAgg bool
 
-	// Matrix replaces the rules by which events are joined, and excludes MinAgg: start from
-	// [DefaultMatrix], or from an empty one, which disables joining. It prints as a table.
+	// Matrix replaces the rules by which events are joined, and excludes MinAgg. Start from
+	// [DefaultMatrix], or from an empty Matrix, which disables joining. A Matrix prints as a
+	// table.
 	Matrix *Matrix
 
 	// Where, if not nil, decides whether an event is delivered: [ParseFilter] compiles an
 	// expression, [ParseRules] a file of rules. The process table follows all events, and gaps
-	// are always delivered. Environ has to ask for the variables of the environment in it, and
-	// Kinds, FailedExecs and Threads for the events without which a term is never true.
+	// are always delivered. Environ must select the environment variables that Where uses.
+	// Kinds, FailedExecs and Threads must select the events without which a term is never true.
 	Where *Filter
 
-	// Filter, if not nil, decides likewise about the events that pass Where. It may use the
-	// queue, but not call Get.
+	// Filter, if not nil, decides whether an event that passes Where is delivered. It may use
+	// the queue, but not call Get.
 	Filter func(*Event) bool
 
 	// Record, if not nil, gets all raw events, also those that a filter rejects: a
 	// Writer of package engine/trace makes a recording of them.
 	Record Recorder
 
-	// Backends are those that may be tried, in their fixed order; 0 means EBPF, KProbe and
-	// CNProc, as any other has to be named.
+	// Backends is the set of backends that may be tried, in their fixed order; 0 means EBPF,
+	// KProbe and CNProc. Other backends must be named.
 	Backends BackendSet
 
 	// Strict fails when the first allowed backend can't be opened.
 	Strict bool
 
 	// Kinds is the set of events that are reported, such as EventExec|EventExit; 0 for all but
-	// EXEC_FAILED. The kernel makes no others, as far as the backend does not need them itself,
-	// so that few kinds cost less. Values that the others would change are cached or unknown. A
-	// backend without any of the kinds is skipped. Gaps are always reported, GONE only with all
-	// EXITs.
+	// EXEC_FAILED. The kernel produces no other kinds, except those that the backend itself
+	// needs, so few kinds cost less. Values that an excluded kind would change are cached or
+	// unknown. A backend that reports none of the kinds is skipped. Gaps are always reported,
+	// GONE only with all EXITs.
 	Kinds Events
 
-	// FailedExecs adds EventExecFailed to the kinds that are reported: each exec that failed,
-	// with the requested path and the error. The search of a command in PATH makes several.
+	// FailedExecs adds EventExecFailed to the kinds that are reported: each failed exec, with
+	// the requested path and the error. A search for a command in PATH makes several.
 	// FailedExecs makes all system calls a little slower.
 	FailedExecs bool
 
-	// Exits selects the ends that are reported. With ExitsNonzero a process that ends with
-	// status 0 leaves the table unseen. With EXIT alone in Kinds the proc connector (Linux
-	// 6.6) then makes messages of failing threads only, so the exit status may be cached.
+	// Exits selects the exits that are reported. With ExitsNonzero a process that exits with
+	// status 0 is removed from the table without an event. If Kinds is only EXIT, the proc
+	// connector (Linux 6.6) then sends messages of failing threads only, so the exit status may
+	// be cached.
 	Exits Exits
 
-	// Environ selects variables of the environment with which programs are started, none by
-	// default, and hides values of some. The kprobe backend does not have them.
+	// Environ selects the environment variables that are reported of an exec, none by default,
+	// and hides values. The kprobe backend does not report variables.
 	Environ Environ
 
 	// BTF chooses the source of the running kernel's types, which eBPF and kprobe need: by
-	// default the kernel's own, else the ones that quark includes. BTF.Path names a file. Types
-	// of another release are tested first, with a tiny child process.
+	// default the kernel's own BTF, else the archive in quark. BTF.Path names a file. Types of
+	// another release are first tested with a tiny child process.
 	BTF BTFOptions
 
 	// Threads also delivers events of single threads.
 	Threads bool
 
-	// EBPF and the following members are for single backends, such as the sizes of their
-	// buffers.
+	// EBPF and the following members are options of one backend each, such as buffer sizes.
 	EBPF   EBPFOptions
 	KProbe KProbeOptions
 	CNProc CNProcOptions
@@ -102,7 +103,8 @@ type Options struct {
 // Queue delivers the events of one backend. One goroutine uses it; Close, Drain, Stats
 // and Wake may be called from any.
 type Queue struct {
-	// mu is held while the engine, the source and /proc work, and not while a Filter decides.
+	// mu is held while the engine or the source works or /proc is read, but not during a
+	// Filter.
 	mu       sync.Mutex
 	closed   bool
 	end      sync.Once
@@ -115,14 +117,13 @@ type Queue struct {
 	interval time.Duration // see [engine.Watcher]; 0 for none
 }
 
-// Open chooses a backend, attaches to the kernel and takes the processes that
-// exist from it or from /proc; the events begin then. It needs CAP_BPF and CAP_PERFMON, or before
-// Linux 6.12 CAP_NET_ADMIN for the proc connector; root has them all. After Open they may be
-// dropped.
+// Open chooses a backend, attaches to the kernel and reads the existing processes from the kernel
+// or /proc. Events begin then. Open needs CAP_BPF and CAP_PERFMON; the proc connector needs
+// CAP_NET_ADMIN before Linux 6.12. Root has all capabilities. They may be dropped after Open.
 //
-// On other systems than Linux on amd64 and arm64 the error is [errors.ErrUnsupported].
-// If no backend can be used the error is an *[OpenError] with all reasons, and an
-// *[OptionError] if an option has a value that can't be used.
+// On other systems than Linux on amd64 and arm64 the error is [errors.ErrUnsupported]. If no
+// backend can be used the error is an *[OpenError] with all reasons. If the value of an option is
+// invalid it is an *[OptionError].
 func Open(opts Options) (*Queue, error) {
 	for _, name := range opts.Where.Variables() {
 		if !opts.Environ.Has(name) {
@@ -134,12 +135,12 @@ func Open(opts Options) (*Queue, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "of no use", Err: err})
 	}
-	if err := opts.engine().Check(); err != nil { // before anything is asked of the kernel
+	if err := opts.engineOptions().Check(); err != nil { // before a system call
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
-	// The source comes first: a process born while /proc is read has its FORK, and an older one
-	// is there when it is read, or has no event that is delivered.
-	src, attempts, err := backends.Open(opts.backends())
+	// The source is opened before /proc is read: a process forked during the read has a FORK.
+	// An older process is found in /proc, or none of its events is delivered.
+	src, attempts, err := backends.Open(opts.backendOptions())
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
@@ -156,8 +157,8 @@ func Open(opts Options) (*Queue, error) {
 	return q, nil
 }
 
-// OpenContext is like [Open], but returns the error of ctx if that ends first. What is opened by
-// then is closed in the background.
+// OpenContext is like [Open], but returns the error of ctx if ctx ends first. Anything opened is
+// then closed in the background.
 func OpenContext(ctx context.Context, opts Options) (*Queue, error) {
 	var q *Queue
 	var err error
@@ -179,8 +180,8 @@ func OpenContext(ctx context.Context, opts Options) (*Queue, error) {
 	}
 }
 
-// backends returns the options of the backends.
-func (o *Options) backends() backends.Options {
+// backendOptions returns the options of the backends.
+func (o *Options) backendOptions() backends.Options {
 	return backends.Options{
 		Allowed: o.Backends, Strict: o.Strict,
 		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, BTF: o.BTF,
@@ -189,8 +190,8 @@ func (o *Options) backends() backends.Options {
 	}
 }
 
-// engine returns the options of the engine, without its callbacks.
-func (o *Options) engine() engine.Options {
+// engineOptions returns the options of the engine, without its callbacks.
+func (o *Options) engineOptions() engine.Options {
 	return engine.Options{
 		MaxLength: o.MaxLength, HoldTime: o.HoldTime, CacheGraceTime: o.CacheGraceTime, MinAgg: o.MinAgg, Matrix: o.Matrix,
 	}
@@ -204,11 +205,11 @@ func (o *Options) kinds() Events {
 	return o.Kinds
 }
 
-// New returns a queue of the events of any source, such as a recording or a test's: it uses neither
-// the kernel nor /proc, and works on every system. On other systems than Linux the source must have
-// no descriptor. Options for backends have no effect, but fail with an invalid value.
-// If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the time and the
-// first processes from it. Close closes the source, as New does if it fails.
+// New returns a queue of the events of any source, such as a recording or a fake. It uses neither
+// the kernel nor /proc, and works on every system. On systems other than Linux the source must have
+// no descriptor. Options for backends have no effect, but fail with an invalid value. If the source
+// is an [engine.Timekeeper] or [engine.Scanner], the queue reads the time and the initial processes
+// from the source. Close closes the source. New closes it on failure.
 func New(src Source, opts Options) (*Queue, error) {
 	if src == nil {
 		return nil, errors.New("make queue: the source is nil")
@@ -225,7 +226,7 @@ func New(src Source, opts Options) (*Queue, error) {
 		q.clocks = hostclock.New()
 		clock = q.clocks.Clock()
 	}
-	wanted := opts.backends()
+	wanted := opts.backendOptions()
 	err := wanted.Validate()
 	if err == nil {
 		err = q.start(opts, clock, nil, scan)
@@ -236,10 +237,10 @@ func New(src Source, opts Options) (*Queue, error) {
 	return q, nil
 }
 
-// start makes the engine, and lets it learn the processes that scan shows.
+// start creates the engine, and adds the processes that scan yields.
 func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, engine.Sight),
 	scan func(func(*engine.RawEvent) error) error) (err error) {
-	o := opts.engine()
+	o := opts.engineOptions()
 	o.Filter, o.Look, o.Record = q.unlocked(opts.Filter), look, opts.Record
 	if opts.Where != nil {
 		m, err := opts.Where.Matcher(clock)
@@ -270,7 +271,7 @@ func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, eng
 	})
 }
 
-// look checks a process. The engine calls it while mu is held, or before others have the queue.
+// look checks a process. The engine calls it while mu is held, or before Open or New returns.
 func (q *Queue) look(pid uint32) (start uint64, sight engine.Sight) {
 	if q.closed {
 		return 0, engine.SightUnknown
@@ -278,7 +279,8 @@ func (q *Queue) look(pid uint32) (start uint64, sight engine.Sight) {
 	return q.proc.Look(pid)
 }
 
-// unlocked returns the filter so that it may use the queue, also close it.
+// unlocked returns filter with mu unlocked during its calls, so that it may use and close the
+// queue.
 func (q *Queue) unlocked(filter func(*Event) bool) func(*Event) bool {
 	if filter == nil {
 		return nil
@@ -290,11 +292,11 @@ func (q *Queue) unlocked(filter func(*Event) bool) func(*Event) bool {
 	}
 }
 
-// Drain begins an orderly end: it detaches from the kernel, where the backend can. Get then returns
-// all events from before the call, also those that still wait in the kernel, 100 ms after they
-// happened; and then ErrNothing. By then their order is sure, unless a CPU was stopped for longer:
-// events that come too late are counted in [Stats] as Late. [Queue.Drained] reports when that is
-// for good, and Events ends then. It may be called from any goroutine.
+// Drain detaches from the kernel, if the backend can, and ends the stream of events. Get then
+// returns all events from before the call, also events that are still in the kernel, 100 ms after
+// they happened, and then ErrNothing. The events are in order unless a CPU was stopped for longer:
+// [Stats] counts events out of order as Late. When all are delivered, [Queue.Drained] returns true
+// and Events ends. Drain may be called from any goroutine.
 func (q *Queue) Drain() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -305,16 +307,17 @@ func (q *Queue) Drain() error {
 	return q.engine.Drain()
 }
 
-// Drained reports whether all is delivered, after Drain or the end of a source given to New.
+// Drained reports whether all events are delivered, after Drain or the end of a source given to
+// New.
 func (q *Queue) Drained() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.engine.Drained()
 }
 
-// Close detaches from the kernel and removes all that it attached. It may be called from any
-// goroutine and ends a Block, Get or Events that runs in another: these return os.ErrClosed from
-// then on. A second Close returns nil.
+// Close detaches from the kernel and removes everything that Open attached. It may be called from
+// any goroutine, and ends a concurrent Block, Get or Events: these return os.ErrClosed from then
+// on. A second Close returns nil.
 func (q *Queue) Close() (err error) {
 	q.end.Do(func() { err = q.close() })
 	return err
@@ -323,7 +326,7 @@ func (q *Queue) Close() (err error) {
 func (q *Queue) close() error {
 	q.mu.Lock()
 	q.closed = true
-	q.mu.Unlock() // whoever waits may want it before it leaves the poller
+	q.mu.Unlock() // a goroutine in the poller may need mu before it returns
 	errs := []error{q.poller.Close()}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -340,7 +343,7 @@ func (q *Queue) close() error {
 // Backend is the name of the active backend, such as "ebpf".
 func (q *Queue) Backend() string { return q.source.Name() }
 
-// Attempts are the backends that failed before the active one, and why.
+// Attempts returns the backends that failed before the active one, with their errors.
 func (q *Queue) Attempts() []Attempt { return q.attempts }
 
 // Capabilities describes which values the active backend reports on this kernel, and how.
@@ -349,10 +352,10 @@ func (q *Queue) Capabilities() *CapabilityTable { return q.source.Capabilities()
 // Matrix returns the rules by which events are joined.
 func (q *Queue) Matrix() *Matrix { return q.engine.Matrix() }
 
-// Get returns the next event; ErrNothing when none is old enough, os.ErrClosed
-// after Close; any other error is the backend's and final. It never waits. The
-// event, and every *Process that the queue has handed out, are valid until the
-// next call; their Clone methods keep them.
+// Get returns the next event. It never waits. The error is ErrNothing if no event is old enough,
+// os.ErrClosed after Close; any other error is the backend's and final. The event, and every
+// *Process that the queue has returned, are valid until the next call; their Clone methods return
+// copies that stay valid.
 func (q *Queue) Get() (*Event, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -360,7 +363,7 @@ func (q *Queue) Get() (*Event, error) {
 		return nil, os.ErrClosed
 	}
 	ev, err := q.engine.Get()
-	if q.closed { // by the filter, or while it decided
+	if q.closed { // by the filter, or during its call
 		return nil, os.ErrClosed
 	}
 	if errors.Is(err, ErrNothing) {
@@ -371,7 +374,7 @@ func (q *Queue) Get() (*Event, error) {
 	return ev, err
 }
 
-// next is pause for the poller.
+// next returns pause, locked, for the poller.
 func (q *Queue) next() (wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -386,21 +389,21 @@ func (q *Queue) next() (wait time.Duration, ok bool) {
 func (q *Queue) pause() (wait time.Duration, ok bool) {
 	wait, held := q.engine.Wait()
 	if !q.source.Arm(!held) {
-		return 0, true // something came meanwhile: Get has to fetch it first
+		return 0, true // there are records: Get must read them first
 	}
 	if !held && q.source.FD() >= 0 {
 		return q.interval, q.interval > 0
 	}
-	// While events are held, more can be left in the kernel for a while, and fetched together:
-	// they would only be held too. Nor is each delivered at its exact time: a wakeup for each
-	// would cost more than the rest of the work.
+	// While events are held, further events may stay in the kernel and be read together: they
+	// would only be held too. Events are not delivered at their exact times: a wakeup for each
+	// would cost more than all other work.
 	hold := q.engine.HoldTime()
 	return min(max(wait, hold/20), hold/10, 50*time.Millisecond), true
 }
 
-// Block waits until Get may have an event to return, or Wake was called, but not longer than
-// timeout; a negative timeout waits without end. After Close it returns os.ErrClosed. It reads the
-// events that the kernel has queued, and goes on waiting while they are too young to be delivered.
+// Block waits until Get may have an event to return, Wake is called, or timeout expires; a negative
+// timeout never expires. After Close it returns os.ErrClosed. Block reads the events that the
+// kernel has queued, and keeps waiting while all events are too young to be delivered.
 func (q *Queue) Block(timeout time.Duration) error {
 	var end time.Time
 	if timeout > 0 {
@@ -419,19 +422,18 @@ func (q *Queue) Block(timeout time.Duration) error {
 	}
 }
 
-// young reports whether Get has no work, as all held events are too young.
+// young reports whether all held events are too young for Get.
 func (q *Queue) young() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return !q.closed && q.engine.Young()
 }
 
-// Wake ends a Block that waits or the next one to come. It may be called from
-// any goroutine.
+// Wake ends the Block that waits, or else the next Block. It may be called from any goroutine.
 func (q *Queue) Wake() { q.poller.Wake() }
 
-// FD returns a descriptor that polls readable when Get should be called; the first call is before
-// the first Get. Do not read from or close it. It is -1 after Close, and on systems other than
+// FD returns a descriptor that polls readable when Get should be called. Call FD before the first
+// Get. Do not read from or close the descriptor. It is -1 after Close, and on systems other than
 // Linux.
 func (q *Queue) FD() int { return q.poller.Watch() }
 
@@ -480,9 +482,9 @@ func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 // pid has been used again.
 func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
 
-// SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
-// The leader's identity is as of p.AsOf, its state as of its own AsOf. A nil p, as Lookup may
-// return it, has unknown relatives.
+// SessionLeader returns the leader of p's session, which may have ended, or nil if the leader is
+// unknown. The leader's identity is as of p.AsOf, the leader's state as of its own AsOf. If p is
+// nil, as Lookup may return, the result is nil.
 func (q *Queue) SessionLeader(p *Process) *Process {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -496,9 +498,9 @@ func (q *Queue) GroupLeader(p *Process) *Process {
 	return q.engine.GroupLeader(p)
 }
 
-// Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
-// its birth was not seen, the parent that it had later. Ended ones are among them for
-// CacheGraceTime. whole reports whether the last one is process 1 or kthreadd.
+// Ancestors returns p's parent, the parent's parent and so on. The parent of a process is the one
+// that forked it or, if the FORK was not seen, a later parent. Ended ancestors are included for
+// CacheGraceTime. whole reports whether the last ancestor is process 1 or kthreadd.
 func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -506,21 +508,21 @@ func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 }
 
 // AppendJSON appends the event as Event.AppendJSON does, with the leaders and ancestors of its
-// process. For each it writes the values at the begin of the event, or marks them.
+// process. Their values are those at the begin of the event, or are marked as later.
 func (q *Queue) AppendJSON(b []byte, ev *Event) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.engine.AppendJSON(b, ev)
 }
 
-// AppendJSONString appends s as a JSON string, with U+FFFD for bytes that are not UTF-8, and
-// reports whether all are.
+// AppendJSONString appends s as a JSON string, with U+FFFD for bytes that are not UTF-8. valid
+// reports whether all bytes are UTF-8.
 func AppendJSONString(b []byte, s string) (to []byte, valid bool) {
 	return engine.AppendJSONString(b, s)
 }
 
 // AppendDump appends the event as Event.AppendDump does, with the leaders and ancestors of its
-// process, by name where that was true when the event began.
+// process, with each name that was valid when the event began.
 func (q *Queue) AppendDump(b []byte, ev *Event) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -530,16 +532,16 @@ func (q *Queue) AppendDump(b []byte, ev *Event) []byte {
 // Processes yields all known processes in order of pid.
 func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }
 
-// Passes reports whether Options.Where and Options.Filter let an event pass, such as one without a
-// kind that was made of a process of Processes. It changes no counter.
+// Passes reports whether Options.Where and Options.Filter pass an event, for example an event
+// without a kind that the caller made of a process of Processes. It changes no counter.
 func (q *Queue) Passes(ev *Event) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.engine.Passes(ev)
 }
 
-// Stats returns the counters; it may cost a system call. It may be called from any
-// goroutine. After Close it returns os.ErrClosed.
+// Stats returns the counters. It may make a system call, and may be called from any goroutine.
+// After Close it returns os.ErrClosed.
 func (q *Queue) Stats() (Stats, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -554,6 +556,6 @@ func (q *Queue) Stats() (Stats, error) {
 }
 
 // Clock converts the times of events and processes to wall time. It follows suspends and changes of
-// the wall clock: each event has the wall time by the clock of its moment. An event of the last
-// moments before a change, at most a tenth of HoldTime, may have the wall time after the change.
+// the wall clock: each event has the wall time of the clock at that time. An event shortly before a
+// change, at most a tenth of HoldTime, may have the changed clock's time.
 func (q *Queue) Clock() *Clock { return q.engine.Clock() }

@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// addKernel adds a kernel's types to an archive file, which it creates if necessary.
+// addKernel adds a kernel's types to an archive file. It creates the file if necessary.
 func (o *options) addKernel(w io.Writer) error {
 	path := o.operands[0]
 	var b btfhub.Builder
@@ -29,7 +29,7 @@ func (o *options) addKernel(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	e, types, err := o.toBeAdded()
+	e, types, err := o.newEntry()
 	if err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (o *options) addKernel(w io.Writer) error {
 	return nil
 }
 
-// toBeAdded returns the types of -f or of the running kernel, and their entry: from the operands
-// and -a, else from the file.
-func (o *options) toBeAdded() (e btfhub.Entry, types *btf.Spec, err error) {
+// newEntry returns the types of -f or of the running kernel, and their archive entry. The entry is
+// from the operands and -a, else from the file of -f.
+func (o *options) newEntry() (e btfhub.Entry, types *btf.Spec, err error) {
 	named := btfhub.Entry{Arch: o.arch}
 	if len(o.operands) == 3 {
 		named.Distro, named.Release = o.operands[1], o.operands[2]

@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/internal/command"
 )
 
-// options are the command line.
+// options holds the options of the command line.
 type options struct {
 	arch      string
 	archNamed bool // arch is not the default
@@ -57,7 +57,7 @@ quark-btf -g [-a ARCH] [-f FILE] ARCHIVE [NAME VERSION]`,
 func (o *options) check(c *cobra.Command) error {
 	changed := c.Flags().Changed
 	o.archNamed = changed("arch")
-	switch modes := count(o.diff, o.add, changed("lookup")); {
+	switch modes := countTrue(o.diff, o.add, changed("lookup")); {
 	case modes > 1:
 		return errors.New("use only one of -d, -g and -l (see quark-btf -h)")
 	case o.diff && (len(o.operands) != 2 || o.file != ""):
@@ -70,7 +70,7 @@ func (o *options) check(c *cobra.Command) error {
 	return nil
 }
 
-func count(set ...bool) (n int) {
+func countTrue(set ...bool) (n int) {
 	for _, s := range set {
 		if s {
 			n++

@@ -12,7 +12,7 @@ import (
 type target struct {
 	Name   string  `json:"name"`
 	Found  bool    `json:"found"`
-	Path   string  `json:"path,omitempty"`   // the alternative that was found
+	Path   string  `json:"path,omitempty"`   // the member path that was found
 	Offset *uint64 `json:"offset,omitempty"` // bytes
 	Bits   *uint64 `json:"bits,omitempty"`   // with -b
 	Size   *uint32 `json:"size,omitempty"`   // bytes
@@ -106,7 +106,7 @@ func (o *options) number(t *btfhub.Offset) string {
 	return fmt.Sprint(t.Bits / 8)
 }
 
-// printLookup prints a release of the archive.
+// printLookup prints the archive's entry of a release.
 func (o *options) printLookup(w io.Writer) error {
 	a, err := o.archive()
 	if err != nil {
@@ -149,11 +149,11 @@ func (o *options) printLookup(w io.Writer) error {
 	return err
 }
 
-// printDiff prints the targets with different places in two kernels.
+// printDiff prints the targets whose offset or size differs between two kernels.
 func (o *options) printDiff(w io.Writer) error {
 	var both [2]*btfhub.Offsets
 	for i, name := range o.operands {
-		spec, err := o.named(name)
+		spec, err := o.typesOf(name)
 		if err != nil {
 			return err
 		}

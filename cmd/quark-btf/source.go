@@ -43,8 +43,8 @@ func readArchive(path string) (*btfhub.Archive, error) {
 	return a, nil
 }
 
-// named returns the types of an operand of -d: a file, or else a release of the archive.
-func (o *options) named(name string) (*btf.Spec, error) {
+// typesOf returns the types of an operand of -d, which is a file or else a release of the archive.
+func (o *options) typesOf(name string) (*btf.Spec, error) {
 	_, err := os.Stat(name)
 	if err == nil || strings.Contains(name, "/") {
 		found, err := ingest.Read(name)
@@ -61,8 +61,8 @@ func (o *options) named(name string) (*btf.Spec, error) {
 	return a.Types(e)
 }
 
-// resolve looks up the operands, or all targets if there are none. An operand need not be the name
-// of a target.
+// resolve looks up the operands, or all targets if there are no operands. An operand may also be a
+// member that is not a target.
 func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
 	all := btfhub.Targets()
 	if len(operands) == 0 {
@@ -77,7 +77,7 @@ func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
 		t := btfhub.Target{Name: name, Alternatives: []string{name}}
 		for _, known := range all {
 			if known.Name == name {
-				// not optional here
+				// required, since the user named it
 				t = btfhub.Target{Name: name, Alternatives: known.Alternatives}
 			}
 		}

@@ -46,7 +46,7 @@ deadline passed, 125 when the guest did not report, 126 when it could not be
 started, 2 for wrong usage.
 `
 
-// Exit statuses of krun.sh beside the command's own.
+// Exit statuses of krun.sh in addition to those of the command.
 const (
 	hungStatus       = 124
 	noReportStatus   = 125
@@ -65,7 +65,7 @@ type guestBoot struct {
 	input   bool // the command reads standard input
 }
 
-// bootMain is krun.sh. It returns the exit status.
+// bootMain implements krun.sh. It returns the exit status.
 func bootMain(args []string) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
@@ -73,7 +73,7 @@ func bootMain(args []string) int {
 	return b.main(args)
 }
 
-func (b *guestBoot) say(format string, args ...any) {
+func (b *guestBoot) printf(format string, args ...any) {
 	fmt.Fprintf(b.stderr, "krun.sh: "+format+"\n", args...)
 }
 
@@ -83,63 +83,63 @@ func (b *guestBoot) main(args []string) int {
 		return 0
 	}
 	if err := b.parse(args); err != nil {
-		return b.refuse(err)
+		return b.printError(err)
 	}
 	if path := b.getenv("KRUN_RESULTS"); path != "" {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 		if err != nil {
-			return b.refuse(fmt.Errorf("cannot write KRUN_RESULTS file: %w", err))
+			return b.printError(fmt.Errorf("cannot write KRUN_RESULTS file: %w", err))
 		}
 		defer f.Close()
 		b.config.Results = f
 	}
 	if b.input {
-		restore, err := rawTerminal(b.stdin)
+		restore, err := setRawMode(b.stdin)
 		if err != nil {
-			return b.refuse(fmt.Errorf("cannot set the terminal's mode: %w", err))
+			return b.printError(fmt.Errorf("cannot set the terminal's mode: %w", err))
 		}
 		defer restore()
 		b.config.Input = b.stdin
 	}
 	vm, err := machine.Start(b.config)
 	if err != nil {
-		return b.refuse(err)
+		return b.printError(err)
 	}
 	if b.config.GDB != 0 {
-		b.say("the guest waits for gdb: target remote :%d", b.config.GDB)
+		b.printf("the guest waits for gdb: target remote :%d", b.config.GDB)
 	}
-	return b.watch(vm)
+	return b.waitForEnd(vm)
 }
 
-// refuse prints why there is no guest and returns the exit status.
-func (b *guestBoot) refuse(err error) int {
-	b.say("%v", err)
+// printError prints why there is no guest and returns the exit status.
+func (b *guestBoot) printError(err error) int {
+	b.printf("%v", err)
 	if usage := machine.UsageError(""); errors.As(err, &usage) {
-		b.say("try ./krun.sh -h")
+		b.printf("try ./krun.sh -h")
 		return unusable
 	}
 	return notStartedStatus
 }
 
-// watch waits for the end of the guest, and stops it after the deadline or a signal. It returns the
-// exit status.
-func (b *guestBoot) watch(vm *machine.VM) int {
-	late := ""
+// waitForEnd waits for the end of the guest, and stops the guest after the deadline or a signal. It
+// returns the exit status.
+func (b *guestBoot) waitForEnd(vm *machine.VM) int {
+	stopReason := ""
 	deadline := time.After(b.timeout)
-	for late == "" {
+	for stopReason == "" {
 		select {
 		case <-vm.Done():
-			return b.judge(vm, late)
+			return b.printResult(vm, stopReason)
 		case <-deadline:
-			late = fmt.Sprintf("deadline: the guest did not end within %.0f s (KRUN_TIMEOUT)", b.timeout.Seconds())
+			stopReason = fmt.Sprintf("deadline: the guest did not end within %.0f s (KRUN_TIMEOUT)", b.timeout.Seconds())
 		case s := <-b.signals:
 			if s != syscall.SIGUSR1 {
-				return b.stopped(vm, s)
+				return b.stopOnSignal(vm, s)
 			}
-			late = "the guest was given up (SIGUSR1)"
+			stopReason = "stopped the guest (SIGUSR1)"
 		}
 	}
-	b.say("the guest's stacks:")
+	b.printf("the guest's stacks:")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	printed := make(chan error, 1)
@@ -148,27 +148,27 @@ func (b *guestBoot) watch(vm *machine.VM) int {
 		select {
 		case err := <-printed:
 			if err != nil {
-				b.say("%v", err)
+				b.printf("%v", err)
 			}
 			vm.Stop()
-			return b.judge(vm, late)
+			return b.printResult(vm, stopReason)
 		case s := <-b.signals:
 			if s != syscall.SIGUSR1 {
-				return b.stopped(vm, s)
+				return b.stopOnSignal(vm, s)
 			}
 		}
 	}
 }
 
-func (b *guestBoot) stopped(vm *machine.VM, s os.Signal) int {
-	b.say("stopped by %s", unix.SignalName(s.(syscall.Signal)))
+func (b *guestBoot) stopOnSignal(vm *machine.VM, s os.Signal) int {
+	b.printf("stopped by %s", unix.SignalName(s.(syscall.Signal)))
 	vm.Stop()
 	return 128 + int(s.(syscall.Signal))
 }
 
-// judge prints how the guest ended and returns the exit status. late is why it was stopped, "" if
-// it ended by itself.
-func (b *guestBoot) judge(vm *machine.VM, late string) int {
+// printResult prints how the guest ended and returns the exit status. stopReason is the reason the
+// guest was stopped, or "" if it ended by itself.
+func (b *guestBoot) printResult(vm *machine.VM, stopReason string) int {
 	hello := false
 	var end *record.End
 	err := vm.Records(func(rec any, _ error) {
@@ -180,26 +180,26 @@ func (b *guestBoot) judge(vm *machine.VM, late string) int {
 		}
 	})
 	if err != nil {
-		b.say("%v", err)
+		b.printf("%v", err)
 	}
 	if end != nil {
 		if end.Error != "" {
-			b.say("the guest reports: %s", end.Error)
+			b.printf("the guest reports: %s", end.Error)
 		}
 		return end.Status
 	}
 	why := vm.Panic()
-	if late != "" {
-		b.say("%s", strings.TrimSuffix(late+"; "+why, "; "))
+	if stopReason != "" {
+		b.printf("%s", strings.TrimSuffix(stopReason+"; "+why, "; "))
 		return hungStatus
 	}
 	if why == "" {
-		why = "it ended after its hello without an end record"
+		why = "the guest ended after its hello without an end record"
 		if !hello {
-			why = "no hello, so it did not boot (KRUN_VERBOSE=1 shows the kernel's messages)"
+			why = "no hello record, so the guest did not boot (KRUN_VERBOSE=1 shows the kernel's messages)"
 		}
 	}
-	b.say("the guest did not report: %s", why)
+	b.printf("the guest did not report: %s", why)
 	io.WriteString(b.stderr, vm.Errors())
 	return noReportStatus
 }
@@ -212,7 +212,7 @@ func (b *guestBoot) parse(args []string) (err error) {
 	case len(args) > 0 && strings.HasPrefix(args[0], "-"):
 		return machine.UsageError("unknown option " + args[0])
 	case len(args) < 3:
-		return machine.UsageError("INITRAMFS, KERNEL and COMMAND are wanted")
+		return machine.UsageError("INITRAMFS, KERNEL and COMMAND are required")
 	case args[2] == "":
 		return machine.UsageError("the command is empty")
 	default:
@@ -227,7 +227,7 @@ func (b *guestBoot) parse(args []string) (err error) {
 		*v.to = v.value
 		if text := b.getenv(v.name); text != "" {
 			if *v.to, err = strconv.Atoi(text); err != nil || *v.to < 1 || *v.to > 9999999 {
-				return machine.UsageError(fmt.Sprintf("%s is '%s': a positive number is wanted", v.name, text))
+				return machine.UsageError(fmt.Sprintf("%s is '%s', want a positive number", v.name, text))
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func (b *guestBoot) parse(args []string) (err error) {
 	if text := b.getenv("KRUN_GDB"); text != "" {
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
-			return machine.UsageError(fmt.Sprintf("KRUN_GDB is '%s': 1 or the number of a port is wanted", text))
+			return machine.UsageError(fmt.Sprintf("KRUN_GDB is '%s', want 1 or a port number", text))
 		}
 		if c.GDB = int(port); port == 1 {
 			c.GDB = 1234
@@ -247,12 +247,12 @@ func (b *guestBoot) parse(args []string) (err error) {
 	case "0", "1":
 		b.input = text == "1"
 	default:
-		return machine.UsageError(fmt.Sprintf("KRUN_STDIN is '%s': 0 or 1 is wanted", text))
+		return machine.UsageError(fmt.Sprintf("KRUN_STDIN is '%s', want 0 or 1", text))
 	}
 	switch c.Accel = machine.Accel(b.getenv("KRUN_ACCEL")); c.Accel {
 	case "", machine.KVM, machine.TCG:
 	default:
-		return machine.UsageError(fmt.Sprintf("KRUN_ACCEL is '%s': kvm or tcg is wanted", c.Accel))
+		return machine.UsageError(fmt.Sprintf("KRUN_ACCEL is '%s', want kvm or tcg", c.Accel))
 	}
 	verbose := b.getenv("KRUN_VERBOSE")
 	c.Verbose = verbose != "" && verbose != "0"
@@ -265,9 +265,9 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// rawTerminal sets a terminal to a mode that passes every key without an echo, lines or signals:
-// the terminal in the guest makes these. It does nothing for a file that is no terminal.
-func rawTerminal(f *os.File) (restore func(), err error) {
+// setRawMode sets a terminal to a mode that passes every key, without echo, line editing or
+// signals, which the guest's terminal provides. It does nothing if f is not a terminal.
+func setRawMode(f *os.File) (restore func(), err error) {
 	fd := int(f.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestBootEnds(t *testing.T) {
 		{syscall.SIGTERM, "", 143, "krun.sh: stopped by SIGTERM\n"},
 		{syscall.SIGHUP, "", 129, "krun.sh: stopped by SIGHUP\n"},
 		{syscall.SIGKILL, "", -1, ""},
-		{syscall.SIGUSR1, "", 124, "krun.sh: the guest's stacks:\nstacks\nkrun.sh: the guest was given up (SIGUSR1)\n"},
+		{syscall.SIGUSR1, "", 124, "krun.sh: the guest's stacks:\nstacks\nkrun.sh: stopped the guest (SIGUSR1)\n"},
 		{0, "KRUN_TIMEOUT=1", 124, "krun.sh: the guest's stacks:\nstacks\nkrun.sh: deadline: the guest did not end within 1 s (KRUN_TIMEOUT)\n"},
 	} {
 		t.Run(tt.signal.String()+tt.env, func(t *testing.T) {

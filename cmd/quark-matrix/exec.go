@@ -21,12 +21,13 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// execVerb runs a test binary in a guest. go test -exec calls it in the directory of the package.
-// It returns the binary's exit status, or noReportStatus when the guest failed.
+// execVerb returns the verb that runs a test binary in a guest, and that go test -exec calls in the
+// package's directory. Its status is the binary's exit status, or noReportStatus if the guest
+// failed.
 func execVerb() (*cobra.Command, verb) {
 	c := &cobra.Command{Use: "exec --kernel KERNEL [options] BINARY [ARGUMENT...]", Short: "run a test binary in a guest, for go test -exec", Args: cobra.ArbitraryArgs}
 	f := c.Flags()
-	f.SetInterspersed(false) // the binary has options of its own
+	f.SetInterspersed(false) // options after BINARY are the binary's
 	kernel := f.String("kernel", "", "kernel to boot, a name of the catalogue")
 	arch := f.String("arch", runtime.GOARCH, "architecture of the kernel")
 	initramfs := f.String("initramfs", "", "initramfs (initramfs.gz or initramfs-ARCH.gz at the module's root)")
@@ -37,7 +38,7 @@ func execVerb() (*cobra.Command, verb) {
 	mem := f.Int("mem", 512, "memory of the guest in MiB")
 	return c, func(ctx context.Context, operands []string, stdout io.Writer) (int, error) {
 		if len(operands) == 0 || *kernel == "" {
-			return unusable, fmt.Errorf("%w: exec wants --kernel NAME and a test binary, which go test -exec adds", errUsage)
+			return unusable, fmt.Errorf("%w: exec needs --kernel NAME and a test binary, which go test -exec appends", errUsage)
 		}
 		dir, err := os.Getwd()
 		if err != nil {
@@ -110,7 +111,7 @@ func moduleRoot(dir string) (string, error) {
 			return d, nil
 		}
 		if d == filepath.Dir(d) {
-			return "", fmt.Errorf("no go.mod in %s or above: exec runs in a directory of quark's repository", dir)
+			return "", fmt.Errorf("no go.mod in %s or above: run exec in quark's repository", dir)
 		}
 	}
 }
@@ -132,26 +133,26 @@ func oneKernel(images, arch, name string) (matrix.Kernel, error) {
 		return matrix.Kernel{}, err
 	}
 	if len(kernels) != 1 {
-		return matrix.Kernel{}, fmt.Errorf("%w: --kernel %q: one kernel is wanted, %d match", errUsage, name, len(kernels))
+		return matrix.Kernel{}, fmt.Errorf("%w: --kernel %q: matches %d kernels, want one", errUsage, name, len(kernels))
 	}
 	return kernels[0], nil
 }
 
-// graceTime is added to the test binary's time limit: for the boot, and for the binary to print its
-// goroutines.
+// graceTime is added to the test binary's time limit, for the boot and for printing goroutines
+// after a timeout.
 const graceTime = 2 * time.Minute
 
-// guestArgs returns the arguments for the binary in a guest, and the guest's time limit. A guest
-// returns no files, so the arguments for profiles are errors.
+// guestArgs returns the binary's arguments in a guest, and the guest's time limit. Arguments for
+// profiles are errors, because exec copies no files from the guest.
 func guestArgs(args []string) (list []string, limit time.Duration, err error) {
 	limit = time.Hour
 	for _, a := range args {
 		name, value, _ := strings.Cut(strings.TrimPrefix(a, "-"), "=")
 		switch name {
 		case "-test.testlogfile", "test.testlogfile", "test.gocoverdir":
-			continue // files of go test's cache and of coverage
+			continue // for files of the test cache and of coverage
 		case "test.coverprofile", "test.cpuprofile", "test.memprofile", "test.blockprofile", "test.mutexprofile", "test.trace":
-			return nil, 0, fmt.Errorf("%s: a guest hands out no files", a)
+			return nil, 0, fmt.Errorf("%s: exec copies no files from the guest", a)
 		case "test.timeout":
 			if d, err := time.ParseDuration(value); err == nil && d > 0 {
 				limit = d + graceTime
@@ -162,7 +163,7 @@ func guestArgs(args []string) (list []string, limit time.Duration, err error) {
 	return list, limit, nil
 }
 
-// guestEnv returns the host's variables that the test binary reads.
+// guestEnv returns the variables in environ that the test binary reads.
 func guestEnv(environ []string) (list []string) {
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
@@ -191,7 +192,7 @@ func lastLines(path string, n int) []string {
 	return lines[max(0, len(lines)-n):]
 }
 
-// writeGoImage writes an initramfs with test binaries.
+// writeGoImage writes an initramfs: base with the test binaries of run.
 func writeGoImage(path, base string, run gotest.Run) error {
 	in, err := os.Open(base)
 	if err != nil {

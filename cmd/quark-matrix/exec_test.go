@@ -18,7 +18,7 @@ func TestGuestArgs(t *testing.T) {
 	if err != nil || limit != 10*time.Minute+graceTime || !slices.Equal(args, []string{"-test.paniconexit0", "-test.timeout=10m0s", "-test.run=A", "x"}) {
 		t.Errorf("%q, %v, %v", args, limit, err)
 	}
-	if _, _, err := guestArgs([]string{"-test.coverprofile=/x"}); err == nil || !strings.Contains(err.Error(), "hands out no files") {
+	if _, _, err := guestArgs([]string{"-test.coverprofile=/x"}); err == nil || !strings.Contains(err.Error(), "copies no files") {
 		t.Errorf("a profile: error %v", err)
 	}
 	env := guestEnv([]string{"HOME=/x", "QUARK_A=1", "QUARK_RESULTS=/x", "GODEBUG=x=1", "GOCOVERDIR=/x"})
@@ -32,8 +32,8 @@ func TestExecRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"exec"}, "exec wants --kernel"},
-		{[]string{"exec", "--kernel", "6.1-cloud"}, "exec wants --kernel"},
+		{[]string{"exec"}, "exec needs --kernel"},
+		{[]string{"exec", "--kernel", "6.1-cloud"}, "exec needs --kernel"},
 		{[]string{"exec", "--kernel", "none", "x.test"}, `no kernel "none"`},
 		{[]string{"exec", "--images", "/nonexistent", "--arch", "amd64", "--kernel", "6.1-cloud", "x.test"}, "make kernel-images"},
 	} {

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
-// buildGoImages builds the images of guests with Go tests. The same sources give the same image, so
-// that results can be cached.
+// buildGoImages builds the images of guests that run Go tests. The same sources give the same
+// image, so that results can be cached.
 func (o *options) buildGoImages(ctx context.Context, guests []matrix.Guest) error {
 	built := make(map[string]string)
 	for i, g := range guests {

@@ -31,7 +31,7 @@ func main() {
 	go func() {
 		<-signals
 		cancel(matrix.ErrInterrupted)
-		signal.Stop(signals) // a second one ends this process at once
+		signal.Stop(signals) // a second signal ends this process at once
 	}()
 	os.Exit(dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

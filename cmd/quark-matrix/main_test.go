@@ -23,16 +23,16 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"fly"}, 2, `unknown command "fly"`},
 		{[]string{"-V"}, 0, "quark-matrix version "},
 		{[]string{"run", "--nonsense"}, 2, "unknown flag: --nonsense (see quark-matrix run -h)"},
-		{[]string{"run", "-j", "0"}, 2, "1 or more is wanted"},
+		{[]string{"run", "-j", "0"}, 2, "want 1 or more"},
 		{[]string{"run", "--deadline-test", "0s"}, 2, "more than 0"},
 		{[]string{"run", "-e", "A"}, 2, "NAME=VALUE"},
 		{[]string{"list", "--images", "/nonexistent", "no-such"}, 2, `no kernel "no-such"`},
 		{[]string{"list", "--images", "/nonexistent", "--arch", "amd64", "6.1-cloud"}, 2, "make kernel-images"},
 		{[]string{"report", "-o", "/nonexistent"}, 2, "make test-kernel"},
 		{[]string{"report", "x"}, 2, `unexpected operand "x"`},
-		{[]string{"merge", "x"}, 2, "merge wants -o"},
+		{[]string{"merge", "x"}, 2, "merge needs -o"},
 		{[]string{"add", "-h"}, 0, "  quark-matrix add "},
-		{[]string{"add"}, 2, "add wants an image"},
+		{[]string{"add"}, 2, "add needs an image"},
 		{[]string{"add", "main.go"}, 2, "main.go: no kernel image"},
 	} {
 		var out, errs bytes.Buffer
@@ -70,7 +70,7 @@ func TestAdd(t *testing.T) {
 		want []string // lines begin with
 	}{
 		{[]string{"add", "--images", dir, vmlinuz}, []string{"local/" + known.Release + ": on arm64"}},
-		{[]string{"add", "--images", dir, bare}, []string{"local/" + rhel + ": on arm64", "it has no types (BTF): make them"}},
+		{[]string{"add", "--images", dir, bare}, []string{"local/" + rhel + ": on arm64", "the kernel has no BTF: make BTF"}},
 		{[]string{"list", "--images", dir, "--arch", "arm64", "--initramfs", "arm64=i.gz", "local/*"}, []string{
 			"local/" + rhel + " ", "local/" + known.Release + " ", "local/" + known.Release + "-hidden ",
 		}},

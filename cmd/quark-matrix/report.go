@@ -14,7 +14,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
-// reportVerb prints the last run again, or prints its table in Markdown.
+// reportVerb returns the verb that prints the results of the last run again, or their table in
+// Markdown.
 func reportVerb() (*cobra.Command, verb) {
 	c := &cobra.Command{Use: "report [-o DIR] [--markdown]", Short: "print the results of the last run"}
 	f := c.Flags()
@@ -29,21 +30,21 @@ func reportVerb() (*cobra.Command, verb) {
 			_, err := io.WriteString(stdout, r.Markdown())
 			return allGood, err
 		}
-		return allGood, show(stdout, r, *dir)
+		return allGood, printResults(stdout, r, *dir)
 	}
 }
 
-// mergeVerb merges the results of several runs and copies the guests' files.
+// mergeVerb returns the verb that merges the results of several runs and copies the guests' files.
 func mergeVerb() (*cobra.Command, verb) {
 	c := &cobra.Command{Use: "merge -o DIR DIR...", Short: "merge the results of several runs", Args: cobra.ArbitraryArgs}
 	f := c.Flags()
 	out := f.StringP("output", "o", "", "directory for the results")
 	return c, func(_ context.Context, operands []string, stdout io.Writer) (int, error) {
 		if *out == "" || len(operands) == 0 {
-			return unusable, fmt.Errorf("%w: merge wants -o DIR and the directories of the runs", errUsage)
+			return unusable, fmt.Errorf("%w: merge needs -o DIR and the directories of the runs", errUsage)
 		}
 		var runs []matrix.Results
-		// names directories without results, as of a shard that was killed
+		// names directories without results, such as a killed shard's
 		var without error
 		for _, dir := range operands {
 			r, err := load(dir)
@@ -57,7 +58,7 @@ func mergeVerb() (*cobra.Command, verb) {
 			for _, g := range r.Guests {
 				sub := filepath.Dir(filepath.FromSlash(g.Log))
 				if !filepath.IsLocal(sub) {
-					return unusable, fmt.Errorf("%s: the log %q of %s is outside of it", dir, g.Log, g.Guest)
+					return unusable, fmt.Errorf("%s: the log %q of %s is outside this directory", dir, g.Log, g.Guest)
 				}
 				to := filepath.Join(*out, sub)
 				if err := os.RemoveAll(to); err != nil {
@@ -79,7 +80,7 @@ func mergeVerb() (*cobra.Command, verb) {
 		if err := all.Write(*out); err != nil {
 			return unusable, err
 		}
-		if err := show(stdout, all, *out); err != nil {
+		if err := printResults(stdout, all, *out); err != nil {
 			return unusable, err
 		}
 		if without != nil {
@@ -92,8 +93,8 @@ func mergeVerb() (*cobra.Command, verb) {
 	}
 }
 
-// errNoResults is the error of a directory without results.
-var errNoResults = errors.New("'make test-kernel' makes some")
+// errNoResults is returned for a directory without results.
+var errNoResults = errors.New("run 'make test-kernel'")
 
 func load(dir string) (matrix.Results, error) {
 	r, err := matrix.LoadResults(dir)

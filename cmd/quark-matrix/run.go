@@ -21,7 +21,7 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// options are the options of run and list.
+// options holds the options of run and list.
 type options struct {
 	out, images, qemu    string
 	arches               []string
@@ -66,25 +66,25 @@ func (o *options) define(c *cobra.Command) {
 	f.StringVar(&o.qemu, "qemu", "", "the qemu binary, instead of qemu-system-ARCH")
 }
 
-// check returns why the options can't be used.
+// check returns an error if an option is invalid.
 func (o *options) check() error {
 	for _, e := range o.env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" || strings.ContainsAny(e, " \t\n\"") {
-			return fmt.Errorf("%w: --env %q: NAME=VALUE without spaces and quotes is wanted", errUsage, e)
+			return fmt.Errorf("%w: --env %q: want NAME=VALUE without spaces and quotes", errUsage, e)
 		}
 	}
 	if o.jobs < 1 {
-		return fmt.Errorf("%w: --jobs %d: 1 or more is wanted", errUsage, o.jobs)
+		return fmt.Errorf("%w: --jobs %d: want 1 or more", errUsage, o.jobs)
 	}
 	for _, d := range []time.Duration{o.boot, o.test} {
 		if d <= 0 {
-			return fmt.Errorf("%w: a deadline of %v: more than 0 is wanted", errUsage, d)
+			return fmt.Errorf("%w: deadline %v: want more than 0", errUsage, d)
 		}
 	}
 	return nil
 }
 
-// guests returns the guests that the options select, and of them those of this shard.
+// guests returns all selected guests, and those of this shard.
 func (o *options) guests() (whole, here []matrix.Guest, err error) {
 	rows, err := catalogue.Rows()
 	if err != nil {
@@ -98,7 +98,7 @@ func (o *options) guests() (whole, here []matrix.Guest, err error) {
 		Keep: o.keep, Env: o.env, Append: strings.Fields(o.append)}
 	for _, w := range o.btf {
 		if !slices.Contains([]string{"present", "hidden", "file"}, w) {
-			return nil, nil, fmt.Errorf("%w: --btf %q: present, hidden or file is wanted", errUsage, w)
+			return nil, nil, fmt.Errorf("%w: --btf %q: want present, hidden or file", errUsage, w)
 		}
 		s.BTF = append(s.BTF, matrix.BTF(w))
 	}
@@ -108,7 +108,7 @@ func (o *options) guests() (whole, here []matrix.Guest, err error) {
 	}
 	var part, parts int
 	if _, err := fmt.Sscanf(o.shard+"\n", "%d/%d\n", &part, &parts); err != nil || part < 1 || part > parts {
-		return nil, nil, fmt.Errorf("%w: --shard %q: I/N with 1 <= I <= N is wanted", errUsage, o.shard)
+		return nil, nil, fmt.Errorf("%w: --shard %q: want I/N with 1 <= I <= N", errUsage, o.shard)
 	}
 	return whole, matrix.Shard(whole, part, parts), nil
 }
@@ -167,7 +167,7 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 		return unusable, err
 	}
 	defer unlock()
-	harness, machines, err := describe(o.qemu, guests)
+	harness, machines, err := describeHarness(o.qemu, guests)
 	if err != nil {
 		return unusable, err
 	}
@@ -177,7 +177,7 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 	}
 
 	if o.command != "" {
-		cache = nil // neither files of the guest nor measurements are cached
+		cache = nil // guests' files and measurements are not cached
 	}
 	if err := o.buildGoImages(ctx, guests); err != nil {
 		return unusable, err
@@ -193,11 +193,11 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 	if err := results.Write(o.out); err != nil {
 		return unusable, err
 	}
-	if err := show(stdout, results, o.out); err != nil {
+	if err := printResults(stdout, results, o.out); err != nil {
 		return unusable, err
 	}
 	if runErr != nil {
-		return unusable, fmt.Errorf("%w: %d of %d guests have run", runErr, len(outcomes), len(guests))
+		return unusable, fmt.Errorf("%w: ran %d of %d guests", runErr, len(outcomes), len(guests))
 	}
 	if !results.Good() {
 		return someFailed, nil
@@ -205,8 +205,8 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 	return allGood, nil
 }
 
-// show prints the output of commands, the table and, as the last line, the sum.
-func show(w io.Writer, r matrix.Results, dir string) error {
+// printResults prints the output of commands, the table and, as the last line, the sum.
+func printResults(w io.Writer, r matrix.Results, dir string) error {
 	for _, g := range r.Guests {
 		if g.Part == matrix.PartCommand && len(g.Cells) == 1 {
 			fmt.Fprintf(w, "\n== %s: %s\n%s", g.Kernel.Name, g.Cells[0].Test, g.Cells[0].Log)
@@ -222,9 +222,9 @@ func show(w io.Writer, r matrix.Results, dir string) error {
 	return nil
 }
 
-// describe returns for each architecture a digest of what runs its guests, and a text about the
-// machines.
-func describe(qemu string, guests []matrix.Guest) (harness map[string]string, words string, err error) {
+// describeHarness returns for each architecture a digest of the programs that run its guests, and a
+// text about the machines.
+func describeHarness(qemu string, guests []matrix.Guest) (harness map[string]string, words string, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, "", err
@@ -240,7 +240,7 @@ func describe(qemu string, guests []matrix.Guest) (harness map[string]string, wo
 			continue
 		}
 		line, err := machine.Describe(machine.Config{Kernel: g.Kernel.Path, QEMU: qemu})
-		if err == nil { // else the guest's boot has the same error
+		if err == nil { // otherwise booting a guest returns the same error
 			machines = append(machines, line)
 		}
 		harness[g.Kernel.Arch] = matrix.Digest(program, line)
@@ -259,7 +259,7 @@ func lock(dir string) (unlock func(), err error) {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("another quark-matrix writes to %s: wait for it, or name another directory with -o", dir)
+		return nil, fmt.Errorf("another quark-matrix writes to %s: wait until it ends, or use another directory with -o", dir)
 	}
 	return func() { f.Close() }, nil
 }

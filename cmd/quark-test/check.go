@@ -2,8 +2,8 @@ package main
 
 import "github.com/quark-linux/quark/engine"
 
-// checkExit compares the exit in an event with what wait4 returned. Unless need is set, or where
-// the backend has it from /proc, if at all, it may be unknown.
+// checkExit compares the exit in an event with the status that wait4 returned. The exit may be
+// unknown if need is not set or the backend reads the status from /proc, if at all.
 func (v *view) checkExit(ev *event, p *proc, need bool) {
 	q := ev.Process
 	if !q.Exited {
@@ -11,31 +11,32 @@ func (v *view) checkExit(ev *event, p *proc, need bool) {
 	}
 	if !q.Known.Has(engine.FieldExit) {
 		if c := v.q.Capabilities().Fields[engine.FieldExit]; need && c.Origin == engine.OriginKernel {
-			v.Errorf("pid %d: exit status is unknown, want %#x", p.PID, p.status)
+			v.Errorf("pid %d: exit status unknown, want %#x", p.PID, p.status)
 		}
 		return
 	}
 	x := q.Task.Exit
 	if x.WaitStatus != int32(p.status) {
-		v.Errorf("pid %d: wait status is %#x, wait4 says %#x", p.PID, x.WaitStatus, p.status)
+		v.Errorf("pid %d: got wait status %#x, want %#x (wait4)", p.PID, x.WaitStatus, p.status)
 	}
 	signal := max(int(p.status.Signal()), 0) // -1 if none
 	if x.Code() != max(p.status.ExitStatus(), 0) || x.Signal() != signal || x.CoreDumped() != p.status.CoreDump() {
-		v.Errorf("pid %d: exit code %d, signal %d, core %v, wait4 says %#x", p.PID, x.Code(), x.Signal(), x.CoreDumped(), p.status)
+		v.Errorf("pid %d: got exit code %d, signal %d, core %v, want wait status %#x (wait4)", p.PID, x.Code(), x.Signal(), x.CoreDumped(), p.status)
 	}
 }
 
-// checkLife checks p's life: see wantLives. The scores of scenarios are about times.
-func (v *view) checkLife(p *proc, execs int) {
+// checkProcess checks the events of p's whole life: see checkProcesses. It checks no times: the
+// scores of scenarios do.
+func (v *view) checkProcess(p *proc, execs int) {
 	for _, want := range []struct {
 		kind engine.Events
 		n    int
 	}{{engine.EventFork, 1}, {engine.EventExec, execs}, {engine.EventExit, 1}} {
 		if got := v.count(p, want.kind); got != want.n {
-			v.Errorf("pid %d: %d events with %s, want %d: %s", p.PID, got, want.kind, want.n, v.history(p))
+			v.Errorf("pid %d: got %d events with %s, want %d: %s", p.PID, got, want.kind, want.n, v.history(p))
 		}
 	}
-	list, exit := v.of(p), v.exit(p)
+	list, exit := v.eventsOf(p), v.awaitExit(p)
 	if !list[0].Events.Has(engine.EventFork) || list[len(list)-1] != exit {
 		v.Errorf("pid %d: events out of order: %s", p.PID, v.history(p))
 	}

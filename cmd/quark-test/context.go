@@ -14,27 +14,28 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// test is a running test with the queues that it uses. Its own failures concern all backends.
+// test is a running test with its queues. A failure of test, not of a cell or view, concerns all
+// backends.
 type test struct {
 	*testing.T
 	*settings
 	row   row
-	cells []*cell // one for each of its backends
+	cells []*cell // one for each backend
 	views []*view
 	begun *scenario.Running // before the queues were opened
-	wait  atomic.Value      // string: what it waits for
+	wait  atomic.Value      // string: the condition that it waits for
 }
 
-// cell is a running test on one of its backends. Its failures concern that backend alone.
+// cell is a running test on one backend. Its failures concern only this backend.
 type cell struct {
 	*test
 	backend string
 	failed  bool
-	reason  string // of the failure, or of a skip
+	reason  string // of the failure or skip
 	ended   bool   // the test has ended on this backend
 }
 
-// run runs all tests, each on all backends together or as a subtest for each of them.
+// run runs all tests, each on all backends together or as one subtest per backend.
 func (s *settings) run(t *testing.T) {
 	if err := adoptOrphans(); err != nil {
 		t.Fatal(err)
@@ -60,21 +61,21 @@ func (s *settings) run(t *testing.T) {
 
 // runOn runs a test on backends.
 func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
-	if why := unfit(); why != "" {
+	if why := unfitReason(); why != "" {
 		t.Skip(why)
 	}
 	x := &test{T: t, settings: s, row: r}
 	for _, b := range backends {
 		x.cells = append(x.cells, &cell{test: x, backend: b})
 	}
-	x.Waiting("nothing that it has named")
+	x.Waiting("an unnamed condition")
 	watchdog := time.AfterFunc(s.deadline, func() { panic(fmt.Sprintf(hangs, s.deadline, x.wait.Load())) })
 	t.Cleanup(func() { watchdog.Stop() })
 	whole := x.guard(func() {
 		if r.shared != "" {
 			shared.open(x, r.shared)
 		}
-		if !s.alone { // the test may lose /proc
+		if !s.alone { // otherwise the test may have lost /proc
 			watchResidue(t)
 			if s.trace {
 				watchTrace(t)
@@ -114,7 +115,7 @@ func (t *test) backends() (list []string) {
 	return list
 }
 
-// runAlone runs the test in a process of its own.
+// runAlone runs the test in a separate process.
 func (t *test) runAlone() {
 	s := *t.settings
 	s.on, s.alone = t.backends(), true
@@ -123,14 +124,14 @@ func (t *test) runAlone() {
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
-		t.Fatalf("the test in a process of its own: %v", err)
+		t.Fatalf("run the test in a separate process: %v", err)
 	}
 }
 
-// stop is what a test panics with to end on one backend.
+// stop is the panic value that ends a test on one backend.
 type stop struct{}
 
-// guard calls f, and reports whether f came to its end.
+// guard calls f, and reports whether f returned, rather than panicked with stop.
 func (t *test) guard(f func()) (whole bool) {
 	defer func() {
 		if r := recover(); r != nil && r != (stop{}) {
@@ -141,8 +142,8 @@ func (t *test) guard(f func()) (whole bool) {
 	return true
 }
 
-// try calls f unless the test has ended on this backend. f may end the test on this backend while
-// the others go on. try reports whether this one goes on.
+// try calls f unless the test has ended on this backend. f may end the test on this backend only.
+// try reports whether the test continues on this backend.
 func (c *cell) try(f func()) (goesOn bool) {
 	c.ended = c.ended || !c.guard(f)
 	return !c.ended
@@ -161,7 +162,7 @@ func (c *cell) Errorf(format string, args ...any) {
 	c.worsen(true, fmt.Sprintf(format, args...))
 }
 
-// Fatalf is Errorf and ends the test on this backend.
+// Fatalf calls Errorf and ends the test on this backend.
 func (c *cell) Fatalf(format string, args ...any) {
 	c.T.Helper()
 	c.Errorf(format, args...)
@@ -181,7 +182,7 @@ func (c *cell) worsen(failed bool, reason string) {
 	}
 }
 
-// report gives the state of the backend to its subtest.
+// report fails or skips the backend's subtest t as the test did on the backend.
 func (c *cell) report(t *testing.T) {
 	switch {
 	case c.failed:
@@ -191,7 +192,7 @@ func (c *cell) report(t *testing.T) {
 	}
 }
 
-// Waiting names what the test waits for from now on, for the report of a test that hangs.
+// Waiting sets the condition that the report of a hang names, from now on.
 func (t *test) Waiting(what string) { t.wait.Store(what) }
 
 const hangs = "hang: deadline of %v passed while waiting for %s"
@@ -205,9 +206,9 @@ func (t *test) TempDir() string {
 	return dir
 }
 
-// each calls f for each queue of a backend that still takes part. If f ends the test it does
-// so for that backend alone; the test ends when it has ended for all.
-func (t *test) each(f func(*view)) {
+// eachQueue calls f for each queue of a backend on which the test has not ended. f may end the test
+// on that backend only. The test ends when it has ended on all backends.
+func (t *test) eachQueue(f func(*view)) {
 	if len(t.views) == 0 {
 		t.Fatalf("no queue watches this test")
 	}
@@ -222,8 +223,8 @@ func (t *test) each(f func(*view)) {
 	}
 }
 
-// pump reads what the queues deliver now.
-func (t *test) pump() { t.each((*view).pump) }
+// pump reads the events that the queues can deliver now.
+func (t *test) pump() { t.eachQueue((*view).pump) }
 
 // await reads events until cond holds.
 func (t *test) await(what string, cond func() bool) {
@@ -234,8 +235,8 @@ func (t *test) await(what string, cond func() bool) {
 	})
 }
 
-// poll calls look until it returns true, with naps in between. It gives up after a third
-// of the time that the whole test may take.
+// poll calls cond until it returns true, with naps between the calls. It fails the test after a
+// third of the test's deadline.
 func (t *test) poll(fatalf func(string, ...any), nap func(time.Duration), what string, look func() bool) {
 	if t.verbose >= 2 {
 		t.Logf("waiting for %s", what)
@@ -263,26 +264,26 @@ func (t *test) cell(backend string) *cell {
 
 // awaitEvent waits until each queue has delivered an event of p that satisfies want.
 func (t *test) awaitEvent(p *proc, what string, want func(*event) bool) {
-	t.each(func(v *view) { v.awaitEvent(p, what, want) })
+	t.eachQueue(func(v *view) { v.awaitEvent(p, what, want) })
 }
 
-// awaitDelivery reads events until everything that happened before has been delivered.
+// awaitDelivery reads events until all events from before the call have been delivered.
 func (t *test) awaitDelivery() {
 	p := t.spawn(script().Exit(0), barefork{Share: true})
 	t.reap(p)
-	t.awaitEvent(p, "EXIT", has(engine.EventExit))
+	t.awaitEvent(p, "EXIT", hasKinds(engine.EventExit))
 }
 
-// wantLives checks that each process, which has ended, had one FORK, execs times an EXEC
-// and one EXIT with the status that wait4 returned, in that order.
-func (t *test) wantLives(execs int, all ...*proc) {
+// checkProcesses checks that each process, which has ended, had one FORK, execs EXECs, and one EXIT
+// with the status that wait4 returned, in this order.
+func (t *test) checkProcesses(execs int, all ...*proc) {
 	for _, p := range all {
-		t.awaitEvent(p, "EXIT", has(engine.EventExit))
+		t.awaitEvent(p, "EXIT", hasKinds(engine.EventExit))
 	}
 	t.awaitDelivery()
-	t.each(func(v *view) {
+	t.eachQueue(func(v *view) {
 		for _, p := range all {
-			v.checkLife(p, execs)
+			v.checkProcess(p, execs)
 		}
 	})
 }

@@ -58,7 +58,7 @@ var faulty = []row{
 const faultyEnv = "QUARK_TEST_FAULTY"
 
 func TestFaults(t *testing.T) {
-	if why := unfit(); why != "" {
+	if why := unfitReason(); why != "" {
 		t.Skip(why)
 	}
 	t.Setenv(faultyEnv, "1")
@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) {
 		"t_process":    {"FAIL (left behind: process ", "FAIL"},
 		"t_orphan":     {"FAIL (left behind: process ", "FAIL"},
 		"t_mount":      {"FAIL (left behind: mount ", "FAIL"},
-		"t_alone":      {"FAIL (the test in a process of its own: exit status 1)", "FAIL"},
+		"t_alone":      {"FAIL (run the test in a separate process: exit status 1)", "FAIL"},
 	} {
 		for i, backend := range defaultBackends {
 			if line := "\n" + name + " @ " + backend + ": " + want[i]; !strings.Contains("\n"+out.String(), line) {
@@ -131,7 +131,7 @@ func checkRecords(t *testing.T, file string) {
 }
 
 func TestInterrupted(t *testing.T) {
-	if why := unfit(); why != "" {
+	if why := unfitReason(); why != "" {
 		t.Skip(why)
 	}
 	t.Setenv(faultyEnv, "1")

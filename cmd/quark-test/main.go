@@ -34,14 +34,16 @@ const about = `Runs the named tests, by default all, on the named backends, by d
 proc connector. A name can be a pattern such as t_exit*. The exit status is the number
 of failed tests, at most 100; 101 is wrong usage.`
 
-// Exit statuses: the number of failed tests up to maxFailed, and unusable if they could not be run.
+// Exit statuses: the number of failed tests up to maxFailed, or unusable if the tests could not
+// run.
 const (
 	maxFailed = 100
 	unusable  = 101
 )
 
 func main() {
-	// Children die with the thread that has started them.
+	// Children have a parent-death signal, which is sent when the thread that started them
+	// exits.
 	runtime.LockOSThread()
 	prepare()
 	// The program is a Go test binary, too.
@@ -60,7 +62,7 @@ func main() {
 	os.Exit(min(failed, maxFailed))
 }
 
-// prepare does what each process of the tests does first.
+// prepare sets up a process that runs tests.
 func prepare() {
 	scenario.Main()
 	if err := seccompfail.FromEnv(); err != nil {
@@ -70,13 +72,13 @@ func prepare() {
 	debug.SetTraceback("all")
 }
 
-// settings are what the tests need of the command line.
+// settings are the options of the command line that the tests use.
 type settings struct {
 	on       []string // backends
 	deadline time.Duration
 	verbose  int
-	trace    bool // show what the kernel's trace_pipe had during a test that failed
-	alone    bool // this process is for one test
+	trace    bool // log the contents of the kernel's trace_pipe of a failed test
+	alone    bool // this process runs one test
 }
 
 // define adds the options of the Go test binary.
@@ -88,11 +90,11 @@ func (s *settings) define(f *flag.FlagSet) {
 	})
 	f.DurationVar(&s.deadline, "deadline", defaultDeadline(), "how long a test may take")
 	f.IntVar(&s.verbose, "verbose", 0, "2: log what the tests wait for, 3: and every event")
-	f.BoolVar(&s.trace, "trace", false, "log what trace_pipe had during a test that failed")
-	f.BoolVar(&s.alone, "alone", false, "the process is for one test that changes it")
+	f.BoolVar(&s.trace, "trace", false, "log the contents of trace_pipe of a failed test")
+	f.BoolVar(&s.alone, "alone", false, "the process runs one test, which changes the process")
 }
 
-// args returns the options of the Go test binary.
+// args returns s as arguments for the Go test binary.
 func (s *settings) args() []string {
 	return []string{"-backends=" + strings.Join(s.on, ","), "-deadline=" + s.deadline.String(),
 		fmt.Sprint("-verbose=", s.verbose), fmt.Sprint("-trace=", s.trace), fmt.Sprint("-alone=", s.alone)}
@@ -116,7 +118,7 @@ func defaultDeadline() time.Duration {
 	return time.Minute
 }
 
-// commandLine has the arguments of the program.
+// commandLine holds the arguments of the program.
 type commandLine struct {
 	settings
 	inProcess bool
@@ -162,7 +164,7 @@ func program(ctx context.Context, args []string, out io.Writer) (failed int, err
 	f.CountVarP(&o.verbose, "verbose", "v", "print the logs of all tests; -vv: also the conditions they wait for; -vvv: also every event")
 	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "skip the tests that match this pattern; may be repeated")
 	f.BoolVar(&o.types, "types", false, "run only the tests for kernel types from another source than the kernel")
-	f.Lookup("json").DefValue = "" // as it is not a constant
+	f.Lookup("json").DefValue = "" // not a constant
 	err = command.Run(ctx, c, args, out)
 	return failed, err
 }
@@ -220,26 +222,25 @@ func (o *commandLine) test(ctx context.Context, names []string, out io.Writer) (
 	return n[record.Fail], err
 }
 
-// command returns the command that runs the tests in a process of their own, in a mount namespace
-// in which no one else mounts if that can be had.
+// command returns the command that runs the tests in a separate process, if possible in a private
+// mount namespace.
 func (o *commandLine) command(args ...string) *exec.Cmd {
 	endChildren(nil) // of a process that ended early
 	cmd := exec.Command("/proc/self/exe", append(args, o.args()...)...)
 	cmd.Args[0] = os.Args[0]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if unfit() == "" {
+	if unfitReason() == "" {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	}
 	if scenario.InGuest() {
-		// What costs an emulated processor most: preemption by signals, and garbage
-		// collection.
+		// Preemption by signals and garbage collection cost most on an emulated processor.
 		cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=64MiB")
 	}
 	return cmd
 }
 
-// choose returns the tests with a name that matches a pattern in only, or all if it is empty,
-// without those that match a pattern in except. Every pattern has to match a test.
+// choose returns the tests whose names match a pattern in only, or all if only is empty, without
+// the tests that match a pattern in except. Every pattern must match a test.
 func choose(only, except []string) (list []row, err error) {
 	for _, p := range slices.Concat(only, except) {
 		if _, err := path.Match(p, ""); err != nil {
@@ -257,8 +258,8 @@ func choose(only, except []string) (list []row, err error) {
 	return list, nil
 }
 
-// unfit returns why this user can't run tests here, or "".
-func unfit() string {
+// unfitReason returns the reason why this user can't run tests here, or "".
+func unfitReason() string {
 	if os.Geteuid() != 0 {
 		return "needs root"
 	}

@@ -28,7 +28,7 @@ type proc struct {
 // age returns the time since p was forked.
 func (p *proc) age() time.Duration { return time.Duration(clock.Monotonic() - p.before) }
 
-// spawn starts a process, which the end of the test kills.
+// spawn starts a process, which is killed at the end of the test.
 func (t *test) spawn(s *bare.Script, opts barefork) *proc {
 	p := &proc{before: clock.Monotonic()}
 	var err error
@@ -48,19 +48,19 @@ func (t *test) spawn(s *bare.Script, opts barefork) *proc {
 	return p
 }
 
-// reap waits for the end of p, reading events meanwhile.
+// reap waits for the exit of p and reads events meanwhile.
 func (t *test) reap(p *proc) {
 	t.await(fmt.Sprintf("the end of process %d", p.PID), func() bool { return t.ended(p, unix.WNOHANG) })
 }
 
-// reapBlind waits for the end of p without reading events.
-func (t *test) reapBlind(p *proc) {
+// reapUnread waits for the exit of p without reading events.
+func (t *test) reapUnread(p *proc) {
 	t.Waiting(fmt.Sprintf("the end of process %d", p.PID))
 	for !t.ended(p, 0) {
 	}
 }
 
-// ended reports whether p has ended, and ends the test if a call of p has failed.
+// ended reports whether p has ended. It fails the test if a system call of p's script failed.
 func (t *test) ended(p *proc, options int) bool {
 	pid, err := unix.Wait4(p.PID, &p.status, options, nil)
 	if err != nil && !errors.Is(err, unix.EINTR) {
@@ -94,14 +94,14 @@ func (t *test) gate(name string) *gate {
 	return &gate{fds[0], fds[1], t, name}
 }
 
-// open lets one through.
+// open lets one process pass.
 func (g *gate) open() {
 	if _, err := unix.Write(g.w, []byte{1}); err != nil {
 		g.t.Fatalf("open gate %s: %v", g.name, err)
 	}
 }
 
-// pass waits, reading events, until another process opens the gate.
+// pass reads events until another process opens the gate.
 func (g *gate) pass() {
 	g.t.await(g.name, g.isOpen)
 	unix.Read(g.r, make([]byte, 1)) // there is a byte
@@ -116,8 +116,8 @@ func (g *gate) isOpen() bool {
 	return n == 1
 }
 
-// stopped starts a process that waits for a signal.
-func (t *test) stopped() *proc {
+// spawnStopped starts a process that waits for a signal.
+func (t *test) spawnStopped() *proc {
 	ready := t.gate("the process to be ready")
 	p := t.spawn(script().Notify(ready.w).Stop(), barefork{})
 	ready.pass()

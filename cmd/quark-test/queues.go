@@ -13,12 +13,12 @@ import (
 	"github.com/quark-linux/quark/fidelity/recorder"
 )
 
-// shortHold is a HoldTime that keeps tests short, and is long enough to put events of
-// different CPUs in order on a busy machine.
+// shortHold is a HoldTime that keeps tests short, but is long enough to order the events of
+// different CPUs on a busy machine.
 const shortHold = 50 * time.Millisecond
 
-// open opens a queue of the test's backend, which the end of the test closes. A HoldTime
-// of 0 is shortHold here.
+// open opens a queue of the test's backend, and closes it at the end of the test. A HoldTime of 0
+// means shortHold.
 func (t *test) open(opts quark.Options) *view {
 	v, err := t.tryOpen(opts)
 	if err != nil {
@@ -27,7 +27,7 @@ func (t *test) open(opts quark.Options) *view {
 	return v
 }
 
-// tryOpen does what open does, where that may fail.
+// tryOpen is like open, but returns the error.
 func (t *test) tryOpen(opts quark.Options) (*view, error) {
 	v, err := openQueue(t.cells[0], opts)
 	if err == nil {
@@ -37,7 +37,7 @@ func (t *test) tryOpen(opts quark.Options) (*view, error) {
 	return v, err
 }
 
-// openEach opens a queue of each backend, which the end of the test closes.
+// openEach opens a queue of each backend, and closes it at the end of the test.
 func (t *test) openEach(opts quark.Options) []*view {
 	opened := t.openAll(opts)
 	for _, v := range opened {
@@ -59,7 +59,7 @@ func (t *test) openAll(opts quark.Options) (opened []*view) {
 		})
 	}
 	if len(opened) == 0 {
-		panic(stop{}) // as it is over for each backend
+		panic(stop{}) // the test has ended on all backends
 	}
 	return opened
 }
@@ -108,53 +108,52 @@ func (v *view) closeQueue() {
 	}
 }
 
-// The queues that tests share, by the names that tests.go has.
+// The names of shared queues in tests.go.
 const (
-	defaultQueue = "default" // single and joined, which are the witnesses of scenarios too
-	tinyBuffers  = "tiny"    // with hardly any room in the kernel
+	defaultQueue = "default" // single and joined, whose events are also scored in scenarios
+	tinyBuffers  = "tiny"    // with the smallest buffers in the kernel
 )
 
-// The kinds of queues beside tinyBuffers.
+// The kinds of queues in defaultQueue.
 const (
-	single = "single" // reports events one by one, of threads too
+	single = "single" // reports each event by itself, also events of threads
 	joined = "joined" // joins events
 )
 
-// joinedHold is the HoldTime of the queue that joins events: the life of a short
-// process takes less than half of it, also where machines are emulated.
+// joinedHold is the HoldTime of the queue that joins events. A short process lives less than half
+// as long, also on an emulated machine.
 const joinedHold = 150 * time.Millisecond
 
-// options returns the options of the queues of a kind.
-func options(kind string) quark.Options {
+// queueOptions returns the options of the queues of a kind.
+func queueOptions(kind string) quark.Options {
 	switch kind {
 	case single:
 		return quark.Options{HoldTime: shortHold, MinAgg: true, Threads: true, CacheGraceTime: 300 * time.Millisecond}
 	case joined:
-		// It knows processes that have ended for as long as a slow machine may take to ask
-		// for them.
+		// A slow machine may look up an ended process late.
 		return quark.Options{HoldTime: joinedHold, CacheGraceTime: time.Hour}
 	}
 	return quark.Options{
 		HoldTime: shortHold, MinAgg: true,
 		EBPF:   ebpf.Options{RingSize: 8 << 10},
 		KProbe: kprobe.Options{RingSize: 32 << 10},
-		CNProc: cnproc.Options{ReceiveBuffer: 1}, // the least that the kernel takes
+		CNProc: cnproc.Options{ReceiveBuffer: 1}, // the kernel raises it to its minimum
 		Audit:  quark.AuditOptions{ReceiveBuffer: 1},
 	}
 }
 
-// fixture has the queues that consecutive tests share, because opening one takes longer than most
+// fixture holds queues that consecutive tests share, because opening a queue takes longer than most
 // tests.
 type fixture struct {
 	kind      string
 	queues    map[string][]*view // by kind
-	unopened  map[string]string  // the reasons why backends have none
-	witnesses []*recorder.Recorder
+	unopened  map[string]string  // by backend: the reason why it has no queue
+	recorders []*recorder.Recorder
 }
 
 var shared fixture
 
-// open opens the queues of a kind, unless the test before had them.
+// open opens the queues of a kind, unless the previous test used the same kind.
 func (f *fixture) open(t *test, kind string) {
 	if f.kind == kind {
 		for _, c := range t.cells {
@@ -178,10 +177,10 @@ func (f *fixture) open(t *test, kind string) {
 		kinds = []string{single, joined}
 	}
 	for _, k := range kinds {
-		for _, v := range t.openAll(options(k)) {
+		for _, v := range t.openAll(queueOptions(k)) {
 			v.atOpen = v.stats()
-			// The first wait makes a descriptor more, which no test shall seem to have
-			// left.
+			// The first wait opens a descriptor, which would look like a test's
+			// residue.
 			if err := v.q.Block(0); err != nil {
 				v.Fatalf("block: %v", err)
 			}
@@ -189,7 +188,7 @@ func (f *fixture) open(t *test, kind string) {
 		}
 	}
 	if kind == defaultQueue {
-		f.witnesses = witnessesOf(f.queues[single], f.queues[joined])
+		f.recorders = recordersOf(f.queues[single], f.queues[joined])
 	}
 }
 
@@ -212,5 +211,5 @@ func (t *test) watch(kind string) {
 			t.views = append(t.views, &view{cell: c, q: s.q, atOpen: s.atOpen})
 		}
 	}
-	t.mark()
+	t.markCounters()
 }

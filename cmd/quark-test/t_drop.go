@@ -16,8 +16,8 @@ import (
 
 const nobody = 65534
 
-// dropPrivileges gives up root, /proc and all privileges after opening, in a process of
-// its own.
+// dropPrivileges drops root, /proc and all privileges after opening the queue, in a separate
+// process.
 func dropPrivileges(t *test) {
 	t.openEach(quark.Options{})
 	path := filepath.Join(t.TempDir(), "program")
@@ -45,7 +45,7 @@ func dropPrivileges(t *test) {
 		}
 	}
 	if _, err := os.Stat("/proc/self"); err == nil {
-		t.Fatalf("the scenario did not do its work: /proc is still there")
+		t.Fatalf("the scenario failed: /proc is still there")
 	}
 
 	var all []*proc
@@ -54,46 +54,46 @@ func dropPrivileges(t *test) {
 		t.reap(p)
 		all = append(all, p)
 	}
-	p := t.stopped()
+	p := t.spawnStopped()
 	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
 		t.Fatalf("%v", err)
 	}
 	t.reap(p)
 	all = append(all, p)
-	t.wantLives(0, all...)
-	t.each(func(v *view) {
+	t.checkProcesses(0, all...)
+	t.eachQueue(func(v *view) {
 		for _, p := range all {
-			v.checkDropped(v.exit(p))
+			v.checkDropped(v.awaitExit(p))
 		}
 	})
 
-	// It executes a program that is outside of its root.
+	// The process executes a program outside its root.
 	p = t.spawn(script().ExecFD(program, []string{"dropped", "argument"}, nil), barefork{})
 	t.reap(p)
-	t.wantLives(1, p)
-	t.each(func(v *view) {
-		exec := v.awaitEvent(p, "EXEC", has(engine.EventExec))
+	t.checkProcesses(1, p)
+	t.eachQueue(func(v *view) {
+		exec := v.awaitEvent(p, "EXEC", hasKinds(engine.EventExec))
 		v.checkDropped(exec)
 		q := exec.Process
 		if q.Known.Has(engine.FieldArgs) && string(q.Image.Args) != "dropped\x00argument\x00" {
-			v.Errorf("args is %q", q.Image.Args)
+			v.Errorf("got args %q, want dropped argument", q.Image.Args)
 		}
 		if q.Known.Has(engine.FieldCwd) && q.Cwd != "/" {
-			v.Errorf("cwd is %q, want that in the process's root: /", q.Cwd)
+			v.Errorf("got cwd %q, want /, as seen from the process's root", q.Cwd)
 		}
 		if strings.Contains(q.Image.Exe, "\x00") {
 			v.Errorf("exe is %q", q.Image.Exe)
 		}
 	})
-	t.each(func(v *view) {
+	t.eachQueue(func(v *view) {
 		if s := v.stats(); lost(s) != 0 {
-			v.Errorf("%d lost", s.Lost())
+			v.Errorf("got %d lost events, want 0", s.Lost())
 		}
 	})
 }
 
-// checkDropped checks what can be known without /proc: fields that the kernel does not
-// report with the event have to be unknown or right.
+// checkDropped checks the fields without /proc: a field that the kernel does not report with the
+// event must be unknown or right.
 func (v *view) checkDropped(ev *event) {
 	q := ev.Process
 	for f, want := range map[engine.Field]string{
@@ -104,10 +104,10 @@ func (v *view) checkDropped(ev *event) {
 		c := v.q.Capabilities().Fields[f]
 		need := c.Origin == engine.OriginKernel && c.At&ev.Events != 0
 		if got := truth.ValueOf(q, f); q.Known.Has(f) && got != want || need && !q.Known.Has(f) {
-			v.Errorf("%s: %s is %q, known %v, want %q (%s: %s)", ev.Events, f, got, q.Known.Has(f), want, c.Origin, c.Via)
+			v.Errorf("%s: %s: got %q, known %v, want %q (%s: %s)", ev.Events, f, got, q.Known.Has(f), want, c.Origin, c.Via)
 		}
 	}
 	if q.Known.Has(engine.FieldCaps) && q.Caps.Effective != 0 {
-		v.Errorf("effective capabilities are %#x", q.Caps.Effective)
+		v.Errorf("got effective capabilities %#x, want 0", q.Caps.Effective)
 	}
 }

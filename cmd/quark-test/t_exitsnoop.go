@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// exitsnoopCommand uses quark-exitsnoop on this kernel. Its other verbs and options, and the cases
-// of package exitsnoop, are in their Go tests.
+// exitsnoopCommand runs quark-exitsnoop on this kernel. Other verbs, options and cases of package
+// exitsnoop have Go tests.
 func exitsnoopCommand(t *test) {
 	self, err := os.Executable()
 	if err != nil {
@@ -22,7 +22,7 @@ func exitsnoopCommand(t *test) {
 	program := filepath.Join(filepath.Dir(self), "quark-exitsnoop")
 	if _, err := os.Stat(program); err != nil {
 		if program, err = exec.LookPath("quark-exitsnoop"); err != nil {
-			t.Skipf("%v: make build puts it beside quark-test", err)
+			t.Skipf("%v: 'make build' installs it next to quark-test", err)
 		}
 	}
 	root := t.TempDir()
@@ -46,23 +46,23 @@ func exitsnoopCommand(t *test) {
 			t.Skipf("%s", out)
 		}
 		if got := cmd.ProcessState.ExitCode(); got != status || !regexp.MustCompile(pattern).Match(out) {
-			t.Fatalf("quark-exitsnoop %q: exit status %d, want %d; it prints %q, want %s", args, got, status, out, pattern)
+			t.Fatalf("quark-exitsnoop %q: got exit status %d, want %d; got output %q, want %s", args, got, status, out, pattern)
 		}
 	}
 
-	// A process that ends while no command runs.
-	end := t.gate("the process to be told to end")
+	// Trace a process that ends while no command runs.
+	end := t.gate("the order to end")
 	p := t.spawn(script().WaitFor(end.r).Exit(7), barefork{})
 	pid := itoa(p.PID)
 	run(0, `^`+pid+` traced as [0-9]+\n$`, "trace", "-r", root, "-n", pid)
 	end.open()
-	t.reapBlind(p)
+	t.reapUnread(p)
 	run(0, `^`+pid+` exited with 7( [0-9]+s ago)?\n$`, "list", "-r", root)
 	run(0, `"tracing":0,.*"recorded":1,"lost":0,`, "status", "-r", root, "-j")
 	run(0, `^1 deleted\n$`, "clean", "-r", root, "--older", "1ns")
 	run(0, `^$`, "clean", "-r", root)
 
-	// A command that quark-exitsnoop starts.
+	// Trace a command that quark-exitsnoop starts.
 	tiny := filepath.Join(t.TempDir(), "tiny")
 	if err := tinyelf.Write(tiny, 5); err != nil {
 		t.Fatalf("%v", err)

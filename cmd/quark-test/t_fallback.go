@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/backends"
 )
 
-// fallback opens a queue without naming backends: it has the first that can be opened, and reports
-// for each before it why it cannot be opened.
+// fallback opens a queue without naming backends. It checks that the queue uses the first backend
+// that can be opened, and reports why each earlier backend cannot be opened.
 func fallback(t *test) {
 	q, err := quark.Open(quark.Options{})
 	if err != nil {
@@ -19,31 +19,32 @@ func fallback(t *test) {
 	if err := q.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	t.Logf("%s is opened", opened)
+	t.Logf("opened %s", opened)
 	names := backends.All.Names()
 	n := slices.Index(names, opened)
 	if n < 0 {
-		t.Fatalf("%s is opened, which is none of %s", opened, names)
+		t.Fatalf("opened %s, want one of %s", opened, names)
 	}
 	before := names[:n]
-	why := make(map[string]string) // of backends that can't be opened
+	why := make(map[string]string) // by backend that can't be opened
 	for _, name := range before {
-		if why[name] = t.refusal(name); why[name] == "" {
-			t.Errorf("%s is opened, but %s can be opened, too", opened, name)
+		if why[name] = t.openFailure(name); why[name] == "" {
+			t.Errorf("opened %s, want %s, which also opens", opened, name)
 		}
 	}
 	if len(attempts) != len(before) {
-		t.Errorf("tried before: %v, want %s", attempts, before)
+		t.Errorf("got failed attempts %v, want %s", attempts, before)
 	}
 	for i, a := range attempts {
 		if i < len(before) && (a.Backend != before[i] || a.Err.Error() != why[before[i]]) {
-			t.Errorf("tried before: %v; opened alone: %s: %s", a, before[i], why[before[i]])
+			t.Errorf("got failed attempt %v, want that of opening it alone: %s: %s", a, before[i], why[before[i]])
 		}
 	}
 }
 
-// refusal opens and closes a backend. It returns why that can't be opened, or "".
-func (t *test) refusal(backend string) string {
+// openFailure opens and closes a backend. It returns the reason why the backend can't be opened, or
+// "".
+func (t *test) openFailure(backend string) string {
 	set, err := backends.Parse(backend)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -60,6 +61,6 @@ func (t *test) refusal(backend string) string {
 	if _, after, ok := strings.Cut(reason, backend+": "); ok {
 		reason = after
 	}
-	t.Logf("%s is refused: %s", backend, reason)
+	t.Logf("%s fails to open: %s", backend, reason)
 	return reason
 }

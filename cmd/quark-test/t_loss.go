@@ -14,12 +14,12 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// loss makes events while the queue is not read and the kernel has hardly any room, and
-// checks that produced = delivered + lost.
+// loss makes events while the queue is not read and the kernel has small buffers, and checks that
+// produced = delivered + lost.
 func loss(t *test) {
-	k := knobs(t, faults{processes: 150, stop: time.Hour, cpu: -1})
+	k := readFaults(t, faults{processes: 150, stop: time.Hour, cpu: -1})
 	k.watch(t, tinyBuffers)
-	k.conserve(t, func(v *view, missing uint64, s quark.Stats) {
+	k.checkConservation(t, func(v *view, missing uint64, s quark.Stats) {
 		if missing == 0 {
 			v.Fatalf("nothing was lost: the buffer was too large or the workload too small")
 		}
@@ -29,10 +29,10 @@ func loss(t *test) {
 		}
 		for l := range engine.Loss(engine.NumLosses) {
 			if n := s.Source.Lost[l]; l != cause && n != 0 {
-				v.Errorf("%d events lost by %s, expected was %s", n, l, cause)
+				v.Errorf("got %d events lost by %s, want %s", n, l, cause)
 			}
 		}
-		if !v.before.Source.Bound { // an event may have been on its way into a ring
+		if !v.before.Source.Bound { // an event may have been in the middle of a write to a ring
 			v.await("an exact number of lost events", func() bool {
 				s = v.stats()
 				return !s.Source.Bound
@@ -41,41 +41,41 @@ func loss(t *test) {
 		if v.q.Capabilities().Kinds[engine.KindGap].Origin == engine.OriginNone {
 			return
 		}
-		var told uint64
+		var counted uint64
 		for _, ev := range v.events {
-			if told += ev.Gap.Count; ev.Events == engine.EventGap {
+			if counted += ev.Gap.Count; ev.Events == engine.EventGap {
 				v.Logf("%s lost %d events of CPU %d between %d and %d", ev.Gap.Cause, ev.Gap.Count, int32(ev.Gap.CPU), ev.Gap.From, ev.Gap.To)
 			}
 		}
-		if told == 0 || told > s.Lost() {
-			v.Errorf("gaps tell of %d lost events, lost are %d", told, s.Lost())
+		if counted == 0 || counted > s.Lost() {
+			v.Errorf("gaps report %d lost events, the counters %d", counted, s.Lost())
 		}
 	})
 }
 
-// storm makes events as fast as it can, with a reader at work and the default room, and
-// checks that produced = delivered + lost.
+// storm makes events as fast as it can, with a concurrent reader and default buffers, and checks
+// that produced = delivered + lost.
 func storm(t *test) {
-	k := knobs(t, faults{processes: 150, cpu: -1})
+	k := readFaults(t, faults{processes: 150, cpu: -1})
 	k.watch(t, single)
-	k.conserve(t, func(*view, uint64, quark.Stats) {})
+	k.checkConservation(t, func(*view, uint64, quark.Stats) {})
 }
 
-// faults are what makes a backend lose events. The environment sets them, in a
+// faults are settings that make a backend lose events. Environment variables override them, in a
 // guest by quark.env.NAME=VALUE on the kernel's command line.
 type faults struct {
 	// QUARK_FAULT_RING: bytes of the rings; 0: as in the shared queue
 	ring int
 	// QUARK_FAULT_SOCKET: bytes of the socket's receive buffer; 0: as in the shared queue
 	socket    int
-	processes int // QUARK_FAULT_PROCESSES: that are forked and end
+	processes int // QUARK_FAULT_PROCESSES: number of processes to fork
 	// QUARK_FAULT_STOP: milliseconds without reading, at most until all processes have ended
 	stop time.Duration
-	cpu  int // QUARK_FAULT_CPU: on which all run; -1: on all in turn
+	cpu  int // QUARK_FAULT_CPU: CPU of all processes; -1: all CPUs in turn
 }
 
-// knobs returns the faults that the environment asks for, or the test's own.
-func knobs(t *test, k faults) faults {
+// readFaults returns k with the values from the environment.
+func readFaults(t *test, k faults) faults {
 	ms := int(k.stop / time.Millisecond)
 	for name, value := range map[string]*int{
 		"RING": &k.ring, "SOCKET": &k.socket, "PROCESSES": &k.processes, "STOP": &ms, "CPU": &k.cpu,
@@ -83,7 +83,7 @@ func knobs(t *test, k faults) faults {
 		if s := os.Getenv("QUARK_FAULT_" + name); s != "" {
 			n, err := strconv.Atoi(s)
 			if err != nil || n < -1 {
-				t.Fatalf("QUARK_FAULT_%s=%s: a number is wanted", name, s)
+				t.Fatalf("QUARK_FAULT_%s=%s: want a number", name, s)
 			}
 			*value = n
 		}
@@ -92,14 +92,13 @@ func knobs(t *test, k faults) faults {
 	return k
 }
 
-// watch lets the test use shared queues, or ones like them with the room that the
-// faults leave.
+// watch lets the test use shared queues, or new queues with the buffer sizes of k.
 func (k faults) watch(t *test, kind string) {
 	if k.ring == 0 && k.socket == 0 {
 		t.watch(kind)
 		return
 	}
-	opts := options(kind)
+	opts := queueOptions(kind)
 	if k.ring > 0 {
 		opts.EBPF.RingSize, opts.KProbe.RingSize = k.ring, k.ring
 	}
@@ -109,13 +108,12 @@ func (k faults) watch(t *test, kind string) {
 	t.openEach(opts)
 }
 
-// conserve makes processes and compares the counters with the truth: each event is
-// delivered or lost, and each lost event is counted. Then it calls more with the number of
-// missing events and the counters.
-func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Stats)) {
+// checkConservation starts processes and checks that each event is delivered or lost, and each lost
+// event counted. Then it calls more with the number of missing events and the counters.
+func (k faults) checkConservation(t *test, more func(v *view, missing uint64, s quark.Stats)) {
 	cpus := onlineCPUs(t)
-	t.mark()
-	forksBefore, tasksBefore := forks(t), tasks(t)
+	t.markCounters()
+	forksBefore, tasksBefore := countForks(t), countTasks(t)
 
 	begin := time.Now()
 	var all []*proc
@@ -125,63 +123,63 @@ func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Sta
 			cpu = cpus[i%len(cpus)]
 		}
 		p := t.spawn(script().Pin(cpu).Exit(0), barefork{Share: true})
-		t.reapBlind(p)
+		t.reapUnread(p)
 		all = append(all, p)
 		if time.Since(begin) > k.stop {
 			t.pump()
 		}
 	}
-	t.each(func(v *view) { t.awaitRecovery(v, cpus) })
-	forked := forks(t) - forksBefore
+	t.eachQueue(func(v *view) { t.awaitRecovery(v, cpus) })
+	forked := countForks(t) - forksBefore
 	others := forked - uint64(len(all))
-	// Processes that were there before can end meanwhile, too.
-	if ended := int64(forked) + tasksBefore - tasks(t); ended > int64(forked) {
+	// Older processes can also end meanwhile.
+	if ended := int64(forked) + tasksBefore - countTasks(t); ended > int64(forked) {
 		others += uint64(ended) - forked
 	}
 
-	t.each(func(v *view) {
-		s := v.counted()
-		told := s.Lost() - v.before.Lost()
-		produced, delivered := uint64(2*len(all)), v.ends(all) // FORK and EXIT
-		v.Logf("%d produced, %d delivered, %d lost %v; %d other forks or ends; %d insertions in all", produced, delivered, told, s.Source.Lost, others, s.Insertions)
+	t.eachQueue(func(v *view) {
+		s := v.awaitCounted()
+		counted := s.Lost() - v.before.Lost()
+		produced, delivered := uint64(2*len(all)), v.countForksAndExits(all)
+		v.Logf("%d produced, %d delivered, %d lost %v; %d other forks or exits; %d insertions in all", produced, delivered, counted, s.Source.Lost, others, s.Insertions)
 		missing := produced - delivered
-		if told < missing {
-			v.Errorf("%d events are missing, %d are counted as lost", missing, told)
+		if counted < missing {
+			v.Errorf("got %d events counted as lost, want at least %d, the missing ones", counted, missing)
 		}
-		// Events of other processes are lost as well: a few for each fork or end.
-		if most := missing + 10*others + 10; told > most {
-			v.Errorf("%d events are missing and there were %d other forks or ends, but %d are counted as lost", missing, others, told)
+		// Events of other processes are lost too: a few for each fork or exit.
+		if most := missing + 10*others + 10; counted > most {
+			v.Errorf("got %d events counted as lost, want at most %d: %d are missing, with %d other forks or exits", counted, most, missing, others)
 		}
 		if s.Insertions+s.Lost() < produced {
-			v.Errorf("%d insertions and %d lost of at least %d", s.Insertions, s.Lost(), produced)
+			v.Errorf("got %d insertions and %d lost, want a sum of at least %d", s.Insertions, s.Lost(), produced)
 		}
 		more(v, missing, s)
 	})
 }
 
-// ends counts the FORKs and EXITs of many processes that were delivered.
-func (v *view) ends(all []*proc) (n uint64) {
+// countForksAndExits counts the delivered FORKs and EXITs of processes.
+func (v *view) countForksAndExits(all []*proc) (n uint64) {
 	for _, p := range all {
 		n += uint64(v.count(p, engine.EventFork) + v.count(p, engine.EventExit))
 	}
 	return n
 }
 
-// awaitRecovery reads until the queue delivers everything again, and every CPU has
-// reported how much it has lost.
+// awaitRecovery reads until the queue delivers all events again, and every CPU has reported its
+// loss.
 func (t *test) awaitRecovery(v *view, cpus []int) {
 	for _, cpu := range cpus {
-		// With so little room this event may be lost as well.
+		// With such small buffers this event may be lost too.
 		v.await("an EXIT on CPU "+itoa(cpu), func() bool {
 			p := t.spawn(script().Pin(cpu).Exit(0), barefork{Share: true})
 			t.reap(p)
-			return v.sees(p, engine.EventExit)
+			return v.deliversSoon(p, engine.EventExit)
 		})
 	}
 }
 
-// sees reports whether the queue soon delivers an event of p of each of the kinds.
-func (v *view) sees(p *proc, kinds ...engine.Events) bool {
+// deliversSoon reports whether the queue soon delivers an event of p of each of the kinds.
+func (v *view) deliversSoon(p *proc, kinds ...engine.Events) bool {
 	for deadline := clock.Monotonic() + uint64(3*shortHold); clock.Monotonic() < deadline; {
 		v.pump()
 		if !slices.ContainsFunc(kinds, func(k engine.Events) bool { return v.count(p, k) == 0 }) {
@@ -201,8 +199,8 @@ func onlineCPUs(t *test) []int {
 	return list
 }
 
-// forks returns how many processes and threads the kernel has made since boot.
-func forks(t *test) (n uint64) {
+// countForks returns the number of processes and threads that the kernel has created since boot.
+func countForks(t *test) (n uint64) {
 	stat, err := os.ReadFile("/proc/stat")
 	_, after, _ := strings.Cut(string(stat), "\nprocesses ")
 	if err == nil {
@@ -214,8 +212,8 @@ func forks(t *test) (n uint64) {
 	return n
 }
 
-// tasks returns how many processes and threads there are.
-func tasks(t *test) (n int64) {
+// countTasks returns the current number of processes and threads.
+func countTasks(t *test) (n int64) {
 	load, err := os.ReadFile("/proc/loadavg")
 	if err == nil {
 		_, err = fmt.Sscanf(string(load), "%f %f %f %d/%d", new(float64), new(float64), new(float64), new(int), &n)

@@ -17,17 +17,17 @@ func probe(t *test) {
 	v := t.open(quark.Options{})
 	q := v.q
 	if q.Backend() != v.backend {
-		t.Errorf("backend is %q", q.Backend())
+		t.Errorf("got backend %q", q.Backend())
 	}
 	if a := q.Attempts(); len(a) > 0 {
-		t.Errorf("tried %v first", a)
+		t.Errorf("got failed attempt %v, want none", a)
 	}
 	for _, k := range []engine.Kind{engine.KindExit, engine.KindFork, engine.KindExec} {
 		if c := q.Capabilities().Kinds[k]; c.Origin == engine.OriginNone {
 			t.Errorf("%s is not reported: %s", k, c.Via)
 		}
 	}
-	// Programs that are executed later must not inherit descriptors.
+	// Later executed programs must not inherit descriptors.
 	for fd, what := range inheritable(t) {
 		if before[fd] == "" {
 			t.Errorf("descriptor %s (%s) is not closed on exec", fd, what)
@@ -43,7 +43,7 @@ func probe(t *test) {
 	}
 }
 
-// inheritable returns the open descriptors that programs inherit, and what they are of.
+// inheritable returns the open descriptors without close-on-exec, and their files.
 func inheritable(t *test) map[string]string {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -62,21 +62,21 @@ func inheritable(t *test) map[string]string {
 // stats compares the counters with what the test did.
 func stats(t *test) {
 	t.watch(joined)
-	t.each(func(v *view) {
+	t.eachQueue(func(v *view) {
 		s := v.atOpen
-		// Events from before the first reading of /proc are applied, not delivered.
+		// Events from before the first read of /proc are applied, not delivered.
 		if n := s.Aggregations + s.NonAggregations + s.GarbageCollections + s.Late + s.Lost(); n != 0 || s.Insertions != s.Removals+uint64(s.Buffered) {
-			v.Errorf("events are delivered or missing at open: %+v", s)
+			v.Errorf("got events delivered or missing at open: %+v", s)
 		}
 		if s.Backend != v.backend {
-			v.Errorf("backend is %q", s.Backend)
+			v.Errorf("got backend %q", s.Backend)
 		}
 		if known := v.q.Lookup(uint32(os.Getpid())); known == nil || s.Processes < 1 {
-			v.Errorf("this process is not known: %d are", s.Processes)
+			v.Errorf("this process is not among the %d in the table", s.Processes)
 		}
 	})
 	const n = 20
-	var short uint64 // lives that must have been joined to one event
+	var short uint64 // processes whose events must have been joined
 	var last *proc
 	for range n {
 		last = t.spawn(script().Exit(0), barefork{Share: true})
@@ -85,33 +85,33 @@ func stats(t *test) {
 			short++
 		}
 	}
-	t.each(func(v *view) {
-		v.exit(last)
+	t.eachQueue(func(v *view) {
+		v.awaitExit(last)
 		before, s := v.before, v.stats()
 		if s.Insertions-before.Insertions < 2*n || s.Removals+uint64(s.Buffered) != s.Insertions {
-			v.Errorf("%d insertions (at least %d were made), %d removals and %d buffered", s.Insertions-before.Insertions, 2*n, s.Removals, s.Buffered)
+			v.Errorf("got %d insertions (want at least %d), %d removals and %d buffered", s.Insertions-before.Insertions, 2*n, s.Removals, s.Buffered)
 		}
 		joined, single := s.Aggregations-before.Aggregations, s.NonAggregations-before.NonAggregations
 		if joined+single != uint64(len(v.events)) {
-			v.Errorf("%d aggregations and %d others, but %d events were delivered", joined, single, len(v.events))
+			v.Errorf("got %d aggregations and %d others, want a sum of %d, the delivered events", joined, single, len(v.events))
 		}
 		if joined < short {
-			v.Errorf("%d aggregations, %d lives were short", joined, short)
+			v.Errorf("got %d aggregations, want at least %d, the short processes", joined, short)
 		}
 		if lost(s) != lost(before) {
 			v.Errorf("%d events lost: %v", s.Lost(), s.Source.Lost)
 		}
-		v.counted()
+		v.awaitCounted()
 	})
 }
 
-// twoQueues opens two more queues of each backend, and closes the older of them first.
+// twoQueues opens two more queues of each backend, and closes the older first.
 func twoQueues(t *test) {
 	t.watch(single)
-	second, third := t.openEach(options(single)), t.openEach(options(single))
-	t.wantWorking()
+	second, third := t.openEach(queueOptions(single)), t.openEach(queueOptions(single))
+	t.checkWorking()
 	t.close(second...)
-	t.wantWorking()
+	t.checkWorking()
 	t.close(third...)
-	t.wantWorking()
+	t.checkWorking()
 }

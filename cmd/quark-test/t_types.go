@@ -18,21 +18,21 @@ import (
 // needsTypes skips the test on a backend that reads no types of the kernel.
 func (t *test) needsTypes() {
 	if b := t.cells[0].backend; b != "ebpf" && b != "kprobe" {
-		t.Skipf("it needs no types")
+		t.Skipf("the backend reads no kernel types")
 	}
 }
 
-// otherTypes opens queues with the types of other kernels, which a user may name. Types in which a
-// member moved that the self-test checks have to be refused. Types with the same offsets have to be
-// accepted, and events have to be right with all accepted ones.
+// otherTypes opens queues with the types of other kernels, as a user may. Open must reject types in
+// which a member moved that the self-test checks. It must accept types with the same offsets.
+// Events must be right with all accepted types.
 func otherTypes(t *test) {
 	t.needsTypes()
 	if hiddenTypes() {
-		t.Skipf("the archive's types are as right or wrong where the kernel shows its own, and are tested there")
+		t.Skipf("the same archive is tested on kernels that show their own types")
 	}
 	own := t.typesOf(btfhub.Options{})
 	running := unameRelease(t)
-	// If no backend opened, every error would look like a refusal of types.
+	// If no backend opened, every error would look like a rejection of types.
 	t.close(t.open(withTypes(btfhub.Options{})))
 	var accepted, refused int
 	for _, release := range t.otherReleases(running, own) {
@@ -48,57 +48,57 @@ func otherTypes(t *test) {
 			refused++
 			t.Logf("types of %s, in which %d members moved: %v", release, len(moved), err)
 			if len(moved) == 0 {
-				t.Errorf("types of %s are refused, but are the same: %v", release, err)
+				t.Errorf("types of %s with the same offsets are rejected: %v", release, err)
 			}
 			if !strings.Contains(err.Error(), release) || !strings.Contains(err.Error(), "self-test") && !strings.Contains(err.Error(), "open with types") {
-				t.Errorf("the error does not say which types were tested: %v", err)
+				t.Errorf("got error %v, want the release and the failed check of the types", err)
 			}
 			continue
 		}
 		accepted++
 		from := v.q.Capabilities().Types
 		if differs {
-			t.Errorf("types of %s are accepted, but these members moved: %v", release, moved)
+			t.Errorf("types of %s are accepted, want them rejected: these members moved: %v", release, moved)
 			continue
 		}
 		if !strings.Contains(from, release) || !strings.Contains(from, running) {
-			t.Errorf("types are said to come from %q: it has to name %s and %s", from, release, running)
+			t.Errorf("got origin of types %q, want one that names %s and %s", from, release, running)
 		}
-		t.wantWorking()
+		t.checkWorking()
 		t.close(v)
 	}
-	t.Logf("%d accepted, %d refused", accepted, refused)
+	t.Logf("%d accepted, %d rejected", accepted, refused)
 	if refused == 0 {
-		t.Errorf("no types were refused: the test shows nothing")
+		t.Errorf("no types were rejected, so the test shows nothing")
 	}
 
 	const madeUp = "9.99.0-made-up"
-	t.refuses(btfhub.Options{EmbeddedOnly: true, Release: madeUp}, madeUp)
+	t.wantOpenError(btfhub.Options{EmbeddedOnly: true, Release: madeUp}, madeUp)
 }
 
-// withTypes returns the options of a queue with types.
+// withTypes returns the options of a queue that uses the types of o.
 func withTypes(o btfhub.Options) quark.Options {
-	opts := options(single)
+	opts := queueOptions(single)
 	opts.BTF = o
 	return opts
 }
 
-// refuses checks that no queue opens with types, and that the error has a word.
-func (t *test) refuses(o btfhub.Options, word string) {
+// wantOpenError checks that no queue opens with the types of o, and that the error contains word.
+func (t *test) wantOpenError(o btfhub.Options, word string) {
 	if v, err := t.tryOpen(withTypes(o)); err == nil {
 		t.close(v)
 		t.Errorf("opened with types of %s", word)
 	} else if !strings.Contains(err.Error(), word) {
-		t.Errorf("the error does not name %s: %v", word, err)
+		t.Errorf("got error without %s: %v", word, err)
 	}
 }
 
 // archivedTypes compares the archive's types of the running kernel with the kernel's own. If all
-// members that are read have the same offsets, both give the same programs and probes, so the
-// results of the other tests hold for the archive's types too.
+// targets have the same offsets, programs and probes are the same, so the results of the other
+// tests hold for the archive's types too.
 func archivedTypes(t *test) {
-	// Wanted since the archive was made, which has them of no kernel: with its types these
-	// fields are unknown, as the table of capabilities says.
+	// These targets are newer than the archive, which lacks them for all kernels. With its
+	// types their fields are unknown, as the capability table reports.
 	sinceArchive := []string{"task_struct.atomic_flags", "task_struct.seccomp.", "task_struct.loginuid", "task_struct.sessionid", "file.f_inode", "inode.", "super_block.",
 		"mm_struct.env_start", "mm_struct.env_end", "upid.ns", "pid.numbers.ns", "cred.user_ns", "user_namespace.",
 		"nsproxy.cgroup_ns", "cgroup_namespace.", "nsproxy.time_ns", "time_namespace.",
@@ -117,24 +117,24 @@ func archivedTypes(t *test) {
 		t.Fatalf("%v", err)
 	}
 	if own.Origin != btfhub.KernelBTF {
-		t.Skipf("the kernel shows no types: they are from %s", own.Origin)
+		t.Skipf("the kernel shows no types: quark uses those of %s", own.Origin)
 	}
 	for _, member := range btfhub.Moved(own.Spec, archived.Spec) {
 		if slices.ContainsFunc(sinceArchive, func(since string) bool { return strings.HasPrefix(member, since) }) {
 			continue
 		}
-		t.Errorf("%s is not where the kernel says in the archive's types of %s", member, running)
+		t.Errorf("%s: offset in the archive's types of %s differs from the kernel's", member, running)
 	}
-	// The comparison has to find differences in the types of a distant kernel.
+	// The comparison must find differences from the types of a distant kernel.
 	if far, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true, Release: t.otherSeries(running)}); err != nil {
 		t.Errorf("%v", err)
 	} else if len(btfhub.Moved(own.Spec, far.Spec)) == 0 {
-		t.Errorf("nothing is elsewhere in the types of %s: the comparison shows nothing", far.Origin)
+		t.Errorf("no offset differs in the types of %s, so the comparison shows nothing", far.Origin)
 	}
 }
 
-// otherSeries returns an archived kernel far from the running one: the first of the oldest series,
-// or the last one if the running kernel is of that.
+// otherSeries returns an archived kernel of another series than the running kernel: the first of
+// the oldest series, or the last one if the running kernel is of the oldest series.
 func (t *test) otherSeries(running string) string {
 	var all []string
 	for _, k := range t.archive().Kernels() {
@@ -171,8 +171,8 @@ func hiddenTypes() bool {
 	return unix.Statfs(filepath.Dir(btfhub.KernelBTF), &s) == nil && s.Type == unix.TMPFS_MAGIC
 }
 
-// selfTested lists members that the self-test reads and that have other values next to them, so
-// that it notices a wrong offset.
+// selfTested lists members whose wrong offset the self-test notices, because the adjacent members
+// have other values.
 var selfTested = []string{
 	"task_struct.pid", "task_struct.tgid", "task_struct.comm", "task_struct.group_leader", "task_struct.real_parent",
 	"task_struct.start_boottime", "task_struct.signal", "task_struct.mm", "task_struct.fs", "task_struct.nsproxy",
@@ -187,8 +187,8 @@ func (t *test) typesOf(o btfhub.Options) *btfhub.Offsets {
 	return btfhub.Resolve(k.Spec)
 }
 
-// otherReleases returns kernels of the archive other than the running one: one of its series, one
-// with the same offsets if the first has others, and a distant one.
+// otherReleases returns other kernels of the archive: one of the running kernel's series, one with
+// the same offsets if the first has others, and a distant one.
 func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string) {
 	near, siblings := "", []string(nil)
 	for _, k := range t.archive().Kernels() {
@@ -209,7 +209,7 @@ func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string
 		if i := slices.IndexFunc(siblings, same); i >= 0 {
 			list = append(list, siblings[i])
 		} else {
-			t.Logf("the archive has no other kernel in which all is where it is in %s", running)
+			t.Logf("the archive has no other kernel with the same offsets as %s", running)
 		}
 	}
 	return append(list, t.otherSeries(running))
@@ -223,7 +223,7 @@ func unameRelease(t *test) string {
 	return release
 }
 
-// typesFile opens queues with a file of types that the options name.
+// typesFile opens queues with a file of types in the options.
 func typesFile(t *test) {
 	t.needsTypes()
 	dir := t.TempDir()
@@ -231,12 +231,12 @@ func typesFile(t *test) {
 	if err := os.WriteFile(bad, []byte("no types at all"), 0o644); err != nil {
 		t.Fatalf("%v", err)
 	}
-	t.refuses(btfhub.Options{Path: nothing}, nothing)
-	t.refuses(btfhub.Options{Path: bad}, bad)
+	t.wantOpenError(btfhub.Options{Path: nothing}, nothing)
+	t.wantOpenError(btfhub.Options{Path: bad}, bad)
 
 	raw, err := os.ReadFile(btfhub.KernelBTF)
 	if err != nil {
-		t.Skipf("the kernel offers no types to make a file of: %v", err)
+		t.Skipf("the kernel has no BTF to write to a file: %v", err)
 	}
 	good := filepath.Join(dir, "good")
 	if err := os.WriteFile(good, raw, 0o644); err != nil {
@@ -244,10 +244,10 @@ func typesFile(t *test) {
 	}
 	v := t.open(withTypes(btfhub.Options{Path: good}))
 	if from := v.q.Capabilities().Types; !strings.Contains(from, good) {
-		t.Errorf("types are said to come from %q", from)
+		t.Errorf("got origin of types %q", from)
 	}
 	if s := v.stats(); !strings.Contains(s.Types, good) {
-		t.Errorf("types are said to come from %q by the statistics", s.Types)
+		t.Errorf("got origin of types %q in the statistics", s.Types)
 	}
-	t.wantWorking()
+	t.checkWorking()
 }

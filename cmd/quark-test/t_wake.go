@@ -9,11 +9,11 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// wakeUp checks that an event wakes a reader that sleeps: in Block, and then on the
+// wakeUp checks that an event wakes a reader that sleeps in Block, and then one that polls the
 // descriptor.
 func wakeUp(t *test) {
 	t.watch(single)
-	t.each(func(v *view) {
+	t.eachQueue(func(v *view) {
 		for range 2 {
 			t.sleepUntilExit(v, "Block", v.q.Block)
 		}
@@ -33,9 +33,8 @@ func wakeUp(t *test) {
 func (t *test) sleepUntilExit(v *view, what string, sleep func(time.Duration) error) {
 	end := t.gate("the end")
 	p := t.spawn(script().WaitFor(end.r).Exit(0), barefork{Share: true})
-	v.awaitEvent(p, "FORK", has(engine.EventFork))
-	// On a machine that starts processes all the time there is no quiet, and other events may
-	// wake the reader as well.
+	v.awaitEvent(p, "FORK", hasKinds(engine.EventFork))
+	// On a busy machine the queue is never quiet, and other events may also wake the reader.
 	patience := time.Now().Add(20 * shortHold)
 	v.await("quiet", func() bool {
 		s := v.stats()
@@ -54,8 +53,8 @@ func (t *test) sleepUntilExit(v *view, what string, sleep func(time.Duration) er
 			v.Fatalf("%s: %v", what, err)
 		}
 		if time.Since(begin) >= longest {
-			v.Fatalf("%s did not say that a process ended", what)
+			v.Fatalf("%s did not return when a process ended", what)
 		}
 	}
-	t.reapBlind(p)
+	t.reapUnread(p)
 }

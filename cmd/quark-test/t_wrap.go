@@ -12,15 +12,15 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// wrapRounds is how many processes recordWrap starts. The records of each fill a quarter
-// of the ring at least, so that it wraps more than ten times.
+// wrapRounds is the number of processes that recordWrap starts. The records of each fill at least a
+// quarter of the ring, so that the ring wraps more than ten times.
 const wrapRounds = 40
 
-// recordWrap uses rings so small that many records go over their end. What is delivered
-// has to be right. On a busy machine events can be lost, which has to be counted.
+// recordWrap uses rings so small that many records cross the end. Delivered events must be right.
+// Events lost on a busy machine must be counted.
 func recordWrap(t *test) {
 	t.watch(tinyBuffers)
-	t.each(func(v *view) {
+	t.eachQueue(func(v *view) {
 		if v.backend == "cnproc" {
 			v.Skipf("%s has no ring", v.backend)
 		}
@@ -32,7 +32,7 @@ func recordWrap(t *test) {
 	}
 	var all []wrapRound
 	for i := range wrapRounds {
-		// Records of many lengths, so that the end of the ring is at each place in them.
+		// Records of many lengths cross the end of the ring at many offsets.
 		argv := []string{"tiny", itoa(i), strings.Repeat(string(rune('a'+i%26)), 1500+i*37%500)}
 		p := t.spawn(script().Call("chdir", unix.SYS_CHDIR, dir).Exec(tiny, argv, nil), barefork{Share: true})
 		t.reap(p)
@@ -42,13 +42,13 @@ func recordWrap(t *test) {
 			engine.FieldComm: "tiny", engine.FieldPPID: itoa(os.Getpid()),
 		}})
 	}
-	t.each(func(v *view) {
+	t.eachQueue(func(v *view) {
 		t.awaitRecovery(v, onlineCPUs(t))
 		v.checkWrap(all)
 	})
 }
 
-// wrapRound is a process, and what its EXEC has to report.
+// wrapRound is a process, and the values that its EXEC must report.
 type wrapRound struct {
 	*proc
 	want map[engine.Field]string
@@ -65,10 +65,10 @@ func (v *view) checkWrap(all []wrapRound) {
 				missing++
 				v.Logf("pid %d has no %s: %s", r.PID, kind, v.history(r.proc))
 			case n > 1:
-				v.Errorf("pid %d: %d events with %s: %s", r.PID, n, kind, v.history(r.proc))
+				v.Errorf("pid %d: got %d events with %s, want 1: %s", r.PID, n, kind, v.history(r.proc))
 			}
 		}
-		for _, ev := range v.of(r.proc) {
+		for _, ev := range v.eventsOf(r.proc) {
 			if ev.Events.Has(engine.EventExit) {
 				v.checkExit(ev, r.proc, true)
 			}
@@ -78,13 +78,13 @@ func (v *view) checkWrap(all []wrapRound) {
 			known := 0
 			for f, want := range r.want {
 				if v.q.Capabilities().Fields[f].Origin != engine.OriginKernel {
-					known++ // no record has it
+					known++ // not in the records
 					continue
 				}
 				switch got := truth.ValueOf(ev.Process, f); {
 				case !ev.Process.Known.Has(f) || ev.Process.Truncated.Has(f):
 				case got != want:
-					v.Errorf("pid %d: %s is %q, want %q", r.PID, f, got, want)
+					v.Errorf("pid %d: %s: got %q, want %q", r.PID, f, got, want)
 				default:
 					known++
 				}
@@ -94,19 +94,19 @@ func (v *view) checkWrap(all []wrapRound) {
 			}
 		}
 	}
-	s := v.counted()
+	s := v.awaitCounted()
 	lost := s.Lost() - v.before.Lost()
-	v.Logf("%d of %d EXEC are whole, %d events are missing, %d lost %v", whole, len(all), missing, lost, s.Source.Lost)
+	v.Logf("%d of %d EXEC are complete, %d events are missing, %d lost %v", whole, len(all), missing, lost, s.Source.Lost)
 	if lost < missing {
-		v.Errorf("%d events are missing, %d are counted as lost", missing, lost)
+		v.Errorf("got %d events counted as lost, want at least %d, the missing ones", lost, missing)
 	}
 	if n := s.Source.Lost[engine.LossDecode]; n > 0 {
-		v.Errorf("%d records made no sense", n)
+		v.Errorf("%d records could not be decoded", n)
 	}
 	if uint64(whole)+lost < uint64(len(all)) {
-		v.Errorf("%d of %d EXEC are whole, and only %d events were lost", whole, len(all), lost)
+		v.Errorf("%d of %d EXEC are complete, but only %d events were lost", whole, len(all), lost)
 	}
 	if whole < len(all)/4 {
-		v.Errorf("%d of %d EXEC are whole: too few to show that records go over the end of the ring", whole, len(all))
+		v.Errorf("%d of %d EXEC are complete: too few to show that records cross the end of the ring", whole, len(all))
 	}
 }

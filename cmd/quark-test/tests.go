@@ -3,76 +3,76 @@ package main
 // row is a test.
 type row struct {
 	name string
-	doc  string // one line that says what must hold
+	doc  string // one line: the property that the test checks
 	run  func(*test)
 
-	shared    string // the queues that the test shares with others
+	shared    string // the queues shared with other tests
 	types     bool   // repeated with the kernel's types hidden
-	apart     bool   // runs on one backend after the other, not on all together
-	alone     bool   // in a process of its own: it cannot undo its changes
+	apart     bool   // runs on each backend separately
+	alone     bool   // runs in a separate process, since it cannot undo its changes
 	noBackend bool   // runs once, without a backend
 }
 
-// tests are all tests, in the order in which they run. Tests of processes perform the
-// scenarios of package fidelity/scenario that name them; the others are about queues.
+// tests lists all tests in the order in which they run. Tests of processes perform the scenarios of
+// package fidelity/scenario that name the test; the others are about queues.
 var tests = []row{
 	{name: "t_probe", doc: "the backend opens and closes, and leaves nothing", run: probe, apart: true},
-	{name: "t_older", doc: "a process older than the queue executes, changes and ends", run: older},
-	{name: "t_fork", doc: "births by fork, vfork, clone and double fork", run: lives, shared: defaultQueue},
-	{name: "t_fork_exec_exit", doc: "a short life is one event with every attribute right", run: lives, shared: defaultQueue, types: true},
-	{name: "t_fork_exec_exit_rel", doc: "the executable of a relative path or a link is absolute", run: lives, shared: defaultQueue},
-	{name: "t_id_change", doc: "user, group and session ids change", run: lives, shared: defaultQueue, types: true},
-	{name: "t_entry", doc: "the entry leaders of logins and containers", run: lives, shared: defaultQueue},
+	{name: "t_older", doc: "a process older than the queue executes, changes and ends", run: runOlder},
+	{name: "t_fork", doc: "processes start by fork, vfork, clone and double fork", run: runScenarios, shared: defaultQueue},
+	{name: "t_fork_exec_exit", doc: "a short life is one event with every attribute right", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_fork_exec_exit_rel", doc: "the executable of a relative path or a link is absolute", run: runScenarios, shared: defaultQueue},
+	{name: "t_id_change", doc: "user, group and session ids change", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_entry", doc: "the entry leaders of logins and containers", run: runScenarios, shared: defaultQueue},
 	{name: "t_stats", doc: "counters start at zero and count right", run: stats, shared: defaultQueue},
-	{name: "t_exit_tgid", doc: "a thread ends its group: one EXIT with the group's status", run: lives, shared: defaultQueue},
-	{name: "t_exit_signal", doc: "the signal that ended a process", run: lives, shared: defaultQueue, types: true},
-	{name: "t_exit_core", doc: "the core bit is set when a core was written", run: lives, shared: defaultQueue},
-	{name: "t_leader_exits_first", doc: "EXIT comes with the last thread, not with the leader", run: lives, shared: defaultQueue},
-	{name: "t_exec", doc: "several execs, scripts, programs without a file", run: lives, shared: defaultQueue},
-	{name: "t_exec_failed", doc: "execs that fail, where they are asked for", run: failedExecs},
-	{name: "t_environ", doc: "what is asked for of the environment, and no more", run: environment},
-	{name: "t_exec_nonleader", doc: "another thread than the leader executes", run: lives, shared: defaultQueue, types: true},
-	{name: "t_comm", doc: "a process renames itself", run: lives, shared: defaultQueue, types: true},
-	{name: "t_setuid_exec", doc: "a set-id program has the ids of its file", run: lives, shared: defaultQueue},
-	{name: "t_namespace", doc: "namespaces are those of the process", run: lives, shared: defaultQueue, types: true},
-	{name: "t_cgroup", doc: "the cgroup is that of the process", run: lives, shared: defaultQueue, types: true},
-	{name: "t_login", doc: "the login is that of the process", run: lives, shared: defaultQueue, types: true},
-	{name: "t_usage", doc: "what a process has used is what its parent is told", run: lives, shared: defaultQueue, types: true},
-	{name: "t_live_after_exec", doc: "a process that lives on after exec has its new state", run: lives, shared: defaultQueue},
-	{name: "t_ptrace", doc: "a tracer attaches and detaches", run: lives, shared: defaultQueue},
-	{name: "t_long_args", doc: "16 KB of arguments are whole, 100 KB marked as cut", run: lives, shared: defaultQueue},
-	{name: "t_deep_cwd", doc: "deep working directories are right or marked as cut", run: lives, shared: defaultQueue},
-	{name: "t_mount_cwd", doc: "working directories in mounts below mounts are whole", run: lives, shared: defaultQueue, types: true},
-	{name: "t_deep_mount_cwd", doc: "working directories deep in mounts are whole, or marked as cut after the end", run: lives, shared: defaultQueue},
-	{name: "t_chroot", doc: "paths in another root", run: lives, shared: defaultQueue},
-	{name: "t_not_utf8", doc: "names keep every byte", run: lives, shared: defaultQueue},
-	{name: "t_pid_reuse", doc: "a pid that is used again is another process", run: lives, shared: defaultQueue},
-	{name: "t_no_threads", doc: "threads are not reported unless asked for", run: lives, shared: defaultQueue},
-	{name: "t_threads", doc: "threads are reported when asked for", run: lives, shared: defaultQueue},
-	{name: "t_min_agg", doc: "FORK, EXEC and EXIT come one by one", run: lives, shared: defaultQueue},
-	{name: "t_storm_lives", doc: "what is delivered of a storm is right, the rest is counted as lost", run: lives, shared: defaultQueue},
+	{name: "t_exit_tgid", doc: "a thread ends its group: one EXIT with the group's status", run: runScenarios, shared: defaultQueue},
+	{name: "t_exit_signal", doc: "the signal that ended a process", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_exit_core", doc: "the core bit is set when a core was written", run: runScenarios, shared: defaultQueue},
+	{name: "t_leader_exits_first", doc: "EXIT comes with the last thread, not with the leader", run: runScenarios, shared: defaultQueue},
+	{name: "t_exec", doc: "several execs, scripts, programs without a file", run: runScenarios, shared: defaultQueue},
+	{name: "t_exec_failed", doc: "failed execs are reported if asked for", run: runFailedExecs},
+	{name: "t_environ", doc: "only the selected variables of the environment are reported", run: runEnvironment},
+	{name: "t_exec_nonleader", doc: "another thread than the leader executes", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_comm", doc: "a process renames itself", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_setuid_exec", doc: "a set-id program has the ids of its file", run: runScenarios, shared: defaultQueue},
+	{name: "t_namespace", doc: "namespaces are the process's own", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_cgroup", doc: "the cgroup is the process's own", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_login", doc: "the login is the process's own", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_usage", doc: "resource usage is what wait4 returns to the parent", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_live_after_exec", doc: "a process that lives on after exec has its new state", run: runScenarios, shared: defaultQueue},
+	{name: "t_ptrace", doc: "a tracer attaches and detaches", run: runScenarios, shared: defaultQueue},
+	{name: "t_long_args", doc: "16 KB of arguments are whole, 100 KB marked as cut", run: runScenarios, shared: defaultQueue},
+	{name: "t_deep_cwd", doc: "deep working directories are right or marked as cut", run: runScenarios, shared: defaultQueue},
+	{name: "t_mount_cwd", doc: "working directories in mounts below mounts are whole", run: runScenarios, shared: defaultQueue, types: true},
+	{name: "t_deep_mount_cwd", doc: "working directories deep in mounts are whole, or marked as cut after the end", run: runScenarios, shared: defaultQueue},
+	{name: "t_chroot", doc: "paths in another root", run: runScenarios, shared: defaultQueue},
+	{name: "t_not_utf8", doc: "names keep every byte", run: runScenarios, shared: defaultQueue},
+	{name: "t_pid_reuse", doc: "a pid that is used again is another process", run: runScenarios, shared: defaultQueue},
+	{name: "t_no_threads", doc: "threads are not reported unless asked for", run: runScenarios, shared: defaultQueue},
+	{name: "t_threads", doc: "threads are reported when asked for", run: runScenarios, shared: defaultQueue},
+	{name: "t_min_agg", doc: "FORK, EXEC and EXIT come one by one", run: runScenarios, shared: defaultQueue},
+	{name: "t_storm_lives", doc: "delivered events of a storm are right, the others are counted as lost", run: runScenarios, shared: defaultQueue},
 	{name: "t_wake", doc: "the first event after quiet wakes a reader that sleeps", run: wakeUp, shared: defaultQueue},
-	{name: "t_two_queues", doc: "several queues at once work, and go on when another is closed", run: twoQueues, shared: defaultQueue},
-	{name: "t_cpu_hotplug", doc: "a CPU goes and comes back, and its events with it", run: cpuHotplug, shared: defaultQueue},
+	{name: "t_two_queues", doc: "several queues work at once, also after one is closed", run: twoQueues, shared: defaultQueue},
+	{name: "t_cpu_hotplug", doc: "events of a CPU are reported after it went offline and came back", run: cpuHotplug, shared: defaultQueue},
 	{name: "t_storm", doc: "under many events: produced = delivered + lost", run: storm, shared: defaultQueue},
 	{name: "t_loss", doc: "with a stopped reader: produced = delivered + lost", run: loss, shared: tinyBuffers},
-	{name: "t_record_wrap", doc: "records that go over the end of a ring are right", run: recordWrap, shared: tinyBuffers},
+	{name: "t_record_wrap", doc: "records that cross the end of a ring are right", run: recordWrap, shared: tinyBuffers},
 	{name: "t_drop_privileges", doc: "events keep coming without privileges", run: dropPrivileges, alone: true},
-	{name: "t_types_other", doc: "types of other kernels are refused, or right", run: otherTypes, apart: true},
-	{name: "t_types_file", doc: "a file of types named by hand is used, and said", run: typesFile, apart: true},
-	{name: "t_fallback", doc: "the first backend that can be opened is, and the reasons of the others are said", run: fallback, noBackend: true},
-	{name: "t_types_archive", doc: "the archive's types of this kernel are the kernel's", run: archivedTypes, noBackend: true},
+	{name: "t_types_other", doc: "types of other kernels are rejected, or right", run: otherTypes, apart: true},
+	{name: "t_types_file", doc: "a file of types in the options is used and reported", run: typesFile, apart: true},
+	{name: "t_fallback", doc: "the first backend that can be opened is used, and earlier failures are reported", run: fallback, noBackend: true},
+	{name: "t_types_archive", doc: "the archive's types of this kernel equal the kernel's own", run: archivedTypes, noBackend: true},
 	{name: "t_exitsnoop", doc: "quark-exitsnoop runs, traces, lists and cleans", run: exitsnoopCommand, noBackend: true, types: true},
 }
 
-// unsuited are the tests that do not test a backend, and the reasons.
+// unsuited maps a backend to the tests that do not apply to it, with the reasons.
 var unsuited = map[string]map[string]string{
 	"audit": {
 		"t_stats":       "which of its events are joined depends on a coarse clock",
-		"t_storm":       "it leaves out births that /proc does not show any more",
+		"t_storm":       "it omits FORKs of processes that are no longer in /proc",
 		"t_record_wrap": "it has no ring", "t_cpu_hotplug": "no record has a CPU", "t_types_other": noTypes, "t_types_file": noTypes,
-		"t_drop_privileges": "it needs CAP_AUDIT_CONTROL to its end, to remove its rules",
+		"t_drop_privileges": "it needs CAP_AUDIT_CONTROL to remove its rules at the end",
 	},
 }
 
-const noTypes = "it needs no types"
+const noTypes = "the backend reads no kernel types"

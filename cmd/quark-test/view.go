@@ -16,11 +16,11 @@ type view struct {
 	*cell
 	q      *quark.Queue
 	atOpen quark.Stats    // the counters when it was opened by watch or share
-	before quark.Stats    // the counters at the last call of mark
-	events []*quark.Event // clones of all that were delivered in the test, in order
+	before quark.Stats    // the counters at the last call of markCounters
+	events []*quark.Event // clones of all events delivered in the test, in order
 }
 
-// pump reads what the queue delivers now.
+// pump reads the events that the queue can deliver now.
 func (v *view) pump() {
 	for {
 		ev, err := v.q.Get()
@@ -38,9 +38,9 @@ func (v *view) pump() {
 	}
 }
 
-// await reads events of this queue until cond holds. Between looks, each of which costs a guest
-// half a millisecond, it sleeps until the queue has something: at most for a while, as the test
-// may wait for something else than events.
+// await reads events of this queue until cond holds. Between calls of cond it sleeps until the
+// queue has events, since a check takes half a millisecond in a guest. It sleeps at most for a
+// while, as cond may depend on other things than events.
 func (v *view) await(what string, cond func() bool) {
 	v.Waiting(v.backend + ": " + what)
 	nap := func(longest time.Duration) {
@@ -54,8 +54,7 @@ func (v *view) await(what string, cond func() bool) {
 	})
 }
 
-// awaitEvent returns the first event of p that satisfies want, and reads events until
-// there is one.
+// awaitEvent reads events until an event of p satisfies want, and returns the first such event.
 func (v *view) awaitEvent(p *proc, what string, want func(*event) bool) (found *event) {
 	next := 0
 	v.await(fmt.Sprintf("%s of pid %d", what, p.PID), func() bool {
@@ -70,21 +69,21 @@ func (v *view) awaitEvent(p *proc, what string, want func(*event) bool) (found *
 	return found
 }
 
-// has returns a condition for awaitEvent: the event has all of the kinds.
-func has(kinds engine.Events) func(*event) bool {
+// hasKinds returns a condition for awaitEvent: the event has all of the kinds.
+func hasKinds(kinds engine.Events) func(*event) bool {
 	return func(ev *event) bool { return ev.Events&kinds == kinds && !ev.Thread }
 }
 
-// exit returns p's EXIT.
-func (v *view) exit(p *proc) *event { return v.awaitEvent(p, "EXIT", has(engine.EventExit)) }
+// awaitExit reads events until p's EXIT, and returns it.
+func (v *view) awaitExit(p *proc) *event { return v.awaitEvent(p, "EXIT", hasKinds(engine.EventExit)) }
 
-// isOf reports whether an event is of p, and not of an earlier process with its pid.
+// isOf reports whether an event is of p, rather than of an earlier process with p's pid.
 func (v *view) isOf(ev *event, p *proc) bool {
 	return ev.Process != nil && int(ev.Process.PID) == p.PID && ev.Time+v.q.Capabilities().Stamps.Early >= p.before
 }
 
-// of returns the delivered events of p and its threads.
-func (v *view) of(p *proc) (list []*event) {
+// eventsOf returns the delivered events of p and its threads.
+func (v *view) eventsOf(p *proc) (list []*event) {
 	for _, ev := range v.events {
 		if v.isOf(ev, p) {
 			list = append(list, ev)
@@ -95,7 +94,7 @@ func (v *view) of(p *proc) (list []*event) {
 
 // count counts p's events that have one of the kinds.
 func (v *view) count(p *proc, kinds engine.Events) (n int) {
-	for _, ev := range v.of(p) {
+	for _, ev := range v.eventsOf(p) {
 		if ev.Events&kinds != 0 && !ev.Thread {
 			n++
 		}
@@ -105,7 +104,7 @@ func (v *view) count(p *proc, kinds engine.Events) (n int) {
 
 // history lists p's events for a message.
 func (v *view) history(p *proc) (s string) {
-	for _, ev := range v.of(p) {
+	for _, ev := range v.eventsOf(p) {
 		s += fmt.Sprintf("[%s tid %d at %d]", ev.Events, ev.TID, ev.Time)
 	}
 	if s == "" {
@@ -114,8 +113,8 @@ func (v *view) history(p *proc) (s string) {
 	return s
 }
 
-// mark notes the counters of all queues: the test is about what comes from now on.
-func (t *test) mark() { t.each(func(v *view) { v.before = v.stats() }) }
+// markCounters stores the counters of all queues, so that the test can compare later counters.
+func (t *test) markCounters() { t.eachQueue(func(v *view) { v.before = v.stats() }) }
 
 // stats returns the queue's counters.
 func (v *view) stats() quark.Stats {
@@ -126,9 +125,9 @@ func (v *view) stats() quark.Stats {
 	return s
 }
 
-// counted waits until everything produced is counted as inserted or as lost. The sums agree only
-// at some moments, because other processes make events all the time.
-func (v *view) counted() (s quark.Stats) {
+// awaitCounted waits until all produced events are counted as inserted or lost, and returns the
+// counters. The sums agree only at times, because other processes make events all the time.
+func (v *view) awaitCounted() (s quark.Stats) {
 	v.await("produced = inserted + lost", func() bool {
 		s = v.stats()
 		return s.Source.Produced == s.Insertions+s.Lost()
@@ -136,7 +135,7 @@ func (v *view) counted() (s quark.Stats) {
 	return s
 }
 
-// lost returns the number of lost events, without those that the kernel skipped because programs
-// were preempted: most of these are of other processes, or of threads that no queue reports. Where
-// one is of a test's own process the test misses the event itself.
+// lost returns the number of lost events without LossSkipped. The kernel skips a program that
+// preempts another, mostly for other processes or for threads that no queue reports. If an event of
+// the test's own process is skipped, the test fails because the event is missing.
 func lost(s quark.Stats) uint64 { return s.Lost() - s.Source.Lost[engine.LossSkipped] }

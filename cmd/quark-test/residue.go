@@ -14,9 +14,9 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// watchResidue fails the test for what is left at its end: processes, descriptors, mounts, probes.
+// watchResidue fails the test if it leaves processes, descriptors, mounts or probes behind.
 func watchResidue(t *testing.T) {
-	// Go opens descriptors of its own when a pipe is first waited for.
+	// The Go runtime opens descriptors at the first wait for a pipe.
 	if r, w, err := os.Pipe(); err == nil {
 		r.SetReadDeadline(time.Unix(1, 0))
 		r.Read(make([]byte, 1))
@@ -25,17 +25,17 @@ func watchResidue(t *testing.T) {
 	}
 	before, children := readResidue(t), childrenOf(os.Getpid())
 	t.Cleanup(func() {
-		for _, l := range append(endChildren(children), before.left(t)...) {
+		for _, l := range append(endChildren(children), before.remaining(t)...) {
 			t.Errorf("left behind: %s", l)
 		}
 	})
 }
 
-// residue counts what a test could leave, by a text with its kind in front. A descriptor has the
-// text of its file: one that was closed and opened again may have another number.
+// residue counts the objects that a test could leave, by description, which begins with the kind. A
+// descriptor is described by its file, because its number changes when it is opened again.
 type residue map[string]int
 
-// tracefs has the files of probes. The rest of their lines may change: the kernel shows another
+// tracefs has the lists of probes. Only the start of a line is stable: the kernel prints another
 // address of a probe once it has random numbers.
 const tracefs = "/sys/kernel/tracing/"
 
@@ -66,8 +66,8 @@ func readResidue(t *testing.T) residue {
 	return r
 }
 
-// left returns the additions that remain: the kernel may take a while to remove something.
-func (r residue) left(t *testing.T) (left []string) {
+// remaining returns the additions that remain after a while: the kernel removes some objects late.
+func (r residue) remaining(t *testing.T) (left []string) {
 	const patience = 2 * time.Second
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		left = left[:0]
@@ -83,8 +83,8 @@ func (r residue) left(t *testing.T) (left []string) {
 	}
 }
 
-// adoptOrphans makes this process the parent of all descendants that lose theirs, so that it finds
-// what a test leaves running.
+// adoptOrphans makes this process the parent of orphaned descendants, so that it finds processes
+// that a test leaves running.
 func adoptOrphans() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the reaper of orphans: %w", err)
@@ -92,8 +92,8 @@ func adoptOrphans() error {
 	return nil
 }
 
-// endChildren kills and reaps the children of this process except for some, and the orphans that
-// it gets by that, and returns their descriptions.
+// endChildren kills and reaps the children of this process except those in except, and the orphans
+// that this process then adopts. It returns their descriptions.
 func endChildren(except []int) (left []string) {
 	seen := make(map[int]bool)
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -102,13 +102,13 @@ func endChildren(except []int) (left []string) {
 			return left
 		}
 		if time.Now().After(end) {
-			return append(left, "processes that SIGKILL does not end")
+			return append(left, "processes that survive SIGKILL")
 		}
 		for _, pid := range rest {
 			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-			what := fmt.Sprintf("process %d (%s) that nobody waited for", pid, strings.TrimSpace(string(comm)))
+			what := fmt.Sprintf("process %d (%s), not reaped", pid, strings.TrimSpace(string(comm)))
 			if ended, _ := unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil); ended != pid {
-				what = strings.Replace(what, "that nobody waited for", "still running", 1)
+				what = strings.Replace(what, "not reaped", "still running", 1)
 				unix.Kill(pid, unix.SIGKILL)
 			}
 			if !seen[pid] {
@@ -119,7 +119,8 @@ func endChildren(except []int) (left []string) {
 	}
 }
 
-// childrenOf returns the children of a process. Not every kernel has a list of them.
+// childrenOf returns the children of a process. It reads all of /proc: not every kernel has
+// /proc/PID/task/TID/children.
 func childrenOf(parent int) (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -133,7 +134,7 @@ func childrenOf(parent int) (pids []int) {
 	return pids
 }
 
-// watchTrace logs what the kernel's trace_pipe has from a test that fails.
+// watchTrace logs the contents of the kernel's trace_pipe if the test fails.
 func watchTrace(t *testing.T) {
 	// The full path: opening the directory would not mount tracefs on some kernels.
 	fd, err := unix.Open(tracefs+"trace_pipe", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -150,7 +151,7 @@ func watchTrace(t *testing.T) {
 		}
 		return text
 	}
-	read() // from before
+	read() // discard earlier contents
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("trace_pipe: %q", read())

@@ -10,54 +10,57 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// lives performs the scenarios of the test while all its backends listen, and scores
-// what each of them delivered.
-func lives(t *test) { t.scoreAll(t.witnesses(), scenario.Of(t.row.name)...) }
+// runScenarios performs the scenarios of the test while all its backends listen, and scores the
+// events that each backend delivered.
+func runScenarios(t *test) { t.scoreAll(t.recorders(), scenario.Of(t.row.name)...) }
 
-// older does what lives does, with a process that is older than the queues.
-func older(t *test) {
+// runOlder does what runScenarios does, with a process that is older than the queues.
+func runOlder(t *test) {
 	list := scenario.Of(t.row.name)
 	var err error
 	if t.begun, err = scenario.Start(list[0], list[1:]...); err != nil {
 		t.Fatalf("%v", err)
 	}
-	t.livesWith(func(*quark.Options) {})
+	t.runScenariosWith(func(*quark.Options) {})
 }
 
-// failedExecs does what lives does, with queues that report failed execs.
-func failedExecs(t *test) { t.livesWith(func(o *quark.Options) { o.FailedExecs = true }) }
+// runFailedExecs does what runScenarios does, with queues that report failed execs.
+func runFailedExecs(t *test) { t.runScenariosWith(func(o *quark.Options) { o.FailedExecs = true }) }
 
-// environment does what lives does, with queues that report some variables.
-func environment(t *test) { t.livesWith(func(o *quark.Options) { o.Environ = scenario.Environ }) }
+// runEnvironment does what runScenarios does, with queues that report some variables.
+func runEnvironment(t *test) {
+	t.runScenariosWith(func(o *quark.Options) { o.Environ = scenario.Environ })
+}
 
-// livesWith does what lives does, with queues of other options.
-func (t *test) livesWith(set func(*quark.Options)) {
+// runScenariosWith does what runScenarios does, with queues whose options set has changed.
+func (t *test) runScenariosWith(set func(*quark.Options)) {
 	open := func(kind string) []*view {
-		opts := options(kind)
+		opts := queueOptions(kind)
 		set(&opts)
 		return t.openEach(opts)
 	}
-	t.scoreAll(witnessesOf(open(single), open(joined)), scenario.Of(t.row.name)...)
+	t.scoreAll(recordersOf(open(single), open(joined)), scenario.Of(t.row.name)...)
 }
 
-// wantWorking checks that what each of the test's queues, which are of the kind single, reports
-// of a whole process is right, and that no event is lost.
-func (t *test) wantWorking() {
-	t.mark()
+// checkWorking checks that each of the test's queues, which are of kind single, reports all events
+// of a process correctly and loses none.
+func (t *test) checkWorking() {
+	t.markCounters()
 	var all []*recorder.Recorder
-	t.each(func(v *view) {
+	t.eachQueue(func(v *view) {
 		all = append(all, recorder.New(recorder.NewListener(v.q, shortHold, true), nil, backends.ReportsThreads(v.backend)))
 	})
 	life, _ := scenario.Find("one-by-one")
 	t.scoreAll(all, life)
-	t.each(func(v *view) {
+	t.eachQueue(func(v *view) {
 		if n := lost(v.stats()) - lost(v.before); n != 0 {
-			v.Errorf("%d lost", n)
+			v.Errorf("got %d lost events, want 0", n)
 		}
 	})
 }
 
-// scoreAll performs scenarios while witnesses listen, and scores what each of them delivered.
+// scoreAll performs scenarios while all recorders listen, and scores the events that each backend
+// delivered.
 func (t *test) scoreAll(all []*recorder.Recorder, list ...scenario.Scenario) {
 	before := t.lost(all)
 	done := t.observe(all, list...)
@@ -67,7 +70,8 @@ func (t *test) scoreAll(all []*recorder.Recorder, list ...scenario.Scenario) {
 	}
 }
 
-// observe performs scenarios while witnesses listen, and returns those that were not skipped.
+// observe performs scenarios while all recorders listen, and returns the outcomes of those that
+// were not skipped.
 func (t *test) observe(all []*recorder.Recorder, list ...scenario.Scenario) (done []*scenario.Outcome) {
 	recorder.StartAll(all)
 	t.Cleanup(func() {
@@ -107,8 +111,8 @@ func (t *test) observe(all []*recorder.Recorder, list ...scenario.Scenario) (don
 	return done
 }
 
-// lost returns how many events the queue of each witness that reports each event by itself
-// has counted as lost.
+// lost returns, for each recorder, the number of lost events that its queue of kind single has
+// counted.
 func (t *test) lost(all []*recorder.Recorder) (n []uint64) {
 	for _, w := range all {
 		s, err := w.Single.Queue.Stats()
@@ -120,8 +124,8 @@ func (t *test) lost(all []*recorder.Recorder) (n []uint64) {
 	return n
 }
 
-// groups divides scenarios into those that one process performs, which spares starting
-// it for each: a machine that is emulated needs 50 ms for that.
+// groups divides scenarios into groups that one process performs, because starting a process takes
+// 50 ms on an emulated machine.
 func groups(list []scenario.Scenario) (all [][]scenario.Scenario) {
 	alone := func(s scenario.Scenario) bool { return s.Early || s.Unread }
 	for i, s := range list {
@@ -147,15 +151,15 @@ func (t *test) perform(group []scenario.Scenario, all []*recorder.Recorder) ([]*
 	return recorder.RunScenarios(run, all, t.deadline*3/5)
 }
 
-// score compares what a witness delivered with what happened. Events of a storm may be
-// missing, at most as many as its queue has counted as lost.
+// score compares the events that a recorder got with the ground truth. Events of a storm may be
+// missing, at most as many as the queue has counted as lost.
 func (t *test) score(w *recorder.Recorder, done []*scenario.Outcome, lost uint64) {
 	seen, c := w.Delivered(), t.cell(w.Backend)
 	for _, o := range done {
 		s := score.ComputeFor(seen, o.Processes, o.All)
 		c.Logf("%s: %s", o.Name, s)
 		if what, _ := scenario.Find(o.Name); what.Quick && s.Joined+s.Unjoined == 0 && seen.Clock == nil {
-			c.Errorf("%s: no process lived for less than half the hold time of %v, so that nothing shows how events are joined",
+			c.Errorf("%s: no process lived for less than half the hold time of %v, so the test shows nothing about joining",
 				o.Name, joinedHold)
 		}
 		switch {
@@ -172,9 +176,9 @@ func (t *test) score(w *recorder.Recorder, done []*scenario.Outcome, lost uint64
 	}
 }
 
-// witnesses returns the remaining backends of the test.
-func (t *test) witnesses() (list []*recorder.Recorder) {
-	for _, w := range shared.witnesses {
+// recorders returns the recorders of the test's remaining backends.
+func (t *test) recorders() (list []*recorder.Recorder) {
+	for _, w := range shared.recorders {
 		if t.cell(w.Backend) != nil {
 			list = append(list, w)
 		}
@@ -185,8 +189,8 @@ func (t *test) witnesses() (list []*recorder.Recorder) {
 	return list
 }
 
-// witnessesOf returns the backends that have both queues.
-func witnessesOf(singles, joineds []*view) (list []*recorder.Recorder) {
+// recordersOf returns a recorder for each backend that has both queues.
+func recordersOf(singles, joineds []*view) (list []*recorder.Recorder) {
 	for _, s := range singles {
 		for _, j := range joineds {
 			if j.backend == s.backend {
