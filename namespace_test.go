@@ -63,7 +63,7 @@ func TestOpenRefusesNamespaces(t *testing.T) {
 			t.Logf("no time namespace was entered: %s", got)
 			continue
 		}
-		if !strings.HasPrefix(got, "true") || !strings.Contains(got, "in a "+name+" namespace of its own") {
+		if !strings.HasPrefix(got, "true") || !strings.Contains(got, "in its own "+name+" namespace") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

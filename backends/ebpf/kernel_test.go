@@ -267,9 +267,9 @@ func TestManyTracees(t *testing.T) {
 func TestVerifierWork(t *testing.T) {
 	s := open(t, Options{})
 	if s.snapshot != nil {
-		checkVerified(t, 4000, s.snapshot)
+		checkVerified(t, 4100, s.snapshot)
 	}
-	most := uint32(20000)
+	most := uint32(20500)
 	if slices.ContainsFunc(s.programs, func(p *ebpf.Program) bool { return strings.Contains(p.String(), "quark_exec_perf") }) {
 		most = 25000
 	}
