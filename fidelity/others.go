@@ -34,8 +34,8 @@ func startMonitors(o *Options) (list others, absent []Absence) {
 	return list, absent
 }
 
-// waitDelivered waits until all monitors have delivered their last events. It stops those that do
-// not, and returns them with reasons.
+// waitDelivered waits until all monitors have delivered their last events. It stops monitors that
+// fail to, and returns them with reasons.
 func (list *others) waitDelivered(o *Options) (absent []Absence) {
 	var left others
 	for _, w := range *list {
@@ -75,7 +75,7 @@ func (w *other) stop() []string {
 	return notes
 }
 
-// The defects of a monitor in each scenario are printed if there are few scenarios.
+// Limits up to which the defects of a monitor in each scenario are printed.
 const (
 	fewScenarios = 5
 	fewFindings  = 3
@@ -103,7 +103,7 @@ func (r *Report) printMonitors(out io.Writer) {
 			}
 		}
 		if len(imperfect) > 0 {
-			fmt.Fprintf(out, "%s is not right in %d of %d scenarios: %s\n", m.Name, len(imperfect), len(m.Scenarios), strings.Join(imperfect, " "))
+			fmt.Fprintf(out, "%s has defects in %d of %d scenarios: %s\n", m.Name, len(imperfect), len(m.Scenarios), strings.Join(imperfect, " "))
 		}
 	}
 }

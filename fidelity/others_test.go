@@ -254,7 +254,7 @@ func TestFailingMonitors(t *testing.T) {
 	if len(r.Monitors) != 1 || len(r.Absent) != 3 {
 		t.Fatalf("%d monitors ran to the end, others did not: %q", len(r.Monitors), r.Absent)
 	}
-	for i, want := range []string{"all [0-9]+ lines are invalid", "exited with 127: .*not found", "after [0-9]+ events: it ended.*; it exited with 3"} {
+	for i, want := range []string{"all [0-9]+ lines are invalid", "exited with 127: .*not found", "after [0-9]+ events: the monitor ended.*; the monitor exited with 3"} {
 		if ok, err := regexp.MatchString(want, r.Absent[i].Reason); !ok || err != nil || strings.Contains(r.Absent[i].Reason, "\n") {
 			t.Errorf("%q, not %q", r.Absent[i].Reason, want)
 		}

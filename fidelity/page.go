@@ -188,7 +188,7 @@ func delayCharts(columns []column) (out template.HTML) {
 		if d.N == 0 {
 			continue
 		}
-		// The first class holds delays below 64 us, the last one delays from 8 s on.
+		// The first class has delays below 64 us, the last class delays of 8 s and more.
 		const low, high = 16, 34
 		percents, labels := make([]float64, high-low), make([]string, high-low)
 		for bits, n := range d.Buckets {

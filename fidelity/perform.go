@@ -121,8 +121,8 @@ type recording struct {
 	notes    []string // failures of a monitor
 }
 
-// listen runs scenarios while all backends and monitors listen, and calls each with the events of
-// each of them. A monitor that affects the view of others runs alone.
+// listen runs scenarios while all backends and monitors listen, and calls each with the recording
+// of each backend and monitor. A monitor that affects the view of others runs alone.
 func listen(o *Options, selected []scenario.Scenario, each func(*recording)) (absent []Absence, err error) {
 	together, alone := *o, []*monitor.Monitor(nil)
 	together.Monitors = nil
@@ -148,7 +148,7 @@ func listen(o *Options, selected []scenario.Scenario, each func(*recording)) (ab
 }
 
 func listenTogether(o *Options, selected []scenario.Scenario, each func(*recording)) (absent []Absence, err error) {
-	early := make(map[string]*scenario.Running) // they must run before the queues are opened
+	early := make(map[string]*scenario.Running) // started before the queues are opened
 	defer func() {
 		for _, run := range early {
 			run.Wait(0)
@@ -169,7 +169,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*recordi
 		}
 	}
 	open, missing, err := openBackends(o)
-	defer func() { // remaining ones after an error
+	defer func() { // after an error some are left
 		for _, w := range open {
 			w.Close()
 		}
@@ -308,7 +308,8 @@ func (r *Report) add(h *recording) {
 		s.Add(score.Compute(h.Delivered, o.Processes))
 	}
 	for _, s := range b.Scenarios {
-		// A storm has more events than all other scenarios together, all alike.
+		// The storm has more events than all other scenarios together, and they are all
+		// alike.
 		if s.Scenario != scenario.StormName {
 			b.Total.Add(&s.Score)
 		}

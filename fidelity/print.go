@@ -17,8 +17,8 @@ type figure struct {
 	of   func(*score.Score) string
 }
 
-// events are the figures of completeness, precision and order. Those that grow with the number of
-// events are shares.
+// events are the figures of completeness, precision and order. Figures that grow with the number of
+// events are printed as shares.
 var events = []figure{
 	{"events seen", func(s *score.Score) string { return fmt.Sprintf("%d of %d", s.Seen, s.Truth) }},
 	{"phantoms, duplicates", func(s *score.Score) string { return fmt.Sprintf("%d, %d", s.Phantoms, s.Duplicates) }},
@@ -132,7 +132,7 @@ func (b *Backend) scenario(name string) *Score {
 	return first(b.Scenarios, func(s *Score) bool { return s.Scenario == name })
 }
 
-// first returns the first element that is wanted, or nil.
+// first returns the first element for which wanted is true, or nil.
 func first[T any](list []*T, wanted func(*T) bool) *T {
 	if i := slices.IndexFunc(list, wanted); i >= 0 {
 		return list[i]

@@ -206,7 +206,7 @@ func (r *Report) Defects() (list []string) {
 	return list
 }
 
-// columns returns the backends, and the monitors after them.
+// columns returns the backends, then the monitors.
 func (r *Report) columns() (list []*Backend) {
 	list = append(list, r.Backends...)
 	for _, m := range r.Monitors {
@@ -215,10 +215,10 @@ func (r *Report) columns() (list []*Backend) {
 	return list
 }
 
-// missing is the number of missing events outside storms.
+// missing returns the number of missing events outside storms.
 func (b *Backend) missing() int { return b.Total.Truth - b.Total.Seen }
 
-// lostIn reports whether s is a storm with no defect but missing events that the backend reported
+// lostIn reports whether s is a storm whose only defect is missing events that the backend reported
 // as lost.
 func (b *Backend) lostIn(s *Score) bool {
 	return s.Scenario == scenario.StormName && s.PerfectBut(b.Lost)

@@ -13,7 +13,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/fuzz"
 )
 
-// errFuzzed is the error of a run that has found a defect, and of a script that shows it again.
+// errFuzzed is the error of a run that has found a defect, and of a rerun script that shows a
+// defect.
 var errFuzzed = errors.New("a backend has a defect: see DEFECT above")
 
 // errGrown is the error of a run with a leaking resident monitor.

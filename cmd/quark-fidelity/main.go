@@ -1,5 +1,5 @@
-// Command quark-fidelity compares the events of each backend with ground truth, which scenarios
-// record themselves.
+// Command quark-fidelity compares the events of each backend with the ground truth that scenarios
+// record.
 package main
 
 import (

@@ -55,40 +55,40 @@ differs from its capability table.`},
 				return rerun(o, out)
 			}
 			return runScenarios(o, out, errw)
-		}, (*options).listening, (*options).repeating, (*options).monitoring, (*options).writing)
+		}, (*options).addQueueFlags, (*options).addScenarioFlags, (*options).addMonitorFlags, (*options).addOutputFlags)
 	add(&cobra.Command{Use: "fuzz [options]", Short: "search for wrong values and uncounted loss",
 		Long: `Runs workloads generated from a seed, and searches for wrong values and uncounted loss.
 It shrinks the first defect and writes a script for "run SCRIPT". The exit status is
 1 with a defect, or if a monitor that stays open leaks.`},
-		func(o *options) error { return fuzzBackends(o, out, errw) }, (*options).listening, (*options).fuzzing)
+		func(o *options) error { return fuzzBackends(o, out, errw) }, (*options).addQueueFlags, (*options).addFuzzFlags)
 	add(&cobra.Command{Use: "bench [options] [FILE...]", Short: "compare cost, reported events and loss of backends and other monitors", Args: cobra.ArbitraryArgs,
 		Long: `Runs the same loads under backends and other monitors, in turns. With FILE it prints earlier
 benchmarks.`},
-		func(o *options) error { return benchmark(o, out, errw) }, (*options).listening, (*options).monitoring, (*options).benchmarking, (*options).writing)
+		func(o *options) error { return benchmark(o, out, errw) }, (*options).addQueueFlags, (*options).addMonitorFlags, (*options).addBenchFlags, (*options).addOutputFlags)
 	add(&cobra.Command{Use: "report [-p PAGE] FILE...", Short: "print the reports of earlier runs", Args: cobra.MinimumNArgs(1)},
-		func(o *options) error { return showReports(o, out) }, (*options).paging)
+		func(o *options) error { return showReports(o, out) }, (*options).addPageFlag)
 	add(&cobra.Command{Use: "list", Short: "list the scenarios"}, func(*options) error { return list(out) })
 	return root
 }
 
-func (o *options) listening(c *cobra.Command) {
+func (o *options) addQueueFlags(c *cobra.Command) {
 	o.chosen = selection.Backends(c, backends.Every.Names())
 	c.Flags().DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
 }
 
-func (o *options) repeating(c *cobra.Command) {
+func (o *options) addScenarioFlags(c *cobra.Command) {
 	c.Flags().StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "run only scenarios with this name or pattern")
 	c.Flags().IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of runs of each scenario")
 	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "report each step and its time")
 }
 
-func (o *options) monitoring(c *cobra.Command) {
+func (o *options) addMonitorFlags(c *cobra.Command) {
 	c.Flags().StringArrayVar(&o.monitors, "monitor", nil, "also score this other monitor: NAME, or all")
 	c.Flags().StringArrayVar(&o.commands, "command", nil, "also score this command, with its output in the format of --format")
 	c.Flags().StringArrayVar(&o.formats, "format", nil, "`file` that describes the members of a JSON line, or the name of a monitor")
 }
 
-func (o *options) fuzzing(c *cobra.Command) {
+func (o *options) addFuzzFlags(c *cobra.Command) {
 	o.fuzz.Seed = rand.Uint64N(1e6)
 	c.Flags().Uint64Var(&o.fuzz.Seed, "seed", o.fuzz.Seed, "seed of the workloads")
 	c.Flags().Lookup("seed").DefValue = "a random number"
@@ -97,18 +97,18 @@ func (o *options) fuzzing(c *cobra.Command) {
 	c.Flags().StringVarP(&o.fuzz.Dir, "output", "o", "", "write the script of a defect to this `directory`")
 }
 
-func (o *options) benchmarking(c *cobra.Command) {
+func (o *options) addBenchFlags(c *cobra.Command) {
 	c.Flags().IntVarP(&o.run.Repeats, "repeats", "n", 0, "number of turns of each participant (default 6)")
 	c.Flags().Var((*command.Span)(&o.fuzz.For), "for", "limit the duration to this `time` (default 15m)")
 	c.Flags().BoolVar(&o.quick, "quick", false, "run few and short loads; without -n run each once")
 }
 
-func (o *options) writing(c *cobra.Command) {
+func (o *options) addOutputFlags(c *cobra.Command) {
 	c.Flags().VarP((*command.File)(&o.output), "output", "o", "append the report to this `file`, as JSON lines")
-	o.paging(c)
+	o.addPageFlag(c)
 }
 
-func (o *options) paging(c *cobra.Command) {
+func (o *options) addPageFlag(c *cobra.Command) {
 	c.Flags().VarP((*command.File)(&o.page), "page", "p", "write an HTML page to this `file`")
 }
 

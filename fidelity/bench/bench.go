@@ -37,8 +37,8 @@ type Options struct {
 	Monitors []*monitor.Monitor
 	// Repeats is how many turns each participant has, 6 if 0, or 1 with Quick.
 	Repeats int
-	// For limits the duration: no repeat begins that would end later, by the duration of those
-	// before. 15 min if 0. The first repeat always runs.
+	// For limits the duration, 15 min if 0. A repeat is skipped if, with the duration of the
+	// repeats before, it would exceed the limit. The first repeat always runs.
 	For time.Duration
 	// Quick runs few and short loads, for a first impression and for tests.
 	Quick bool
@@ -78,8 +78,8 @@ type participant struct {
 	failed bool // it has no further turns
 }
 
-// Measure runs a benchmark. A participant that fails is named in the result with the reason, and
-// the rows of the others stand. The error says why there is no result.
+// Measure runs a benchmark. If a participant fails, the result names it with the reason, and has
+// the rows of the others. An error means that there is no result.
 func Measure(o Options) (*Result, error) {
 	o.setDefaults()
 	b := &benchmark{Options: o, result: new(Result)}
@@ -116,8 +116,8 @@ func Measure(o Options) (*Result, error) {
 	return b.result, nil
 }
 
-// repeat gives each participant a turn. Each repeat begins with another one, so that none always
-// follows the same neighbour.
+// repeat gives each participant a turn. Each repeat begins with another participant, so that the
+// order of neighbours varies.
 func (b *benchmark) repeat(n int) error {
 	for i := range b.participants {
 		p := b.participants[(i+n)%len(b.participants)]
@@ -143,7 +143,7 @@ func (b *benchmark) repeat(n int) error {
 	return nil
 }
 
-// published repeats the measurement that was published with the proc connector's filter.
+// published runs the measurement that was published with the proc connector's filter.
 func (b *benchmark) published(repeat int) error {
 	dir, err := os.MkdirTemp("", "quark-bench-")
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *benchmark) published(repeat int) error {
 	if err := tinyelf.Write(program, 0); err != nil {
 		return err
 	}
-	// A slow machine runs fewer processes, so that each way takes some seconds at most.
+	// A slow machine runs fewer processes, so that each way takes at most some seconds.
 	n := min(publishedProcesses, max(groupSize, int(3*b.result.Top)))
 	if b.Quick {
 		n = min(n, 1000)
@@ -232,15 +232,16 @@ func cpuTicks() (idle, all uint64) {
 	return idle, all
 }
 
-// chooseParticipants chooses the participants, and returns why others do not take part.
+// chooseParticipants chooses the participants. It returns a line for each one that can't take part,
+// with the reason.
 func (b *benchmark) chooseParticipants() (absent []string) {
 	add := func(name string, m *monitor.Monitor, own bool, err error) {
 		if err != nil {
 			absent = append(absent, fmt.Sprintf("%s: not run: %s", name, oneLine(err)))
 			return
 		}
-		// Rows have the name alone, which two commands can share, or a backend and a
-		// monitor.
+		// Rows have only the name, so it must be unique: two commands, or a backend and a
+		// monitor, can have equal names.
 		taken := func(name string) bool {
 			return slices.ContainsFunc(b.participants, func(o *participant) bool { return o.Name == name })
 		}
@@ -268,7 +269,7 @@ func (b *benchmark) chooseParticipants() (absent []string) {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// alone returns how many processes a second the full load makes without a monitor.
+// alone returns the number of processes per second of the full load without a monitor.
 func (b *benchmark) alone() (float64, error) {
 	i := slices.IndexFunc(b.loads, func(l load) bool { return l.kind == Full })
 	_, rate, err := runStorm(b.loads[i].storm, nil)
@@ -278,7 +279,7 @@ func (b *benchmark) alone() (float64, error) {
 	return rate, nil
 }
 
-// runStorm runs a storm and returns its outcome, and how many processes it made a second. begin, if
+// runStorm runs a storm, and returns its outcome and its number of processes per second. begin, if
 // not nil, is called when the storm is ready to begin.
 func runStorm(s scenario.Storm, begin func() error) (*scenario.Outcome, float64, error) {
 	run, err := scenario.Start(s.Scenario())

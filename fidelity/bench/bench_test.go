@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := out.String()
-	for _, want := range []string{"Linux 5.10", "&lt;perf&gt;: not run", `class="bad" title="less than was missing in 2 of 2 repeats">not counted`,
+	for _, want := range []string{"Linux 5.10", "&lt;perf&gt;: not run", `class="bad" title="fewer than were missing in 2 of 2 repeats">not counted`,
 		`class="heat" style="--shade:100"`, "forkstat: forkstat, version 0.03.01", "Cost of a process at 1000 processes a second"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -215,7 +215,7 @@ func TestRatio(t *testing.T) {
 }
 
 func TestHead(t *testing.T) {
-	for repeats, want := range map[int]string{6: "Medians of 6 repeats", 5: "(6 were asked for)", 1: "One repeat: "} {
+	for repeats, want := range map[int]string{6: "Medians of 6 repeats", 5: "(6 were requested)", 1: "One repeat: "} {
 		r := &Result{Machine: Machine{Repeats: 6}, Rows: []Row{{Repeat: repeats - 1}}}
 		if text := strings.Join(r.Head(), "\n"); !strings.Contains(text, want) {
 			t.Errorf("%d repeats: %q is not in %s", repeats, want, text)
@@ -306,8 +306,8 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"feature: no further turns after repeat 1: .*it exited with 3: no such tracepoint$",
-		"dies: no further turns after repeat 1: .*it ended.*it exited with 3",
+		"feature: no further turns after repeat 1: .*the monitor exited with 3: no such tracepoint$",
+		"dies: no further turns after repeat 1: .*the monitor ended.*the monitor exited with 3",
 		"missing: not run: no-such-program is not installed: apt-get install a-package$",
 	} {
 		if !slices.ContainsFunc(r.Notes, regexp.MustCompile("^"+want).MatchString) {

@@ -14,11 +14,11 @@ import (
 	"github.com/quark-linux/quark/internal/children"
 )
 
-// way is a way to learn that processes exit, with its measurement: the CPU time of the listening
-// thread or process, and the number of its messages, for n processes of a program.
+// way is a way to detect that processes exit. Its measurement runs n processes of a program, and
+// returns the CPU time of the listening thread or process, and the number of its messages.
 type way struct {
 	name      string
-	published int // CPU time in ms that was published for publishedProcesses, 0 if none was
+	published int // published CPU time in ms for publishedProcesses, 0 if there is none
 	measure   func(program string, n int) (cpu time.Duration, messages int, err error)
 }
 
@@ -42,7 +42,8 @@ const (
 	procExit = 0x80000000
 )
 
-// own measures a process that counts some kinds of events of the proc connector.
+// own returns a measurement of a process that counts some kinds of events of quark's cnproc
+// backend.
 func own(kinds string) func(program string, n int) (time.Duration, int, error) {
 	return func(program string, n int) (time.Duration, int, error) {
 		counter, err := meter.Start("cnproc", kinds)
@@ -55,7 +56,7 @@ func own(kinds string) func(program string, n int) (time.Duration, int, error) {
 	}
 }
 
-// filtered measures a thread that reads messages which the kernel filters by kind.
+// filtered returns a measurement of a thread whose messages the kernel filters by kind.
 func filtered(kinds uint32) func(program string, n int) (time.Duration, int, error) {
 	return func(program string, n int) (time.Duration, int, error) {
 		fd, err := subscribe(kinds)
@@ -115,8 +116,8 @@ func request(payload []uint32) []byte {
 	return b
 }
 
-// listen counts messages, until one is later than the time from done, or none comes any more. Other
-// processes make messages, too.
+// listen counts messages until a message is later than the time received from done, or no more
+// come. Other processes cause messages too.
 func listen(fd int, kinds uint32, done chan uint64) (messages int, err error) {
 	buf := make([]byte, 4096)
 	for until := truth.Forever; ; {
@@ -151,7 +152,7 @@ func listen(fd int, kinds uint32, done chan uint64) (messages int, err error) {
 // groupSize is the number of processes of a crowd that exist at a time.
 const groupSize = 200
 
-// crowd runs n processes in groups; each executes a program that exits at once.
+// crowd runs n processes in groups. Each process executes a program that exits at once.
 func crowd(program string, n int) error {
 	for n > 0 {
 		size := min(n, groupSize)
@@ -163,8 +164,8 @@ func crowd(program string, n int) error {
 	return nil
 }
 
-// group runs processes that share the memory of this one until they execute: with copies, a
-// listener in this process would pay for a page fault at each page that it writes.
+// group runs processes that share the memory of this process until their exec. With copies, a
+// listener in this process would have a page fault at each page that it writes.
 func group(program string, size int) (err error) {
 	var gate [2]int
 	if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {

@@ -17,7 +17,7 @@ import (
 type Result struct {
 	Machine
 	Rows  []Row
-	Notes []string // which participant was not run, and what went wrong with one
+	Notes []string // participants that did not run, and failures
 }
 
 // Machine is the first line of a result.
@@ -29,8 +29,8 @@ type Machine struct {
 	Version      string        `json:"version"` // of quark
 	Time         time.Time     `json:"time"`
 	Top          float64       `json:"top"`     // processes a second without a monitor
-	Busy         float64       `json:"busy"`    // share of CPUs of other work before, 0 to 1
-	Repeats      int           `json:"repeats"` // as asked for
+	Busy         float64       `json:"busy"`    // CPU share of other work before, 0 to 1
+	Repeats      int           `json:"repeats"` // requested
 	Participants []Participant `json:"participants"`
 }
 
@@ -39,7 +39,7 @@ type Participant struct {
 	Name    string   `json:"name"`
 	Own     bool     `json:"own,omitempty"` // a backend of quark
 	Version string   `json:"version,omitempty"`
-	Kinds   []string `json:"kinds"` // of events of a process that it reports
+	Kinds   []string `json:"kinds"` // kinds of process events that it reports
 	Silent  bool     `json:"silent,omitempty"`
 }
 
@@ -51,8 +51,8 @@ type Row struct {
 	Rate        int    `json:"rate,omitempty"` // processes a second; 0 is full speed
 
 	Processes int `json:"processes"`
-	// Offered is how many processes a second ran, Alone the same without a monitor, right
-	// before the turn.
+	// Offered is the measured number of processes per second, Alone the number without a
+	// monitor, right before the turn.
 	Offered float64 `json:"offered,omitempty"`
 	Alone   float64 `json:"alone,omitempty"`
 
@@ -62,8 +62,7 @@ type Row struct {
 	Seen   int `json:"seen"`
 	// Lost is the number of events of all processes that the participant reports as lost.
 	Lost uint64 `json:"lost"`
-	// Wrong counts wrong and stale values, and events that are made up, repeated or out of
-	// order.
+	// Wrong counts wrong and stale values, and phantom, repeated and out-of-order events.
 	Wrong int `json:"wrong,omitempty"`
 
 	CPU time.Duration `json:"cpu_ns"`           // of the monitor and its children
@@ -74,7 +73,7 @@ type Row struct {
 	Ready time.Duration `json:"ready_ns,omitempty"`
 }
 
-// Missing returns how many events were not seen.
+// Missing returns the number of events that were not seen.
 func (r *Row) Missing() int { return r.Events - r.Seen }
 
 // line is a line of JSON: the machine, a row or a note of a run.
@@ -88,10 +87,10 @@ type line struct {
 
 const lineType = "bench"
 
-// id names a run. A file can have several.
+// id identifies a run. A file can have several runs.
 func (m *Machine) id() string { return m.Kernel + " " + m.Arch + " " + m.Time.Format(time.RFC3339Nano) }
 
-// add adds a line. A note that differs from an earlier one in numbers alone is left out.
+// add adds a line. It skips a note that differs from an earlier note only in numbers.
 func (r *Result) add(l line) {
 	if l.Row != nil {
 		r.Rows = append(r.Rows, *l.Row)

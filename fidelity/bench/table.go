@@ -44,7 +44,7 @@ func (e estimate) String() string {
 func number(v float64) string {
 	switch {
 	case v >= 99.95 && v < 100:
-		return ">99.9" // 100 means all
+		return ">99.9" // 100 is only for all
 	case v >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case v > 0 && v < 0.05:
@@ -64,7 +64,7 @@ func slowdown(r *Row) float64 { return r.Alone / max(r.Offered, 1e-9) }
 func memory(r *Row) float64   { return float64(r.RSS) / 1024 }
 func ready(r *Row) float64    { return float64(r.Ready.Milliseconds()) }
 
-// each returns a time in us for each process.
+// each returns the time per process in us.
 func each(r *Row, d time.Duration) float64 {
 	return float64(d.Nanoseconds()) / 1e3 / float64(max(1, r.Processes))
 }
@@ -89,7 +89,7 @@ func estimateRows(rows []*Row, figure func(*Row) float64) estimate {
 	return estimateOf(values)
 }
 
-// rates returns the rates of the run in ascending order. Costs are compared at the first.
+// rates returns the rates of the run in ascending order. Costs are compared at the first rate.
 func (r *Result) rates() (list []int) {
 	for i := range r.Rows {
 		if w := &r.Rows[i]; w.Load == Rate && !slices.Contains(list, w.Rate) {
@@ -193,8 +193,8 @@ func seenCell(rows []*Row) report.Cell {
 	return report.Cell{Text: e.String(), Title: fmt.Sprintf("%.0f processes a second ran", offered.median), Class: report.Heat, Shade: int(e.median)}
 }
 
-// lostCell shows the events that a participant reported as lost. It is marked if more were missing
-// in some repeat.
+// lostCell shows the events that a participant reported as lost. It is marked if in some repeat
+// more events were missing.
 func lostCell(p *Participant, rows []*Row) report.Cell {
 	c := report.Cell{Text: estimateRows(rows, lost).String()}
 	if p.Silent && len(rows) > 0 {
@@ -207,7 +207,7 @@ func lostCell(p *Participant, rows []*Row) report.Cell {
 		}
 	}
 	if n > 0 {
-		c.Class, c.Title = report.Bad, fmt.Sprintf("less than was missing in %d of %d repeats", n, len(rows))
+		c.Class, c.Title = report.Bad, fmt.Sprintf("fewer than were missing in %d of %d repeats", n, len(rows))
 	}
 	return c
 }
@@ -236,7 +236,7 @@ func (r *Result) published() *report.Table {
 	return t
 }
 
-// Head describes the machine and the method, a line each.
+// Head returns a line about the machine and a line about the method.
 func (r *Result) Head() []string {
 	repeats := 0
 	for i := range r.Rows {
@@ -253,7 +253,7 @@ func (r *Result) Head() []string {
 		how = "One repeat: the figures can be off by chance"
 	}
 	if repeats < r.Repeats {
-		how += fmt.Sprintf(" (%d were asked for)", r.Repeats)
+		how += fmt.Sprintf(" (%d were requested)", r.Repeats)
 	}
 	return []string{machine, how}
 }

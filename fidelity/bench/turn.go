@@ -23,9 +23,9 @@ type Load string
 const (
 	Rate      Load = "rate"      // processes at a rate, started by one worker a CPU
 	Full      Load = "full"      // as many processes as one worker a CPU can start
-	Paused    Load = "paused"    // the same while the monitor is stopped
-	BPF       Load = "bpf"       // a rate, while the kernel counts the run time of programs
-	Library   Load = "library"   // the same rate under a backend that only counts events
+	Paused    Load = "paused"    // like full, while the monitor is stopped
+	BPF       Load = "bpf"       // a rate, while the kernel counts eBPF run time
+	Library   Load = "library"   // like bpf, under a backend that only counts events
 	Published Load = "published" // the load published with the proc connector's filter
 )
 
@@ -36,14 +36,14 @@ type load struct {
 }
 
 const (
-	// endless is the number of processes of a storm that ends after its Length.
+	// endless is the Processes of a storm that ends only after its Length.
 	endless = 1 << 30
-	// patience limits a storm, which ends by itself.
+	// patience limits the duration of a storm. A storm normally ends by itself.
 	patience = 3 * time.Minute
 )
 
-// loads returns the loads for a machine that makes top processes a second. The first rate is the
-// one by which costs are compared.
+// loads returns the loads for a machine that runs top processes per second. Costs are compared at
+// the first rate.
 func loads(top float64, cpus int, quick bool) (list []load) {
 	length, rates := 500*time.Millisecond, []int{1000, 4000, 16000, 64000}
 	if quick {
@@ -53,8 +53,8 @@ func loads(top float64, cpus int, quick bool) (list []load) {
 	if len(rates) == 0 {
 		rates = []int{max(1, int(top/2))}
 	}
-	// Each load has so many processes at least, or the fixed work of a monitor would be most of
-	// its cost.
+	// Minimum numbers of processes of a load. With fewer, the fixed work of a monitor would be
+	// most of its cost.
 	const paced, full = 40, 200
 	storm := func(rate, processes int) scenario.Storm {
 		least := float64(processes) / max(1, cmp.Or(float64(rate), top))
@@ -67,7 +67,7 @@ func loads(top float64, cpus int, quick bool) (list []load) {
 		load{BPF, storm(rates[0], paced)}, load{Library, storm(rates[0], paced)})
 }
 
-// turn is one repeat of one participant.
+// turn is one participant's part of a repeat.
 type turn struct {
 	*benchmark
 	*participant
@@ -107,7 +107,7 @@ func (t *turn) each() error {
 		switch {
 		case l.kind == Library && !t.own, l.kind == BPF && len(t.programs) == 0,
 			l.kind == Paused && (t.Traces || t.Accounting || t.Blocks):
-			continue // the last would let the processes wait
+			continue // such a monitor would let the processes wait
 		case l.kind == Library:
 			measure = t.library
 		}

@@ -35,9 +35,9 @@ const patience = 3 * time.Minute
 // Open opens a source and closes it at the end of the test, or skips the test.
 type Open func(testing.TB, source.Options) engine.Source
 
-// Test scores sources in every scenario, twice: once read at once, when /proc can complete the
-// kernel's reports, and once read late, when all processes have ended and only the kernel's reports
-// remain.
+// Test scores sources twice in every scenario. The first source is read at once, so that /proc can
+// complete the kernel's reports. The second is read after all processes have ended, when only the
+// kernel's reports remain.
 func Test(t *testing.T, open Open) { TestExcept(t, open, nil) }
 
 // TestExcept is like Test, without the scenarios in unsuited, which maps names to reasons.
@@ -58,9 +58,9 @@ func TestExcept(t *testing.T, open Open, unsuited map[string]string) {
 	})
 }
 
-// all scores one source in every scenario. A scenario that begins before the source is opened gets
-// its own source; these come last, as the other source is unread then. A storm is always read at
-// once, as it overflows the rings otherwise.
+// all scores one source in every scenario. A scenario that begins before the opening of the source
+// gets its own source. Such scenarios come last, as the shared source is not read meanwhile. A
+// storm is always read at once, as otherwise it overflows the rings.
 func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
 	w := record(open(t, source.Options{}), false)
 	for _, early := range []bool{false, true} {
@@ -127,7 +127,7 @@ func kernelThreads(t *testing.T, s engine.Source) {
 		for _, k := range []engine.Kind{engine.KindFork, engine.KindExit} {
 			of := slices.DeleteFunc(evs.Of(p.PID, k), func(ev *engine.RawEvent) bool { return fmt.Sprint(ev.TID) != task.Name() || !ev.Thread })
 			if len(of) != 1 || k == engine.KindFork && of[0].Creator != uint32(p.PID) {
-				t.Errorf("%d %v of thread %s: %s", len(of), k, task.Name(), evs.Kinds(p.PID))
+				t.Errorf("got %d %v of kernel thread %s by this process, want 1: %s", len(of), k, task.Name(), evs.Kinds(p.PID))
 			}
 		}
 	}
@@ -185,8 +185,8 @@ func record(s engine.Source, threads bool) *recorder.Recorder {
 	return recorder.New(recorder.NewListener(&bare{Source: s}, 0, false), nil, threads)
 }
 
-// bare presents a source as a queue. It delivers each raw event as the engine would deliver it
-// alone. Fields that the engine adds from earlier events are unknown.
+// bare presents a source as a queue. It delivers each raw event like an engine without earlier
+// events: fields that the engine adds from those are unknown.
 type bare struct {
 	engine.Source
 	events Events
@@ -241,7 +241,7 @@ func (b *bare) Stats() (s engine.Stats, err error) {
 }
 
 // scoreOne scores the reports of a source in one scenario. It repeats the scenario if the only
-// fault is lost events, or missing ones if the source reports that the kernel may lose some
+// fault is lost events, or missing events if the source reports that the kernel may lose events
 // uncounted.
 func scoreOne(t *testing.T, begin func() (*recorder.Recorder, *scenario.Running)) {
 	t.Helper()
@@ -266,7 +266,7 @@ func scoreOnce(t *testing.T, again bool, begin func() (*recorder.Recorder, *scen
 	if o.Skip != "" {
 		t.Skip(o.Skip)
 	}
-	// The proc connector's message of a thread's end can come after those of processes that
+	// The proc connector's message of a thread's end can come after messages of processes that
 	// started later.
 	var sc *score.Score
 	late := time.Duration(w.Single.Queue.Capabilities().Stamps.Ends)

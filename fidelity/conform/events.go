@@ -23,7 +23,7 @@ import (
 	"github.com/quark-linux/quark/internal/children"
 )
 
-// Events are raw events of a source.
+// Events is a list of raw events of a source.
 type Events []*engine.RawEvent
 
 // Of returns the events of one kind of a process.
@@ -111,7 +111,7 @@ func Pinned(t testing.TB, cpu, n int) (pids []int) {
 }
 
 // Run drains s, runs a command and returns the events that s reports meanwhile. The test fails if
-// the command does not start, or calls Try with an error.
+// the command does not start, or if its program calls Try with an error.
 func Run(t testing.TB, s engine.Source, c *exec.Cmd) Events {
 	t.Helper()
 	Drain(t, s)
@@ -144,8 +144,8 @@ func init() {
 	}
 }
 
-// Main is the TestMain of a package that uses this one. programs lists what Child can start besides
-// "exit" and "succeed", which exit at once with 7 and 0.
+// Main is the TestMain of a package that uses this one. programs are the programs for Child, in
+// addition to "exit" and "succeed", which exit at once with 7 and 0.
 func Main(m *testing.M, programs map[string]func()) {
 	scenario.Main()
 	name := os.Getenv(programVariable)
@@ -183,9 +183,9 @@ func Try(what string, err error) {
 	}
 }
 
-// Dropped is called by a program that has opened a source. It changes the root, drops its
-// privileges, ends the current output line, waits until the source wakes it, and prints the
-// source's counters on request. WantDropped is the parent's side.
+// Dropped is for a program that has opened a source. It changes the root, drops its privileges,
+// ends the current output line, waits until the source wakes it, and prints the source's counters
+// on request. The parent calls WantDropped.
 func Dropped(s engine.Source) {
 	Try("chroot", unix.Chroot(os.TempDir()))
 	Try("chdir", unix.Chdir("/"))
@@ -207,7 +207,7 @@ func Dropped(s engine.Source) {
 	}
 	fmt.Scanln()
 	if f, ok := s.(engine.Finisher); ok {
-		f.Finish() // buffered events count
+		f.Finish() // to read buffered events too
 	}
 	b := engine.NewBuffer(1000)
 	Try("populate", s.Populate(b))
@@ -239,8 +239,8 @@ func Poll(s engine.Source, timeout time.Duration) (int, error) {
 }
 
 // WantDropped starts a program that calls Dropped, and fails the test unless its source reports a
-// process. It returns the child, which the end of the test kills, and the line that it wrote before
-// Dropped.
+// process. It returns the child and the line that it wrote before Dropped. The end of the test
+// kills the child.
 func WantDropped(t testing.TB, program string) (c *exec.Cmd, said string) {
 	t.Helper()
 	c = Child(program)
@@ -261,7 +261,7 @@ func WantDropped(t testing.TB, program string) (c *exec.Cmd, said string) {
 	return c, said
 }
 
-// OpenFDs returns how many descriptors this process has.
+// OpenFDs returns the number of open descriptors of this process.
 func OpenFDs(t testing.TB) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

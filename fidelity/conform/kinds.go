@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Kinds tests the options Kinds and Exits: a source must report the chosen events of a process and
-// no others, with right values. opened is called with each open source.
+// Kinds tests the options Kinds and Exits: of a process, a source must report only the chosen
+// events, with right values. opened is called with each open source.
 func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, source.Options)) {
 	checked := func(t testing.TB, shared source.Options) engine.Source {
 		s := open(t, shared)
@@ -35,7 +35,7 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 				life = kinds
 			}
 			s := wantKinds(t, checked, shared, "exit", life)
-			// A source forwards an end unless it knows that the status is 0.
+			// A source forwards an EXIT unless it has the status and it is 0.
 			if exit := s.Capabilities().Fields[engine.FieldExit]; exit.Origin == engine.OriginKernel {
 				wantKinds(t, checked, shared, "succeed", life&^engine.EventExit)
 			}
@@ -43,22 +43,23 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 	}
 }
 
-// wantKinds runs a program and expects these events of its process, and no loss. Without buffering,
-// the end of another process can count as lost while it is uncertain; a busy machine causes that at
-// times. A source that counts excluded events as lost fails each time. It returns the last source.
+// wantKinds runs a program and expects these events of its process, and no loss. It tries several
+// times: without buffering, an uncertain end of another process can count as lost on a busy
+// machine. A source that counts excluded events as lost fails each time. It returns the last
+// source.
 func wantKinds(t *testing.T, open Open, shared source.Options, program string, want engine.Events) engine.Source {
 	t.Helper()
 	for try := 1; ; try++ {
 		s := open(t, shared)
 		if got := kindsOf(t, s, program, want); got != want {
-			t.Errorf("%s: got %s, not %s", program, got, want)
+			t.Errorf("%s: got %s, want %s", program, got, want)
 		}
 		st, err := s.Stats()
 		if err == nil && st.LostTotal() == 0 {
 			return s
 		}
 		if err != nil || try == 3 {
-			t.Errorf("%v lost, %v", st.Lost, err)
+			t.Errorf("got %v lost events, error %v, want none", st.Lost, err)
 			return s
 		}
 	}

@@ -16,9 +16,9 @@ import (
 type Faults struct {
 	Ring    int           // size of a ring, or of the socket's buffer, in bytes
 	Length  int           // maximum number of events of a queue
-	Open    time.Duration // delay from the first process to the opening of the queues
-	Drain   time.Duration // delay from the first process to the queues' orderly end
-	Load    int           // threads of another process that always run
+	Open    time.Duration // time from the first process to the opening of the queues
+	Drain   time.Duration // time from the first process to the queues' orderly end
+	Load    int           // number of busy threads of another process
 	Stop    Pulse         // the process that reads the queues pauses
 	Offline Pulse         // the last CPU is offline, in guests
 }
@@ -88,7 +88,7 @@ func ParseFaults(text string) (f Faults, err error) {
 	return f, nil
 }
 
-// Smaller returns the faults with one of them removed each.
+// Smaller yields, for each fault, the faults without it.
 func (f Faults) Smaller() iter.Seq[Faults] {
 	return func(yield func(Faults) bool) {
 		more := true
@@ -122,9 +122,9 @@ func randomFaults(rng *rand.Rand) (f Faults) {
 	}
 	if one(2) {
 		on := ms(400)
-		f.Stop = Pulse{ms(100) + on/4, on} // it serves the processes too
+		f.Stop = Pulse{ms(100) + on/4, on} // the paused process serves the scripts too
 	}
-	if one(4) && scenario.InGuest() { // a host has other work
+	if one(4) && scenario.InGuest() { // on a host it would affect other work
 		f.Offline = Pulse{ms(200), ms(200)}
 	}
 	return f

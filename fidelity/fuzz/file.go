@@ -22,7 +22,7 @@ func (f *Finding) write(o *Options) error {
 	kernel, _ := kernelversion.Running()
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Found by quark-fidelity fuzz --seed %d, script %d, on Linux %s.\n", o.Seed, f.Number, kernel)
-	fmt.Fprintf(&b, "# Seen in %d of %d performances of this script, which is what is left of it:\n", f.Again, f.Of)
+	fmt.Fprintf(&b, "# Seen in %d of %d runs of this script, which was shrunk:\n", f.Again, f.Of)
 	for _, text := range f.Findings {
 		fmt.Fprintf(&b, "#   %s\n", strings.ReplaceAll(text, "\n", " "))
 	}
@@ -116,7 +116,7 @@ func (a *Again) add(r *result, own func(script int) bool) {
 // Again is the result of running a script again.
 type Again struct {
 	Absent   []string            // backends that cannot be opened, with reasons
-	Lost     uint64              // by all scripts that ran together
-	Defects  map[string]int      // number of runs, by backend
-	Findings map[string][]string // of the first of these runs
+	Lost     uint64              // lost events of all scripts that ran together
+	Defects  map[string]int      // number of runs with a defect, by backend
+	Findings map[string][]string // findings of the first such run, by backend
 }

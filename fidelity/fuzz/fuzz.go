@@ -29,7 +29,7 @@ type Options struct {
 	Patience time.Duration // limits a batch and the delivery of its last events; default 3 min
 	Progress io.Writer     // receives a line every few seconds; may be nil
 	// Every is the interval between samples of the resident monitor, default 1 min. A run that
-	// is too short for the samples that Grown needs takes none.
+	// is too short for Grown's minimum of samples takes none.
 	Every time.Duration
 	// Rest is the time that the resident monitor continues to read before a sample, default 4
 	// s.
@@ -43,7 +43,7 @@ func (o *Options) setDefaults() {
 	o.Hold = cmp.Or(o.Hold, 250*time.Millisecond)
 	if o.Batch == 0 {
 		if o.Batch = 200; scenario.InGuest() {
-			o.Batch = 20 // it may be emulated and slow
+			o.Batch = 20 // a guest may be emulated and slow
 		}
 	}
 	o.Patience = cmp.Or(o.Patience, 3*time.Minute)
@@ -56,7 +56,7 @@ func (o *Options) setDefaults() {
 // Report is the result of a run.
 type Report struct {
 	Took              time.Duration
-	Processes, Events int // run and scored
+	Processes, Events int // processes run, events scored
 	Lost              uint64
 	Operations        map[string]int // number of uses in scripts
 	Absent            []string       // backends that cannot be opened, with reasons
@@ -76,7 +76,7 @@ func (r *Report) String() string {
 		len(r.Operations), len(names))
 }
 
-// Missed returns the operations without a script.
+// Missed returns the operations that no script used.
 func (r *Report) Missed() []string {
 	return slices.DeleteFunc(script.All(), func(name string) bool { return r.Operations[name] > 0 })
 }
@@ -84,7 +84,7 @@ func (r *Report) Missed() []string {
 const progressEvery = 3 * time.Second
 
 // Run runs scripts until it has found and shrunk a defect, the time is over, or ctx ends. An error
-// is a failure of the test itself. It leaves only the script of the defect behind.
+// is a failure of the fuzzer itself. The only file left behind is the script of the defect.
 func Run(ctx context.Context, o Options) (r *Report, err error) {
 	o.setDefaults()
 	if err := writable(o.Dir); err != nil {
@@ -160,8 +160,7 @@ func (f *fuzzer) runBatch(r *Report, batch int) error {
 	return err
 }
 
-// writable returns why no file can be created in a directory, nil if it can. "" is the working
-// directory.
+// writable returns an error if no file can be created in a directory. "" is the working directory.
 func writable(dir string) error {
 	f, err := os.CreateTemp(cmp.Or(dir, "."), ".quark-fuzz-")
 	if err != nil {

@@ -40,7 +40,7 @@ const (
 	tableLimit  = 256     // processes of a busy machine that ended just before the sample
 )
 
-// fewest is the number of samples that Grown needs, two for each quarter.
+// fewest is the minimum number of samples for Grown, two for each quarter.
 const fewest = 8
 
 // limit returns the tolerated growth of a value.
@@ -69,7 +69,7 @@ func Grown(samples []Sample) (grown []string) {
 		}
 		before, after := least(samples[n/4:n/2]), least(samples[n-n/4:])
 		if after-before > limit(name) {
-			grown = append(grown, fmt.Sprintf("%s: %d, then %d", name, before, after))
+			grown = append(grown, fmt.Sprintf("%s: grew from %d to %d", name, before, after))
 		}
 	}
 	slices.Sort(grown)

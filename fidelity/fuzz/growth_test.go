@@ -51,14 +51,14 @@ func TestGrown(t *testing.T) {
 		{"grows in the first quarter", descriptors, []int64{1, 5, 7, 7, 7, 7, 7, 7}, ""},
 		{"comes and goes", goroutines, []int64{7, 7, 9, 7, 9, 7, 9, 7}, ""},
 		{"shrinks", goroutines, []int64{7, 7, 9, 9, 8, 8, 7, 7}, ""},
-		{"one each time", descriptors, []int64{1, 2, 3, 4, 5, 6, 7, 8}, "descriptors: 3, then 7"},
-		{"one in all", goroutines, []int64{7, 7, 7, 7, 7, 8, 8, 8}, "goroutines: 7, then 8"},
-		{"one in an hour", descriptors, hour(func(i int64) int64 { return 40 + i/35 }), "descriptors: 40, then 41"},
+		{"one each time", descriptors, []int64{1, 2, 3, 4, 5, 6, 7, 8}, "descriptors: grew from 3 to 7"},
+		{"one in all", goroutines, []int64{7, 7, 7, 7, 7, 8, 8, 8}, "goroutines: grew from 7 to 8"},
+		{"one in an hour", descriptors, hour(func(i int64) int64 { return 40 + i/35 }), "descriptors: grew from 40 to 41"},
 		{"memory within the limit", memory, hour(func(i int64) int64 { return 100*mib + i*mib/8 }), ""},
-		{"memory over the limit", memory, hour(func(i int64) int64 { return 100*mib + i*mib/2 }), "anonymous memory: 112721920, then 128450560"},
+		{"memory over the limit", memory, hour(func(i int64) int64 { return 100*mib + i*mib/2 }), "anonymous memory: grew from 112721920 to 128450560"},
 		{"peaks of memory", memory, hour(func(i int64) int64 { return 50*mib + i%7/6*40*mib }), ""},
 		{"table within the limit", tableOf + "ebpf", hour(func(i int64) int64 { return i }), ""},
-		{"table over the limit", tableOf + "ebpf", hour(func(i int64) int64 { return 10 * i }), "ended processes in the table of ebpf: 150, then 450"},
+		{"table over the limit", tableOf + "ebpf", hour(func(i int64) int64 { return 10 * i }), "ended processes in the table of ebpf: grew from 150 to 450"},
 	} {
 		var samples []Sample
 		for i, v := range tt.values {

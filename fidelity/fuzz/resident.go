@@ -28,11 +28,10 @@ import (
 // each sample, from standard input, and writes the samples.
 const residentEnv = "QUARK_FUZZ_RESIDENT"
 
-// residentOptions are the first line of its input.
+// residentOptions are the first line of the resident monitor's input.
 type residentOptions struct {
 	Backends backends.Set
-	// Rest is the time that it continues to read before a sample, so that ended processes leave
-	// the tables.
+	// Rest is how long it reads before a sample, so that ended processes leave the tables.
 	Rest time.Duration
 }
 
@@ -144,8 +143,8 @@ func (r *resident) sample() (map[string]int64, error) {
 	return values, nil
 }
 
-// unswept is the number of ended processes that a table may hold if its source lacks some EXIT
-// events: the engine removes them when there are more.
+// unswept is the number of ended processes that a table may hold if its source does not report
+// every EXIT: the engine removes them when there are more.
 const unswept = 1024
 
 // endedIn returns the number of ended processes in a queue's table.

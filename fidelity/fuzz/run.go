@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run runs the trial in its own process, with the faults that come from outside of it.
+// run runs the trial in a process of its own, and applies the faults that act on this process from
+// outside.
 func (t *trial) run() (*result, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -63,7 +64,7 @@ func (t *trial) run() (*result, error) {
 	return r, nil
 }
 
-// begin starts the faults that come from outside of the monitor with the given pid, and returns a
+// begin starts the faults that act from outside on the monitor with the given pid, and returns a
 // function that ends them.
 func (f *Faults) begin(pid int) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -20,17 +20,17 @@ type Finding struct {
 	Script   *script.Script
 	Faults   Faults
 	Findings []string
-	// Again is the number of the last Of runs of Script that showed it.
+	// Of the last Of runs of Script, Again runs showed the defect.
 	Again, Of int
 	Path      string // of the script file
 	kind      string // kind of the defect, which shrinking keeps; see kindOf
 }
 
 const (
-	copies    = 10 // runs of each smaller script, as a race does not always show
+	copies    = 10 // runs of each smaller script, as a race does not show in each
 	smaller   = 20 // scripts to try in parallel
 	lastly    = 200
-	atOnce    = 10_000 // operations to run together: all are kept in memory
+	atOnce    = 10_000 // operations to run together: the events of all are in memory
 	maxShrink = 10 * time.Minute
 )
 
@@ -86,20 +86,20 @@ type shrinker struct {
 
 var numbers = regexp.MustCompile("[0-9]+")
 
-// kindOf returns the part of a finding that others of the same defect share: the event and the
-// field, without numbers and values.
+// kindOf returns the part of a finding that is the same in all findings of a defect: the event and
+// the field, without numbers and values.
 func kindOf(finding string) string {
 	before, _, _ := strings.Cut(finding, `"`)
 	return numbers.ReplaceAllString(before, "N")
 }
 
-// same reports whether a defect has the kind that is being shrunk.
+// same reports whether d is the defect that is being shrunk.
 func (f *Finding) same(d defect) bool {
 	return slices.ContainsFunc(d.Findings, func(text string) bool { return kindOf(text) == f.kind })
 }
 
-// runAll runs each script the given number of times, and returns how often each of them showed the
-// defect. A defect of no single script counts for the first.
+// runAll runs each script the given number of times, and returns for each how many runs showed the
+// defect. A defect of no single script counts for the first script.
 func (s *shrinker) runAll(scripts []*script.Script, f Faults, times int) ([]int, error) {
 	set, err := backends.Parse(s.Backend)
 	if err != nil {

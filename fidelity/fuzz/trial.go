@@ -20,8 +20,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// trialEnv is the environment variable that makes Main run the monitor of a trial. It has its own
-// process, as it can be paused at any point, and as a crash is a finding.
+// trialEnv is the environment variable that makes Main run the monitor of a trial. The monitor has
+// its own process, which can be paused at any point, and whose crash is a finding.
 const trialEnv = "QUARK_FIDELITY_TRIAL"
 
 // Main runs the parts of the suite that are processes of this program, and then does not return. A
@@ -29,7 +29,7 @@ const trialEnv = "QUARK_FIDELITY_TRIAL"
 func Main() {
 	switch {
 	case os.Getenv(trialEnv) != "":
-		os.Unsetenv(trialEnv) // not for the scenarios' processes
+		os.Unsetenv(trialEnv) // the scenarios' processes must not inherit it
 		end(runTrial(os.Stdin, os.Stdout))
 	case os.Getenv(residentEnv) != "":
 		os.Unsetenv(residentEnv)
@@ -197,7 +197,8 @@ func (t *trial) start(all []*recorder.Recorder) func() ([]*scenario.Outcome, err
 	}
 }
 
-// wait waits for the processes of one director. With faults they do not wait for the queues.
+// wait waits for the processes of one director. With faults, paused processes do not wait until the
+// queues are read.
 func (t *trial) wait(run *scenario.Running, all []*recorder.Recorder) ([]*scenario.Outcome, error) {
 	if t.Faults != (Faults{}) {
 		return run.Wait(t.Patience)
@@ -212,7 +213,7 @@ var damage func(*score.Delivered)
 func (t *trial) scoreBackend(r *result, w *recorder.Recorder, outcomes []*scenario.Outcome) error {
 	delivered := w.Delivered()
 	if t.Faults.Length != 0 {
-		delivered.JoinedHold = 1 // a full queue delivers at once
+		delivered.JoinedHold = 1 // as a full queue delivers at once
 	}
 	single, err := w.Single.Queue.Stats()
 	if err != nil {
@@ -241,7 +242,8 @@ func (t *trial) scoreBackend(r *result, w *recorder.Recorder, outcomes []*scenar
 		lost = math.MaxUint64
 	}
 	fine := func(s *score.Score) bool {
-		// A full buffer or an orderly end can deliver too early, which the queue counts.
+		// A full buffer or an orderly end can deliver events too early. The queue counts
+		// them as late.
 		if (t.Faults.Length != 0 || t.Faults.Drain != 0) && uint64(s.Inversions) <= single.Late+joined.Late {
 			s.Inversions = 0
 		}

@@ -66,7 +66,7 @@ type Usage struct {
 	RSS    int64         `json:"rss_kib"`
 	Raw    uint64        `json:"raw"` // events of the source
 	Lost   uint64        `json:"lost"`
-	Silent bool          `json:"-"` // the monitor does not count lost events
+	Silent bool          `json:"-"` // set if the monitor does not count lost events
 	// Open is the time to open a backend.
 	Open  time.Duration `json:"open"`
 	Error string        `json:"error,omitempty"`
@@ -157,7 +157,8 @@ type Counter struct {
 }
 
 // Start starts a process that counts the events of a backend, and waits until it is ready. With
-// kinds, separated by commas, it counts only these, and the proc connector does not read /proc.
+// kinds, separated by commas, it counts only these kinds, and the proc connector's backend does not
+// read /proc.
 func Start(backend, kinds string) (*Counter, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -179,7 +180,7 @@ func Start(backend, kinds string) (*Counter, error) {
 	}
 	if c.first, err = c.read(); err != nil {
 		c.in.Close()
-		c.cmd.Wait() // err has the reason already
+		c.cmd.Wait() // err already has the reason
 		return nil, err
 	}
 	return c, nil

@@ -43,7 +43,7 @@ func CountRunTime() (io.Closer, error) {
 	return restoreSysctl(before), nil
 }
 
-// statsSysctl also enables the count before Linux 5.8, which added a system call for it.
+// statsSysctl enables the count on kernels before 5.8, which lack the system call for it.
 const statsSysctl = "/proc/sys/kernel/bpf_stats_enabled"
 
 // restoreSysctl is an earlier value of statsSysctl, which Close restores.

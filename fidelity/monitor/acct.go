@@ -14,8 +14,8 @@ import (
 // acctRecord is the size of struct acct_v3 of acct(5).
 const acctRecord = 64
 
-// acct is process accounting: at the end of each process the kernel appends a record to a file, and
-// counts the bytes as written by that process.
+// acct returns process accounting: at the end of each process the kernel appends a record to a
+// file. It counts these bytes as written by the process.
 func acct() *Monitor {
 	return &Monitor{
 		Name: "acct", Silent: true, Accounting: true, Apart: true, Record: acctRecord,
@@ -52,7 +52,7 @@ type acctDecoder struct{}
 
 func (acctDecoder) Decode(b []byte, at uint64, to *Output) error {
 	if len(b) != acctRecord {
-		return fmt.Errorf("%d bytes", len(b))
+		return fmt.Errorf("record of %d bytes", len(b))
 	}
 	if v := b[1] & 0x0f; v != 3 {
 		return fmt.Errorf("a record of version %d, not 3: the kernel lacks CONFIG_BSD_PROCESS_ACCT_V3", v)

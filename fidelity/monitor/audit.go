@@ -13,8 +13,8 @@ import (
 	"github.com/quark-linux/quark/internal/auditrecord"
 )
 
-// audit decodes audit(8) records, as in its log and from its plugins, with rules for execve,
-// execveat, fork, vfork, clone, clone3 and exit_group.
+// audit returns a monitor that decodes audit records, from auditd's log or a plugin, with rules for
+// execve, execveat, fork, vfork, clone, clone3 and exit_group.
 func audit() *Monitor {
 	const tick = 10_000_000 // coarse clock at 100 Hz
 	return &Monitor{

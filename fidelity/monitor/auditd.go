@@ -29,9 +29,9 @@ auditctl -s | while read -r name n; do [ "$name" = lost ] && echo "lost $n recor
 auditctl -d always,exit -F arch=b64 -S "$2" -k quark-fidelity
 [ $status -ge 128 ] || exit $status`
 
-// auditdEarly returns by how much a stamp may be too early. The stamp is from the coarse clock at
-// the start of the call. Timer interrupts advance that clock, and a busy host of an emulated
-// machine delays them.
+// auditdEarly returns the maximum by which a stamp is too early. The stamp is from the coarse clock
+// at the start of the call. Timer interrupts advance that clock; on an emulated machine a busy host
+// delays the interrupts.
 func auditdEarly() uint64 {
 	const tick = 10_000_000 // at 100 Hz
 	if scenario.InGuest() {

@@ -15,8 +15,8 @@ import (
 var quarkMonFormat []byte
 
 // Backend returns a monitor that runs one of quark's backends in its own process, which prints JSON
-// lines like quark-mon(8). So it is run and scored like other programs. The error is the reason why
-// the backend does not work here.
+// lines like quark-mon(8). So the backend is run and scored like other programs. The error is the
+// reason why the backend does not work here.
 func Backend(name string) (*Monitor, error) {
 	m, err := ParseFormat(quarkMonFormat, name)
 	if err != nil {

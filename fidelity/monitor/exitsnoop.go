@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// exitsnoop is the program of libbpf-tools. It reports the end of the leader of a process.
+// exitsnoop returns exitsnoop of libbpf-tools. It reports the end of the leader of a process.
 func exitsnoop() *Monitor {
 	return &Monitor{
 		Name: "exitsnoop", Version: []string{"--version"}, Package: "libbpf-tools", Programs: []string{"exitsnoop-libbpf", "exitsnoop"},

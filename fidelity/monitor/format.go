@@ -26,8 +26,8 @@ type Format struct {
 	// the line has a member named by a key of Kinds.
 	Kind string `json:"kind"`
 	// Kinds maps these texts to kinds of event: fork, exec, exit, id_change, comm, ptrace,
-	// core_dump, exec_failed, gap; or "" to ignore it. Lines without any of them are ignored
-	// too.
+	// core_dump, exec_failed, gap; or "" to ignore the line. Lines with none of the texts are
+	// ignored too.
 	Kinds map[string]string `json:"kinds"`
 	// Only maps paths to required texts.
 	Only map[string]string `json:"only"`
@@ -37,16 +37,17 @@ type Format struct {
 	Members map[string]string `json:"members"`
 	// Absent are values that the line omits, such as 0.
 	Absent map[string]uint64 `json:"absent"`
-	// Base64 is a suffix of member names: a member with it has in base64 the value of the
-	// member without it, if the value is not UTF-8.
+	// Base64 is a suffix of member names. If the value of a member is not UTF-8, the member
+	// with the suffix has the value in base64.
 	Base64 string `json:"base64"`
 	// IDs maps texts of the member id_change to changes: uid, gid, sid.
 	IDs map[string]string `json:"ids"`
-	// At lists the kinds of event that have a member; other members come with every event.
+	// At maps a member to the kinds of event that have it. A member that is not in At comes
+	// with every event.
 	At map[string][]string `json:"at"`
 	// Partial are kinds that are reported only partly, for example without 32-bit programs.
 	Partial []string `json:"partial"`
-	// Unchanged is set if setting ids to the values they have counts as a change.
+	// Unchanged is set if setting ids to their current values counts as a change.
 	Unchanged bool `json:"unchanged"`
 	// Slash is set if directories (cwd) end with a slash.
 	Slash bool `json:"slash"`
@@ -225,7 +226,7 @@ func (f *Format) check() error {
 
 func names[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }
 
-// claims returns the fields that the format names completely.
+// claims returns the fields of which the format names all members.
 func (f *Format) claims() (list []claim) {
 	at := make(map[engine.Field]engine.Events)
 	for name, path := range f.Members {
@@ -249,7 +250,7 @@ func (f *Format) claims() (list []claim) {
 	return list
 }
 
-// as returns a true value in the format of the output.
+// as converts a ground-truth text to the format of the output.
 func (f *Format) as(field engine.Field, text string) string {
 	one := func(first, second string) string {
 		a, b, _ := strings.Cut(text, " ")

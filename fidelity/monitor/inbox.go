@@ -31,7 +31,7 @@ func newInbox(most int) *inbox {
 	return b
 }
 
-// drop discards the buffered chunks except one, which may explain the end, and all later ones.
+// drop discards later chunks and the buffered chunks except one, which may explain the end.
 func (b *inbox) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -225,7 +225,7 @@ func (l *line) decoded(name string, v any) string {
 	return string(b)
 }
 
-// list returns a member that is a list of texts, a NUL after each.
+// list returns a member that is a list of texts, with a NUL after each text.
 func (l *line) list(name string) (all []byte, ok bool) {
 	path := l.f.Members[name]
 	encoded := false
@@ -287,7 +287,7 @@ func (d *jsonDecoder) setEvent(l *line, ev *engine.Event) {
 	}
 	if n, ok := l.number("errno"); ok {
 		ev.Failed.Errno = uint16(n)
-		if n > 1<<16 { // a negative result of the call
+		if n > 1<<16 { // the negative result of the call
 			ev.Failed.Errno = uint16(-int32(uint32(n)))
 		}
 	}

@@ -19,38 +19,39 @@ type Monitor struct {
 	Package string
 	// Programs are possible names of the program; the first one found is used.
 	Programs []string
-	// Needs are further programs of the package that Arguments name.
+	// Needs are the other programs of the package that Arguments use.
 	Needs []string
 	// Arguments follow the program's name. "{}" stands for the file of File.
 	Arguments []string
 	// Environment has additional variables, as NAME=value.
 	Environment []string
 
-	// Terminal runs it on a terminal, for programs that buffer their output to a pipe.
+	// Terminal runs the program on a terminal, for programs that buffer output to a pipe.
 	Terminal bool
-	// Tracefs mounts tracefs and debugfs in the places that the program expects, for it alone.
+	// Tracefs mounts tracefs and debugfs where the program expects them, visible only to it.
 	Tracefs bool
-	// File lets it write to a file instead of its standard output. The file is read as it
-	// grows.
+	// File lets the program write to a file instead of its standard output. The file is read as
+	// it grows.
 	File bool
-	// Record is the size of its records. Zero means lines.
+	// Record is the size of the records of the output. Zero means lines.
 	Record int
-	// Accounting is set if there is no program, and the kernel writes records of acct(5).
+	// Accounting is set if, instead of a program, the kernel writes records of acct(5).
 	Accounting bool
-	// Version are the arguments to print the version; none if it has no such option.
+	// Version are the arguments to print the version; none if the program has no such option.
 	Version []string
-	// Silent is set if it does not count its lost events.
+	// Silent is set if the program does not count lost events.
 	Silent bool
 	// GuestOnly is the reason why the program runs in guests only.
 	GuestOnly string
 
-	// Table lists the fields of its output, Foreign how exact they are.
+	// Table lists the fields of the output, Foreign describes their precision.
 	Table   engine.CapabilityTable
 	Foreign score.Tolerance
-	// Threads is set if it reports threads as such.
+	// Threads is set if the program reports events of single threads.
 	Threads bool
-	// Apart is set if it changes how others see the processes; it then runs alone. Traces is
-	// set if it ptraces them like a debugger; scenarios with their own tracer then cannot run.
+	// Apart is set if the program changes what others see of the processes; it then runs alone.
+	// Traces is set if it ptraces the processes like a debugger; scenarios with their own
+	// tracer then cannot run.
 	Apart, Traces bool
 
 	// Blocks is set if the watched processes wait for a slow monitor.
@@ -63,7 +64,7 @@ type Monitor struct {
 // Decoder turns the output of a monitor into events. It may keep state between lines. An error
 // describes an invalid line; decoding continues with the next line.
 type Decoder interface {
-	// Decode decodes a line without its end. at is its arrival, in CLOCK_MONOTONIC.
+	// Decode decodes a line without its end. at is the arrival of the line, in CLOCK_MONOTONIC.
 	Decode(line []byte, at uint64, to *Output) error
 }
 
@@ -91,7 +92,7 @@ func setExit(ev *engine.Event, status int32) {
 	p.Task.Exit = engine.Exit{WaitStatus: status, Time: ev.Time}
 }
 
-// setUser sets the real and the effective user id.
+// setUser sets the real and the effective user ids.
 func setUser(p *engine.Process, real, effective uint32) {
 	p.Known = p.Known.With(engine.FieldUIDs)
 	p.Cred.UID, p.Cred.EUID = real, effective
@@ -107,7 +108,7 @@ func setComm(p *engine.Process, name string) {
 	p.Comm = name
 }
 
-// realOnly formats ids for a monitor that prints the real one only.
+// realOnly formats ids for a monitor that prints only the real id.
 func realOnly(f engine.Field, text string) string {
 	if f == engine.FieldUIDs || f == engine.FieldGIDs {
 		real, _, _ := strings.Cut(text, " ")
@@ -179,7 +180,7 @@ func (m *Monitor) PackagePrograms() []string {
 	return m.Programs
 }
 
-// Available returns why the monitor can't run here, nil if its program is installed.
+// Available returns an error if the monitor can't run here, nil if its program is installed.
 func (m *Monitor) Available() error {
 	if m.Accounting {
 		return accountingElsewhere()

@@ -10,12 +10,13 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// perf is perf(1): it records task events and prints them in a pipeline. It also records a
-// tracepoint, which wakes perf for each process that ends; task events alone wake it when a buffer
-// is half full. Other monitors attach no eBPF program to this tracepoint: perf loses events where
-// such a program returns 0, as exitsnoop's does on sched_process_exit. It also records a clock:
-// perf script prints an event after two further reads of all buffers, and reads them only if they
-// have data. Without the clock, events on an idle machine would be seconds late.
+// perf returns perf(1). It records task events and prints them in a pipeline. It also records a
+// tracepoint, which wakes perf for each process that ends; task events alone wake perf only when a
+// buffer is half full. It is a tracepoint to which other monitors attach no eBPF program: perf
+// loses the events for which such a program returns 0, as exitsnoop's does on sched_process_exit.
+// It also records a clock: perf script prints an event after two more reads of all buffers, and
+// reads them only if they have data. Without the clock, events on an idle machine would be seconds
+// late.
 func perf() *Monitor {
 	return &Monitor{
 		Name: "perf", Version: []string{"--version"}, Package: "linux-perf", Programs: []string{"sh"}, Terminal: true, Tracefs: true, Needs: []string{"perf"},
@@ -46,7 +47,7 @@ func (perfDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	text := strings.TrimRight(string(line), "\r ")
 	i := strings.Index(text, "PERF_RECORD_")
 	if i < 0 {
-		return nil // a sample of the tracepoint or the clock
+		return nil // a sample of the tracepoint or of the clock
 	}
 	record := text[i:]
 	if m := perfLost.FindStringSubmatch(record); m != nil {
@@ -60,7 +61,7 @@ func (perfDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	}
 	at, err := strconv.ParseUint(when[1]+when[2], 10, 64)
 	if err != nil || at == 0 {
-		return err // a process that existed before
+		return err // a process that is older than the recording
 	}
 	if m := perfTask.FindStringSubmatch(record); m != nil {
 		if m[2] != m[3] {

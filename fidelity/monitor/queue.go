@@ -72,7 +72,7 @@ func (q *Queue) read(b []byte, at uint64) {
 		q.rest = append(q.rest[:0], rest...)
 	}
 	if len(q.rest) > maxLine {
-		q.fail(fmt.Errorf("it printed %d bytes without a line end", len(q.rest)))
+		q.fail(fmt.Errorf("the monitor printed %d bytes without a line end", len(q.rest)))
 		q.rest = nil
 	}
 	q.lost += out.Lost
@@ -96,13 +96,13 @@ func (q *Queue) fail(err error) {
 	}
 }
 
-// manyLines is more than a monitor prints before its first event.
+// manyLines exceeds the number of lines that a monitor prints before its first event.
 const manyLines = 100
 
-// Failed returns why the monitor ended early or has invalid output.
+// Failed returns an error if the monitor ended early or its output is invalid.
 func (q *Queue) Failed() error { return q.failedAfter(manyLines) }
 
-// failedAfter is like Failed, with the number of invalid lines that it accepts.
+// failedAfter is like Failed, but accepts up to lines invalid lines.
 func (q *Queue) failedAfter(lines int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -180,7 +180,7 @@ func (q *Queue) Lookup(uint32) *engine.Process { return nil }
 // LookupIdentity finds nothing.
 func (q *Queue) LookupIdentity(engine.Identity) *engine.Process { return nil }
 
-// Stats returns the number of events read, and of losses that the monitor reported.
+// Stats returns the number of events read, and the losses that the monitor reported.
 func (q *Queue) Stats() (s engine.Stats, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -45,9 +45,9 @@ type Run struct {
 	dir   string
 	super *supervisor.Supervisor
 	ours  io.ReadCloser
-	// theirErrs is its standard error; nil without a program.
+	// theirErrs is the program's standard error; nil without a program.
 	theirErrs io.Closer
-	reading   sync.WaitGroup // of the program's open files
+	reading   sync.WaitGroup // readers of the program's open files
 	decoding  sync.WaitGroup
 	inbox     *inbox
 	stopping  chan struct{}
@@ -149,7 +149,7 @@ func (r *Run) program(file string, out *os.File) error {
 	r.reading.Go(func() { io.Copy(&r.errs, theirs) })
 	r.reading.Go(func() {
 		<-r.super.Done()
-		r.recordEnd(errors.New("it ended"))
+		r.recordEnd(errors.New("the monitor ended"))
 	})
 	return nil
 }
@@ -192,12 +192,12 @@ func (r *Run) decode() {
 			r.read(c.text, c.at)
 		}
 	}
-	r.recordEnd(errors.New("it ended, or closed its output"))
+	r.recordEnd(errors.New("the monitor ended, or closed its output"))
 }
 
-// Hold buffers the monitor's output without decoding until Release, so that reading is the only CPU
-// usage here. Each event has the time of its read. It forgets the pids seen so far, as they may be
-// reused.
+// Hold buffers the monitor's output until Release without decoding it, so that reading is the only
+// CPU usage here. The arrival of an event is still the time of its read. Hold forgets the pids seen
+// so far, as they may be reused.
 func (r *Run) Hold() {
 	r.inbox.hold(true)
 	r.lock(func() { clear(r.seen) })
@@ -283,12 +283,12 @@ func (r *Run) markers(path string, cpus ...int) (pids []uint32, err error) {
 	return pids, nil
 }
 
-// again is the delay before another test process replaces one that may be lost, as when a buffer is
-// full.
+// again is the delay before another test process replaces a test process whose event may be lost,
+// such as when a buffer is full.
 const again = time.Second
 
-// WaitDelivered starts a process on each CPU, after all others, and waits until the end of each was
-// delivered. It returns an error if the monitor fails first.
+// WaitDelivered starts a process on each CPU, after all other processes, and waits until the
+// monitor has delivered the end of each. It returns an error if the monitor fails before.
 func (r *Run) WaitDelivered() error {
 	left, err := scenario.CPUs()
 	if err != nil {
@@ -305,7 +305,7 @@ func (r *Run) WaitDelivered() error {
 			return err
 		}
 		if now := time.Now(); now.After(end) {
-			return fmt.Errorf("it hangs: after %v %w", r.opts.Patience, errSilent)
+			return fmt.Errorf("the monitor hangs: after %v %w", r.opts.Patience, errSilent)
 		} else if now.After(next) {
 			next = now.Add(again)
 			pids, err := r.markers(path, left...)
@@ -322,7 +322,7 @@ func (r *Run) WaitDelivered() error {
 	}
 	for !r.Empty() {
 		if time.Now().After(end) {
-			return errors.New("its events are not read")
+			return errors.New("the monitor's events are not read")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -365,12 +365,12 @@ func (r *Run) signal(s unix.Signal) error {
 // Stop ends the monitor. It returns the usage since it was ready, and one line for each problem.
 func (r *Run) Stop() (u meter.Usage, notes []string) {
 	if r.Failed() != nil {
-		r.inbox.drop() // it can have many invalid lines
+		r.inbox.drop() // the rest can have many invalid lines
 	}
 	close(r.stopping)
 	r.Release()
 	if r.super != nil {
-		u = r.Usage() // exclude the cost of ending
+		u = r.Usage() // without the cost of ending
 		notes = r.endNotes(r.super.Stop())
 	}
 	if !r.finish() {
@@ -384,13 +384,13 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 		notes = append(notes, fmt.Sprintf("%d lines are invalid, the first: %s", r.badLines, r.firstBad))
 	}
 	if r.unknown > 0 {
-		notes = append(notes, fmt.Sprintf("it reported lost events %d times without a number", r.unknown))
+		notes = append(notes, fmt.Sprintf("the monitor reported lost events %d times without a number", r.unknown))
 	}
 	return u, notes
 }
 
-// finish waits until all writers have closed the output, and closes it. It reports whether they
-// did.
+// finish waits until all writers have closed the output, and closes it. It returns false if some
+// writer did not.
 func (r *Run) finish() bool {
 	done := make(chan struct{})
 	go func() {
@@ -423,11 +423,11 @@ func (r *Run) endNotes(report supervisor.Report, err error) (notes []string) {
 	case report.Error != "":
 		notes = append(notes, report.Error)
 	case report.Hung:
-		notes = append(notes, fmt.Sprintf("it did not end within %v of SIGINT and was killed", r.opts.Grace))
+		notes = append(notes, fmt.Sprintf("the monitor did not end within %v of SIGINT and was killed", r.opts.Grace))
 	case report.Early && status.Signaled():
 		notes = append(notes, strings.TrimSuffix(fmt.Sprintf("killed by signal %d (%v): %s", status.Signal(), status.Signal(), said), ": "))
 	case report.Early:
-		notes = append(notes, strings.TrimSuffix(fmt.Sprintf("it exited with %d: %s", status.ExitStatus(), said), ": "))
+		notes = append(notes, strings.TrimSuffix(fmt.Sprintf("the monitor exited with %d: %s", status.ExitStatus(), said), ": "))
 	}
 	if len(report.Left) > 0 {
 		notes = append(notes, "left running, and killed: "+strings.Join(report.Left, ", "))
@@ -446,7 +446,7 @@ func (r *Run) Events() (n uint64) {
 	return n
 }
 
-// tail reads a growing file, until the monitor has been stopped and the end is reached.
+// tail reads a growing file until its end, once the monitor has been stopped.
 type tail struct {
 	file     string
 	f        *os.File
@@ -471,7 +471,7 @@ func (t *tail) Read(b []byte) (n int, err error) {
 		select {
 		case <-t.stopping:
 			time.Sleep(20 * time.Millisecond)
-			t.late = true // read the output written at its end
+			t.late = true // once more, for output written as the monitor ended
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -484,8 +484,8 @@ func (t *tail) Close() error {
 	return t.f.Close()
 }
 
-// complaints keeps the end of a program's standard error, where programs of libbpf-tools report
-// losses too.
+// complaints keeps the end of a program's standard error. There programs of libbpf-tools also
+// report losses.
 type complaints struct {
 	lost func(Output)
 	mu   sync.Mutex
@@ -517,14 +517,14 @@ func (c *complaints) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// last returns the last lines, joined to one.
+// last returns the last lines, joined to one line.
 func (c *complaints) last() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return oneLine(string(c.text))
 }
 
-// oneLine joins the lines of a text, and keeps the end of a long one.
+// oneLine joins the lines of a text, and keeps only the end of a long text.
 func oneLine(text string) string {
 	const most = 400
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")

@@ -18,9 +18,9 @@ import (
 func strace() *Monitor {
 	return &Monitor{
 		Name: "strace", Version: []string{"--version"}, Package: "strace", Programs: []string{"strace"}, File: true, Apart: true, Traces: true,
-		// Go's runtime uses SIGURG to interrupt threads. strace does not print an end by an
-		// untraced signal. Output goes to a file: on a full pipe strace would wait for this
-		// process, which waits for strace.
+		// SIGURG is left out, as Go's runtime interrupts threads with it. strace does not
+		// print an end by an untraced signal, so the others are traced. Output goes to a
+		// file: on a full pipe strace would wait for this process, which waits for strace.
 		Arguments: []string{"-f", "-q", "-ttt", "-xx", "-s", "131072", "-e", "signal=!SIGURG", "-e", "trace=process", "-o", "{}", "-p", strconv.Itoa(os.Getpid())},
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "fork, vfork, clone, clone3 without CLONE_THREAD", engine.KindExec: "execve, execveat",
@@ -40,8 +40,8 @@ func strace() *Monitor {
 
 type straceDecoder struct {
 	wall    int64
-	threads map[uint32]uint32 // the process of each thread that is not its leader
-	begun   map[uint32]string // calls of threads that have not returned
+	threads map[uint32]uint32 // the process of each thread other than the leader
+	begun   map[uint32]string // calls in progress, by thread
 }
 
 // Decode uses no regular expressions, which would dominate its time.
@@ -69,7 +69,7 @@ func (d *straceDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	}
 	args, number, errno, ok := straceResult(args)
 	if !ok || number == "?" {
-		return nil // it did not return
+		return nil // the call did not return
 	}
 	result, err := strconv.ParseInt(number, 10, 32)
 	if err != nil {
@@ -97,8 +97,8 @@ func (d *straceDecoder) head(text string) (tid uint32, at uint64, rest string, e
 	return uint32(n), uint64(max(ns-d.wall, 0)), rest, nil
 }
 
-// decodeEnd decodes the text between +++ signs: how a thread ended, or that it took the leader's
-// pid.
+// decodeEnd decodes the text between +++ signs: how a thread ended, or that the thread took over
+// the leader's pid.
 func (d *straceDecoder) decodeEnd(tid uint32, now uint64, what string, to *Output) error {
 	what, ok := strings.CutSuffix(what, " +++")
 	if !ok {
@@ -133,7 +133,7 @@ func cutBegun(text string) (begun string, ok bool) {
 	return text[:i], true
 }
 
-// straceResult splits the result off the arguments of a call, and the name of an error: `"x") = -1
+// straceResult splits the arguments of a call from its result and the name of an error: `"x") = -1
 // ENOENT (No such file or directory)`. No text in the arguments contains a plain space.
 func straceResult(text string) (args, result, errno string, ok bool) {
 	i := strings.LastIndex(text, " = ")

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a pseudo terminal in raw mode. Output written to theirs is read from ours.
+// terminal opens a pseudo terminal in raw mode. Data written to theirs can be read from ours.
 func terminal() (ours, theirs *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

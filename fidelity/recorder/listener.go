@@ -88,7 +88,7 @@ func (l *Listener) drain(patience time.Duration) error {
 		l.cancel = nil
 		return err
 	case <-time.After(patience):
-		return fmt.Errorf("%s: events are left %v after Drain", l.Queue.Backend(), patience)
+		return fmt.Errorf("%s: events were left %v after Drain", l.Queue.Backend(), patience)
 	}
 }
 
@@ -123,7 +123,7 @@ func (l *Listener) read(ctx context.Context) error {
 	return nil
 }
 
-// pulse is the longest time between two reads of a reader that gets a CPU.
+// pulse is the longest time between two reads, provided that the reader gets a CPU.
 const pulse = 250 * time.Millisecond
 
 // readAll returns when all events that were queued before the call have been read from the kernel.
@@ -140,7 +140,7 @@ func (l *Listener) readAll() error {
 	}
 }
 
-// failed returns why the listener stopped early, nil if it runs.
+// failed returns an error if the listener stopped early, nil if it runs.
 func (l *Listener) failed() error {
 	select {
 	case err := <-l.done:
@@ -150,7 +150,7 @@ func (l *Listener) failed() error {
 	}
 }
 
-// endedEarly returns the error of a listener that has stopped, and keeps it for the next caller.
+// endedEarly returns the error of a listener that has stopped, and stores it for the next caller.
 func (l *Listener) endedEarly(err error) error {
 	l.done <- err
 	return errors.Join(fmt.Errorf("%s: the queue ended early", l.Queue.Backend()), err)
@@ -195,7 +195,7 @@ func (l *Listener) storeEvent(ev *engine.Event) {
 	}
 }
 
-// relatives is a Queue that knows the leaders and ancestors of processes.
+// relatives is a Queue that reports the leaders and ancestors of processes.
 type relatives interface {
 	SessionLeader(*engine.Process) *engine.Process
 	GroupLeader(*engine.Process) *engine.Process
@@ -203,8 +203,8 @@ type relatives interface {
 	AppendJSON([]byte, *engine.Event) []byte
 }
 
-// addRelatives adds the session and group leader of the process, and the relatives that are printed
-// with the event as ended. A bare source has none.
+// addRelatives adds the leaders of the session and group, and the relatives that the event's output
+// shows as ended. An event of a bare source has no relatives.
 func (l *Listener) addRelatives(s *score.Seen, ev *engine.Event) {
 	q, ok := l.Queue.(relatives)
 	if !ok {
@@ -250,7 +250,7 @@ func (l *Listener) compareTable(ev *engine.Event) string {
 		if ev.Events.Has(engine.EventExit) && !p.Known.Has(engine.FieldStart) {
 			return "" // the process may have ended or be unknown
 		}
-		// Fields that change without an event are new with a thread's event.
+		// A thread's event has new values of fields that change without an event.
 		fields &^= engine.FieldsThread | engine.ChangeUnseen
 	}
 	known := l.Queue.Lookup(p.PID)
@@ -275,18 +275,18 @@ func differs(a, b *engine.Process, fields engine.Fields) string {
 	case a == nil:
 		return "no such process"
 	case a.PID != b.PID || a.Exited != b.Exited || (a.Known^b.Known)&fields != 0:
-		return fmt.Sprintf("pid %d, ended %v, known %s; the event has %d, %v, %s", a.PID, a.Exited, a.Known, b.PID, b.Exited, b.Known)
+		return fmt.Sprintf("table has pid %d, ended %v, known %s; event has pid %d, ended %v, known %s", a.PID, a.Exited, a.Known, b.PID, b.Exited, b.Known)
 	}
 	for f := range engine.Field(engine.NumFields) {
 		if x, y := truth.ValueOf(a, f), truth.ValueOf(b, f); (a.Known & fields).Has(f) && x != y {
-			return fmt.Sprintf("%s is %q; the event has %q", f, x, y)
+			return fmt.Sprintf("%s: table has %q, event has %q", f, x, y)
 		}
 	}
 	return ""
 }
 
-// Balanced waits until all produced events were read or lost, and reports whether that happened. As
-// other processes cause events meanwhile, the sums agree only at times.
+// Balanced waits until all produced events were read or lost, and reports whether that happened. It
+// polls: other processes cause events meanwhile, so the sums agree only at some moments.
 func (l *Listener) Balanced(patience time.Duration) (s engine.Stats, ok bool, err error) {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		s, err = l.Queue.Stats()
@@ -305,9 +305,9 @@ func (l *Listener) end(pid int) uint64 {
 }
 
 // awaits reports whether the end of a process was not delivered and can still arrive. The last
-// thread of a process notifies the parent, then removes its cached entries from /proc, during which
-// any kernel can preempt it, and then sends the proc connector's message. That message can follow
-// the messages of processes that started later.
+// thread of a process notifies the parent, removes its cached entries from /proc, and then sends
+// the proc connector's message. It can be preempted before the message, which can then follow
+// messages of processes that started later.
 func (l *Listener) awaits(life *truth.Process) bool {
 	end := life.Events[len(life.Events)-1]
 	latest := end.Latest + l.Queue.Capabilities().Stamps.Ends
@@ -331,8 +331,8 @@ func (l *Listener) forget() {
 	l.unreadBefore = l.unread()
 }
 
-// unread returns how many events the source had no time to complete from /proc, 0 if the queue does
-// not count them.
+// unread returns the number of events that the source had no time to complete from /proc, 0 if the
+// queue does not count them.
 func (l *Listener) unread() uint64 {
 	s, _ := l.Queue.Stats()
 	return s.Source.Unread
@@ -358,7 +358,7 @@ func (l *Listener) checkEnded() {
 		case known == nil:
 			s.Table = fmt.Sprintf("LookupIdentity does not find %v after its end", id)
 		case !known.Exited || known.Task.Exit.WaitStatus != s.Process.Task.Exit.WaitStatus:
-			s.Table = fmt.Sprintf("after the end LookupIdentity has ended %v, status %#x", known.Exited, known.Task.Exit.WaitStatus)
+			s.Table = fmt.Sprintf("after the end LookupIdentity returns ended %v, status %#x", known.Exited, known.Task.Exit.WaitStatus)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 type Recorder struct {
 	Backend string
 	Single  *Listener // each event separately
-	Joined  *Listener // events joined as by default, and processes kept to the end; or nil
+	Joined  *Listener // events joined as by default, all processes kept; or nil
 	Threads bool      // Single delivers thread events too
 	opened  uint64
 	closed  uint64 // when Drain was called, 0 before
@@ -120,11 +120,11 @@ func (w *Recorder) Close() (stats engine.Stats, err error) {
 	return stats, nil
 }
 
-// marker is a process on one CPU that was started after all others.
+// marker is a process on one CPU that was started after all other processes.
 type marker struct {
 	cpu, pid int
 	before   uint64
-	again    time.Time // when to start another one, as this one may have been lost
+	again    time.Time // when to start another one, as the event of this one may be lost
 }
 
 func (m *marker) start() (err error) {

@@ -18,7 +18,7 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// noPID is the pid of no process. The kernel overwrites it.
+// noPID is a pid that no process has. The kernel overwrites it with a real one.
 const noPID = 1<<31 - 1
 
 // Offsets in struct siginfo of waitid(2).
@@ -36,25 +36,25 @@ type actor struct {
 	dir     string        // its last own working directory, "" if shared
 	program string        // its last own program, "" if shared
 	root    string        // its root directory, "" for the director's
-	n       int           // number of names so far
-	child   *process      // the last one
-	apart   bool          // its children are in a pid namespace that ends with the first
-	timed   bool          // its children, and it after an exec, are in another time namespace
-	clone   *bare.Clone   // of the child
+	n       int           // number of names made so far
+	child   *process      // the last started child
+	apart   bool          // its children are in a pid namespace that ends with the first child
+	timed   bool          // its children, and itself after an exec, have another time namespace
+	clone   *bare.Clone   // the call that started child
 	waited  *bare.Memory  // result of the last waitid(2)
 	mounts  bool          // it may have its own mount namespace
-	hides   engine.Fields // fields for which /proc shows others another value
+	hides   engine.Fields // fields whose value in /proc is wrong for other readers
 }
 
-// listCalls lists the system calls of a process that by starts. before, if not nil, adds calls at
-// the start.
+// listCalls lists the system calls of a process that actor by starts. before, if not nil, adds
+// calls at the start.
 func (f *play) listCalls(l *script.Process, by *actor, thread bool, before func(*process)) *process {
 	a := &actor{process: f.script(), f: f, number: f.lives, mounts: by.mounts, timed: by.timed, root: by.root, hides: by.hides}
 	f.lives++
 	p := a.process
 	p.refused, p.thread = true, thread
 	p.stamp()
-	// The clock's result has room after its two arguments.
+	// The kernel writes the ids behind the two words of the first clock reading.
 	p.self, p.childID = bare.Word{Script: p.Script, Call: 0, Index: 2}, bare.Word{Script: p.Script, Call: 0, Index: 3}
 	if before != nil {
 		before(p)
@@ -72,11 +72,11 @@ func (f *play) listCalls(l *script.Process, by *actor, thread bool, before func(
 	return p
 }
 
-// acts list the system calls of each operation.
+// acts maps each operation to the function that lists its system calls.
 var acts map[string]func(*actor, *script.Op)
 
 func init() {
-	// Not in the declaration, as it would refer to itself.
+	// In the declaration the map would refer to itself.
 	acts = map[string]func(*actor, *script.Op){
 		"exit": func(a *actor, op *script.Op) {
 			a.code = number(op, 0)
@@ -131,7 +131,7 @@ func init() {
 		},
 		"login": (*actor).login,
 		"chdir": func(a *actor, op *script.Op) {
-			// A child may still be in the earlier directory.
+			// A new directory each time, as a child may still be in the previous one.
 			a.dir = a.f.mkdir(a.name(), a.next("dir"), op.Args[0])
 			a.chdir(a.dir)
 		},
@@ -150,7 +150,7 @@ func init() {
 			a.call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
 			a.call("bind", unix.SYS_MOUNT, a.in(from), a.in(to), nil, unix.MS_BIND, nil)
 			a.chdir(to)
-			a.SkipUnless(unshared, private) // else all processes would share the mounts
+			a.SkipUnless(unshared, private) // else the mount would affect all processes
 		},
 		"chroot": func(a *actor, op *script.Op) {
 			// Current paths are relative to the new root at once.
@@ -162,7 +162,7 @@ func init() {
 			a.SkipUnless(entered)
 		},
 		"unlink-program": func(a *actor, op *script.Op) {
-			a.unsettled(engine.FieldExeFile.Set()) // removal is its last change
+			a.unsettled(engine.FieldExeFile.Set()) // the removal changes the ctime
 			a.moved(engine.FieldExe, "exe", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.in(a.program), 0)
 		},
 		"rename-program": func(a *actor, op *script.Op) {
@@ -200,7 +200,7 @@ func (a *actor) next(what string) string {
 }
 
 // change appends a system call that changes fields without an event. Another thread may execute a
-// program before the call returns.
+// program while the call is in progress.
 func (a *actor) change(fields engine.Fields, name string, number uintptr, args ...any) *step {
 	a.unsettled(fields)
 	a.call(name, number, args...)
@@ -220,7 +220,7 @@ func (a *actor) chdir(dir string) int {
 	return a.moved(engine.FieldCwd, "cwd", "chdir", unix.SYS_CHDIR, a.in(dir))
 }
 
-// in returns the process's path of a path in the script's directory. The result does not exist if
+// in converts a path in the script's directory to the process's root. The result does not exist if
 // chroot failed.
 func (a *actor) in(path string) string { return cmp.Or(strings.TrimPrefix(path, a.root), "/") }
 
@@ -252,7 +252,7 @@ func (ns *namespace) changes() engine.Fields {
 	return ns.field.Set()
 }
 
-// reads returns the process's own view of its namespace.
+// probe returns a probe of the process's own view of its namespace.
 func (ns *namespace) probe(p *process) probe {
 	getpid := p.Len()
 	if ns.field != engine.FieldPIDNS {
@@ -290,7 +290,7 @@ func (a *actor) unshare(name string) int {
 	return s.call
 }
 
-// setIDs appends a system call that sets user or group ids, possibly to the values they have.
+// setIDs appends a system call that sets user or group ids, possibly to their current values.
 func (a *actor) setIDs(which engine.IDChange, name string, number uintptr, args ...any) {
 	was := ids(a.process, which)
 	a.event(truth.Record{Op: truth.IDs, ID: which}, name, number, args...)
@@ -319,7 +319,7 @@ func (a *actor) login(op *script.Op) {
 	at := a.stamp()
 	a.steps = append(a.steps, step{call: session, before: at, noNext: true, record: truth.Record{Op: truth.Now, Open: engine.FieldLogin.Set()},
 		probes: []probe{{engine.FieldLogin.Set(), session, func(p *process, session, n int) (s truth.State) {
-			// Another user namespace shows other uids: then the result is unrecorded.
+			// Another user namespace shows other uids: then the result is not recorded.
 			if result, ok := p.run.Result(p.number, wrote); ok && result > 0 {
 				s.Set(engine.FieldLogin, uid+" "+string(p.run.Bytes(p.number, session, 1, n)))
 			}
@@ -327,7 +327,7 @@ func (a *actor) login(op *script.Op) {
 		}}}})
 }
 
-// raise appends a signal. If it does not end the process, the process continues.
+// raise appends a signal to the process itself, which may end it.
 func (a *actor) raise(op *script.Op) {
 	a.stamp()
 	a.self = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
@@ -348,7 +348,7 @@ func (a *actor) pause(trace bool) {
 func (a *actor) start(op *script.Op, flags uint64) {
 	var fresh engine.Fields
 	var begin []func(p *process)
-	var pid, group any // nil unless requested
+	var pid, group any // nil if not requested
 	signal := unix.Signal(0)
 	for _, how := range op.Args {
 		switch how {
@@ -425,8 +425,8 @@ func (a *actor) exec(how string, argv []string) int {
 	mode, owner, at, fd := os.FileMode(0o755), 0, a.in(path), -1
 	whole := argv
 	if how == "unlinked" && a.mounts || how == "relative" && a.thread {
-		// An open file would be on a mount of another namespace, and a thread does not
-		// change the directory.
+		// The other ways fail: an open file would be on a mount of another namespace, and a
+		// thread does not change the directory.
 		how = "absolute"
 	}
 	switch how {
@@ -476,7 +476,7 @@ func (a *actor) exec(how string, argv []string) int {
 	a.program = path
 	written := func(elf []byte) error {
 		if how == "memfd" {
-			// Written again if the first way to start the process failed.
+			// Runs again if the first way to start the process failed.
 			_, err := unix.Pwrite(fd, elf, 0)
 			return err
 		}
@@ -510,7 +510,8 @@ func (a *actor) exec(how string, argv []string) int {
 	a.stamp()
 	s.probes = []probe{named(a.process), linked(a.process, engine.FieldExe, "exe"), ids(a.process, engine.ChangedUID), ids(a.process, engine.ChangedGID)}
 	if a.thread {
-		// The thread's namespaces are its own, and its directory if the leader has its own.
+		// The process gets the thread's namespaces and, if the leader has a directory of
+		// its own, the thread's directory.
 		s.probes = append(s.probes, linked(a.process, engine.FieldCwd, "cwd"))
 		open := func(*process, int, int) truth.State { return truth.State{} }
 		s.probes = append(s.probes, probe{engine.FieldLogin.Set(), s.call, open})
@@ -530,7 +531,8 @@ func (a *actor) exec(how string, argv []string) int {
 func (a *actor) title(op *script.Op) {
 	execed := a.exec("absolute", []string{"title"})
 	text := cmdline(op.Args)
-	// /proc shows no arguments in memory that processes share.
+	// /proc/PID/cmdline is empty if the arguments are in shared memory, so they are copied to
+	// private memory at own.
 	const own, room = 1 << 32, 2 * 4096
 	begin, end := uint64(own), uint64(own+len(text))
 	fd, err := unix.MemfdCreate("title", 0)
@@ -540,7 +542,7 @@ func (a *actor) title(op *script.Op) {
 	a.f.must(err)
 	a.call("mmap", unix.SYS_MMAP, own, room, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED, -1, nil)
 	a.call("pread64", unix.SYS_PREAD64, fd, own, len(text), 0)
-	const at, none = 1 << 22, 1<<64 - 1<<32 // any address; no executable
+	const at, none = 1 << 22, 1<<64 - 1<<32 // any address; no executable file
 	// struct prctl_mm_map. Kernels before 5.2 require the heap behind the data.
 	layout := []any{at, at + 1, at, at + 1, at + 2, at + 2, at, begin, end, end, end, nil, uint64(none)}
 	a.call("prctl", unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, layout, 8*len(layout), 0)
@@ -577,7 +579,7 @@ func (a *actor) execBroken(*script.Op) {
 }
 
 // brokeAt returns the earliest time at which the exec of a broken program ended the process, 0 if
-// the cause is uncertain.
+// it is uncertain that this ended it.
 func (p *process) brokeAt(status unix.WaitStatus) uint64 {
 	if p.broken.Known == 0 || status.Signal() != unix.SIGSEGV || p.prey || p.hasThreads() {
 		return 0
@@ -615,7 +617,8 @@ func (f *play) openUnlinked(path string, number int) error {
 	return os.Remove(path)
 }
 
-// seccompKill appends the end of the thread or process by a seccomp filter.
+// seccompKill appends a seccomp filter that kills the thread or process, and a call that triggers
+// it.
 func (a *actor) seccompKill(op *script.Op) {
 	kill := uint32(unix.SECCOMP_RET_KILL_THREAD)
 	if op.Args[0] == "process" {

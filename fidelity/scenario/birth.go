@@ -30,7 +30,7 @@ func forkExecExit(d *director) {
 }
 
 func forkFailed(d *director) {
-	const nowhere = 1 // invalid address for the child's descriptor, stored late
+	const nowhere = 1 // invalid address for the descriptor, at which clone fails late
 	p, born := d.script(), new(bare.Script).Exit(4)
 	call := p.Len()
 	p.Start(born, "clone", unix.SYS_CLONE, unix.CLONE_PIDFD|int(unix.SIGCHLD), 0, nowhere, 0, 0).Fails(unix.EFAULT)
@@ -60,7 +60,7 @@ func cmdline(argv []string) string { return strings.Join(argv, "\x00") + "\x00" 
 func shortLives(d *director) {
 	argv := []string{"short-life", "x"}
 	path, s := d.tiny("short-life", 5, argv...)
-	// On a busy machine the first ones may all be slow.
+	// On a busy machine the first processes may all be slow.
 	const short, most = 50 * time.Millisecond, 200
 	for n, seen := 0, false; n < scale(50, 10) || !seen && n < most; n++ {
 		begun := time.Now()

@@ -10,8 +10,9 @@ import (
 	"github.com/quark-linux/quark/internal/children"
 )
 
-// Brief runs a process that ends at once, on one CPU, and returns its pid and its records. A queue
-// that delivers in order, and has delivered this end, has delivered all earlier events of the CPU.
+// Brief runs a process that ends at once, on one CPU, and returns its pid and its records. Once an
+// ordered queue has delivered the end of this process, it has delivered all earlier events of the
+// CPU.
 func Brief(cpu int) (pid int, records []truth.Record, err error) {
 	before := truth.Clock()
 	p, err := bare.Start(new(bare.Script).Pin(cpu).Exit(0), bare.Options{Share: true})

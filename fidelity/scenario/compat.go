@@ -28,7 +28,7 @@ const (
 )
 
 // compat lets p execute a program that makes 32-bit system calls and exits with the code. It skips
-// the scenario if the kernel has none.
+// the scenario if the kernel lacks 32-bit calls.
 func (d *director) compat(p *process, code uint32, calls ...compatCall) {
 	path := d.compatProgram(append(calls, compatCall{compatExitGroup, code})...)
 	status := d.do(p.program(path, []string{"compat"}, truth.State{}))
@@ -80,7 +80,7 @@ func compatTracer(d *director) {
 
 // compatIDs changes ids by 32-bit system calls. The next event is a PTRACE, which has no ids.
 func compatIDs(d *director) {
-	d.compat(d.script(), 4) // skips
+	d.compat(d.script(), 4) // to skip the scenario first
 	path := d.compatProgram(
 		compatCall{compatSetresgid, 2001, 2002, 2003},
 		compatCall{compatSetresuid, 2004, 2005, 2006},

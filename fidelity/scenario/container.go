@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// containers runs processes in cgroups with names like those that container runtimes use. They move
-// there before the exec, between fork and exec, or after the exec, or are created there.
+// containers runs processes in cgroups with the names that container runtimes use. A process enters
+// a cgroup itself before its exec, is moved there before or after its exec, or is created there.
 func containers(d *director) {
 	id, other := fmt.Sprintf("%064x", d.pid), strings.Repeat("f", 64)
 	const pod = "a5c1f8d5-1919-434d-add7-4afaafdaef89"
@@ -31,7 +31,7 @@ func containers(d *director) {
 	}
 }
 
-// inContainer moves processes into a cgroup that it creates and removes.
+// inContainer creates a cgroup, moves processes into it, and removes it.
 func (d *director) inContainer(path, is string) {
 	mount := d.cgroupMount()
 	defer func() {
@@ -53,7 +53,7 @@ func (d *director) inContainer(path, is string) {
 	enter := func(p *process) *process {
 		return p.call("write", unix.SYS_WRITE, procs, "0", 1).setState(in)
 	}
-	// move moves a process from outside and lets it be observed.
+	// move moves a process from outside and observes it.
 	move := func(p *process) {
 		d.must(os.WriteFile(name, []byte(itoa(p.pid)), 0))
 		d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: truth.Clock(), State: in})

@@ -28,8 +28,8 @@ type director struct {
 	// State of the scenario:
 	dir string // an empty directory
 	fds []int  // to be closed
-	// Number of processes of its scripts. Each has unique file names, as a reader of /proc can
-	// keep an ended process's program busy.
+	// Number of processes of its scripts. Each process has unique file names, as a reader of
+	// /proc can keep the program of an ended process busy.
 	lives int
 
 	waited truth.IO // I/O of the children that this process has waited for
@@ -41,7 +41,7 @@ type stop struct {
 	reason string
 }
 
-// direct runs scenarios one after the other and does not return.
+// runDirector runs scenarios one after the other and does not return.
 func runDirector(names []string) {
 	d := &director{proc: truth.Proc{FD: procFD}}
 	code := d.guard(func() {
@@ -84,7 +84,8 @@ func (d *director) runScenario(name string) {
 	s.run(d)
 }
 
-// guard calls f and returns the director's exit code. If f stopped early it records the reason.
+// guard calls f and returns the director's exit code. If f stops the scenario early, guard records
+// the reason.
 func (d *director) guard(f func()) (code int) {
 	defer func() {
 		switch r := recover().(type) {
@@ -102,8 +103,8 @@ func (d *director) guard(f func()) (code int) {
 	return 0
 }
 
-// setUp moves the descriptors passed by os/exec, from 3, to their numbers, opens /proc, and makes
-// this process a subreaper.
+// setUp moves the descriptors that os/exec passes from 3 on to their numbers, opens /proc, and
+// makes this process a subreaper.
 func (d *director) setUp() {
 	// Executed programs inherit only truthFD and procFD.
 	d.must(takeFDs(3, unix.O_CLOEXEC, goFD, readyFD))
@@ -132,7 +133,8 @@ func restoreDefault(sig unix.Signal) error {
 	return nil
 }
 
-// endAll kills and reaps processes that the scenario left, for example because it was skipped.
+// endAll kills and reaps the processes that the scenario left running, for example if it was
+// skipped.
 func (d *director) endAll() {
 	left, _ := children.Of(d.pid)
 	for _, pid := range left {
@@ -222,7 +224,7 @@ func (d *director) tryStart(p *process) error {
 	return nil
 }
 
-// born returns the fields of a new process that its creator determines.
+// born returns the fields of a new process that clone determines.
 func born(parentTID int, exitSignal unix.Signal) (s truth.State) {
 	s.Set(engine.FieldBirthParentTID, itoa(parentTID))
 	s.Set(engine.FieldParentSignal, itoa(int(exitSignal)))
@@ -232,11 +234,11 @@ func born(parentTID int, exitSignal unix.Signal) (s truth.State) {
 // do starts p and waits for its end.
 func (d *director) do(p *process) unix.WaitStatus { return d.finish(d.start(p)) }
 
-// ended is the end of a process that was waited for.
+// ended is the result of waiting for a process.
 type ended struct {
 	status unix.WaitStatus
 	used   truth.Used
-	at     uint64 // the latest time of the end, CLOCK_MONOTONIC ns
+	at     uint64 // latest possible time of the end, CLOCK_MONOTONIC ns
 }
 
 // usage returns the resource usage of the process, nil if unknown.
@@ -306,8 +308,8 @@ func (d *director) finishReaped(p *process, e ended) unix.WaitStatus {
 	return e.status
 }
 
-// recordHistory records the events of a process and of its children, and their ends as endOf
-// returns them.
+// recordHistory records the events and the ends of a process and its children. endOf returns the
+// end of a child.
 func (d *director) recordHistory(p *process, e ended, endOf func(*process) ended) {
 	for _, c := range p.others {
 		if c.thread {
@@ -359,7 +361,8 @@ func (d *director) observe(pid int) {
 	d.awaitReaders(pid)
 }
 
-// awaitReaders waits until all events so far have been read from the queues, while a process waits.
+// awaitReaders waits until all events so far have been read from the queues. A process waits
+// meanwhile.
 func (d *director) awaitReaders(pid int) {
 	d.record(truth.Record{Op: truth.Read, PID: pid, Latest: truth.Clock()})
 	for b := make([]byte, 1); ; {

@@ -20,7 +20,7 @@ func leaderFirst(d *director) {
 		func(t *process) { t.endThread(3) },
 		func(t *process) { t.endThread(5) },
 		func(t *process) { t.endThread(0) },
-		func(t *process) { t.Stop() }, // ended by the signal below
+		func(t *process) { t.Stop() }, // the signal below ends it
 	} {
 		g := d.gate()
 		p, t := d.script(), d.script()
@@ -77,11 +77,11 @@ func exitGroupThread(d *director) {
 	}
 }
 
-// noCore is a value of RLIMIT_CORE with which the kernel writes no core to a file, which would be
-// longer, nor to a program. 0 would not prevent the latter.
+// noCore is a value of RLIMIT_CORE with which the kernel writes no core: neither to a file, as it
+// would be longer, nor to a program, which 0 would not prevent.
 const noCore = 1
 
-// kill returns a scenario of ends by a signal, without a core dump.
+// kill returns a scenario in which a signal ends processes, without a core dump.
 func kill(sig unix.Signal) func(*director) {
 	return func(d *director) {
 		for range scale(3, 1) {
@@ -116,8 +116,9 @@ func killCore(d *director) {
 	d.record(core)
 }
 
-// pipeCore lets the kernel pipe cores to a program: one that reads them, one that ends at once, and
-// a missing one. Only a written core is a CORE_DUMP. The setting affects the whole machine.
+// pipeCore lets the kernel pipe cores to three programs: one that reads the core, one that ends at
+// once, and a missing one. Only a written core is a CORE_DUMP. The setting affects the whole
+// machine.
 func pipeCore(d *director) {
 	if !InGuest() {
 		d.skip("it changes kernel.core_pattern, which is for guests only (QUARK_INITRAMFS=1)")
@@ -150,7 +151,7 @@ func daemon(d *director) {
 		h := d.prepare(child)
 		child.image(d.waiter(6), []string{"daemon"}, nil)
 		h.process = d.start(d.script().setsid().child(0, child).end(0))
-		// Once the parent was waited for, the daemon has its new parent.
+		// After the wait for the parent, the daemon has its new parent.
 		parent := d.reap(h.pid)
 		h.await()
 		child.released = truth.Clock()
@@ -166,13 +167,13 @@ func (p *process) setsid() *process {
 	return p
 }
 
-// threads200 executes this program, which starts threads without recording them.
+// threads200 executes this program, which starts 200 threads without recording them.
 func threads200(d *director) {
 	d.do(d.light().image(d.self, []string{"threads"}, role("threads", 3, scale(200, 50))))
 }
 
-// threadEnds runs threads that end one after the other while their process continues, and one that
-// lives until the process ends.
+// threadEnds runs threads that end one after the other while their process continues, and a thread
+// that lives until the process ends.
 func threadEnds(d *director) {
 	for range scale(3, 1) {
 		p, end := d.script(), d.gate()
@@ -195,8 +196,8 @@ func threadEnds(d *director) {
 	}
 }
 
-// nsReboot ends inits of pid namespaces by reboot(2), which they or a thread of them call: SIGKILL
-// ends them, but their parent gets another status.
+// nsReboot ends init processes of pid namespaces by reboot(2), called by the init or by a thread of
+// it: SIGKILL ends the init, but its parent gets another status.
 func nsReboot(d *director) {
 	for _, c := range []struct {
 		how    uint
@@ -208,7 +209,7 @@ func nsReboot(d *director) {
 			p, thread := d.script(), d.script()
 			p.opts.Flags, p.fresh, p.mayFail = unix.CLONE_NEWPID, engine.FieldPIDNS.Set(), true
 			[]*process{p, thread}[by].call("reboot", unix.SYS_REBOOT, unix.LINUX_REBOOT_MAGIC1, unix.LINUX_REBOOT_MAGIC2, c.how, nil)
-			if by == 1 { // it has another number here
+			if by == 1 { // the tid is another one in this namespace
 				p.Thread(thread.Script)
 			}
 			p.Stop()
@@ -220,8 +221,8 @@ func nsReboot(d *director) {
 	}
 }
 
-// threadStatus ends processes with another status than their threads: some threads ended long
-// before, others end at the same time, so that their messages may arrive in another order.
+// threadStatus ends processes with another status than their threads. Some threads end long before
+// the process; others end at the same time, so that their messages may arrive in another order.
 func threadStatus(d *director) {
 	for _, code := range []int{0, 5} {
 		d.endAfter(d.script().endThread(3), code)

@@ -17,10 +17,10 @@ const (
 	keeps    = "kept" // in its own session, with its parent's entry leader
 )
 
-// entries runs chains of this program under the names that make entry leaders: each program starts
-// the next one. The entry leader of the first one is not recorded.
+// entries runs chains of this program under names that make entry leaders: each program starts the
+// next one. The entry leader of the first program is not recorded.
 func entries(d *director) {
-	// A copy, as a link could cross file systems.
+	// A copy, as a hard link cannot cross file systems.
 	program := filepath.Join(d.dir, "program")
 	content, err := os.ReadFile(d.self)
 	d.must(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Environ is the selection that queues must request for the scenario of this name.
+// Environ is the selection of variables that queues must request for the scenario environ.
 var Environ = source.Environ{Names: []string{"A*", "TOKEN", "NONE"}}
 
 // withEnviron appends the execution of a program with an environment, and records the reported

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// execFails appends an execve(2) that must fail. A path that is not a string is an unreadable
-// address.
+// execFails appends an execve(2) that must fail with the given errno. If path is not a string, it
+// is an unreadable address.
 func (p *process) execFails(with unix.Errno, path any, argv ...string) *process {
 	f := truth.Failed{Errno: int(with)}
 	if s, ok := path.(string); ok {
@@ -24,7 +24,8 @@ func (p *process) execFails(with unix.Errno, path any, argv ...string) *process 
 	return p.failed(f, "execve", unix.SYS_EXECVE, path, argv, nil)
 }
 
-// execAtFails appends an execveat(2) that must fail. An empty path means the file itself.
+// execAtFails appends an execveat(2) that must fail with the given errno. An empty path means the
+// file of dir itself.
 func (p *process) execAtFails(with unix.Errno, dir int, path string) *process {
 	f, flags := truth.Failed{Errno: int(with), Path: path}, 0
 	switch {
@@ -77,7 +78,8 @@ func execFailed(d *director) {
 		execAtFails(unix.ENOENT, fd, missing).execAtFails(unix.ENOENT, unix.AT_FDCWD, "missing").execAtFails(unix.EBADF, 1<<20, "missing")
 	d.do(p.end(2))
 
-	// A search in three directories by a child in its parent's memory, as in posix_spawn(3).
+	// A child that shares its parent's memory searches three directories for the program, as
+	// posix_spawn(3) does.
 	search, path, s := d.script(), "", truth.State{}
 	path, s = d.tiny("found", 3, "found")
 	child := d.script()
@@ -88,7 +90,7 @@ func execFailed(d *director) {
 	child.program(path, []string{"found"}, s)
 	d.do(search.child(child.flags, child).awaitChild().end(3))
 
-	// A thread of a process that continues.
+	// A thread's exec fails, and its process continues.
 	g, done := d.gate(), d.gate()
 	thread := d.script()
 	thread.thread = true
@@ -97,6 +99,6 @@ func execFailed(d *director) {
 	p.startThread(thread).WaitFor(done.r)
 	d.observeAt(p.end(4), g, done)
 
-	// A process that shares its memory with a running one.
+	// The exec of a process that shares its memory with a running process fails.
 	d.do(d.light().execFails(unix.ENOENT, missing).program(path, []string{"found"}, s))
 }

@@ -35,7 +35,7 @@ func idRecord(id engine.IDChange, real, effective, saved int) truth.Record {
 	return r
 }
 
-// pauseAndEnd lets a process without an exec pause until it has been observed, and then end.
+// pauseAndEnd observes a process that has not executed a program while it pauses, and lets it end.
 func (d *director) pauseAndEnd(p *process, code int) {
 	ready, goOn := d.gate(), d.gate()
 	p.stamp()
@@ -43,8 +43,8 @@ func (d *director) pauseAndEnd(p *process, code int) {
 	d.observeAt(p.end(code), ready, goOn)
 }
 
-// observeAt starts a process that opens the first gate and waits at the second, and observes it
-// there.
+// observeAt starts a process that opens the gate ready and waits at the gate goOn, and observes it
+// while it waits.
 func (d *director) observeAt(p *process, ready, goOn *gate) {
 	d.start(p)
 	ready.pass(p)
@@ -75,7 +75,7 @@ func singleIDs(d *director) {
 	d.pauseAndEnd(d.script().setsid(), 0)
 }
 
-// sameIDs sets ids to their current values, and file system ids, which quark does not report.
+// sameIDs sets ids to their current values, and sets file system ids, which quark does not report.
 func sameIDs(d *director) {
 	const same = -1
 	for _, calls := range [][]struct {
@@ -108,9 +108,8 @@ func sameIDs(d *director) {
 	d.fileIDs()
 }
 
-// fileIDs pauses a process of root with a temporary other file system uid, and so fewer
-// capabilities, which are not recorded. A reader at that time gets values that are wrong before and
-// after.
+// fileIDs pauses a process of root while it has another file system uid, and therefore fewer
+// capabilities, which are not recorded. Values read at that time are wrong before and after.
 func (d *director) fileIDs() {
 	set := func(p *process, uid int) *process {
 		return p.event(truth.Record{Op: truth.IDs, ID: engine.ChangedUID, Optional: true, Unchanged: true}, "setfsuid", unix.SYS_SETFSUID, uid)
@@ -167,7 +166,7 @@ func setuidProgram(d *director) {
 		d.want(u == c.uids && g == c.gids, "mode %o: user ids %s, group ids %s", c.mode, u, g)
 		h.release()
 	}
-	// A thread executes it that has other ids than its leader.
+	// A thread with other ids than its leader executes it.
 	d.must(unix.Chmod(path, 0o4755))
 	for _, c := range []struct {
 		leader, thread *process
@@ -186,7 +185,8 @@ func setuidProgram(d *director) {
 	}
 }
 
-// fileCaps executes a program with a file capability, as root, which has it already, and as a user.
+// fileCaps executes a program with a file capability, as root, which already has the capability,
+// and as a user.
 func fileCaps(d *director) {
 	path := filepath.Join(d.dir, "file-caps")
 	d.writeWaiter(path, 0)
@@ -209,8 +209,8 @@ func fileCaps(d *director) {
 }
 
 // capset lowers the effective and inheritable sets. A following exec by root raises the permitted
-// and effective sets to the bounding set. Another process has a seccomp filter, as its child, and a
-// third may get no privileges.
+// and effective sets to the bounding set. A second process and its child have a seccomp filter, and
+// a third has no_new_privs.
 func capset(d *director) {
 	// Version 3, this thread; effective, permitted, inheritable: low words, then high words.
 	header := []uint32{0x20080522, 0}
@@ -233,7 +233,7 @@ func capset(d *director) {
 	d.hold(flagged, d.waiter(0), "flagged").release()
 }
 
-// changedBefore changes many attributes before an exec of a process that continues.
+// changedBefore runs a process that changes many attributes, executes a program and continues.
 func changedBefore(d *director) {
 	dir := d.mkdir("elsewhere")
 	p := d.script().unsettled(engine.FieldCaps.Set() | engine.FieldPGID.Set())
@@ -311,8 +311,8 @@ func ptrace(d *director) {
 	}
 }
 
-// tracerEnds runs a process that ends while it traces another, and one that requests to be traced:
-// the kernel reports only the attach.
+// tracerEnds runs a process that ends while it traces another, and a process that requests to be
+// traced: the kernel reports only the attach.
 func tracerEnds(d *director) {
 	done := d.gate()
 	p := d.traced(done)
@@ -337,7 +337,8 @@ func clonePtrace(d *director) {
 	d.start(p)
 	d.must(d.trace(p.pid, unix.PTRACE_SEIZE))
 	g.open()
-	// The child starts stopped. A tracer that waits for any process gets its stop and its end.
+	// The child starts stopped. A tracer that waits for any process gets the child's stop and
+	// end.
 	var mine, childs *ended
 	var childPID int
 	for mine == nil {
@@ -363,7 +364,7 @@ func clonePtrace(d *director) {
 		childs = &e
 	}
 	d.record(child.exitRecord(*childs))
-	// A source may report the child's tracer at birth, or not.
+	// A source need not report the child's tracer at birth.
 	d.record(truth.Record{Op: truth.Ptrace, PID: child.pid, Latest: childs.at, Tracer: d.pid, Optional: true})
 	p.run.Free()
 }

@@ -2,11 +2,11 @@
 // events.
 //
 // One process, the director, runs a scenario. It is the caller's own program, executed again with
-// the environment variable [Env], so such a program calls [Main] first. The director forks
-// processes that make a list of system calls and read the clock between them. These execute
-// programs that either wait while the director observes them, or are this program again and report
-// their own state. All processes write records to one socket. The scenario ends when the last
-// writer has closed it.
+// the environment variable [Env], so the caller's main function calls [Main] first. The director
+// forks processes that make a list of system calls and read the clock between the calls. These
+// processes execute programs that either wait while the director observes them, or are this program
+// again and report their own state. All processes write records to one socket. The scenario ends
+// when the last writer has closed it.
 package scenario
 
 import (
@@ -18,14 +18,14 @@ type Scenario struct {
 	Name, Doc string
 	// Test is the test of quark-test that runs the scenario.
 	Test string
-	// Quick scenarios have processes that are so short that all their events are joined.
+	// Quick scenarios have processes so short that all events of each are joined.
 	Quick bool
 	// Unread scenarios end before any queue is read.
 	Unread bool
 	// Early scenarios begin before the queues are opened: they report that they are ready, and
 	// continue after Wait is called.
 	Early bool
-	// Tracer scenarios trace some processes, which other tracers then cannot trace.
+	// Tracer scenarios trace some of their processes, so that other tracers cannot trace these.
 	Tracer bool
 	// run runs the scenario; nil means the script scripts/NAME.script.
 	run func(*director)

@@ -16,7 +16,7 @@ import (
 )
 
 // Env is the environment variable that makes Main run a process of a scenario. It is not an
-// argument, as scenarios choose their arguments.
+// argument, as scenarios choose the arguments of programs.
 const Env = "QUARK_FIDELITY"
 
 // Descriptors of the processes of a scenario. The numbers are high to avoid conflicts.
@@ -31,8 +31,8 @@ const (
 const separator = ";"
 
 func init() {
-	// init runs on the main thread. The scenario must stay on it, as comm, ids and namespaces
-	// of the process are those of this thread.
+	// init runs on the main thread. The scenario must stay on it, as /proc shows the comm, ids
+	// and namespaces of this thread for the process.
 	if os.Getenv(Env) != "" {
 		runtime.LockOSThread()
 	}
@@ -72,8 +72,8 @@ func Main() {
 	}
 }
 
-// role returns the environment for executing this program in a role. The program reports its state
-// and then:
+// role returns the environment for executing this program in a role. The program reports its state;
+// then the role
 //
 //	report   exits with the code
 //	chain    executes itself more times before it exits
@@ -148,14 +148,14 @@ func takeFDs(from, flags int, numbers ...int) error {
 	return nil
 }
 
-// awaitGo reports that the process is ready and waits until it may continue.
+// awaitGo writes that the process is ready and waits until it may continue.
 func awaitGo() error {
 	if _, err := unix.Write(readyFD, []byte{1}); err != nil {
 		return fmt.Errorf("report that the process is ready: %w", err)
 	}
 	for b := make([]byte, 1); ; {
 		if _, err := unix.Read(goFD, b); !errors.Is(err, unix.EINTR) {
-			return err // a byte arrived, or the writer is gone
+			return err // a byte arrived, or the writer has closed the pipe
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (d *director) at(p *process, cwd string) {
 
 func cwdRoot(d *director) { d.at(d.light(), "/") }
 
-// wholePath is the depth in directories up to which a path must be reported whole.
+// wholePath is the number of directories up to which a path must not be truncated.
 const wholePath = 90
 
 func cwdDeep(depth int) func(*director) {
@@ -43,7 +43,8 @@ func cwdDeep(depth int) func(*director) {
 	}
 }
 
-// cwdLongNames uses a path close to PATH_MAX, with names close to NAME_MAX.
+// cwdLongNames uses a working directory whose path is close to PATH_MAX, with names close to
+// NAME_MAX.
 func cwdLongNames(d *director) {
 	dir := d.mkdir(strings.Repeat(strings.Repeat("x", 250)+"/", 15))
 	d.at(d.light().mayCut(engine.FieldCwd.Set()), dir)
@@ -77,8 +78,8 @@ func (p *process) tmpfs(dir string) *process {
 	return p.call("mount tmpfs", unix.SYS_MOUNT, "tmp", dir, "tmpfs", 0, nil)
 }
 
-// cwdMounts uses working directories in nested mounts: the listed ones, below
-// TOP/one/inner/three/four with mounts on TOP and on TOP/one/inner.
+// cwdMounts uses the listed working directories in nested mounts. The directories are parts of
+// TOP/one/inner/three/four, with mounts on TOP and on TOP/one/inner.
 func cwdMounts(d *director) {
 	for i, c := range []struct {
 		cwd  string
@@ -103,9 +104,9 @@ func cwdMounts(d *director) {
 	}
 }
 
-// cwdDeepMounts uses working directories 16 and more deep, in one mount and in nested mounts. A
-// kernel event may lack the room for such a path. /proc has the whole path while the process lives;
-// the path of a short-lived process may be cut.
+// cwdDeepMounts uses working directories at a depth of 16 and more, in one mount and in nested
+// mounts. A kernel event may lack room for such a path. /proc has the whole path while the process
+// runs; the path of a short-lived process may be truncated.
 func cwdDeepMounts(d *director) {
 	path, s := d.tiny("ended", 0, "ended")
 	// Numbers of directories in each mount, from the outermost inwards.
@@ -117,7 +118,7 @@ func cwdDeepMounts(d *director) {
 				for k := range n {
 					cwd += fmt.Sprintf("/m%dd%02d", m, k)
 					p.mkdirs(cwd)
-					// the next mount is on the first directory
+					// the next mount point is the first directory
 					if m > 0 && k == 0 {
 						p.tmpfs(cwd)
 					}
@@ -150,8 +151,8 @@ func cwdOverlay(d *director) {
 	d.at(p, dirs["merged"]+"/of lower")
 }
 
-// execOverlay executes a program of an overlay without an upper layer and with both layers on one
-// file system. Then stat(2) returns the device and inode of the overlay.
+// execOverlay executes a program on an overlay without an upper layer, and on an overlay with both
+// layers on one file system. In both cases stat(2) returns the device and inode of the overlay.
 func execOverlay(d *director) {
 	lower, other, merged := d.mkdir("lower"), d.mkdir("other"), d.mkdir("merged")
 	d.writeWaiter(filepath.Join(lower, "program"), 0)
@@ -160,7 +161,7 @@ func execOverlay(d *director) {
 }
 
 // cwdDetached uses a working directory, and then also a program, on a mount that was detached while
-// in use: no path leads there.
+// in use, so that they have no path.
 func cwdDetached(d *director) {
 	files := d.mkdir("files")
 	d.writeWaiter(filepath.Join(files, "inside"), 0)
@@ -260,7 +261,7 @@ func nsPID(d *director) {
 	h.release()
 }
 
-// nsEnter lets a process enter a namespace of each kind, created by another process.
+// nsEnter lets a process enter namespaces of each kind, which another process created.
 func nsEnter(d *director) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		ns, link := namespaces[name], namespaces[name].link
@@ -272,7 +273,7 @@ func nsEnter(d *director) {
 		var inside, entered *held
 		of, changes := first, ns.changes()
 		if name == "pid" {
-			changes = 0 // it applies to children
+			changes = 0 // the new namespace applies to children
 		}
 		switch first.unsettled(changes).call("unshare", unix.SYS_UNSHARE, ns.flag); name {
 		case "pid":
@@ -320,7 +321,7 @@ func nsUser(d *director) {
 	})
 }
 
-// terminal opens a pseudo terminal, and returns the side for processes.
+// terminal opens a pseudo terminal, and returns the slave side, for processes.
 func (d *director) terminal() (slave int) {
 	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

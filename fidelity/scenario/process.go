@@ -18,13 +18,13 @@ type process struct {
 	opts    bare.Options
 	fresh   engine.Fields // fields that it does not inherit
 	mayFail bool          // a failed call skips the scenario
-	refused bool          // a failed call is ignored
+	refused bool          // failed calls are ignored
 	prey    bool          // its parent may kill it
 	broken  truth.State   // state after the exec of a broken program, its last call
 	code    int           // expected exit code
-	// byThread is set if exit(2) of the process or its last thread is to end it.
+	// byThread is set if the process is to end by exit(2) of its only or last thread.
 	byThread bool
-	after    truth.State // state beyond /proc, once the program of hold runs
+	after    truth.State // state that /proc does not show, once the program of hold runs
 
 	steps  []step
 	others []*process // children and threads in the order of their start
@@ -35,15 +35,15 @@ type process struct {
 	last   int        // index of the last stamp, -1 for none
 
 	run       *bare.Process
-	number    int       // number of the script in run
+	number    int       // index of the script in run
 	pid       int       // for a thread, its tid
 	parentTID int       // the thread that started it or, with CLONE_PARENT, its parent
-	self      bare.Word // where the kernel writes its id at start, from its own view
-	childID   bare.Word // the same from its parent's view
+	self      bare.Word // where the kernel writes its id at start, in its own pid namespace
+	childID   bare.Word // the same in its parent's pid namespace
 	released  uint64    // when it was allowed to end
 	// A thread that executed took the leader's pid between these times.
 	leaving, left uint64
-	gate          *gate // where it waits, if others wait elsewhere
+	gate          *gate // the gate at which it waits, if not the common one
 }
 
 // step is an event in a script. It happened if its call succeeded.
@@ -51,11 +51,11 @@ type step struct {
 	call   int  // index of the call; a stamp follows unless noNext
 	before int  // index of the stamp before the call
 	noNext bool // no stamp follows the call
-	other  int  // 1 + index in others
+	other  int  // 1 + index in others, of the started process
 	leads  bool // the call makes the process a group leader
 	record truth.Record
 	probes []probe
-	was    []probe // the same before the call; equal results mean no change
+	was    []probe // the same probes before the call; equal results mean no change
 }
 
 // probe is a call that reads fields of the process after a step.
@@ -68,7 +68,7 @@ type probe struct {
 func (d *director) script() *process { return &process{Script: new(bare.Script), d: d, last: -1} }
 
 // light returns a script that shares the director's memory until its exec, as with vfork(2), and so
-// starts much faster. It must not start others, change its ids or dump core.
+// starts much faster. It must not start processes, change its ids or dump core.
 func (d *director) light() *process {
 	p := d.script()
 	p.opts.Share = true
@@ -102,12 +102,12 @@ func (p *process) setState(s truth.State) *process {
 	return p.now(truth.Record{Op: truth.Now, State: s})
 }
 
-// unsettled records that the following calls change fields to unrecorded values.
+// unsettled records that the values of fields are not recorded from here on.
 func (p *process) unsettled(fields engine.Fields) *process {
 	return p.now(truth.Record{Op: truth.Now, Open: fields})
 }
 
-// mayCut records that fields are too long, from here on, to be always reported whole.
+// mayCut records that fields, from here on, are so long that reports may truncate them.
 func (p *process) mayCut(fields engine.Fields) *process {
 	return p.now(truth.Record{Op: truth.Now, MayCut: fields})
 }
@@ -160,14 +160,14 @@ func (p *process) awaitChild() *process {
 	return p.call("waitid", unix.SYS_WAITID, 0, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
 }
 
-// end appends the end of the process.
+// end appends an exit_group(2) with the given code.
 func (p *process) end(code int) *process {
 	p.stamp()
 	p.Exit(code)
 	return p
 }
 
-// endThread appends the end of the thread.
+// endThread appends an exit(2) of the thread with the given code.
 func (p *process) endThread(code int) *process {
 	p.stamp()
 	p.ExitThread(code)
@@ -175,18 +175,18 @@ func (p *process) endThread(code int) *process {
 	return p
 }
 
-// exitRecord returns the record of the end.
+// exitRecord returns the record of the end of p.
 func (p *process) exitRecord(e ended) truth.Record {
 	return truth.Record{Op: truth.Exit, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Status: int32(e.status), ByThread: p.byThread, Used: e.usage()}
 }
 
 // threadEnd returns the record of the end of a thread of process pid, which has ended. A thread
-// that executes takes the leader's pid, so its own becomes free.
+// that executes a program takes the leader's pid, so its own tid becomes free.
 func (p *process) threadEnd(pid int, end uint64) truth.Record {
 	return truth.Record{Op: truth.ThreadEnd, PID: pid, TID: p.pid, Earliest: cmp.Or(p.leaving, p.lastStamp()), Latest: cmp.Or(p.left, end)}
 }
 
-// reached returns the last time that the process or thread itself has read.
+// reached returns the latest stamp that the process or thread itself has read.
 func (p *process) reached() (t uint64) {
 	for i := p.last; i >= 0 && t == 0; i-- {
 		t, _ = p.run.Stamp(p.number, i)
@@ -213,7 +213,8 @@ func (p *process) readIDs() {
 	for _, o := range p.others {
 		o.run, o.pid = p.run, p.run.Thread(o.number)
 		if o.pid == 0 && o.childID != (bare.Word{}) {
-			// It runs before a vfork returns, or a clone that a signal interrupts.
+			// The child runs before vfork(2) returns, or before an interrupted clone(2)
+			// does.
 			by := o
 			if o.childID.Script == p.Script {
 				by = p
@@ -255,22 +256,23 @@ func (p *process) addProbes(r *truth.Record, list []probe) {
 	}
 }
 
-// setByExec are the fields that an exec can set.
+// setByExec are the fields that an exec can change.
 const setByExec = engine.FieldsImage&^(1<<engine.FieldEnviron) | 1<<engine.FieldComm | 1<<engine.FieldCaps
 
-// ofThreads are the fields that a thread has for itself, and its process after its exec.
+// ofThreads are the fields that each thread has of its own. After a thread's exec the process has
+// that thread's values.
 const ofThreads = engine.FieldsThread &^ (1<<engine.FieldComm | 1<<engine.FieldExit)
 
 // recordSteps records the steps of p until its end. For a thread these are its exec and its later
-// events as the process.
+// events, then as the process.
 func (d *director) recordSteps(p *process, end uint64) {
 	process := !p.thread
-	var own truth.State // fields that a thread has changed for itself
+	var own truth.State // fields that this thread has changed only for itself
 	for _, s := range p.steps {
 		before, ok := p.run.Stamp(p.number, s.before)
 		result, returned := p.run.Result(p.number, s.call)
 		if !ok || returned && result < 0 && s.record.Op != truth.ExecFailed {
-			continue // the process ended before this step, or the kernel rejected it
+			continue // the process ended before this step, or the call failed
 		}
 		after, r := end, s.record
 		done := s.noNext
@@ -296,7 +298,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 			case p.left != 0:
 			case done:
 				p.leaving, p.left = before, after
-			default: // it was killed during it, or right after it
+			default: // the process was killed during or right after the step
 				r.Open |= ofThreads
 			}
 		}
@@ -304,8 +306,8 @@ func (d *director) recordSteps(p *process, end uint64) {
 			before = max(before, p.group.reached()) // the leader has ended by then
 			r.ID = engine.ChangedUID | engine.ChangedGID
 			if ofThread {
-				// The thread becomes the process with its own fields; then the exec
-				// changes them.
+				// The thread becomes the process, with the thread's fields; then
+				// the exec changes them.
 				own.Forget(^ofThreads)
 				d.record(truth.Record{Op: truth.Shown, PID: p.group.pid, Latest: before, State: own})
 			}
@@ -332,7 +334,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 			r.Open |= r.State.Known
 			r.State = truth.State{}
 			if r.Op == truth.Exec {
-				r.ID = engine.ChangedUID | engine.ChangedGID // perhaps reported
+				r.ID = engine.ChangedUID | engine.ChangedGID // may be reported
 				r.Open |= engine.FieldParentSignal.Set()
 			}
 		}
@@ -342,7 +344,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 			if r.TID = c.pid; r.TID == 0 {
 				continue
 			}
-			// A thread that executes can end the leader before it reads the time.
+			// A thread's exec can end the leader before the leader reads the time.
 			if c.left != 0 {
 				r.Latest = min(r.Latest, c.left)
 			}
@@ -359,7 +361,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 			r.Creator, r.Parent, r.Fresh = p.group.pid, c.parent, c.fresh
 			r.State = born(c.parentTID, unix.Signal(cmp.Or(c.flags&0xff, uintptr(unix.SIGCHLD))))
 			if c.refused && c.flags&unix.CLONE_PARENT != 0 {
-				// That parent may have ended, and the signal is the creator's.
+				// The parent may have ended, and the signal is the creator's.
 				r.State.Forget(engine.SetOf(engine.FieldBirthParentTID, engine.FieldParentSignal))
 			}
 			for _, t := range p.others {
@@ -368,9 +370,9 @@ func (d *director) recordSteps(p *process, end uint64) {
 					r.Fresh |= setByExec
 				}
 			}
-			r.Optional = false // it exists
+			r.Optional = false // the child exists
 			d.record(r)
-		case process, r.Op == truth.Exec, r.Op == truth.ExecFailed: // perhaps of a thread
+		case process, r.Op == truth.Exec, r.Op == truth.ExecFailed: // may be a thread's
 			d.record(r)
 		}
 	}
@@ -395,7 +397,8 @@ func (g *gate) open() {
 	g.d.must(err)
 }
 
-// release lets one waiting process continue, so that the given ones end later than now.
+// release lets one waiting process continue. The processes in ending are recorded to end later than
+// now.
 func (g *gate) release(ending ...*process) {
 	for _, p := range ending {
 		p.released = truth.Clock()
@@ -403,8 +406,8 @@ func (g *gate) release(ending ...*process) {
 	g.open()
 }
 
-// pass waits until another process opens the gate. It fails the scenario if a system call of p
-// failed.
+// pass lets the director wait until a process opens the gate. It fails the scenario if a system
+// call of p failed.
 func (g *gate) pass(p *process) {
 	fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
 	for {
@@ -412,7 +415,7 @@ func (g *gate) pass(p *process) {
 		if err != nil && err != unix.EINTR {
 			g.d.fail(fmt.Errorf("poll a pipe: %w", err))
 		}
-		// A script continues after a failed call, so it may open the gate anyway.
+		// A script continues after a failed call, and so may open the gate nevertheless.
 		g.d.check(p)
 		if n == 1 {
 			_, err := unix.Read(g.r, make([]byte, 1))
@@ -422,13 +425,13 @@ func (g *gate) pass(p *process) {
 	}
 }
 
-// held is a process that executes a waiting program.
+// held is a process that runs a waiting program.
 type held struct {
 	*process
 	ready, goOn *gate
-	execer      *process    // executes: the process, or a child or thread of it
+	execer      *process    // calls execve(2): the process, or a child or thread of it
 	inside      truth.State // paths as the process itself sees them
-	path        string      // path of the execve(2), "" if not recorded
+	path        string      // path argument of execve(2), "" if not recorded
 }
 
 // prepare gives p the descriptors for a program of [director.waiter].
@@ -448,7 +451,7 @@ func (d *director) hold(p *process, path string, argv ...string) *held {
 	return h
 }
 
-// holdTwice is hold for a process that is also observed before its exec, after ready.
+// holdTwice is hold for a process that is also observed before its exec, after a call of ready.
 func (d *director) holdTwice(p *process, name string, ready func()) {
 	h, first := d.prepare(p), d.gate()
 	p.Notify(first.w).WaitFor(h.goOn.r)
@@ -470,7 +473,7 @@ func (h *held) await() {
 		h.execer.pid = h.started(h.execer.number)
 		pid = h.execer.pid
 	}
-	// The last stamp is right before the execve(2).
+	// The last stamp was read right before the execve(2).
 	execed, ok := h.run.Stamp(h.execer.number, h.execer.last)
 	h.d.want(ok, "process %d did not reach its exec", h.pid)
 	now := truth.Clock()
@@ -486,8 +489,8 @@ func (h *held) await() {
 	h.d.awaitReaders(pid)
 }
 
-// started returns the id of the i-th child or thread of p, counted from 1. It may run before clone
-// returns in p.
+// started returns the id of the i-th child or thread of p, counted from 1. The child may run before
+// clone returns in p.
 func (p *process) started(i int) (id int) {
 	await(func() bool {
 		id = p.run.Thread(i)

@@ -34,7 +34,7 @@ type Running struct {
 }
 
 // Start starts scenarios, which one process runs one after the other. An early or unread scenario
-// must be the only one. An early one is ready when Start returns.
+// must be the only one. An early scenario is ready when Start returns.
 func Start(s Scenario, more ...Scenario) (*Running, error) {
 	r := &Running{Scenario: s, list: append([]Scenario{s}, more...), reads: make(chan struct{}, 1), wasRead: make(chan bool), done: make(chan error, 1)}
 	if err := r.start(); err != nil {
@@ -57,7 +57,7 @@ func (r *Running) start() error {
 	if err != nil {
 		return err
 	}
-	// Without privileges the buffer is smaller, which suffices for most scenarios.
+	// Without privileges the buffer is smaller, but suffices for most scenarios.
 	if unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, recordBuffer) != nil {
 		unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUF, recordBuffer)
 	}
@@ -145,7 +145,7 @@ func (r *Running) readAll() error {
 // Outcome is the result of a scenario.
 type Outcome struct {
 	Name      string
-	Skip      string // why it can't run here
+	Skip      string // why the scenario can't run here
 	Processes []*truth.Process
 	All       []*truth.Process // including processes of other scenarios of the director
 	// Director is the pid of the process that ran the scenario.
@@ -178,8 +178,8 @@ func (r *Running) Wait(patience time.Duration) (all []*Outcome, err error) {
 	return r.outcomes(r.cmd.Wait())
 }
 
-// outcomes sorts the processes by scenario. The director belongs to each; ended is the error of
-// waiting for it.
+// outcomes assigns the processes to their scenarios. The director belongs to each scenario; ended
+// is the error of the wait for it.
 func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 	director := r.cmd.Process.Pid
 	state := r.cmd.ProcessState.Sys().(interface{ ExitStatus() int }).ExitStatus()

@@ -91,7 +91,7 @@ type reaped struct {
 }
 
 // runProcesses starts the processes of a script, serves paused ones, and records all events at the
-// end. It calls check with the end of each.
+// end. It calls check with each process and its end.
 func (d *director) runProcesses(lives []*script.Process, check func(*process, ended)) {
 	f := &play{director: d, ready: d.inherited()}
 	defer f.removeCgroup()
@@ -183,7 +183,7 @@ func (f *play) servePaused(first []*process) bool {
 	for _, p := range first {
 		p.readIDs()
 	}
-	// With other threads, or a parent that kills it, the state would be uncertain.
+	// If it has other threads, or its parent may kill it, its state is uncertain.
 	if !s.prey && !s.hasThreads() && s.pid != 0 {
 		if s.trace {
 			f.tracePaused(s.pid)
@@ -208,8 +208,8 @@ func (f *play) tracePaused(pid int) {
 	await(func() bool { return f.trace(pid, unix.PTRACE_DETACH) == nil })
 }
 
-// waited returns the children that processes have waited for themselves. The result of such a call
-// is valid even if a signal ended the process before the call returned.
+// waited returns the children for which a process of the script has waited. The result of such a
+// wait is valid even if a signal ended the process before the call returned.
 func (f *play) waited() (list []reaped) {
 	for _, w := range f.waits {
 		info := w.run.Bytes(w.number, w.call, 2, infoStatus+4)
@@ -237,7 +237,7 @@ func (f *play) waited() (list []reaped) {
 // start.
 func (f *play) matchEnds(first []*process, ends []reaped) map[*process]ended {
 	var started []*process
-	begun := make(map[*process]uint64) // when its start began
+	begun := make(map[*process]uint64) // earliest time of its start
 	var gather func(*process)
 	gather = func(p *process) {
 		if !p.thread && p.pid != 0 {
@@ -326,7 +326,7 @@ func named(p *process) probe {
 	}}
 }
 
-const overflowID = 65534 // of users and groups without a mapping in a user namespace
+const overflowID = 65534 // shown for ids without a mapping in a user namespace
 
 // ids reads the user or group ids.
 func ids(p *process, which engine.IDChange) probe {

@@ -21,12 +21,12 @@ import (
 // Storm is a load of many short-lived processes that fork, execute a program and exit.
 type Storm struct {
 	Processes int // total number
-	Workers   int // processes that start them, one after the other each
+	Workers   int // number of workers; each starts one process after the other
 	Rate      int // processes per second of all workers together; 0 is full speed
 	// Length ends the storm after this time, even with fewer processes. Zero means no limit.
 	Length time.Duration
-	// Bare storms record no short-lived processes: recording would distort a measurement of
-	// cost.
+	// Bare storms do not record the short-lived processes: recording would distort a
+	// measurement of cost.
 	Bare bool
 }
 
@@ -59,7 +59,7 @@ func parseStorm(name string) (s Storm, ok bool) {
 // defaultStorm is the storm in the list.
 var defaultStorm = Storm{Processes: scale(1000, 100), Workers: 4}
 
-// run starts the workers, which wait, and then lets all continue at once.
+// run starts the workers, which wait, and then lets all of them continue at once.
 func (s Storm) run(d *director) {
 	d.must(tinyelf.Write(filepath.Join(d.dir, StormName), 0))
 	gate := d.gate()
@@ -163,7 +163,7 @@ func (w *stormer) runOne() error {
 	end := truth.Clock()
 	w.records = append(w.records,
 		truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: born, Parent: w.pid, Creator: w.pid},
-		// ForkExec returns shortly before the exec is complete.
+		// ForkExec can return shortly before the exec is complete.
 		truth.Record{Op: truth.Exec, PID: pid, Earliest: before, Latest: end, State: w.execed},
 		truth.Record{Op: truth.Exit, PID: pid, Earliest: before, Latest: end, Status: int32(status)})
 	return nil

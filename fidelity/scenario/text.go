@@ -28,7 +28,7 @@ func args(n, length int) func(*director) {
 	}
 }
 
-// argsSizes executes programs that end at once, with 2,000 empty arguments and with command lines
+// argsSizes executes programs that end at once: with 2,000 empty arguments, and with command lines
 // shorter and longer than the room in a kernel event.
 func argsSizes(d *director) {
 	const name = "args-sizes"
@@ -48,7 +48,7 @@ func argsNone(d *director) {
 	d.hold(d.light(), d.waiter(0)).release()
 }
 
-// odd returns a scenario with the text in the names of the directory, the program and the
+// odd returns a scenario with text in the names of the directory and the program, and in the
 // arguments.
 func odd(text string) func(*director) {
 	return func(d *director) {
@@ -106,8 +106,8 @@ func pidReuse(d *director) {
 	}
 }
 
-// pidReuseLater reuses a pid so much later that the start times in /proc, which are in ticks,
-// differ. With read, the queues are read while the first process runs.
+// pidReuseLater reuses a pid so late that the start times in /proc, in ticks, differ. If read is
+// set, the queues are read while the first process runs.
 func pidReuseLater(read bool) func(*director) {
 	return func(d *director) {
 		before := time.Now()

@@ -12,12 +12,12 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// oddBytes is the number of bytes that a child transfers; not a multiple of 1 KiB.
+// oddBytes is the number of bytes that a child transfers. It is not a multiple of 1 KiB.
 const oddBytes = 10_000_001
 
-// usage executes this program, which uses resources in several threads and records how much. One
+// usage executes this program, which uses resources in several threads and records the usage. One
 // process has a single thread and works in the kernel. Others wait for such a child, and the kernel
-// adds its I/O to theirs.
+// adds the child's I/O to the parent's.
 func usage(d *director) {
 	d.do(d.mover())
 	d.doWaiting(d.script().child(0, d.mover()).call("wait4", unix.SYS_WAIT4, -1, nil, 0, nil).end(0))
@@ -49,7 +49,7 @@ func (d *director) doWaiting(p *process) {
 }
 
 // use uses CPU time, memory and files in n threads, half of which end before the process. If wait
-// is set, a child does so too. It records the usage of the process.
+// is set, it also waits for a child that uses files. It records the usage of the process.
 func use(n int, wait bool) error {
 	done := make(chan error)
 	for i := range n {

@@ -12,7 +12,7 @@ import (
 // maxClockStep is the largest accepted step of the wall clock during a run.
 const maxClockStep = 200 * time.Millisecond
 
-// scoreDelivery scores what every delivered event must fulfil: wall time, parent at birth, no end
+// scoreDelivery scores the conditions for every delivered event: wall time, parent at birth, no end
 // before EXIT, parts, and the same process in the queue's table.
 func (j *scorer) scoreDelivery(l *truth.Process, seen []*Seen) {
 	for _, s := range seen {
@@ -29,7 +29,7 @@ func (j *scorer) scoreDelivery(l *truth.Process, seen []*Seen) {
 			j.Table++
 			j.addFinding(l, "%s: marked as ended %v, inferred %v", at, s.Process.Exited, s.Process.Inferred)
 		}
-		if !j.bornOf(l, s.Process) {
+		if !j.rightBirth(l, s.Process) {
 			j.Table++
 			j.addFinding(l, "%s: born of %+v", at, s.Process.Birth)
 		}
@@ -72,8 +72,8 @@ func (j *scorer) scoreGone(l *truth.Process, seen []*Seen, s *Seen) {
 	}
 }
 
-// bornOf reports whether the parent at birth of p is right.
-func (j *scorer) bornOf(l *truth.Process, p *engine.Process) bool {
+// rightBirth reports whether the parent at birth of p is right.
+func (j *scorer) rightBirth(l *truth.Process, p *engine.Process) bool {
 	fork, b := l.Events[0], &p.Birth
 	if !fork.State.Known.Has(engine.FieldPPID) || l.Born() < j.w.Opened {
 		return true
@@ -86,14 +86,14 @@ func (j *scorer) bornOf(l *truth.Process, p *engine.Process) bool {
 	switch {
 	case !b.Known.Has(engine.FieldStart):
 		return true
-	case c == nil || fmt.Sprint(c.PID) != parent: // the start of the parent is not recorded
+	case c == nil || fmt.Sprint(c.PID) != parent: // the parent's start is not recorded
 		return b.Parent.Start <= fork.Latest+j.w.BootOffset
 	}
 	return j.w.startedAt(c, b.Parent.Start, engine.ProcStartUnit)
 }
 
-// wrongLeader describes what is wrong with the session or group leader, "" if it is right. A
-// session or group keeps its number as long as it has a member.
+// wrongLeader describes the defect of the session or group leader, "" if it is right. A session or
+// group keeps its number as long as it has a member.
 func (j *scorer) wrongLeader(l *truth.Process, s *Seen, i int, f engine.Field) string {
 	if s.Leaders == nil || !s.Process.Known.Has(f) {
 		return ""
@@ -121,8 +121,8 @@ func (j *scorer) wrongLeader(l *truth.Process, s *Seen, i int, f engine.Field) s
 	return fmt.Sprintf("%+v, not process %d", *got, number)
 }
 
-// lived reports whether a relative was alive when the event began. If its pid was reused right
-// after its end, either process may be meant.
+// lived reports whether a relative was certainly alive when the event began. If its pid was reused
+// right after its end, id may be either process.
 func (j *scorer) lived(id engine.Identity, s *Seen) (lived bool) {
 	for _, o := range j.byPID[id.PID] {
 		if j.w.startedAt(o, id.Start, engine.ProcStartUnit) {
@@ -131,15 +131,15 @@ func (j *scorer) lived(id engine.Identity, s *Seen) (lived bool) {
 			}
 		}
 	}
-	return lived && id.PID != s.Process.PID // a process is its own leader as in its own event
+	return lived && id.PID != s.Process.PID // its own leader may have ended with the event
 }
 
 // livedAt reports whether a process had certainly not ended at the given time.
 func livedAt(l *truth.Process, at uint64) bool { return at < l.Events[len(l.Events)-1].Earliest }
 
-// wrongPart describes what is wrong with the parts of a delivered event: each must be an event that
-// happened at its time, with the ids of that time, and together they must have the kinds of the
-// event.
+// wrongPart describes the defect of a part of a delivered event, "" if there is none. Each part
+// must be an event that happened at its time, with the ids of that time. Together the parts must
+// have the kinds of the event.
 func (j *scorer) wrongPart(l *truth.Process, s *Seen) string {
 	var all engine.Events
 	for _, p := range s.Parts {
@@ -157,17 +157,17 @@ func (j *scorer) wrongPart(l *truth.Process, s *Seen) string {
 			}
 			return true
 		}) {
-			return fmt.Sprintf("%s %s at %d did not happen, or not with ids %+v (known %s)", p.Kind, p.IDChange, p.Time, p.Cred, told)
+			return fmt.Sprintf("part %s %s at %d did not happen, or not with ids %+v (known %s)", p.Kind, p.IDChange, p.Time, p.Cred, told)
 		}
 	}
 	if len(s.Parts) > 0 && all != s.Events {
-		return fmt.Sprintf("its parts are %s", all)
+		return fmt.Sprintf("the kinds of the parts are %s", all)
 	}
 	return ""
 }
 
-// checkAlone checks that a delivered event is a single event, or one joined with the comm that a
-// new process or program sets for itself.
+// checkAlone checks that a delivered event is a single event, or is joined only with the comm that
+// a new process or program sets for itself.
 func (j *scorer) checkAlone(l *truth.Process, s *Seen) {
 	switch s.Events {
 	case engine.EventFork | engine.EventSetProcTitle, engine.EventExec | engine.EventSetProcTitle:
@@ -180,7 +180,7 @@ func (j *scorer) checkAlone(l *truth.Process, s *Seen) {
 }
 
 // scoreParts scores joined events by their parts: each event that happened must be a part, and the
-// fields must be right after the last part.
+// fields must have the values after the last part.
 func (j *scorer) scoreParts(l *truth.Process, seen []*Seen) {
 	own := &scorer{Score: new(Score), w: j.w, byPID: j.byPID, matched: make(map[*Seen][]*truth.Event), gaps: j.gaps}
 	heads := make(map[*Seen]*Seen)
@@ -267,8 +267,8 @@ type group struct {
 
 // add adds an event if the documented rules allow it. FORK accepts comms, id changes before an
 // EXEC, one EXEC unless ids have changed, and the end. EXEC accepts comms and the end. A comm
-// accepts further comms and the end, an id change further id changes. If the event shows that a
-// changeable field has changed, an id change comes before it.
+// accepts more comms and the end. An id change accepts more id changes. changed is set if the event
+// shows a change of a changeable field: this counts as an id change before the event.
 func (g *group) add(next engine.Kind, changed bool) bool {
 	if g.mask == 0 || changed && !canJoin(g.head, engine.KindIDChange, g.shown) {
 		return false
@@ -300,14 +300,14 @@ func Join(events []*truth.Event) (joined []engine.Events) {
 	return joined
 }
 
-// joinsTo reports whether the rules can produce joined from events. Optional events may be missing,
-// and an event that may show a change without an event of its own may show it or not. Kinds of
-// optional events are ignored, as a source may have such an event unreported.
+// joinsTo reports whether the rules can produce joined from events. Optional events may be missing.
+// An event that may show a change without an event may also not show it. Kinds in optional are
+// ignored, as a source may fail to report such an event.
 func (j *scorer) joinsTo(events []*truth.Event, optional engine.Events, joined []engine.Events) bool {
 	// way is one possible grouping of the events so far.
 	type way struct {
 		group
-		last *truth.Event // the last one that is not missing
+		last *truth.Event // the last event that is not missing
 		done int          // number of joined events before the group
 	}
 	end := func(w *way) bool {
@@ -355,15 +355,15 @@ func (j *scorer) joinsTo(events []*truth.Event, optional engine.Events, joined [
 // changeable are the fields that end joining when they change.
 const changeable = engine.FieldsInherited | 1<<engine.FieldPGID | 1<<engine.FieldSID
 
-// mayShowChange reports whether e may have another value of a changeable field than before, without
-// an event that reports the change.
+// mayShowChange reports whether a changeable field may differ between before and e without an event
+// that reports the change.
 func (j *scorer) mayShowChange(e, before *truth.Event) bool {
 	switch {
 	case e.Kind == engine.KindIDChange, e.Kind == engine.KindExec && j.w.reported(engine.KindIDChange):
 		return false
 	case e.Kind == engine.KindExec:
-		// EXEC leaves the real ids, so other real ids show a change without an event. They
-		// are the ids at the time /proc is read, and may have changed meanwhile.
+		// An exec keeps the real ids, so other real ids show a change without an event. The
+		// ids are from /proc, and may have changed until the read.
 		all := []*truth.Event{e}
 		if e.Process != nil {
 			all = e.Process.Events
@@ -375,7 +375,7 @@ func (j *scorer) mayShowChange(e, before *truth.Event) bool {
 	return differ(&e.State, &before.State, changeable)
 }
 
-// differ reports whether one of the fields may have another value in is than in was.
+// differ reports whether one of the fields may differ between is and was.
 func differ(is, was *truth.State, fields engine.Fields) bool {
 	for f := range engine.Field(engine.NumFields) {
 		told := is.Known.Has(f) && was.Known.Has(f)

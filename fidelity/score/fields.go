@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// scoreStamp scores the time of a delivered event by the first event that it reports.
+// scoreStamp scores the time of a delivered event by e, the first event that it reports.
 func (j *scorer) scoreStamp(s *Seen, e *truth.Event) {
 	j.scoreStampWithin(e.Process, s, e.Earliest, j.w.latest(e))
 }
@@ -32,8 +32,8 @@ func (j *scorer) scoreStampWithin(l *truth.Process, s *Seen, earliest, latest ui
 	j.addFinding(l, "%s of %d is stamped %d, it happened between %d and %d", s.Events, s.TID, s.Time, earliest, latest)
 }
 
-// scoreFields scores the fields of a delivered event by the last event that it reports. If that one
-// is optional, the event may also be without it.
+// scoreFields scores the fields of a delivered event by the last event that it reports. If this
+// last event is optional, the fields may also have the values before it.
 func (j *scorer) scoreFields(s *Seen, events []*truth.Event) {
 	last := len(events) - 1
 	for last > 0 && j.w.optional(events[last]) {
@@ -68,13 +68,14 @@ func (j *scorer) scoreFieldsAt(s *Seen, e *truth.Event) {
 	}
 }
 
-// scoreUnknown scores an unknown field. It is a defect if the kernel reports the field, or its
-// source fields, with this event. It is a defect too if /proc shows it, the process paused until
-// /proc was read, no event was lost meanwhile, and the source had time to read.
+// scoreUnknown scores an unknown field. It is a defect if the kernel reports the field, or the
+// fields that it is derived from, with this event. It is also a defect if /proc shows the field,
+// the process paused until /proc was read, no event was lost meanwhile, and the source had time to
+// read.
 func (j *scorer) scoreUnknown(v *Counts, s *Seen, e *truth.Event, f engine.Field) {
 	c := &j.w.Table.Fields[f]
 	proc := c.Origin == engine.OriginProc && c.At&^c.Partial&e.Kind.Events() != 0 && readable(e, f) && !j.w.Unread && !j.inGap(e.Earliest, e.Latest+j.w.Hold)
-	// The engine derives it from fields that the kernel always brings.
+	// The engine derives the field from fields that the kernel always reports.
 	derived := c.Origin == engine.OriginDerived && c.Partial == 0
 	if c.Brings(s.Events) && !(j.w.Cut && texts.Has(f)) || proc || derived {
 		v.Unexplained++
@@ -86,12 +87,12 @@ func (j *scorer) scoreUnknown(v *Counts, s *Seen, e *truth.Event, f engine.Field
 
 // readable reports whether /proc must have shown a field after e.
 func readable(e *truth.Event, f engine.Field) bool {
-	// An empty command line looks like a hidden one.
+	// An empty command line can't be distinguished from a hidden one.
 	if f == engine.FieldArgs && e.State.Known.Has(f) && e.State.Value[f] == "" {
 		return false
 	}
 	switch e.Kind {
-	case engine.KindFork: // the read waits for an exec, which makes it unnecessary
+	case engine.KindFork: // the source delays the read, and an exec makes it unnecessary
 		return false
 	case engine.KindIDChange:
 		if !changed(e.ID).Has(f) { // the other ids are not read
@@ -101,16 +102,16 @@ func readable(e *truth.Event, f engine.Field) bool {
 	for _, next := range e.Process.Events[slices.Index(e.Process.Events, e)+1:] {
 		switch {
 		case next.Kind == engine.KindExec && e.Kind == engine.KindExec && ofImage.Has(f):
-			return false // the read can see the next image
+			return false // the read may get the next image
 		case next.Kind == engine.KindIDChange && hides(next, e, f):
-			return false // the read can see the later ids
+			return false // the read may get the later ids
 		}
 	}
 	switch changed := changedLater(e); {
 	case (ofImage | engine.FieldsIDs).Has(f) && changed.Has(engine.FieldArgs):
-		return false // the read can see other arguments
+		return false // the read may get other arguments
 	case paths.Has(f) && (changed.Has(engine.FieldMntNS) || changed&paths == paths):
-		return false // or a path during a change of the root or of mounts
+		return false // the read may be during a change of the root or of mounts
 	}
 	return e.Read
 }
@@ -130,14 +131,14 @@ func changedLater(e *truth.Event) (fields engine.Fields) {
 	return fields
 }
 
-// texts are the fields that have records of their own in a split event.
+// texts are the fields that have separate records in a split event.
 const texts = paths | engine.Fields(1<<engine.FieldArgs|1<<engine.FieldCgroup)
 
 // ofImage are the fields that each exec sets.
 const ofImage = engine.FieldsImage | 1<<engine.FieldComm | 1<<engine.FieldCaps
 
-// hides reports whether a field read after e may show a later change of ids. Its message has only
-// the real and effective ids, which are or may be the ids of e.
+// hides reports whether a field read after e may show a later change of ids. The message of the
+// change has only the real and effective ids, which may be equal to the ids of e.
 func hides(change, e *truth.Event, f engine.Field) bool {
 	same := func(f engine.Field) bool {
 		return change.Unchanged || !change.State.Known.Has(f) || change.State.Value[f] == e.State.Value[f]
@@ -191,13 +192,13 @@ func (j *scorer) scoreField(v *Counts, s *Seen, e *truth.Event, f engine.Field) 
 		return
 	case !got.cut && got.matches(&e.State, &e.Inside):
 	case f == engine.FieldPPID && (got.kernel || cached) && got.matchesAround(e):
-		// The parent's end is not an event of this process, and happened about then.
+		// The parent's end is not an event of this process, and happened about that time.
 	case f == engine.FieldPPID && adopted(e, got.text, j.w.latest(e)):
 	case f == engine.FieldParentSignal && got.text == sigchld && mayBeOrphan(e, j.w.latest(e)):
 	case cached && got.matchesOtherTime(e), f == engine.FieldPPID && cached && !got.kernel && adopted(e, got.text, truth.Forever):
 		verdict = &v.Cached
 	case cached && (!got.kernel && opened(e, f) || j.wasOpen(e, f)):
-		return // the value had no ground truth at some earlier or later time
+		return // at some earlier or later time the field had no ground truth
 	case cached && j.stale(got, e):
 		verdict = &v.Cached
 	case j.stale(got, e):
@@ -218,7 +219,7 @@ func (j *scorer) scoreField(v *Counts, s *Seen, e *truth.Event, f engine.Field) 
 	*verdict++
 }
 
-// opened reports whether a field changed after e to a value without ground truth.
+// opened reports whether the field had no ground truth from some time after e on.
 func opened(e *truth.Event, f engine.Field) bool {
 	for _, later := range e.Process.Events[slices.Index(e.Process.Events, e):] {
 		if !later.State.Known.Has(f) || slices.ContainsFunc(later.Snapshots, func(l truth.Snapshot) bool { return !l.State.Known.Has(f) }) {
@@ -231,7 +232,7 @@ func opened(e *truth.Event, f engine.Field) bool {
 // wasOpen reports whether the last event before e that brings a field lacks its ground truth.
 // Events that can be lost, or can have happened after a fork, do not end the search. A value
 // inherited from a creator comes with an event of the creator. A value from /proc can be of any
-// event since, and a process keeps an older entry leader if the executable is read from /proc late.
+// event since. A process keeps an older entry leader if the executable is read late from /proc.
 func (j *scorer) wasOpen(e *truth.Event, f engine.Field) bool {
 	row := &j.w.Table.Fields[f]
 	keeps := f == engine.FieldEntryLeader && j.w.Table.Fields[engine.FieldExe].Origin == engine.OriginProc
@@ -243,7 +244,7 @@ func (j *scorer) wasOpen(e *truth.Event, f engine.Field) bool {
 				continue
 			}
 			if was.Unchanged && !(open && row.Origin == engine.OriginProc) {
-				continue // it may be missing
+				continue // the event may be missing
 			}
 			if open || was.Latest <= born && !j.inGap(was.Earliest, was.Latest) && !keeps {
 				return open
@@ -266,7 +267,7 @@ func parentOf(l *truth.Process) *truth.Process {
 }
 
 // adopted reports whether ppid may be the parent at e because the original parent ended before
-// until: an ancestor that adopts orphans.
+// until, and the ancestor ppid adopted the orphan.
 func adopted(e *truth.Event, ppid string, until uint64) bool {
 	parent := parentOf(e.Process)
 	if parent == nil || parent.Events[len(parent.Events)-1].Earliest > until {
@@ -338,7 +339,7 @@ func short(v string) string {
 	return "\"" + strings.ToValidUTF8(v, "?") + "\""
 }
 
-// splits reports whether the arguments and the command line agree.
+// splits reports whether Process.Arguments agrees with the command line.
 func splits(p *engine.Process) bool {
 	var all []byte
 	for a := range p.Arguments() {
@@ -390,11 +391,12 @@ func (j *scorer) scoreExit(v *Counts, s *Seen, e *truth.Event) {
 	}
 }
 
-// unproven reports whether the table says that the end e may be reported with a status.
+// unproven reports whether, according to the table, status may be reported for the end e though it
+// is wrong.
 func unproven(u engine.Unproven, status int32, e *truth.Event) bool {
 	const hup, intr, kill = 1, 2, 9
 	reboot := (e.Status == hup || e.Status == intr) &&
-		!e.Process.Events[0].State.Known.Has(engine.FieldPIDNS) // it is in a new namespace
+		!e.Process.Events[0].State.Known.Has(engine.FieldPIDNS) // in a new namespace
 	return u&engine.UnprovenReboot != 0 && reboot && (status == 0 || status == kill) ||
 		u&engine.UnprovenLateReboot != 0 && reboot && status != kill ||
 		u&engine.UnprovenSignal != 0 && e.Process.ByThread && e.Status&0x7f != 0 && status&0x7f == 0
@@ -410,7 +412,7 @@ func (j *scorer) ofPID(l *truth.Process) (seen []*Seen) {
 	return seen
 }
 
-// decoded reports whether code, signal and core bit match the wait status.
+// decoded reports whether Code, Signal and CoreDumped of x agree with its wait status.
 func decoded(x *engine.Exit) bool {
 	switch s := unix.WaitStatus(x.WaitStatus); {
 	case s.Exited():
@@ -425,7 +427,7 @@ func decoded(x *engine.Exit) bool {
 type value struct {
 	field  engine.Field
 	text   string
-	cut    bool // text is a part of the value
+	cut    bool // text is only a part of the value
 	kernel bool // the field comes from the kernel, not from /proc
 
 	foreign *Tolerance // the format of the values
@@ -439,14 +441,14 @@ func (j *scorer) value(p *engine.Process, f engine.Field) value {
 // is reports whether v is a correct report of want.
 func (v value) is(want string) bool {
 	want = v.foreign.as(v.field, want)
-	if v.cut && v.foreign != nil { // other monitors keep the start of a path
+	if v.cut && v.foreign != nil { // other monitors truncate the end of a path
 		return part(v.field, v.text, want) || strings.HasPrefix(want, v.text)
 	}
 	return !v.cut && v.text == want || v.cut && part(v.field, v.text, want)
 }
 
-// matches reports whether v is the value in s. The process's own view takes precedence, as its
-// paths begin at its root.
+// matches reports whether v is the value in s or inside. inside, the process's own view, takes
+// precedence, as its paths begin at the process's root.
 func (v value) matches(s, inside *truth.State) bool {
 	seen := inside.Known.Has(v.field)
 	if seen && v.is(inside.Value[v.field]) {
@@ -466,11 +468,11 @@ func (v value) matchesAround(e *truth.Event) bool {
 	return v.matchesSnapshot(e) || i > 0 && v.matches(&e.Process.Events[i-1].State, &e.Process.Events[i-1].Inside)
 }
 
-// inherited are the fields that a child has from its creator, whatever its birth records.
+// inherited are the fields that a child gets from its creator, independent of its birth.
 const inherited = engine.FieldsImage | 1<<engine.FieldLogin
 
-// matchesOtherTime reports whether the process had v before e, or may have inherited v from a
-// creator. A field from /proc may also have a later value.
+// matchesOtherTime reports whether the process had the value v before e, or may have inherited it
+// from a creator. A field from /proc may also have a later value.
 func (v value) matchesOtherTime(e *truth.Event) bool {
 	if v.field == engine.FieldParentSignal && !v.kernel && v.text == sigchld && parentOf(e.Process) != nil {
 		return true // the exit signal of an orphan
@@ -495,10 +497,10 @@ func (v value) matchesOtherTime(e *truth.Event) bool {
 	return l.Was != nil && v.matches(l.Was, new(truth.State))
 }
 
-// reportsAlways reports whether the backend reports a field with e in every process. This holds for
-// all fields of FORK and EXEC in its table, and for the fields of EXIT that belong to the end
-// itself. A text beyond Whole is from /proc. Namespaces are missing at EXIT if the leader ended
-// before other threads.
+// reportsAlways reports whether the backend always reports a field with an event like e. It does
+// for all fields that its table has for FORK and EXEC, and for the fields of EXIT that belong to
+// the end itself. Exceptions: a text beyond Whole is from /proc, and namespaces are missing at EXIT
+// if the leader ended before other threads.
 func (w *Delivered) reportsAlways(e *truth.Event, f engine.Field) bool {
 	c := &w.Table.Fields[f]
 	switch {
@@ -514,8 +516,8 @@ func (w *Delivered) reportsAlways(e *truth.Event, f engine.Field) bool {
 	return c.Brings(engine.EventExit) && (engine.FieldsIDs.Has(f) || f == engine.FieldComm)
 }
 
-// part reports whether got can be left of a cut text: the start of a command line, or the last
-// directories of a path.
+// part reports whether got may be the rest of a truncated text: the start of a command line, or the
+// last directories of a path.
 func part(f engine.Field, got, whole string) bool {
 	if len(got) >= len(whole) {
 		return false
@@ -526,7 +528,7 @@ func part(f engine.Field, got, whole string) bool {
 	return got != "" && strings.HasSuffix(whole, "/"+got)
 }
 
-// reaches reports whether a cut text is as long as the table promises.
+// reaches reports whether a truncated text is at least as long as the table promises.
 func reaches(got string, whole engine.Extent) bool {
 	names := strings.Count(strings.Trim(got, "/"), "/") + 1
 	return whole.Bytes > 0 && len(got) >= whole.Bytes || whole.Names > 0 && names >= whole.Names

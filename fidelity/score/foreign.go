@@ -14,20 +14,20 @@ type Tolerance struct {
 	// NoStamps is set if the lines have no usable time. The time of an event is then the
 	// arrival of its line, and the events of a process are matched by their order.
 	NoStamps bool
-	// Early and Late are the largest differences, in ns, of a time before and after the ground
-	// truth: from rounding, from another clock, or from a late line. A process keeps the events
-	// of its pid for this long after its end.
+	// Early and Late are the largest differences, in ns, by which a time may be before and
+	// after the ground truth: by rounding, by another clock, or by a late line. Events of a pid
+	// belong to a process until Late after its end.
 	Early, Late uint64
-	// Unchanged is set if a call that sets ids to the values they have is reported as a change.
+	// Unchanged is set if a call that sets ids to their current values is reported as a change.
 	Unchanged bool
-	// As returns a true value in the monitor's format. nil means unchanged.
+	// As converts a ground-truth text to the monitor's format. nil means no conversion.
 	As func(f engine.Field, text string) string
 }
 
-// loose reports whether times are not exact.
+// loose reports whether the monitor's times are inexact.
 func (f *Tolerance) loose() bool { return f != nil && (f.NoStamps || f.Early|f.Late != 0) }
 
-// as returns a true value of a field in the monitor's format.
+// as converts the ground-truth text of a field to the monitor's format.
 func (f *Tolerance) as(field engine.Field, text string) string {
 	if f == nil || f.As == nil {
 		return text
@@ -43,8 +43,8 @@ func (f *Tolerance) bounds(earliest, latest uint64) (from, to uint64) {
 	return earliest - min(earliest, f.Early), latest + min(f.Late, truth.Forever-latest)
 }
 
-// during reports whether t may be the stamp of an event between the two times. A line may arrive at
-// any later time.
+// during reports whether t may be the stamp of an event between the two times. Without stamps any
+// later time may be, as a line may arrive late.
 func (f *Tolerance) during(t, earliest, latest uint64) bool {
 	from, to := f.bounds(earliest, latest)
 	return from <= t && (t <= to || f != nil && f.NoStamps)
@@ -63,12 +63,12 @@ func (j *scorer) assignEvents(events []Seen) assigned {
 	return j.assign(events)
 }
 
-// assignLoose finds the process of each event by pid, time and order where times are not exact: the
-// first one that had begun and has no delivered end. If ends need not be reported it is the first
-// process that lacks events of the kind, or the last one.
+// assignLoose finds the process of each event by pid, time and order, for inexact times. It is the
+// first process that had begun and has no delivered end. If ends need not be reported, it is the
+// first process that lacks events of the kind, or else the last process.
 func (w *Delivered) assignLoose(events []Seen, processes byPID) assigned {
 	a := assigned{of: make(map[*truth.Process][]*Seen), threads: make(map[*truth.Process][]*Seen)}
-	over := make(map[*truth.Process]bool) // the end was delivered
+	over := make(map[*truth.Process]bool) // processes whose end was delivered
 	foreign := make(map[uint32]uint64)    // when an unrelated process reused a pid
 	find := func(pid uint32, t uint64, s *Seen) (now, last *truth.Process) {
 		full := true
@@ -126,8 +126,7 @@ func (w *Delivered) assignLoose(events []Seen, processes byPID) assigned {
 	return a
 }
 
-// differs reports whether an event has another start time than l or, for an end, another status or
-// parent.
+// differs reports whether s has another start time than l or, for an end, another status or parent.
 func (w *Delivered) differs(l *truth.Process, s *Seen) bool {
 	p, end := s.Process, l.Events[len(l.Events)-1]
 	switch {
@@ -174,7 +173,7 @@ func allSeen(l *truth.Process, seen []*Seen, what engine.Events) bool {
 
 func isFork(s *Seen) bool { return s.Events.Has(engine.EventFork) }
 
-// stale reports whether a monitor's value is one that the process had at another time, or
+// stale reports whether a monitor's value is a value that the process had at another time, or
 // inherited.
 func (j *scorer) stale(v value, e *truth.Event) bool {
 	if j.w.Foreign == nil {

@@ -12,8 +12,8 @@ import (
 // reported reports whether the table lists the kind as reported.
 func (w *Delivered) reported(k engine.Kind) bool { return w.Table.Kinds[k].Origin != engine.OriginNone }
 
-// seesUnchanged reports whether the backend also reports calls that set ids to the values they
-// have.
+// seesUnchanged reports whether the backend also reports calls that set ids to their current
+// values.
 func (w *Delivered) seesUnchanged() bool {
 	if f := w.times(); f != nil {
 		return f.Unchanged
@@ -41,8 +41,8 @@ func omits(o engine.Omission, e *truth.Event) bool {
 	return false
 }
 
-// derived reports whether e is a core dump that the backend derives from EXIT, and that EXIT is
-// missing. It is then the only missing event of the kernel.
+// derived reports whether e is a core dump that the backend derives from the EXIT, and the EXIT is
+// missing too. Then only the EXIT counts as missing.
 func (w *Delivered) derived(l *truth.Process, e *truth.Event, found map[*truth.Event]bool) bool {
 	return e.Kind == engine.KindCoreDump && w.Table != nil && w.Table.Kinds[e.Kind].Origin == engine.OriginDerived &&
 		slices.ContainsFunc(l.Events, func(o *truth.Event) bool { return o.Kind == engine.KindExit && !found[o] })
@@ -97,9 +97,9 @@ func (j *scorer) scoreProcess(l *truth.Process, seen []*Seen) {
 	}
 }
 
-// matchOnce matches events of kinds that are never joined with each other: first by time, then the
-// remaining ones in order. An optional event does not match a delivered event that fits another one
-// by its time.
+// matchOnce matches events of a kind that never joins another event of its kind: first by time,
+// then the remaining events in order. An optional event does not match a delivered event that fits
+// another event by its time.
 func (j *scorer) matchOnce(l *truth.Process, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	var events []*truth.Event
 	for _, optional := range []bool{false, true} {
@@ -110,8 +110,8 @@ func (j *scorer) matchOnce(l *truth.Process, seen []*Seen, k engine.Kind, found 
 		}
 	}
 	seen = slices.DeleteFunc(slices.Clone(seen), func(s *Seen) bool { return !s.Events.Has(k.Events()) })
-	// match matches events by time with those that like accepts, and returns the events without
-	// a match.
+	// match matches delivered events with events that fit by time and that like accepts. It
+	// returns the delivered events without a match.
 	match := func(seen []*Seen, like func(*Seen, *truth.Event) bool) (left []*Seen) {
 		for _, s := range seen {
 			i := slices.IndexFunc(events, func(e *truth.Event) bool {
@@ -127,7 +127,7 @@ func (j *scorer) matchOnce(l *truth.Process, seen []*Seen, k engine.Kind, found 
 	}
 	left := seen
 	if j.w.Clock != nil {
-		// Events can be missing, but the others are in order.
+		// Events can be missing, but the rest are in order.
 		next := func(e *truth.Event) bool {
 			return !slices.ContainsFunc(l.Events[slices.Index(l.Events, e)+1:], func(o *truth.Event) bool { return o.Kind == k && found[o] })
 		}
@@ -154,25 +154,25 @@ func (j *scorer) matchOnce(l *truth.Process, seen []*Seen, k engine.Kind, found 
 	}
 }
 
-// story describes the processes of a pid in the scenario and the delivered events, for a finding.
+// story describes, for a finding, the processes of a pid in the scenario and the delivered events.
 func (j *scorer) story(l *truth.Process, seen []*Seen) string {
 	var parts []string
 	for _, o := range j.byPID[uint32(l.PID)] {
 		last := o.Events[len(o.Events)-1]
-		parts = append(parts, fmt.Sprintf("a process from %d..%d to %d..%d", o.Events[0].Earliest, o.Events[0].Latest, last.Earliest, last.Latest))
+		parts = append(parts, fmt.Sprintf("process forked at %d..%d, ended at %d..%d", o.Events[0].Earliest, o.Events[0].Latest, last.Earliest, last.Latest))
 	}
 	for _, s := range seen {
 		if p := s.Process; s.Events == engine.EventGap {
 			parts = append(parts, fmt.Sprintf("a gap from %d to %d", s.Gap.From, s.Gap.To))
 		} else if p != nil {
-			parts = append(parts, fmt.Sprintf("%s at %d (received %d, start %d, unit %d, born of %d, status %#x, known %v)",
+			parts = append(parts, fmt.Sprintf("%s at %d (received %d, start %d, unit %d, parent at birth %d, status %#x, known %v)",
 				s.Events, s.Time, s.At, p.Start, p.StartUnit, p.Birth.Parent.PID, p.Exit.WaitStatus, p.Known))
 		}
 	}
 	return strings.Join(parts, "; ")
 }
 
-// details describes what sameDetails compares, for a finding.
+// details describes, for a finding, the values that sameDetails compares.
 func details(s *Seen) string {
 	if s.Events.Has(engine.EventExecFailed) {
 		return fmt.Sprintf(": %+v", s.Failed)
@@ -185,11 +185,11 @@ func (j *scorer) sameDetails(s *Seen, e *truth.Event) bool {
 	switch e.Kind {
 	case engine.KindPtrace:
 		return int(s.Tracer) == e.Tracer
-	case engine.KindIDChange: // one by one: only events of monitors are matched so
+	case engine.KindIDChange: // of a monitor; others are matched by matchRepeated
 		return s.ID&e.ID != 0
 	case engine.KindExecFailed:
 		via, f := j.w.Table.Kinds[e.Kind].Via, e.Failed
-		early := f.Path == "" || f.MayCut // the kernel rejects it before it copies the path
+		early := f.Path == "" || f.MayCut // rejected before the path was copied
 		unknown := early && strings.Contains(via, "path is unknown") || strings.Contains(via, "each path is unknown")
 		f.NoPath = f.NoPath || unknown && !s.Failed.PathKnown
 		return f.Is(&s.Failed) && s.Failed.PathCached == (s.Failed.PathKnown && strings.Contains(via, "path is cached"))
@@ -216,15 +216,15 @@ func (j *scorer) match(s *Seen, e *truth.Event, found map[*truth.Event]bool) {
 	found[e] = true
 }
 
-// matchRepeated matches events of kinds that are joined with each other. Each event belongs to the
-// last delivered event that has the kind and the changed ids and did not begin after it.
+// matchRepeated matches events of a kind that joins other events of its kind. Each event belongs to
+// the last delivered event that has the kind and the changed ids and did not begin later.
 func (j *scorer) matchRepeated(l *truth.Process, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	want := make(map[*Seen]engine.IDChange)
 	for _, e := range l.Events {
 		if e.Kind != k || e.Unchanged && !j.w.seesUnchanged() || (j.inGap(e.Earliest, e.Latest) || !j.w.open(e.Latest)) && !stampedDuring(seen, e) {
 			continue
 		}
-		var last *Seen // the last one that can report e
+		var last *Seen // the last delivered event that can report e
 		for _, s := range slices.Backward(seen) {
 			if s.Events&k.Events() == 0 || s.Time > e.Latest {
 				continue
@@ -266,8 +266,8 @@ func stampedDuring(seen []*Seen, e *truth.Event) bool {
 	})
 }
 
-// inversions returns the events that come after a later event in the sequence. An event that can be
-// stamped late counts as late as its stamp can be.
+// inversions returns the events that follow a later event in the sequence. If an event can be
+// stamped late, its latest possible stamp counts.
 func (w *Delivered) inversions(order []*truth.Event) (late []*truth.Event) {
 	var youngest uint64                      // the greatest lower bound so far
 	furthest := make(map[*truth.Process]int) // index of the last event of each process so far
@@ -286,8 +286,8 @@ func (w *Delivered) inversions(order []*truth.Event) (late []*truth.Event) {
 }
 
 // scoreThreads scores the events of a process's threads: each thread has one FORK and one EXIT. A
-// thread that executes takes the leader's number and may lack its EXIT. The leader has one if other
-// threads outlived it.
+// thread that executes a program takes the leader's tid, and its EXIT may be missing. The leader
+// has an EXIT of its own if other threads outlived it.
 func (j *scorer) scoreThreads(l *truth.Process, seen []*Seen) {
 	end := l.Events[len(l.Events)-1]
 	for _, s := range seen {
@@ -324,7 +324,7 @@ func (j *scorer) scoreThreads(l *truth.Process, seen []*Seen) {
 	if l.Born() < j.w.Opened || !j.w.open(l.Ended()+j.w.AfterEnd) {
 		return
 	}
-	executed := 0 // execs, perhaps of threads
+	executed := 0 // number of execs, which threads may have called
 	for _, e := range l.Events {
 		if e.Kind == engine.KindExec {
 			executed++
@@ -350,7 +350,7 @@ func (j *scorer) scoreThreads(l *truth.Process, seen []*Seen) {
 	}
 }
 
-// countThreadEvent scores how often an event of a thread was delivered, which happened once.
+// countThreadEvent scores how often a thread's event, which happened once, was delivered.
 func (j *scorer) countThreadEvent(l *truth.Process, what string, t *truth.Thread, n int) {
 	if n > 1 {
 		j.Duplicates += n - 1
@@ -362,7 +362,7 @@ func (j *scorer) countThreadEvent(l *truth.Process, what string, t *truth.Thread
 	}
 }
 
-// scoreUnrequested scores thread events of a queue that was not asked for threads.
+// scoreUnrequested scores thread events of a queue that was opened without threads.
 func (j *scorer) scoreUnrequested(l *truth.Process, seen []*Seen) {
 	for _, s := range seen {
 		j.Phantoms++
@@ -377,7 +377,8 @@ type assigned struct {
 	stray   []stray
 }
 
-// stray is an event of a process of the scenario after its end, or of a child that did not exist.
+// stray is an event of a process of the scenario after the end of the process, or of a child that
+// did not exist.
 type stray struct {
 	seen *Seen
 	near *truth.Process
@@ -393,7 +394,7 @@ func (j *scorer) assign(events []Seen) assigned {
 		s := &events[i]
 		own := processes[s.Process.PID]
 		at := alive(own, s.Time)
-		// The fork of another process with this pid may have been lost since.
+		// Another process may have got this pid, and its FORK may be lost.
 		last := ended(own, s.Time)
 		reused := last != nil && slices.ContainsFunc(gaps, func(g engine.Gap) bool { return g.To >= last.Ended() && g.From <= s.Time })
 		if s.Thread {
@@ -415,7 +416,7 @@ func (j *scorer) assign(events []Seen) assigned {
 			}
 		}
 		// If the current process has no delivered events, this may be the late end of the
-		// previous owner of the pid, unless its end was delivered.
+		// previous owner of the pid, unless that end was already delivered.
 		if (s.Events == engine.EventExit || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
 			told := func(o *Seen) bool { return o.Events.Has(s.Events) }
 			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || !slices.ContainsFunc(a.of[last], told) && !j.bornInGap(at, last, s)) {
@@ -450,8 +451,8 @@ func (j *scorer) assign(events []Seen) assigned {
 	return a
 }
 
-// bornInGap reports whether an end belongs to l and, by its status, not to the previous owner of
-// the pid. A gap can hide the end of the previous owner together with the birth of l.
+// bornInGap reports whether, by its status, an end belongs to l and not to before, the previous
+// owner of the pid. A gap can hide the end of before together with the birth of l.
 func (j *scorer) bornInGap(l, before *truth.Process, s *Seen) bool {
 	fork, status := l.Events[0], func(l *truth.Process) int32 { return l.Events[len(l.Events)-1].Status }
 	return s.Process.Known.Has(engine.FieldExit) && s.Process.Exit.WaitStatus == status(l) && status(l) != status(before) &&
@@ -460,8 +461,8 @@ func (j *scorer) bornInGap(l, before *truth.Process, s *Seen) bool {
 
 // ofEarlier reports whether an end belongs to an unknown previous owner of the pid: it has another
 // start time or, close to the birth of l, another parent. Such an end can be stamped as late as any
-// other. If its message was lost, it is stamped right before the birth, which is known less
-// exactly. GONE can be stamped at any later time.
+// end. If its message was lost, it is stamped right before the birth of l, whose time is less
+// exact. A GONE can be stamped at any later time.
 func (j *scorer) ofEarlier(l *truth.Process, s *Seen) bool {
 	fork, p := l.Events[0], s.Process
 	parent := fmt.Sprint(p.Birth.Parent.PID)
@@ -476,9 +477,9 @@ func (j *scorer) ofEarlier(l *truth.Process, s *Seen) bool {
 		parent != fork.State.Value[engine.FieldPPID] && !adopted(fork, parent, fork.Latest)
 }
 
-// ofAnother returns the index in seen of another EXIT with the pid of s, -1 for none, if one of the
-// two may belong to a process that the scenario does not know: their start times do not prove that
-// they are of one process, and the FORK between them can be lost.
+// ofAnother returns the index in seen of another EXIT with the pid of s, of which one may belong to
+// a process outside the scenario, or -1: the start times do not prove that both are of one process,
+// and the FORK between the two can be lost.
 func (j *scorer) ofAnother(s *Seen, seen []*Seen, gaps []engine.Gap) int {
 	if s.Events != engine.EventExit {
 		return -1
@@ -491,9 +492,9 @@ func (j *scorer) ofAnother(s *Seen, seen []*Seen, gaps []engine.Gap) int {
 	})
 }
 
-// goneBefore returns the first process that had ended before a GONE, which can be stamped late, and
-// that has no delivered EXIT. If two processes with one pid have equal start times, it picks the
-// one that ended.
+// goneBefore returns the first process that had ended before s, a GONE, and has no delivered EXIT.
+// A GONE can be stamped late. If two processes of a pid have equal start times, it picks the
+// process that ended.
 func (w *Delivered) goneBefore(processes []*truth.Process, s *Seen, told map[*truth.Process][]*Seen) *truth.Process {
 	for _, l := range processes {
 		if l.Ended() <= s.Time && w.endMissing(l, s, told) {
@@ -503,7 +504,8 @@ func (w *Delivered) goneBefore(processes []*truth.Process, s *Seen, told map[*tr
 	return nil
 }
 
-// endMissing reports whether the end of l was not delivered so far and can be s, by its start time.
+// endMissing reports whether the end of l was not delivered so far and, by the start time, can be
+// s.
 func (w *Delivered) endMissing(l *truth.Process, s *Seen, told map[*truth.Process][]*Seen) bool {
 	if s.Process.Known.Has(engine.FieldStart) && !w.startedAt(l, s.Process.Start, max(s.Process.StartUnit, 1)) {
 		return false
@@ -526,8 +528,8 @@ func ended(processes []*truth.Process, t uint64) (last *truth.Process) {
 	return last
 }
 
-// latest returns the latest stamp that an event may have. The proc connector reports a core dump
-// with the message of the exit.
+// latest returns the latest possible stamp of an event. The proc connector reports a core dump with
+// the message of the exit.
 func (w *Delivered) latest(e *truth.Event) uint64 {
 	if e.Kind == engine.KindExit || e.Kind == engine.KindCoreDump {
 		return e.Latest + w.AfterEnd

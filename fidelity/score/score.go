@@ -27,9 +27,9 @@ type Seen struct {
 	// pid and by identity at delivery. It is empty if they agree or were not compared.
 	Table string
 	// Leaders are the session leader and the group leader from the queue's table. An entry is
-	// nil if the table does not have the process, Leaders is nil if they were not looked up.
+	// nil if the table lacks the process. Leaders is nil if the leaders were not looked up.
 	Leaders *[2]*engine.Identity
-	// Ended are the leaders and ancestors that are printed with the event as ended.
+	// Ended are the leaders and ancestors that the event's output shows as ended.
 	Ended []engine.Identity
 }
 
@@ -51,8 +51,8 @@ type Delivered struct {
 	BootOffset uint64
 	WallOffset int64 // CLOCK_REALTIME minus CLOCK_MONOTONIC, for Seen.Wall
 	Threads    bool  // Single has events of threads
-	// AfterEnd is the longest time, in ns, from the end of a process as its parent sees it to
-	// the stamp of the event: StampError.Ends of the table, or more if the reader was slow.
+	// AfterEnd is the longest time, in ns, from when the parent sees the end of a process to
+	// the stamp of the EXIT: StampError.Ends of the table, or more if the reader was slow.
 	AfterEnd uint64
 	Single   []Seen // from a queue with engine.Options.MinAgg
 	Joined   []Seen // from a queue without MinAgg; empty if there was none
@@ -65,7 +65,7 @@ type Delivered struct {
 	// Foreign is nil for quark's own backends.
 	Foreign *Tolerance
 	// Clock is the clock error of quark's own backends, as [Stamps] returns it for Table. It
-	// limits how exactly events of different processes can be ordered. nil means exact.
+	// limits the ordering of events of different processes. nil means exact.
 	Clock *Tolerance
 	// JoinedHold is the HoldTime of the queue of Joined. Zero means Hold.
 	JoinedHold uint64
@@ -79,12 +79,12 @@ type Counts struct {
 	Unknown     int `json:"unknown,omitempty"`
 	Unexplained int `json:"unexplained,omitempty"`
 	Wrong       int `json:"wrong,omitempty"`
-	// Stale counts values of another time in events of other monitors, which do not mark them.
-	// Such values of quark's own backends are Wrong.
+	// Stale counts values of another time in events of other monitors, which have no mark for
+	// such values. In events of quark's backends they count as Wrong.
 	Stale int `json:"stale,omitempty"`
 
-	// Missed counts values, of any class above, that are cached though the event brings the
-	// field.
+	// Missed counts values, of any class above, that are cached though the kernel reports the
+	// field with the event.
 	Missed int `json:"missed,omitempty"`
 }
 
@@ -152,7 +152,7 @@ func (s *Score) All() (v Counts) {
 }
 
 // Perfect reports whether no figure shows a defect. Fields may be unknown or truncated where the
-// capability table allows it, and cached if they are marked so.
+// capability table allows it, and cached if marked as cached.
 func (s *Score) Perfect() bool {
 	all := s.All()
 	all.Add(s.Stamp)
@@ -215,7 +215,7 @@ type scorer struct {
 	byPID   byPID                    // all known processes
 	matched map[*Seen][]*truth.Event // the events that each delivered event reports, in order
 	gaps    []engine.Gap             // gaps of the queue that is being scored
-	joined  bool                     // the parts of joined events are being scored
+	joined  bool                     // set while the parts of joined events are scored
 }
 
 // gapsOf returns the gaps in delivered.
@@ -243,7 +243,7 @@ func (j *scorer) recordMissing(l *truth.Process, what string, earliest, latest u
 	j.addFinding(l, "%s between %d and %d was not delivered", what, earliest, latest)
 }
 
-// maxFindings limits the number of texts; counts are exact.
+// maxFindings limits the number of findings. The counts include all.
 const maxFindings = 40
 
 func (j *scorer) addFinding(l *truth.Process, format string, args ...any) {
@@ -257,7 +257,7 @@ func Compute(w *Delivered, processes []*truth.Process) *Score {
 	return ComputeFor(w, processes, processes)
 }
 
-// ComputeFor scores only the given processes, which are a part of all known ones.
+// ComputeFor scores only processes, which are some of all recorded processes.
 func ComputeFor(w *Delivered, processes, all []*truth.Process) *Score {
 	j := &scorer{Score: new(Score), w: w, byPID: make(byPID), matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
 	for _, l := range all {

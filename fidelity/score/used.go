@@ -8,9 +8,9 @@ import (
 )
 
 // scoreUsed scores the resource usage of an EXIT event. The lower bound is the usage that the
-// process itself recorded before its end. The upper bound is the usage that its waiting parent got,
-// which includes the rest of the exit. Both can include the I/O of children, which the event does
-// not.
+// process itself recorded before its end. The upper bound is the usage that its parent got from
+// wait4(2), which includes the rest of the exit. Both bounds can include the I/O of children; the
+// event does not.
 func (j *scorer) scoreUsed(v *Counts, s *Seen, e *truth.Event, f engine.Field) {
 	p, least, most := s.Process, e.Process.Used, e.Used
 	one := oneThread(e.Process)
@@ -52,7 +52,7 @@ func (j *scorer) scoreUsed(v *Counts, s *Seen, e *truth.Event, f engine.Field) {
 		within("the system time", u.SystemTime+cut, least.System, truth.Forever)
 	case engine.FieldPeakRSS:
 		low := least.PeakRSS
-		if !j.hasChildren(e.Process) { // with children, most may be the peak of a child
+		if !j.hasChildren(e.Process) { // else the upper bound may be the peak of a child
 			low = most.PeakRSS
 		}
 		within("the peak RSS", u.PeakRSS, low, most.PeakRSS)
@@ -71,11 +71,11 @@ func (j *scorer) scoreUsed(v *Counts, s *Seen, e *truth.Event, f engine.Field) {
 func (j *scorer) ownIO(l *truth.Process, least, most *truth.Used) (from, to truth.IO) {
 	to = *most.IO
 	switch own := most.LeaderIO; {
-	case least.IO != nil: // the process recorded the I/O of children that it waited for
+	case least.IO != nil: // the process also recorded the I/O of children that it waited for
 		return least.IO.Less(&least.Waited), to.Less(&least.Waited)
 	case own != nil && oneThread(l):
 		to = *own
-	case own != nil && j.hasChildren(l): // which it may have waited for
+	case own != nil && j.hasChildren(l): // it may have waited for some
 		return truth.IO{RChar: own.RChar, WChar: own.WChar}, to
 	}
 	return truth.IO{RChar: to.RChar, WChar: to.WChar}, to

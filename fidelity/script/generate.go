@@ -10,8 +10,8 @@ import (
 
 // The largest sizes of generated scripts.
 const (
-	someProcesses = 8 // and threads
-	someOps       = 8 // of a process
+	someProcesses = 8 // number of processes and threads
+	someOps       = 8 // number of operations of a process
 )
 
 // Generate returns a random script. Equal states of rng give equal scripts.
@@ -26,7 +26,7 @@ func Generate(rng *rand.Rand) *Script {
 
 type generator struct {
 	*rand.Rand
-	left int // number of processes
+	left int // number of processes that may still be added
 }
 
 func (g *generator) process(in kind, depth int, alone bool) *Process {
@@ -34,7 +34,7 @@ func (g *generator) process(in kind, depth int, alone bool) *Process {
 	l := new(Process)
 	child := false   // it has a child to kill
 	apart := false   // its children are in another pid namespace
-	overrun := false // a thread executes a program at a time unknown to the leader
+	overrun := false // a thread executes a program, at a random point of the leader
 	for range 1 + g.IntN(someOps) {
 		o := g.operation(in)
 		if o.starts != 0 && (g.left == 0 || depth == maxDepth || alone) || o.name == "kill" && !child {
@@ -100,7 +100,7 @@ func (g *generator) arg(p *param) string {
 	case p.words != nil:
 		return p.words[g.IntN(len(p.words))]
 	case p.most == id.most && g.IntN(2) == 0:
-		return strconv.Itoa(max(p.least, 0)) // root, which most programs need
+		return strconv.Itoa(max(p.least, 0)) // 0 is root, which most operations need
 	case p.most == micros.most:
 		return strconv.Itoa(g.IntN(2000))
 	case p.most != 0:
@@ -109,8 +109,8 @@ func (g *generator) arg(p *param) string {
 	return texts[g.IntN(len(texts))]
 }
 
-// Smaller returns candidates for a shorter script: with one process or operation less, or with a
-// smaller argument. Each is valid.
+// Smaller yields candidates for a shorter script: with one process or operation less, or with a
+// smaller argument. Each candidate is valid.
 func (s *Script) Smaller() iter.Seq[*Script] {
 	return func(yield func(*Script) bool) {
 		try := func(change func(*Script)) bool {
@@ -162,7 +162,7 @@ func (s *Script) clone() *Script {
 	return c
 }
 
-// smaller returns lists of arguments with one left out or smaller.
+// smaller returns lists of arguments in which one argument is removed or smaller.
 func (o *operation) smaller(args []string) (list [][]string) {
 	for i, a := range args {
 		p := o.param(i)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// kind is a set of the kinds of processes that may have an operation.
+// kind is a set of kinds of processes.
 type kind uint8
 
 const (
@@ -19,17 +19,17 @@ const (
 type operation struct {
 	name   string
 	in     kind
-	starts kind    // kind of the process that it starts, which is its block
+	starts kind    // kind of the process that it starts, whose operations are its block
 	ends   bool    // no operation can follow
 	weight int     // relative frequency in generated scripts
-	args   []param // the last one may be repeated
+	args   []param // parameters; the last one may be repeated
 }
 
 // param describes an argument.
 type param struct {
 	words       []string // one of these
 	least, most int      // otherwise a number, if most is not 0
-	many        bool     // any number of them, or none
+	many        bool     // any number of arguments, or none
 	// otherwise a text without a NUL byte
 }
 
@@ -107,7 +107,7 @@ func (o *operation) check(args []string) error {
 		least, most = least-1, maxArgs
 	}
 	if len(args) < least || len(args) > most {
-		return fmt.Errorf("%s has %d arguments, not %d to %d", o.name, len(args), least, most)
+		return fmt.Errorf("%s: got %d arguments, want %d to %d", o.name, len(args), least, most)
 	}
 	for i, a := range args {
 		if err := o.param(i).check(a); err != nil {

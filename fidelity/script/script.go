@@ -17,7 +17,7 @@
 // comment. A process that reaches the end of its block exits with status 0, a thread ends. A
 // process continues after an operation that the kernel rejects. "pause" waits until the process has
 // been observed from outside. "exec" executes a program that continues with the block. "clone
-// again" uses the pid that the last wait has released.
+// again" requests the pid that the last wait freed.
 package script
 
 import (
@@ -53,7 +53,8 @@ type Op struct {
 // Parse parses a script. Errors have the line number.
 func Parse(text string) (*Script, error) {
 	s := new(Script)
-	// Each open block, from the outermost inwards; the script itself is not a process.
+	// The open blocks, from the outermost inwards. The first is the script itself, which is not
+	// a process.
 	blocks := []*Process{nil}
 	number := 0
 	for line := range strings.Lines(text) {
@@ -158,8 +159,8 @@ func (s *Script) check() error {
 	return nil
 }
 
-// apart reports whether the operation puts later children into a pid namespace of their own. They
-// start no processes, as those would have unknown pids.
+// apart reports whether the operation puts later children into a separate pid namespace. Such
+// children start no processes, whose pids would be unknown.
 func (o *Op) apart() bool {
 	return (o.Name == "clone" || o.Name == "unshare") && slices.Contains(o.Args, "pid")
 }
@@ -169,8 +170,8 @@ func (l *Process) check(in kind, depth int, n *int, alone bool) error {
 	if *n > maxProcesses || depth > maxDepth || len(l.Ops) > maxOps {
 		return fmt.Errorf("a script has at most %d processes, nested %d deep, with %d operations each", maxProcesses, maxDepth, maxOps)
 	}
-	child := false // it has a child to kill
-	apart := false // its children are in another pid namespace
+	child := false // the process has a child to kill
+	apart := false // its later children are in another pid namespace
 	for i := range l.Ops {
 		op := &l.Ops[i]
 		apart = apart || op.Name == "unshare" && op.apart()

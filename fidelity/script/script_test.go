@@ -112,7 +112,7 @@ func TestErrors(t *testing.T) {
 		"process\n  jump":                              "line 2: unknown operation \"jump\"",
 		"process\n  exit 256":                          "line 2: exit: \"256\" is not a number from 0 to 255",
 		"process\n  exit 0\n  wait":                    "line 2: exit must be the last operation",
-		"process\n  exit":                              "line 2: exit has 0 arguments, not 1 to 1",
+		"process\n  exit":                              "line 2: exit: got 0 arguments, want 1 to 1",
 		"process\n  comm \"x":                          "line 2: missing closing quote",
 		"process\n  kill TERM":                         "line 2: kill: no live child",
 		"process\n  thread\n    fork\n":                "line 3: fork is not possible in a thread",

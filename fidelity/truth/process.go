@@ -17,11 +17,11 @@ type Process struct {
 	Creator *Process `json:"-"` // passes on its state at the fork; nil if not recorded
 	Was     *State   `json:"-"` // state before the first event; nil if not recorded
 	Events  []*Event // in order, from fork to exit
-	// Threads lists the recorded threads without the leader. If OpenThreads is set there were
-	// others too.
+	// Threads lists the recorded threads without the leader. If OpenThreads is set, there were
+	// also unrecorded ones.
 	Threads     []*Thread
 	OpenThreads bool
-	ByThread    bool // the process was to end by exit(2): see Record
+	ByThread    bool // the process was made to end by exit(2): see Record
 
 	// Used is the usage at some time before the end, nil if not recorded.
 	Used *Used
@@ -67,8 +67,8 @@ type Snapshot struct {
 	State State
 }
 
-// Before reports whether e is known to have happened before o: by the clock, or because one process
-// did both.
+// Before reports whether e certainly happened before o: by the clock, or by the order of events of
+// one process.
 func (e *Event) Before(o *Event) bool {
 	if e.Process == o.Process {
 		return slices.Index(e.Process.Events, e) < slices.Index(o.Process.Events, o)
@@ -240,9 +240,9 @@ func (a *assembler) add(list []*Record) error {
 	return nil
 }
 
-// changedByExec returns which ids an exec has changed: the ids of a set-id program, and the saved
-// ids, which become the effective ones. A source may report such a change as an event before the
-// EXEC: the kernel reports user ids first.
+// changedByExec returns the ids that an exec changed: by a set-id program, and the saved ids, which
+// become equal to the effective ids. A source may report the change as an event before the EXEC:
+// the kernel reports user ids first.
 func changedByExec(before, after *State) (changed engine.IDChange) {
 	for _, c := range []struct {
 		id     engine.IDChange
@@ -261,8 +261,8 @@ func changedByExec(before, after *State) (changed engine.IDChange) {
 	return changed
 }
 
-// mayHaveFileIDs reports whether the process, or a creator, may have set only the user id of file
-// access. An exec resets it to the effective id.
+// mayHaveFileIDs reports whether the process, or a creator, may have a separate file system uid. An
+// exec resets it to the effective id.
 func (l *Process) mayHaveFileIDs() bool {
 	for until := Forever; l != nil; l, until = l.Creator, l.Events[0].Latest {
 		for _, e := range slices.Backward(l.Events) {
@@ -304,7 +304,7 @@ func (l *Process) addThread(r *Record) error {
 	return nil
 }
 
-// bound returns a time that all later events of the process follow.
+// bound returns a time before all later events of the process.
 func (r *Record) bound() uint64 {
 	if r.Own {
 		return r.Latest
@@ -371,12 +371,12 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Process) {
 	}
 	fresh := r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldBirthParentTID, engine.FieldPrivileges)
 	if r.Parent == r.Creator || now.Value[engine.FieldParentSignal] != sigchld {
-		// With CLONE_PARENT it is the creator's signal, or SIGCHLD after the end of a
+		// With CLONE_PARENT the signal is the creator's, or SIGCHLD after the end of a
 		// parent.
 		fresh = fresh.With(engine.FieldParentSignal)
 	}
 	now.Forget(fresh)
-	// Records use pids of the initial pid namespace, which has this number.
+	// Records use pids of the initial pid namespace, whose inode has this number.
 	if ns, _, _ := strings.Cut(now.Value[engine.FieldPIDNS], " "); ns == "4026531836" {
 		now.Set(engine.FieldPIDNS, ns+" "+strconv.Itoa(r.PID))
 	} else {
@@ -388,8 +388,8 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Process) {
 	return creator
 }
 
-// unsettled returns the fields that change at an unknown side of the given time span, as when
-// another thread executes during a fork.
+// unsettled returns the fields that may change before, during or after the given time span, as when
+// another thread executes a program during a fork.
 func (l *Process) unsettled(earliest, latest uint64) (fields engine.Fields) {
 	for i, e := range l.Events {
 		if i == 0 || e.Latest < earliest || e.Earliest > latest {
@@ -415,5 +415,5 @@ func (l *Process) at(t uint64) (last *Event) {
 	return last
 }
 
-// Forever is a Latest without bound.
+// Forever is the Latest of an event without upper bound.
 const Forever = uint64(math.MaxUint64)

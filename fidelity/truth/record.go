@@ -31,7 +31,7 @@ const (
 	Core       Op = "core"        // it dumped core
 	ExecFailed Op = "exec-failed" // an exec failed
 	Now        Op = "now"         // no event: State is the current state
-	// no event: /proc shows State from now on, though the fields mean something else
+	// no event: /proc shows State from now on, though it is not the value that quark reports
 	Shown   Op = "shown"
 	HasUsed Op = "used" // no event: Used is the usage so far
 	// no event: it paused until all queues had been read
@@ -63,9 +63,9 @@ type Record struct {
 	// Inside is the process's own view where it differs, as in another root.
 	Inside State `json:"inside"`
 
-	// Open are fields that the event changed to the values in State or to unrecorded ones.
+	// Open are fields that the event changed to the values in State or to unrecorded values.
 	Open engine.Fields `json:"open,omitempty"`
-	// MayCut are fields that are too long to be always reported whole.
+	// MayCut are fields so long that reports may truncate them.
 	MayCut engine.Fields `json:"may_cut,omitempty"`
 	// Unreachable are paths that from now on are unreachable from the process's root.
 	Unreachable engine.Fields `json:"unreachable,omitempty"`
@@ -81,20 +81,21 @@ type Record struct {
 	Creator int `json:"creator,omitempty"`
 	// Fork: fields that the child does not inherit, by flags of clone
 	Fresh engine.Fields `json:"fresh,omitempty"`
-	// IDs: the changed ids. Exec: ids that a thread may have had for itself.
+	// IDs: the changed ids. Exec: ids that may differ because a thread called exec.
 	ID     engine.IDChange `json:"id,omitempty"`
 	Tracer int             `json:"tracer,omitempty"` // Ptrace
 	Status int32           `json:"status,omitempty"` // Exit: the wait status
 	Failed Failed          `json:"failed,omitzero"`  // ExecFailed
 	// Used is the usage of the process. Peak RSS and I/O include children that were waited for.
-	// Exit: it includes the whole end.
+	// Exit: it includes the cost of the end.
 	Used *Used `json:"used,omitempty"`
 	// Optional events may be missing.
 	Optional bool `json:"optional,omitempty"`
 	// Compat is set if a 32-bit system call caused the event, or if seccomp(2) caused the core
 	// dump. Some sources miss these, as their tables list.
 	Compat bool `json:"compat,omitempty"`
-	// Unchanged is set if the ids were set to the values they have, or untracked ids changed.
+	// Unchanged is set if no tracked id changed: the call set the current values, or changed
+	// only untracked ids.
 	Unchanged bool `json:"unchanged,omitempty"`
 
 	Reason string `json:"reason,omitempty"`
@@ -133,7 +134,7 @@ func BootOffset() uint64 {
 		least = min(least, read(unix.CLOCK_BOOTTIME)-mono)
 	}
 	if least < uint64(time.Millisecond) {
-		return 0 // never suspended: only the time between the readings
+		return 0 // never suspended: the difference is the time between the two calls
 	}
 	return least
 }

@@ -88,7 +88,7 @@ func (s *State) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Proc is a directory of /proc that stays the same when its user changes root or namespaces.
+// Proc is an open directory /proc. It stays the same if the process changes its root or namespaces.
 type Proc struct{ FD int }
 
 // OpenProc opens /proc. Executed programs inherit the descriptor.
@@ -114,7 +114,7 @@ func (p Proc) file(name string) (string, error) {
 	return string(b), err
 }
 
-// path reads a link to a file.
+// path returns the target of a link to a file.
 func (p Proc) path(name string) (string, error) {
 	v, err := p.link(name)
 	return PathOf(v), err
@@ -255,8 +255,8 @@ func parseStatus(status, pidNS string, s *State) error {
 	return nil
 }
 
-// CgroupOf returns the path that quark reports from /proc/PID/cgroup: of cgroup v2 where it is
-// mounted, else of the pids controller.
+// CgroupOf returns, from the text of /proc/PID/cgroup, the path that quark reports: of cgroup v2 if
+// it is mounted, else of the pids controller.
 func CgroupOf(cgroups string) (path string, ok bool) {
 	for line := range strings.Lines(cgroups) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -280,7 +280,7 @@ func ContainerOf(p *engine.Process) string {
 	return fmt.Sprintf("%s %s pod %s unit %s inside %s", c.Runtime, c.ID, c.Pod, c.Unit, c.Inside)
 }
 
-// ValueOf returns quark's value of a field as text. A right value equals the text in State.
+// ValueOf returns quark's value of a field as text. A right value is equal to the text in State.
 func ValueOf(p *engine.Process, f engine.Field) string {
 	switch f {
 	case engine.FieldComm:

@@ -16,7 +16,7 @@ type Used struct {
 	// IO includes all children that were waited for, LeaderIO only the leader, as in
 	// /proc/PID/task/PID/io. They are nil if unreadable.
 	IO, LeaderIO *IO
-	// Waited is the I/O of recorded children that the process has waited for.
+	// Waited is the I/O of the recorded children for which the process has waited.
 	Waited IO
 }
 
@@ -29,7 +29,7 @@ func (io *IO) Add(o *IO) {
 	io.ReadBytes, io.WriteBytes = io.ReadBytes+o.ReadBytes, io.WriteBytes+o.WriteBytes
 }
 
-// Less returns io minus the counters of others.
+// Less returns io minus o.
 func (io IO) Less(o *IO) IO {
 	return IO{io.RChar - o.RChar, io.WChar - o.WChar, io.ReadBytes - o.ReadBytes, io.WriteBytes - o.WriteBytes}
 }
@@ -65,7 +65,8 @@ func readIO(name string) *IO {
 	return &io
 }
 
-// OwnUse returns the usage of this process. Its waited-for children account for waited.
+// OwnUse returns the usage of this process. waited is the I/O of the children that it has waited
+// for.
 func OwnUse(waited IO) (u Used, err error) {
 	u.IO, u.Waited = readIO("self"), waited
 	var ru unix.Rusage

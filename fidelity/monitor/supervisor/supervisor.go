@@ -1,6 +1,6 @@
 // Package supervisor runs a program below a supervisor process, which adopts the processes that the
 // program leaves behind, and ends them. The supervisor is the caller's own program, executed again,
-// so such a program calls [Main] first.
+// so the caller's main function calls [Main] first.
 package supervisor
 
 import (
@@ -33,7 +33,7 @@ const reportFD = 3
 type Options struct {
 	Command []string `json:"command"`
 	Environ []string `json:"environ,omitempty"` // additional variables
-	// Tracefs mounts tracefs and debugfs, for the program alone, where they are not mounted.
+	// Tracefs mounts tracefs and debugfs if they are not mounted, visible only to the program.
 	Tracefs bool `json:"tracefs,omitempty"`
 	// Accounting, if not empty, runs no program: the kernel appends a record to this file for
 	// each process that ends.
@@ -48,9 +48,9 @@ type Report struct {
 	// Status is the wait status of the program. Early is set if it ended without a request.
 	Status int32 `json:"status"`
 	Early  bool  `json:"early"`
-	// Hung is set if it had to be killed.
+	// Hung is set if the program did not end in time and was killed.
 	Hung bool `json:"hung"`
-	// Left names the processes that it left running. They were killed.
+	// Left names the processes that the program left running. They were killed.
 	Left  []string `json:"left,omitempty"`
 	Error string   `json:"error,omitempty"`
 }
@@ -194,14 +194,14 @@ func superviseProgram(o Options, out *json.Encoder) error {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Env = append(os.Environ(), o.Environ...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// The process group receives the signals. The kernel kills the program if the supervisor
+	// Signals go to the program's process group. The kernel kills the program if the supervisor
 	// dies.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	pid := cmd.Process.Pid
-	os.Stdout.Close() // so that the reader sees the end when the program closes it
+	os.Stdout.Close() // so that the reader sees the end when the program closes the output
 	if err := out.Encode(Report{PID: pid}); err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func Usage(pid int) (cpu time.Duration, rss int64) {
 	return cpu, rss
 }
 
-// family returns the processes of a group and the descendants of its leader, as a daemon leaves the
+// family returns the processes of a group, and the descendants of its leader: a daemon leaves the
 // group.
 func family(pgid int) (pids []int) {
 	type process struct{ pid, parent, group int }
@@ -342,8 +342,8 @@ func family(pgid int) (pids []int) {
 	return pids
 }
 
-// Programs returns the ids of the eBPF programs that the processes of Usage have open, directly or
-// by links.
+// Programs returns the ids of the eBPF programs that the same processes as in Usage have open,
+// directly or by links.
 func Programs(pid int) (ids []uint32) {
 	for _, pid := range family(pid) {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
