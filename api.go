@@ -52,14 +52,14 @@ type Process = engine.Process
 
 // Task is the part of a Process that has a fixed size.
 //
-//	Known, Cached, Truncated Fields   // fields with a value, with an earlier value, with a cut value
+//	Known, Cached, Truncated Fields   // fields with any, an earlier, a cut value
 //	PPID, PGID, SID          uint32   // in the initial pid namespace
 //	Inherited                         // Cred, Login, Caps, TTY, NS and more
 //	Start, StartUnit         uint64   // CLOCK_BOOTTIME nanoseconds, and their precision
 //	Exit                     Exit     // how and when it ended
 //	ExeFile                  ExeFile
 //	NSPID                    uint32   // in its own pid namespace
-//	ParentSignal, ParentTID  uint32   // signal for the parent at the exit; the parent's thread that forked
+//	ParentSignal, ParentTID  uint32   // for the parent at the exit; thread that forked
 type Task = engine.Task
 
 // Stats are the counters of a queue since it was opened. Lost is the number of lost events.
@@ -136,7 +136,7 @@ type (
 	Environ       = source.Environ       // the variables that are reported
 	BTFOptions    = btfhub.Options       // the source of the kernel's types
 	EBPFOptions   = source.EBPFOptions   // options of the eBPF backend
-	Buffer        = source.Buffer        // the kind of buffer between eBPF programs and user space
+	Buffer        = source.Buffer        // the kind of buffer of eBPF programs
 	KProbeOptions = source.KProbeOptions // options of the kprobe backend
 	CNProcOptions = source.CNProcOptions // options of the cnproc backend
 	AuditOptions  = source.AuditOptions  // options of the audit backend

@@ -21,7 +21,7 @@ type Image struct {
 	Init     string   // path of pid 1's binary
 	Binaries []string // paths of the binaries for /bin
 	Multi    string   // path of a binary that is several commands; "": none
-	Names    []string // of Multi in /bin: hard links to one file
+	Names    []string // names of Multi in /bin: hard links to one file
 	Files    []string // paths of other files, for /
 	Archives []string // paths of additional archives, which the kernel unpacks after this one
 }
@@ -79,7 +79,7 @@ func (img Image) Write(w io.Writer) error {
 	return img.append(w)
 }
 
-// append writes the additional archives. The kernel looks for the next one after the end of one.
+// append writes the additional archives. The kernel unpacks one archive after the other.
 func (img Image) append(w io.Writer) error {
 	for _, path := range img.Archives {
 		f, err := os.Open(path)
@@ -107,7 +107,7 @@ func writeArchive(w io.Writer, records []cpio.Record) error {
 func (img Image) records() ([]cpio.Record, error) {
 	machine, ok := machines[img.Arch]
 	if !ok {
-		return nil, fmt.Errorf("unknown architecture %q: amd64 and arm64 are known", img.Arch)
+		return nil, fmt.Errorf("unknown architecture %q: want amd64 or arm64", img.Arch)
 	}
 
 	var records []cpio.Record
@@ -158,7 +158,7 @@ func (img Image) records() ([]cpio.Record, error) {
 	seen := make(map[string]bool)
 	for _, r := range records {
 		if seen[r.Name] {
-			return nil, fmt.Errorf("two files would be /%s: rename one", r.Name)
+			return nil, fmt.Errorf("two files have the same path /%s: rename one", r.Name)
 		}
 		seen[r.Name] = true
 	}

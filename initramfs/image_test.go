@@ -196,9 +196,9 @@ func TestImageRefuses(t *testing.T) {
 		{"script", Image{Arch: "amd64", Init: init, Binaries: []string{script}}, "no ELF binary"},
 		{"other machine", Image{Arch: "arm64", Init: init}, "EM_X86_64"},
 		{"dynamic", Image{Arch: "amd64", Init: init, Binaries: []string{fakeELF(t, filepath.Join(dir, "dyn"), elf.EM_X86_64, true)}}, "CGO_ENABLED=0"},
-		{"twice", Image{Arch: "amd64", Init: init, Binaries: []string{init, fakeELF(t, filepath.Join(dir, "other", "init"), elf.EM_X86_64, false)}}, "two files would be /bin/init"},
-		{"a name twice", Image{Arch: "amd64", Init: init, Multi: init, Names: []string{"init"}, Binaries: []string{init}}, "two files would be /bin/init"},
-		{"file of the image's", Image{Arch: "amd64", Init: init, Files: []string{init}}, "two files would be /init"},
+		{"twice", Image{Arch: "amd64", Init: init, Binaries: []string{init, fakeELF(t, filepath.Join(dir, "other", "init"), elf.EM_X86_64, false)}}, "two files have the same path /bin/init"},
+		{"a name twice", Image{Arch: "amd64", Init: init, Multi: init, Names: []string{"init"}, Binaries: []string{init}}, "two files have the same path /bin/init"},
+		{"file of the image's", Image{Arch: "amd64", Init: init, Files: []string{init}}, "two files have the same path /init"},
 		{"no such plain file", Image{Arch: "amd64", Init: init, Files: []string{filepath.Join(dir, "none")}}, "add none"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -49,14 +49,14 @@ func TestKrunRefuses(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"nothing", nil, nil, 2, "are wanted"},
+		{"nothing", nil, nil, 2, "are required"},
 		{"unknown option", nil, []string{"-x"}, 2, "unknown option -x"},
 		{"no command", nil, []string{image, x86}, 2, "COMMAND"},
 		{"no initramfs", nil, []string{dir + "/none", x86, "true"}, 126, "make initramfs.gz"},
 		{"no kernel", nil, []string{image, dir + "/none", "true"}, 126, "kernel_images"},
 		{"a directory", nil, []string{image, dir, "true"}, 126, "cannot read"},
 		{"no kernel image", nil, []string{image, text, "true"}, 126, "is no kernel image"},
-		{"empty", nil, []string{image, file("empty", nil), "true"}, 126, "it is empty"},
+		{"empty", nil, []string{image, file("empty", nil), "true"}, 126, "the file is empty"},
 		{"damaged gzip", nil, []string{image, file("gz", []byte("\x1f\x8bxx")), "true"}, 126, "cannot unpack"},
 		{"damaged zboot", nil, []string{image, file("zboot", []byte("MZ\x00\x00zimg\x40\x00\x00\x00\x10\x00\x00\x00")), "true"}, 126, "cannot unpack EFI zboot"},
 		{"other ELF", nil, []string{image, file("elf", []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00")), "true"}, 126, "unsupported architecture"},

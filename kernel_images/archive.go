@@ -9,11 +9,11 @@ import (
 	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
-// archive is the machine's apt, and its known kernels.
+// archive is the machine's apt, and the kernels found so far.
 type archive struct {
 	*debian.Apt
 	found  []debian.Package        // kernels in the requested suites
-	failed error                   // error of kernels: another suite would take as long to fail
+	failed error                   // error of kernels, which is not retried, as it takes long
 	gone   map[debian.Package]bool // packages that an archive lists but lacks
 }
 
@@ -54,7 +54,8 @@ func (a *archive) kernels(ctx context.Context, suites ...string) ([]debian.Packa
 	return a.found, err
 }
 
-// tries limits the packages to try for one kernel: an archive may list many that it no longer has.
+// tries limits the packages to try for one kernel: an archive may list many packages that it no
+// longer has.
 const tries = 8
 
 // first returns the first package that have reports as cached (had), or that can be downloaded and

@@ -30,8 +30,8 @@ type result struct {
 }
 
 // provide gets the locked image of each row, from the cache or the network, and links it below dir.
-// With update it gets and locks the newest one instead. It continues after a row without an image,
-// and returns the first error.
+// With update it gets and locks the newest image instead. It continues after a row without an
+// image, and returns the first error.
 func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string, update bool, stdout io.Writer) error {
 	lockPath := filepath.Join(dir, "lock.json")
 	var err error
@@ -60,7 +60,7 @@ func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string,
 		if a, err = openArchive(ctx, f.say, arches...); err == nil {
 			defer a.Close()
 			if a.Uncovered(suites...) == nil {
-				_, err = a.kernels(ctx, suites...) // once for all is faster
+				_, err = a.kernels(ctx, suites...) // all at once is faster
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (f *fetcher) good(image string) bool {
 	return err == nil
 }
 
-// cached returns the locked image of a row, or the one that replaces it, from the cache.
+// cached returns the locked image of a row, or its replacement, from the cache.
 func (f *fetcher) cached(row string) (res result) {
 	l, ok := f.lock[row]
 	if !ok {
@@ -123,8 +123,8 @@ func (f *fetcher) cached(row string) (res result) {
 	return res
 }
 
-// fetch caches the image of a row's package, the locked or else the newest one, from the first of
-// the row's suites that has one.
+// fetch caches the image of a row's package, locked or else newest, from the first suite of the row
+// that has the package.
 func (f *fetcher) fetch(ctx context.Context, a *archive, r catalogue.Row) (res result) {
 	res.err = a.Uncovered(r.Suites...)
 	for _, suite := range r.Suites {
@@ -143,7 +143,7 @@ func (f *fetcher) fetch(ctx context.Context, a *archive, r catalogue.Row) (res r
 				return res
 			}
 		case res.err == nil:
-			res.err = errors.New("none of its suites has a package of it")
+			res.err = errors.New("no suite of the row has a package of this kernel")
 		}
 	}
 	return res

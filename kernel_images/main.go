@@ -36,7 +36,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 	dir := fs.String("d", "kernel_images", "`directory` to put the links in")
 	list := fs.Bool("l", false, "list the catalogue")
-	update := fs.Bool("u", false, "look for newer packages than the locked ones, and lock those")
+	update := fs.Bool("u", false, "find the newest packages, and lock them")
 	fs.Usage = func() {
 		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-arch ARCH] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)")
 		fs.PrintDefaults()
@@ -75,7 +75,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	rows = catalogue.Images(rows, selected)
 	if st, err := os.Stat(*dir); err != nil || !st.IsDir() {
-		return fail(1, fmt.Errorf("no directory %s: run this from the root of the repository, or name one with -d", *dir))
+		return fail(1, fmt.Errorf("no directory %s: run this from the root of the repository, or choose a directory with -d", *dir))
 	}
 	c, err := openCache(usercache.Dir("kernels", filepath.Join(*dir, "cache")))
 	if err != nil {

@@ -71,7 +71,7 @@ func TestBootEnds(t *testing.T) {
 			}
 			cmd.Process.Signal(tt.signal)
 			cmd.Wait()
-			got := strings.ReplaceAll(out.String(), "krun.sh: the guest does not answer a request for its stacks\n", "")
+			got := strings.ReplaceAll(out.String(), "krun.sh: the guest does not respond to the request for its stacks\n", "")
 			if status := cmd.ProcessState.ExitCode(); status != tt.status || got != tt.want {
 				t.Errorf("status %d, want %d; output %q, want %q", status, tt.status, got, tt.want)
 			}

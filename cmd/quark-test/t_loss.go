@@ -32,7 +32,7 @@ func loss(t *test) {
 				v.Errorf("got %d events lost by %s, want %s", n, l, cause)
 			}
 		}
-		if !v.before.Source.Bound { // an event may have been in the middle of a write to a ring
+		if !v.before.Source.Bound { // a write to a ring may have been unfinished
 			v.await("an exact number of lost events", func() bool {
 				s = v.stats()
 				return !s.Source.Bound

@@ -25,12 +25,12 @@ const statusInit = 125
 
 func main() {
 	if os.Getpid() != 1 {
-		fmt.Fprintln(os.Stderr, "init: is pid 1 of a guest and powers the machine off; it runs as nothing else")
+		fmt.Fprintln(os.Stderr, "init: runs only as pid 1 of a guest, and powers the machine off")
 		os.Exit(2)
 	}
 	// The kernel sends pid 1 no signals without a handler, but the Go runtime has handlers, and
-	// some end the process. A received and dropped signal has its default action in the
-	// command; an ignored one would be ignored there, too.
+	// some end the process. The command starts with the default action of a signal that is
+	// received and dropped here, but would inherit an ignored signal as ignored.
 	signal.Notify(make(chan os.Signal, 1))
 
 	g := &guest{}
@@ -72,7 +72,7 @@ func (g *guest) run() (e record.End) {
 	if opts.cgroup1 {
 		cgroups = cgroup1
 	}
-	missing, _ = mountAll(cgroups, mount.do) // none is required
+	missing, _ = mountAll(cgroups, mount.do) // no cgroup mount is required
 	g.addMissing(missing...)
 	// The port is opened before errors are returned, as they are sent to it.
 	if port, portErr := openPort("/dev/" + opts.results); portErr != nil {
@@ -102,7 +102,7 @@ func (g *guest) run() (e record.End) {
 			continue // a command may fail before it creates the file
 		}
 		if err != nil && e.Error == "" {
-			e.Error = fmt.Sprintf("hand out a file: %v", err)
+			e.Error = fmt.Sprintf("send a file: %v", err)
 		}
 	}
 	return e

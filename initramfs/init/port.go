@@ -12,8 +12,8 @@ import (
 
 // openPort opens the results port, a serial line, in raw mode. init keeps it open, as the last
 // close of a terminal resets its mode. The port becomes the controlling terminal of init's session.
-// Otherwise a command that leads a session and opens $QUARK_RESULTS without O_NOCTTY would take it
-// over, and its exit would hang up the line.
+// Otherwise it would become the controlling terminal of a command that leads a session and opens
+// $QUARK_RESULTS without O_NOCTTY, whose exit would hang up the line.
 func openPort(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -26,8 +26,8 @@ func openPort(path string) (*os.File, error) {
 	return f, nil
 }
 
-// setRaw sets the mode of cfmakeraw(3), as a terminal otherwise changes bytes. It skips a file that
-// is not a terminal.
+// setRaw sets the mode of cfmakeraw(3), because a terminal otherwise changes bytes. It does nothing
+// if fd is not a terminal.
 func setRaw(fd int) error {
 	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if errors.Is(err, unix.ENOTTY) {

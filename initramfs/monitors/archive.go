@@ -27,7 +27,7 @@ func archiveName(release, arch string) string {
 	return fmt.Sprintf("%s-%s-%.16x.cpio.zst", release, arch, sha256.Sum256(fmt.Append(nil, format, programs())))
 }
 
-// tree has the files of packages that may be needed, by their merged paths.
+// tree holds the files of packages that may be needed, by merged path.
 type tree struct {
 	files map[string][]byte
 	links map[string]string // symbolic links with their targets
@@ -68,7 +68,7 @@ func (t *tree) add(ctx context.Context, deb, pkg string) error {
 
 // read returns the content of a file.
 func (t *tree) read(name string) ([]byte, bool) {
-	for range 8 { // links to links
+	for range 8 { // follow chains of links
 		name = merged(name)
 		if content, ok := t.files[name]; ok {
 			return content, true
@@ -82,7 +82,7 @@ func (t *tree) read(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// wanted returns the programs by their paths, and the libraries that they need.
+// wanted returns the programs and the libraries that they need, by path.
 func (t *tree) wanted() (map[string][]byte, error) {
 	wanted := make(map[string][]byte)
 	for _, p := range programs() {
@@ -97,7 +97,7 @@ func (t *tree) wanted() (map[string][]byte, error) {
 	}
 	for _, pkg := range roots() {
 		if !slices.ContainsFunc(programs(), func(p program) bool { return p.pkg == pkg && wanted["bin/"+p.as] != nil }) {
-			return nil, fmt.Errorf("package %s has none of its programs", pkg)
+			return nil, fmt.Errorf("package %s contains none of the expected programs", pkg)
 		}
 	}
 	return wanted, nil
@@ -128,7 +128,7 @@ func (t *tree) need(content []byte, name string, wanted map[string][]byte) error
 		}
 		b, err := io.ReadAll(p.Open())
 		if err != nil {
-			return fmt.Errorf("the interpreter of %s: %w", name, err)
+			return fmt.Errorf("read the interpreter of %s: %w", name, err)
 		}
 		at := strings.Trim(string(b), "/\x00")
 		if wanted[at], err = t.library(at, name); err != nil {
@@ -137,7 +137,7 @@ func (t *tree) need(content []byte, name string, wanted map[string][]byte) error
 	}
 	libraries, err := f.ImportedLibraries()
 	if err != nil {
-		return fmt.Errorf("the libraries of %s: %w", name, err)
+		return fmt.Errorf("read the libraries of %s: %w", name, err)
 	}
 	for _, lib := range libraries {
 		at := "usr/lib/" + triplet + "/" + lib
@@ -157,7 +157,7 @@ func (t *tree) need(content []byte, name string, wanted map[string][]byte) error
 func (t *tree) library(at, name string) ([]byte, error) {
 	content, ok := t.read(at)
 	if !ok {
-		return nil, fmt.Errorf("%s needs /%s, which no package has", name, at)
+		return nil, fmt.Errorf("%s needs /%s, which no package contains", name, at)
 	}
 	return content, nil
 }
@@ -185,7 +185,7 @@ func pack(files map[string][]byte, packages string) ([]byte, error) {
 		cpio.Symlink("var/run", "/run")) // programs write their pid files there
 	cpio.MakeAllReproducible(records)
 	var b bytes.Buffer
-	// An emulated machine unpacks it: zstd takes a fraction of gzip's time.
+	// On an emulated machine, zstd unpacks in a fraction of gzip's time.
 	z, err := zstd.NewWriter(&b, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderCRC(false))
 	if err != nil {
 		return nil, err

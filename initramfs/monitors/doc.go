@@ -1,9 +1,9 @@
-// Command monitors builds an archive of other programs that watch processes, for the guest image:
-// the programs of package fidelity/monitor, a shell, and the shared libraries that they need.
+// Command monitors builds an archive for the guest image with other process monitors: the programs
+// of package fidelity/monitor, a shell, and the shared libraries that they need.
 //
-// They come from the Debian packages of this machine's release, through its own apt (package
-// debian), which checks them. The user's cache keeps the archive: without -u it is used, without
-// network. Its file /etc/monitor-packages lists the packages.
+// The machine's apt (package debian) downloads and checks the Debian packages of the machine's
+// release. The user's cache keeps the archive. Without -u the cached archive is used, without
+// network. The archive's file /etc/monitor-packages lists the packages.
 //
 //	go run ./initramfs/monitors -o build/amd64/monitors.cpio.zst
 package main

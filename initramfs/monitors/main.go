@@ -28,7 +28,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	fs.SetOutput(stderr)
 	out := fs.String("o", "monitors.cpio.zst", "`file` to write")
 	arch := fs.String("arch", runtime.GOARCH, "architecture of the guest, amd64 or arm64")
-	update := fs.Bool("u", false, "make the archive again, from the packages that Debian has now")
+	update := fs.Bool("u", false, "build the archive again, from the current Debian packages")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -45,7 +45,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	return 0
 }
 
-// write writes the archive of an architecture, from the cache if it has one.
+// write writes the archive of an architecture, from the cache if possible.
 func write(ctx context.Context, out, arch string, update bool, stderr io.Writer) error {
 	cache, err := usercache.OpenFiles(usercache.Dir("monitors", "build/cache/monitors"))
 	if err != nil {

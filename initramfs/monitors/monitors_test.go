@@ -119,7 +119,7 @@ func TestNeed(t *testing.T) {
 			delete(tr.files, name)
 		}
 	}
-	if err := tr.need(sh, "sh", make(map[string][]byte)); err == nil || !strings.Contains(err.Error(), "which no package has") {
+	if err := tr.need(sh, "sh", make(map[string][]byte)); err == nil || !strings.Contains(err.Error(), "which no package contains") {
 		t.Errorf("without %s: error %v", libs[0], err)
 	}
 	if err := tr.need([]byte("#!/bin/sh\n"), "script", wanted); err == nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
-// program is a program that the archive has in /bin.
+// program is a program in the archive's /bin.
 type program struct {
-	pkg, name string // package, and name of the file in it
-	as        string // its name in /bin
+	pkg, name string // package, and name of the file in the package
+	as        string // name in /bin
 }
 
-// programs returns the programs of all monitors. Monitors without a package, like the kernel's
-// accounting, have none.
+// programs returns the programs of all monitors. A monitor without a package, such as process
+// accounting, has none.
 func programs() (list []program) {
 	for _, m := range monitor.All() {
 		for _, name := range m.PackagePrograms() {
@@ -27,7 +27,7 @@ func programs() (list []program) {
 			}
 		}
 	}
-	// A shell for the pipelines of monitors, and for --command.
+	// Add a shell for the pipelines of monitors, and for --command.
 	return append(list, program{"dash", "dash", "sh"})
 }
 
@@ -40,7 +40,7 @@ func roots() (names []string) {
 	return slices.Compact(names)
 }
 
-// build makes the archive from the packages that Debian has now.
+// build builds the archive from the current Debian packages.
 func build(ctx context.Context, release, arch string, say func(format string, args ...any)) ([]byte, error) {
 	a, err := debian.New(ctx, say, arch)
 	if err != nil {
@@ -57,7 +57,7 @@ func build(ctx context.Context, release, arch string, say func(format string, ar
 	t := &tree{files: make(map[string][]byte), links: make(map[string]string), bins: make(map[string]string)}
 	var list strings.Builder
 	for _, p := range packages {
-		deb, err := a.Download(ctx, p) // apt checks it against the signed list
+		deb, err := a.Download(ctx, p) // apt checks the file against the signed list
 		if err == nil {
 			err = t.add(ctx, deb, p.Name)
 		}
@@ -73,8 +73,8 @@ func build(ctx context.Context, release, arch string, say func(format string, ar
 	return pack(wanted, list.String())
 }
 
-// library matches packages of shared libraries. Other dependencies are for scripts and for setting
-// a package up: perl, python3, mawk.
+// library matches packages of shared libraries. Other dependencies, such as perl, python3 and mawk,
+// are needed only for scripts and for configuring a package.
 var library = regexp.MustCompile(`^z?lib`)
 
 // closure returns packages with all libraries that they depend on, sorted by name. newest returns
@@ -109,7 +109,7 @@ func closure(names []string, newest func(names []string) (map[string]debian.Pack
 	return slices.CompactFunc(list, debian.Package.Same), nil
 }
 
-// libraries returns the packages of libraries in a list of dependencies, alternatives too.
+// libraries returns the packages of libraries in a list of dependencies, including alternatives.
 func libraries(depends string) (names []string) {
 	for _, word := range strings.FieldsFunc(depends, func(r rune) bool { return r == ',' || r == '|' }) {
 		name, _, _ := strings.Cut(strings.TrimSpace(word), " ")

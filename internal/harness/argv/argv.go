@@ -1,9 +1,10 @@
-// Package argv carries a command and its arguments through a kernel command line to pid 1.
+// Package argv encodes a command and its arguments for a kernel command line, and decodes them in
+// pid 1.
 //
 // The kernel splits its command line at white space, removes quotes, drops empty words and passes
 // at most 32 of the words after "--" to pid 1. So a byte with a meaning to the kernel becomes %XX.
-// Before an empty argument and after the maxWords first ones, %00 separates arguments instead of a
-// space: no argument has that byte.
+// Before an empty argument, and after the first maxWords arguments, %00 separates arguments instead
+// of a space. No argument contains that byte.
 package argv
 
 import (
@@ -13,7 +14,7 @@ import (
 )
 
 // maxWords bounds the words that spaces separate. The kernel's limit of 32 includes its own
-// arguments that it does not know.
+// unrecognized arguments.
 const maxWords = 20
 
 // Encode returns arguments in the form for a kernel command line after "--".
@@ -50,7 +51,7 @@ func Decode(words []string) (args []string, err error) {
 			if i > 0 {
 				c, err := strconv.ParseUint(part[:min(2, len(part))], 16, 8)
 				if err != nil || len(part) < 2 {
-					return nil, fmt.Errorf("kernel argument %q: a %% that two hex digits do not follow", word)
+					return nil, fmt.Errorf("kernel argument %q: want two hex digits after %%", word)
 				}
 				b.WriteByte(byte(c))
 				part = part[2:]

@@ -12,39 +12,39 @@ import (
 	"strings"
 )
 
-// Row is a row of the catalogue. It identifies a kernel, not the package that has it today.
+// Row is a row of the catalogue. It identifies a kernel independently of its current package.
 type Row struct {
 	Name    string   `json:"name"`
-	Series  string   `json:"series"`  // x.y, or "newest" for whatever the suites have
-	Flavour string   `json:"flavour"` // cloud, rt, or generic: the one without a suffix
-	Arch    string   `json:"arch"`    // Debian's name, which is GOARCH's too
+	Series  string   `json:"series"`  // x.y, or "newest" for the newest in the suites
+	Flavour string   `json:"flavour"` // cloud, rt, or generic, whose packages have no suffix
+	Arch    string   `json:"arch"`    // Debian's name, which equals GOARCH
 	Suites  []string `json:"suites"`  // tried in this order until one has the series
 	Default bool     `json:"default,omitempty"`
 
-	// GoTests means that the default set runs Go tests on the kernel, too: the oldest one only,
-	// as they take as long as quark-test, and go test runs most of them on the host's newer
-	// kernel.
+	// GoTests means that the default set also runs Go tests on the kernel. Only the oldest
+	// kernel has it, because Go tests take as long as quark-test, and go test runs most of them
+	// on the host's newer kernel.
 	GoTests bool `json:"go_tests,omitempty"`
 
 	// Features are the features that a guest must have, by their names in its hello record.
 	Features []string `json:"features,omitempty"`
 
-	// Image is the name of the row that has the image, "" for an own one.
+	// Image is the name of the row whose image is used, "" for this row's own image.
 	Image string `json:"image,omitempty"`
 
 	Odd
 
-	// Of a local kernel: the file with its types, if it has none itself; whether it has no
-	// types and no such file; and whether quark's archive lacks its types.
+	// For a local kernel: the file with its types, if the kernel has none; whether it has
+	// neither types nor such a file; and whether quark's archive lacks its types.
 	BTFFile    string `json:"-"`
 	NoBTF      bool   `json:"-"`
 	Unarchived bool   `json:"-"`
 }
 
-// Odd is what an odd machine differs by.
+// Odd lists the differences of an odd machine.
 type Odd struct {
-	// CPUs are the machine's processors, 0 for the default; Append words for the kernel's
-	// command line; Env variables of the tests, as NAME=VALUE.
+	// CPUs is the number of processors, 0 for the default. Append holds words for the kernel's
+	// command line, and Env variables of the tests, as NAME=VALUE.
 	CPUs   int      `json:"cpus,omitempty"`
 	Append []string `json:"append,omitempty"`
 	Env    []string `json:"env,omitempty"`
@@ -67,8 +67,8 @@ func Rows() (rows []Row, err error) {
 	return rows, nil
 }
 
-// Images returns the rows with the images of the selected ones, each once: a row without an own
-// image stands for the one that has it.
+// Images returns the rows that have the images of the selected rows, each once. A row without an
+// own image is replaced by the row of its image.
 func Images(rows, selected []Row) (images []Row) {
 	for _, r := range selected {
 		if i := slices.IndexFunc(rows, func(other Row) bool { return other.Name == r.Image }); i >= 0 {
@@ -89,10 +89,10 @@ func (r Row) Link() string {
 	return path.Join(r.Arch, strings.TrimSuffix(cmp.Or(r.Image, r.Name), "-"+r.Arch))
 }
 
-// Select returns the rows of the given architectures, of all without one, that match any of the
-// patterns, in their order. A pattern (see path.Match) matches a name with or without its
-// architecture; the pattern * matches none of odd/. Without a pattern Select returns the default
-// rows. A pattern without a match is an error.
+// Select returns the rows of the given architectures, or of all if none is given, that match any of
+// the patterns, in the order of rows. A pattern (see path.Match) matches a name with or without its
+// architecture; the pattern * matches no name that begins with odd/. Without a pattern Select
+// returns the default rows. A pattern without a match is an error.
 func Select(rows []Row, arches, patterns []string) ([]Row, error) {
 	used := make([]bool, len(patterns))
 	var selected []Row

@@ -23,21 +23,21 @@ type Apt struct {
 	arches []string
 	from   archives
 	say    func(format string, args ...any)
-	suites []string // their lists have been fetched
+	suites []string // suites whose lists have been fetched
 }
 
 // CheckTools returns an error on a machine without apt.
 func CheckTools() error {
 	for _, tool := range []string{"apt-get", "apt-cache", "apt-config", "dpkg", "dpkg-deb"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("%s not found: what guests run comes from Debian packages; on another system give krun.sh a kernel image of your own", tool)
+			return fmt.Errorf("%s not found: kernels and programs of guests are Debian packages; on another system pass your own kernel image to krun.sh", tool)
 		}
 	}
 	return nil
 }
 
 // New creates the private state for packages of the architectures. say, which may be nil, is called
-// with what takes long.
+// before each slow step with its description.
 func New(ctx context.Context, say func(format string, args ...any), arches ...string) (*Apt, error) {
 	slices.Sort(arches)
 	arches = slices.Compact(arches)
@@ -76,16 +76,16 @@ func New(ctx context.Context, say func(format string, args ...any), arches ...st
 // Close removes the private state.
 func (a *Apt) Close() { os.RemoveAll(a.Dir) }
 
-// admitSandbox gives a directory to the user _apt and lets it reach the private state. When root
-// starts apt, apt downloads as that user; if the user cannot write, apt warns and downloads as
-// root.
+// admitSandbox makes the user _apt the owner of a directory, and lets this user access the private
+// state. When root starts apt, apt downloads as _apt. If _apt cannot write, apt warns and downloads
+// as root.
 func (a *Apt) admitSandbox(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	u, err := user.Lookup("_apt")
 	if err != nil {
-		return nil // apt then downloads as root, too
+		return nil // apt then downloads as root
 	}
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
@@ -97,10 +97,10 @@ func (a *Apt) admitSandbox(dir string) error {
 	return os.Chown(dir, uid, -1)
 }
 
-// aptConfig returns the configuration for the private state. Of the system's configuration, as
-// apt-config dump prints it, it has how to fetch (proxies, certificates, credentials); the rest may
-// have hooks that act on the system. Its own settings come last and so override the system's:
-// packages without a signature are refused.
+// aptConfig returns the configuration for the private state. From system, the output of apt-config
+// dump, it includes only the settings for downloads (proxies, certificates, credentials), because
+// others may have hooks that change the system. Its own settings come last and override the
+// system's: unsigned packages are rejected.
 func aptConfig(system, dir string, arches []string) string {
 	var b strings.Builder
 	for _, line := range strings.Split(system, "\n") {
@@ -133,7 +133,7 @@ func aptConfig(system, dir string, arches []string) string {
 		{"Acquire::AllowWeakRepositories", "false"},
 		{"Acquire::AllowDowngradeToInsecureRepositories", "false"},
 		{"APT::Get::AllowUnauthenticated", "false"},
-		// A list that cannot be fetched is an error: an old one would hide it.
+		// A failed download of a list is an error: an old list would hide it.
 		{"APT::Update::Error-Mode", "any"},
 	} {
 		fmt.Fprintf(&b, "%s %q;\n", kv[0], kv[1])
@@ -141,7 +141,7 @@ func aptConfig(system, dir string, arches []string) string {
 	return b.String()
 }
 
-// systemArchives returns the archives that the system's apt gets Debian from.
+// systemArchives returns the Debian archives of the system's apt.
 func systemArchives(ctx context.Context) (archives, error) {
 	out, err := run(ctx, "", nil, "apt-get", "indextargets", "--format", targetsFormat)
 	if err != nil {
@@ -149,7 +149,7 @@ func systemArchives(ctx context.Context) (archives, error) {
 	}
 	a := parseTargets(string(out))
 	if a.main.uri == "" && a.security.uri == "" {
-		return a, errors.New("apt's sources name no Debian archive: what guests run comes from Debian packages")
+		return a, errors.New("apt's sources name no Debian archive, but kernels and programs of guests are Debian packages")
 	}
 	return a, nil
 }
@@ -162,28 +162,28 @@ func (a *Apt) Uncovered(suites ...string) error {
 	return nil
 }
 
-// Update fetches the lists of those suites that it has not fetched before, beside those of the
-// suites before: apt forgets the packages of suites that its sources no longer list. It reports
-// whether there were any.
+// Update fetches the lists of suites that are not yet fetched, and reports whether there were any.
+// It fetches the earlier suites again, because apt drops the packages of suites that its sources no
+// longer list.
 func (a *Apt) Update(ctx context.Context, suites ...string) (fetched bool, err error) {
-	var unasked []string
+	var unfetched []string
 	for _, s := range suites {
-		if !slices.Contains(slices.Concat(a.suites, unasked), s) {
-			unasked = append(unasked, s)
+		if !slices.Contains(slices.Concat(a.suites, unfetched), s) {
+			unfetched = append(unfetched, s)
 		}
 	}
-	if len(unasked) == 0 {
+	if len(unfetched) == 0 {
 		return false, nil
 	}
-	if err := a.Uncovered(unasked...); err != nil {
+	if err := a.Uncovered(unfetched...); err != nil {
 		return false, err
 	}
-	all := slices.Concat(a.suites, unasked)
+	all := slices.Concat(a.suites, unfetched)
 	list := a.from.sourcesList(all, a.arches)
 	if err := os.WriteFile(filepath.Join(a.Dir, "sources.list"), []byte(list), 0o644); err != nil {
 		return false, fmt.Errorf("write apt's private sources: %w", err)
 	}
-	a.say("asking apt for the packages of %v", unasked)
+	a.say("fetching the package lists of %v", unfetched)
 	if _, err := a.run(ctx, "apt-get", "-q", "update"); err != nil {
 		return false, fmt.Errorf("update package lists: %w", err)
 	}
@@ -202,8 +202,8 @@ func (a *Apt) Names(ctx context.Context, prefix string) ([]string, error) {
 
 // Show returns all versions of packages in the suites, the newest of each first.
 func (a *Apt) Show(ctx context.Context, names ...string) ([]Package, error) {
-	// apt-cache fails for names that have no version in these suites, after it printed the
-	// others.
+	// apt-cache prints the available packages, but fails if a name has no version in these
+	// suites.
 	stanzas, err := a.run(ctx, "apt-cache", append([]string{"-q", "show"}, names...)...)
 	if err != nil && len(stanzas) == 0 {
 		return nil, fmt.Errorf("show packages: %w", err)
@@ -211,7 +211,7 @@ func (a *Apt) Show(ctx context.Context, names ...string) ([]Package, error) {
 	return ParsePackages(bytes.NewReader(stanzas))
 }
 
-// Download fetches a package and returns the path of the file, in a directory of its own.
+// Download fetches a package into a new directory and returns the file's path.
 func (a *Apt) Download(ctx context.Context, p Package) (deb string, err error) {
 	dir, err := os.MkdirTemp(filepath.Join(a.Dir, "download"), "")
 	if err == nil {
@@ -236,7 +236,7 @@ func (a *Apt) run(ctx context.Context, name string, args ...string) ([]byte, err
 	return run(ctx, "", a.env(), name, args...)
 }
 
-// run runs a program and returns its standard output. Its error has the program's own message.
+// run runs a program and returns its standard output. The error contains the program's own message.
 func run(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -248,14 +248,14 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return stdout.Bytes(), fmt.Errorf("%s: %s", name, complaint(stderr.String(), err))
+		return stdout.Bytes(), fmt.Errorf("%s: %s", name, errorMessage(stderr.String(), err))
 	}
 	return stdout.Bytes(), nil
 }
 
-// complaint returns the first error line of apt's standard error, else its first line, else err's
-// text.
-func complaint(stderr string, err error) string {
+// errorMessage returns the first error line of apt's standard error, else its first line, else
+// err's text.
+func errorMessage(stderr string, err error) string {
 	var first string
 	for _, line := range strings.Split(stderr, "\n") {
 		if e, ok := strings.CutPrefix(line, "E: "); ok {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// archives are the sources of Debian in the machine's apt configuration.
+// archives are the Debian archives in the machine's apt configuration.
 type archives struct {
 	main     source // of suites such as bookworm, trixie-backports, sid
 	security source // of suites such as bookworm-security
@@ -19,13 +19,13 @@ type source struct {
 	signedBy string // path of the keyring; "": apt's own trusted keys
 }
 
-// targetsFormat is the format for apt-get indextargets that parseTargets reads. apt leaves the
-// placeholder of a field that it does not know.
+// targetsFormat is the format for apt-get indextargets that parseTargets reads. apt prints the
+// placeholder of an unknown field unchanged.
 const targetsFormat = "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(ORIGIN)|$(SIGNED_BY)"
 
 // parseTargets returns Debian's archives in the output of apt-get indextargets. An archive is
-// Debian's if the origin in its release file says so or, where apt has not fetched that file yet,
-// if the suite has one of Debian's names.
+// Debian's if the origin in its release file is Debian. If apt has not fetched that file yet, the
+// suite must have one of Debian's names.
 func parseTargets(output string) archives {
 	var a archives
 	for _, line := range strings.Split(output, "\n") {
@@ -33,12 +33,12 @@ func parseTargets(output string) archives {
 		if len(f) != 5 || f[0] != "Packages" || f[1] == "" {
 			continue
 		}
-		uri, suite, origin, signedBy := f[1], f[2], known(f[3]), known(f[4])
+		uri, suite, origin, signedBy := f[1], f[2], fieldValue(f[3]), fieldValue(f[4])
 		if origin != "Debian" && (origin != "" || !debianSuite(suite)) {
 			continue
 		}
-		// The field may have several keys, or a key itself; sourcesList can only name a
-		// file.
+		// The field may also hold several keys or an embedded key, but sourcesList can only
+		// name a file.
 		if !strings.HasPrefix(signedBy, "/") {
 			signedBy = ""
 		}
@@ -56,8 +56,8 @@ func parseTargets(output string) archives {
 	return a
 }
 
-// known returns "" for a placeholder that apt did not replace.
-func known(field string) string {
+// fieldValue returns "" for a placeholder that apt did not replace, else the field.
+func fieldValue(field string) string {
 	if strings.HasPrefix(field, "$(") {
 		return ""
 	}
@@ -76,13 +76,14 @@ func debianSuite(suite string) bool {
 	return slices.Contains(strings.Fields("bullseye bookworm trixie forky sid oldoldstable oldstable stable testing unstable"), base)
 }
 
-// keyrings are the files of the package debian-archive-keyring, which has the keys of all suites.
+// keyrings are the files of the package debian-archive-keyring, which contains the keys of all
+// suites.
 var keyrings = []string{
 	"/usr/share/keyrings/debian-archive-keyring.gpg",
 	"/usr/share/keyrings/debian-archive-keyring.pgp",
 }
 
-// sourcesList returns a sources.list for the suites that the archives have.
+// sourcesList returns a sources.list for those of the suites that the archives have.
 func (a archives) sourcesList(suites, arches []string) string {
 	var b strings.Builder
 	for _, suite := range suites {

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// ErrNoFile says that a package holds no file like the one that is wanted.
+// ErrNoFile means that a package contains no file that matches the pattern.
 var ErrNoFile = errors.New("no such file in the package")
 
-// Files calls each with the header and the content of each file in a .deb, until that returns true,
-// or an error. It returns that error.
+// Files calls each with the header and content of each file in a .deb, until each returns true or
+// an error. It returns this error.
 func Files(ctx context.Context, deb string, each func(h *tar.Header, content io.Reader) (done bool, err error)) error {
-	// dpkg-deb knows every compression that a package may have.
+	// dpkg-deb supports every compression of packages.
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
-	// A child of dpkg-deb that hangs holds standard error open; Wait gives up after this time.
+	// If a child of dpkg-deb hangs and holds standard error open, Wait returns after this time.
 	cmd.WaitDelay = 5 * time.Second
 	pipe, err := cmd.StdoutPipe()
 	if err == nil {
@@ -41,7 +41,7 @@ func Files(ctx context.Context, deb string, each func(h *tar.Header, content io.
 	case done && err == nil:
 		return nil
 	case debErr != nil && complaints.Len() > 0:
-		return fmt.Errorf("unpack %s: dpkg-deb: %s", filepath.Base(deb), complaint(complaints.String(), debErr))
+		return fmt.Errorf("unpack %s: dpkg-deb: %s", filepath.Base(deb), errorMessage(complaints.String(), debErr))
 	case err != nil:
 		return fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
 	}
@@ -63,8 +63,8 @@ func read(files *tar.Reader, each func(*tar.Header, io.Reader) (bool, error)) (d
 	}
 }
 
-// Find returns the content of the first regular file in a .deb with a base name like a pattern,
-// or ErrNoFile.
+// Find returns the content of the first regular file in a .deb whose base name matches pattern, or
+// ErrNoFile.
 func Find(ctx context.Context, deb, pattern string) (content []byte, err error) {
 	found := false
 	err = Files(ctx, deb, func(h *tar.Header, r io.Reader) (bool, error) {

@@ -85,7 +85,7 @@ func TestComplaint(t *testing.T) {
 		{"dpkg-deb: bad\n", "dpkg-deb: bad"},
 		{"", "exit status 100"},
 	} {
-		if got := complaint(tt.stderr, err); got != tt.want {
+		if got := errorMessage(tt.stderr, err); got != tt.want {
 			t.Errorf("%q: %q, want %q", tt.stderr, got, tt.want)
 		}
 	}

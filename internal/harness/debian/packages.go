@@ -16,13 +16,13 @@ type Package struct {
 	Version string
 	Arch    string
 	Size    int64
-	Depends string // that and Pre-Depends, as in the control file
+	Depends string // Depends and Pre-Depends, as in the control file
 	SHA256  string // of the file
 }
 
 func (p Package) String() string { return p.Name + " " + p.Version }
 
-// Same reports whether both are one version of a package.
+// Same reports whether both are the same version of the same package.
 func (p Package) Same(o Package) bool { return p.Name == o.Name && p.Version == o.Version }
 
 // Older reports whether Debian version a is older than b, by dpkg's order.

@@ -13,7 +13,7 @@ import (
 func Release() (string, error) {
 	b, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return "", fmt.Errorf("which release of Debian is this machine's: %w", err)
+		return "", fmt.Errorf("read this machine's Debian release: %w", err)
 	}
 	return codename(string(b))
 }
@@ -24,11 +24,11 @@ func codename(osRelease string) (string, error) {
 			return strings.Trim(name, `"'`), nil
 		}
 	}
-	return "", errors.New("which release of Debian is this machine's: /etc/os-release has no VERSION_CODENAME")
+	return "", errors.New("read this machine's Debian release: /etc/os-release has no VERSION_CODENAME")
 }
 
-// Newest fetches the lists of a release, with its updates as far as the machine's apt has them, and
-// returns the newest version of each package that there is.
+// Newest fetches the lists of a release, and of its updates if the machine's apt has them. It
+// returns the newest version of each package that exists.
 func (a *Apt) Newest(ctx context.Context, release string, names ...string) (map[string]Package, error) {
 	suites := []string{release, release + "-updates", release + "-security"}
 	suites = slices.DeleteFunc(suites, func(s string) bool { return !slices.Contains(a.from.suites, s) })

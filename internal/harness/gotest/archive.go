@@ -18,7 +18,7 @@ import (
 // Command is the name of the program in the image that runs the binaries of the archive.
 const Command = "gotest"
 
-// root is the directory in the guest that stands for the module's; list is the file with the Run.
+// root is the guest's copy of the module's directory; list is the file with the Run.
 const (
 	root = "quark"
 	list = root + "/tests.json"
@@ -33,8 +33,8 @@ type Binary struct {
 	Backend string // in the records of its tests
 }
 
-// Run says what the guest runs: with Exec the only binary as go test -exec asks for it, else all
-// tests of all binaries.
+// Run describes what the guest runs: with Exec the only binary, for go test -exec, else all tests
+// of all binaries.
 type Run struct {
 	Binaries []Binary
 	Exec     bool     // report the output and the exit status instead of tests
@@ -43,8 +43,8 @@ type Run struct {
 	Env      []string // NAME=VALUE, added to the guest's own
 }
 
-// Archive writes a newc archive, which is not compressed: an emulated processor copies faster than
-// it decompresses. The same binaries give the same bytes.
+// Archive writes an uncompressed newc archive, because an emulated processor copies faster than it
+// decompresses. The same binaries give the same bytes.
 func Archive(w io.Writer, run Run) error {
 	records := []cpio.Record{cpio.Directory(root, 0o755)}
 	made := map[string]bool{root: true}
@@ -93,7 +93,7 @@ func Archive(w io.Writer, run Run) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("add the testdata of %s: %w", b.Package, err)
 		}
-		// Only the host needs them, and they differ from machine to machine.
+		// Only the host uses the paths, which differ from machine to machine.
 		run.Binaries[i].Path, run.Binaries[i].Dir = "", ""
 	}
 	text, err := json.Marshal(run)
@@ -110,7 +110,7 @@ func Archive(w io.Writer, run Run) error {
 }
 
 // Append writes an image and then the archive. The kernel skips zeros between archives, and accepts
-// one that is not compressed only at an offset that is a multiple of 4.
+// an uncompressed archive only at a multiple of 4.
 func Append(w io.Writer, image io.Reader, run Run) error {
 	n, err := io.Copy(w, image)
 	if err == nil {
@@ -126,8 +126,8 @@ func (b Binary) guestDir() string { return path.Join(root, filepath.ToSlash(b.Pa
 
 func (b Binary) guestPath() string { return path.Join(b.guestDir(), b.Name()+".test") }
 
-// Name returns the first part of the names of its tests: the last element of the package's path,
-// for the root that of the module.
+// Name returns the first part of the names of the binary's tests: the last element of the package's
+// path, or of the module's path for the root package.
 func (b Binary) Name() string {
 	if b.Package == "." {
 		return root

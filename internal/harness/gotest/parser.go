@@ -19,9 +19,9 @@ type parser struct {
 
 	current string // the test to which the output belongs
 	running map[string]*outcome
-	last    string // has ended and is not reported yet: a panic's text comes after it
+	last    string // ended test, not reported yet: a panic's text may follow
 	rest    string // the output that belongs to no test
-	partial []byte // an incomplete line
+	partial []byte // an unfinished line
 }
 
 // ending is how a test or a subtest ended.
@@ -39,8 +39,8 @@ type outcome struct {
 	subtests map[string]*ending
 }
 
-// ended reports whether a subtest ended in a state.
-func (o *outcome) ended(state record.State) bool {
+// hasSubtest reports whether a subtest ended in a state.
+func (o *outcome) hasSubtest(state record.State) bool {
 	for _, s := range o.subtests {
 		if s.state == state {
 			return true
@@ -49,17 +49,16 @@ func (o *outcome) ended(state record.State) bool {
 	return false
 }
 
-// of returns how the subtest of a backend ended, or the whole test if there is none, or if the test
-// failed and no subtest did.
-func (o *outcome) of(backend string) ending {
-	if s := o.subtests[backend]; s != nil && s.state != "" && (o.state != record.Fail || o.ended(record.Fail)) {
+// endingOf returns the ending of the backend's subtest. It returns that of the whole test if there
+// is no such subtest, or if the test failed but no subtest did.
+func (o *outcome) endingOf(backend string) ending {
+	if s := o.subtests[backend]; s != nil && s.state != "" && (o.state != record.Fail || o.hasSubtest(record.Fail)) {
 		return *s
 	}
 	return o.ending
 }
 
-// marker begins each line that the testing package writes. The test may not have ended the line
-// before it.
+// marker begins each line of the testing package. It may follow an unfinished line of the test.
 const marker = "\x16"
 
 var (
@@ -70,7 +69,7 @@ var (
 
 var stateOf = map[string]record.State{"PASS": record.Pass, "FAIL": record.Fail, "SKIP": record.Skip}
 
-// Write takes the next part of the output.
+// Write parses the next part of the output.
 func (p *parser) Write(b []byte) (int, error) {
 	p.partial = append(p.partial, b...)
 	for {
@@ -124,7 +123,7 @@ func (p *parser) line(s string) {
 	if sub == "" {
 		p.flush()
 		o.state = state
-		o.took, _ = time.ParseDuration(m[3]) // its form was matched
+		o.took, _ = time.ParseDuration(m[3]) // m[3] matches, so it is valid
 		p.last = test
 	} else if e := o.subtests[sub]; e != nil {
 		e.state = state
@@ -135,8 +134,7 @@ func (p *parser) line(s string) {
 	}
 }
 
-// split splits a test's name into those of the test and its subtest, which are empty where there is
-// none.
+// split splits a name into the names of the test and the subtest, which are empty if absent.
 func (p *parser) split(name string) (test, sub string) {
 	if p.parent != "" {
 		name, _ = strings.CutPrefix(name+"/", p.parent+"/")
@@ -160,7 +158,7 @@ func (p *parser) flush() {
 	if o == nil {
 		return
 	}
-	if o.state == record.Pass && o.ended(record.Skip) && !o.ended(record.Pass) {
+	if o.state == record.Pass && o.hasSubtest(record.Skip) && !o.hasSubtest(record.Pass) {
 		o.state = record.Skip
 	}
 	if o.state != record.Pass {
@@ -171,7 +169,7 @@ func (p *parser) flush() {
 	p.last = ""
 }
 
-// close ends the output. Tests that have not ended failed because the binary ended as why says.
+// close ends the output. Tests that have not ended failed, for the reason why.
 func (p *parser) close(why string) {
 	if len(p.partial) > 0 {
 		p.line(string(p.partial))
@@ -187,8 +185,8 @@ func (p *parser) close(why string) {
 	clear(p.running)
 }
 
-// reason returns the line of a log that explains best why a test did not pass: a panic, else the
-// last message with a place in a file.
+// reason returns the line of a log that best explains why a test did not pass: a panic, else the
+// last message with a file and line number.
 func reason(log string) string {
 	last := ""
 	for line := range strings.Lines(log) {

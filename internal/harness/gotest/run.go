@@ -17,9 +17,9 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// Main runs the binaries of the archive in a guest and returns the exit status: with Exec that of
-// the binary, else 1 if a test failed. It is 2 if they could not be run. patterns select tests as
-// PACKAGE.TEST; without one all run.
+// Main runs the binaries of the archive in a guest and returns the exit status: with Exec the
+// binary's, else 1 if a test failed. The status is 2 if the binaries could not run. patterns select
+// tests as PACKAGE.TEST; without a pattern all tests run.
 func Main(patterns []string) int {
 	status, err := inGuest(patterns)
 	if err != nil {
@@ -32,7 +32,7 @@ func Main(patterns []string) int {
 func inGuest(patterns []string) (int, error) {
 	text, err := os.ReadFile("/" + list)
 	if err != nil {
-		return 0, fmt.Errorf("%w (quark-matrix exec and run put it into the image)", err)
+		return 0, fmt.Errorf("%w (use an image of quark-matrix exec or run, which contains it)", err)
 	}
 	var run Run
 	if err := json.Unmarshal(text, &run); err != nil {
@@ -69,7 +69,7 @@ func (g *guest) exec(b Binary) (int, error) {
 	cmd := g.command(b, g.Args...)
 	cmd.Stdout, cmd.Stderr = outputTo{g, 1}, outputTo{g, 2}
 	if g.Merge {
-		cmd.Stderr = cmd.Stdout // one pipe: the order of all writes is kept
+		cmd.Stderr = cmd.Stdout // one pipe keeps the order of all writes
 	}
 	var exit *exec.ExitError
 	if err := runCommand(cmd); err != nil && !errors.As(err, &exit) {
@@ -122,5 +122,5 @@ func Matches(patterns []string, name string) bool {
 }
 
 // testLimit is the time limit of a test, or of a subtest. It is shorter than quark-matrix's limit
-// between two records.
+// for the time between two records.
 const testLimit = 150 * time.Second

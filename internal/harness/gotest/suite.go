@@ -23,14 +23,14 @@ import (
 type Suite struct {
 	Name    string                         // of the binary, for errors
 	Command func(args ...string) *exec.Cmd // runs the binary
-	Parent  string                         // the test with these as subtests, "" if none
+	Parent  string                         // the test that has Tests as subtests, "" if none
 	Tests   []Test                         // in their order
 	Args    []string                       // further arguments of the binary
-	Limit   time.Duration                  // without the start or end of a test or a subtest
+	Limit   time.Duration                  // time limit between starts or ends of tests
 }
 
-// Test is a test with its results. A result has the state of the subtest that is named as its
-// backend, or of the whole test where there is none.
+// Test is a test with its results. A result has the state of the subtest with the backend's name,
+// or of the whole test if there is no such subtest.
 type Test struct {
 	Name string
 	Jobs []record.Job
@@ -42,10 +42,11 @@ type Report struct {
 	Verbose bool                 // the logs of all tests, and their durations
 	Port    *record.Writer       // nil: no records
 	Count   map[record.State]int // results
-	printed record.Job           // begins the line
+	printed record.Job           // the job at the start of the unfinished line
 }
 
-// RunSuites runs the tests of all suites and reports each. The error is of the harness.
+// RunSuites runs the tests of all suites and reports each. An error is a failure of the harness,
+// not of a test.
 func RunSuites(ctx context.Context, suites []Suite, r *Report) error {
 	r.Count = make(map[record.State]int)
 	var plan record.Plan
@@ -58,7 +59,7 @@ func RunSuites(ctx context.Context, suites []Suite, r *Report) error {
 		return err
 	}
 	for _, s := range suites {
-		// A binary that a test ends is run again for the tests that have not begun.
+		// If a test ends the binary, run it again for the tests that have not begun.
 		for todo := s.Tests; len(todo) > 0; {
 			begun, err := s.run(ctx, todo, r)
 			if err != nil {
@@ -66,7 +67,7 @@ func RunSuites(ctx context.Context, suites []Suite, r *Report) error {
 			}
 			rest := slices.DeleteFunc(slices.Clone(todo), func(t Test) bool { return begun[t.Name] })
 			if len(rest) == len(todo) {
-				return fmt.Errorf("%s ran none of its tests", s.Name)
+				return fmt.Errorf("%s: the binary started none of the remaining tests", s.Name)
 			}
 			todo = rest
 		}
@@ -89,7 +90,7 @@ func (s *Suite) Pattern(tests []Test) string {
 
 // run runs the binary once, and returns which of the tests began.
 func (s *Suite) run(ctx context.Context, tests []Test, r *Report) (begun map[string]bool, err error) {
-	// No timeout: it would be one for all tests together.
+	// The binary has no timeout, because it would apply to all tests together.
 	cmd := s.Command(append([]string{"-test.v=test2json", "-test.paniconexit0", "-test.timeout=0", s.Pattern(tests)}, s.Args...)...)
 	var late atomic.Bool
 	limit := time.AfterFunc(s.Limit, func() {
@@ -122,7 +123,7 @@ func (s *Suite) run(ctx context.Context, tests []Test, r *Report) (begun map[str
 		},
 		ended: func(test string, o outcome) {
 			for _, j := range jobs(test) {
-				e := o.of(j.Backend)
+				e := o.endingOf(j.Backend)
 				res := record.Result{Test: j.Test, Backend: j.Backend, State: e.state, Reason: e.reason, DurationMS: o.took.Milliseconds(), Log: o.log.String()}
 				r.print(res)
 				res.Log = record.CutLog(res.Log, record.MaxLog)
@@ -143,17 +144,18 @@ func (s *Suite) run(ctx context.Context, tests []Test, r *Report) (begun map[str
 		why += ": " + waitErr.Error()
 	}
 	if late.Load() {
-		why = fmt.Sprintf("no result within %v; the log has its goroutines", s.Limit)
+		why = fmt.Sprintf("no result within %v; see the goroutines in the log", s.Limit)
 	}
 	p.close(why)
 	if waitErr != nil && r.Count[record.Fail] == failed {
 		io.WriteString(r.Out, p.rest)
-		return nil, fmt.Errorf("%s: %w, and no test of it failed", s.Name, waitErr)
+		return nil, fmt.Errorf("%s: %w, although no test failed", s.Name, waitErr)
 	}
 	return begun, portErr
 }
 
-// runCommand runs a command. Processes that it left behind may hold its output open.
+// runCommand runs a command. It does not wait for processes that the command left behind, which may
+// hold the output open.
 func runCommand(cmd *exec.Cmd) error {
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); !errors.Is(err, exec.ErrWaitDelay) {
@@ -162,7 +164,7 @@ func runCommand(cmd *exec.Cmd) error {
 	return nil
 }
 
-// began begins a line.
+// began prints the start of a test's line.
 func (r *Report) began(j record.Job) {
 	r.printed = j
 	fmt.Fprintf(r.Out, "%s: ", j)

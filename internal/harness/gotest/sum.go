@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// Sum counts tests and shows those that failed.
+// Sum counts tests and prints the failed tests.
 type Sum struct {
 	Out      io.Writer
 	count    map[record.State]int
@@ -29,8 +29,9 @@ func (s *Sum) Add(name string, state record.State, reason string) {
 	s.count[state]++
 }
 
-// GoTest counts the tests in the output of go test -json: a test with subtests by them, and a
-// package that failed without a failed test, as it does not build, as one that failed.
+// GoTest counts the tests in the output of go test -json. Of a test with subtests it counts the
+// subtests. A package that failed without a failed test, for example because it does not build,
+// counts as one failure.
 func (s *Sum) GoTest(r io.Reader) error {
 	parsers := make(map[string]*parser)
 	lines := bufio.NewReader(r)
@@ -54,10 +55,10 @@ func (s *Sum) GoTest(r io.Reader) error {
 		case e.Test == "" && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip"):
 			before := s.count[record.Fail]
 			if p := parsers[e.Package]; p != nil {
-				p.close("its test binary ended")
+				p.close("the test binary ended")
 			}
 			if e.Action == "fail" && s.count[record.Fail] == before {
-				s.Add(e.Package, record.Fail, "the package failed, and no test of it")
+				s.Add(e.Package, record.Fail, "the package failed, but no test failed")
 			}
 		}
 		if err == io.EOF {
@@ -76,7 +77,7 @@ func (s *Sum) parser(pkg string) *parser {
 		if o.state == record.Fail {
 			fmt.Fprintf(s.Out, "--- %s\n%s", name, o.log.String())
 		}
-		if len(o.subtests) == 0 || o.state == record.Fail && !o.ended(record.Fail) {
+		if len(o.subtests) == 0 || o.state == record.Fail && !o.hasSubtest(record.Fail) {
 			s.Add(name, o.state, o.reason)
 		}
 		for sub, e := range o.subtests {
@@ -88,7 +89,7 @@ func (s *Sum) parser(pkg string) *parser {
 	}}
 }
 
-// Print prints what failed, and the sum as the last line. It returns whether all is good.
+// Print prints the failed tests, and the sum as the last line. It returns whether nothing failed.
 func (s *Sum) Print() bool {
 	for _, f := range s.failures {
 		fmt.Fprintln(s.Out, "FAILED", f)

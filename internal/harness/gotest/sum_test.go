@@ -26,7 +26,7 @@ func TestSum(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestA","Output":"--- FAIL: TestA (0.00s)\n"}
 {"Action":"fail","Package":"p"}`, "FAILED p TestA/x: bad\n2 passed, 1 failed, 1 skipped\n", "a_test.go:3: bad"},
 		{"build failure", `{"ImportPath":"p","Action":"build-output","Output":"x.go:1: syntax error\n"}
-{"Action":"fail","Package":"p","FailedBuild":"p"}`, "FAILED p: the package failed, and no test of it\n1 passed, 1 failed, 1 skipped\n", "syntax error"},
+{"Action":"fail","Package":"p","FailedBuild":"p"}`, "FAILED p: the package failed, but no test failed\n1 passed, 1 failed, 1 skipped\n", "syntax error"},
 		{"panic ends the package", head + `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: oh\n"}
 {"Action":"fail","Package":"p"}`, "FAILED p TestA: panic: oh\n1 passed, 1 failed, 1 skipped\n", "panic: oh"},
 		{"not JSON", "go: something odd", "1 passed, 0 failed, 1 skipped\n", "go: something odd"},

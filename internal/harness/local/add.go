@@ -13,15 +13,15 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
-// Added is a kernel that Add has added.
+// Added describes a kernel that Add has added.
 type Added struct {
 	Name string // without [Prefix]
 	Kernel
 }
 
-// Add copies a kernel image to a directory, in place of one of the same name. modules is the
-// directory of the kernel's modules, lib/modules/RELEASE, or "". Its name is the release of an
-// image that does not name its own.
+// Add copies a kernel image to a directory, and replaces an image of the same name. modules is the
+// directory of the kernel's modules, lib/modules/RELEASE, or "". If the image does not contain its
+// release, Add uses the name of this directory.
 func Add(dir, image, modules string) (a Added, err error) {
 	content, err := readImage(image)
 	if err != nil {
@@ -35,12 +35,12 @@ func Add(dir, image, modules string) (a Added, err error) {
 	if modules != "" {
 		named := filepath.Base(modules)
 		if release != "" && named != release {
-			return a, fmt.Errorf("%s: the modules of %s are wanted, as the image is of that release", modules, release)
+			return a, fmt.Errorf("%s: want the modules of %s, the release of the image", modules, release)
 		}
 		release = cmp.Or(release, named)
 	}
-	if !plain(release) {
-		return a, fmt.Errorf("%s: it does not name its release: give the directory of its modules as well", image)
+	if !isPlain(release) {
+		return a, fmt.Errorf("%s: the image does not contain its release: also pass the directory of its modules", image)
 	}
 	a = Added{nameOf(release, arch), Kernel{Release: release, Arch: arch}}
 	if _, err := vmlinuz.BTF(content); err == nil {
@@ -59,26 +59,26 @@ func Add(dir, image, modules string) (a Added, err error) {
 	return a, errors.Join(atomicfile.Write(path+jsonSuffix, append(description, '\n')), atomicfile.Write(path, content))
 }
 
-// readImage reads a regular file: reading of some others would not end.
+// readImage reads a regular file. Reading other files, such as a FIFO, might not end.
 func readImage(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: no regular file", path)
+		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
 	return os.ReadFile(path)
 }
 
-// plain reports whether a release can be the name of a file and a word of a command line.
-func plain(release string) bool {
+// isPlain reports whether a release is valid as a file name and as a word of a command line.
+func isPlain(release string) bool {
 	return release != "" && release[0] != '.' && !strings.ContainsFunc(release, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune(`/\'"$*?[]`, r)
 	})
 }
 
-// nameOf returns the release with the architecture, which not every distribution has in it.
+// nameOf returns the release with the architecture, which it appends if the release lacks it.
 func nameOf(release, arch string) string {
 	for _, word := range []string{"amd64", "x86_64", "arm64", "aarch64"} {
 		if strings.Contains(release, word) {

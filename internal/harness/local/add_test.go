@@ -68,14 +68,14 @@ func TestAdd(t *testing.T) {
 			catalogue.Row{NoBTF: true, Unarchived: true}, ""},
 		{"nameless", "modules/6.6.8-arch1", Added{"6.6.8-arch1-arm64", Kernel{Release: "6.6.8-arch1", Arch: "arm64", BTF: true}},
 			catalogue.Row{Features: []string{"btf"}, Unarchived: true}, ""},
-		{"nameless", "", Added{}, catalogue.Row{}, "does not name its release"},
-		{"nameless", "modules/$(x)", Added{}, catalogue.Row{}, "does not name its release"},
-		{"ubuntu", "modules/" + rhel, Added{}, catalogue.Row{}, "the modules of " + ubuntu + " are wanted"},
+		{"nameless", "", Added{}, catalogue.Row{}, "does not contain its release"},
+		{"nameless", "modules/$(x)", Added{}, catalogue.Row{}, "does not contain its release"},
+		{"ubuntu", "modules/" + rhel, Added{}, catalogue.Row{}, "want the modules of " + ubuntu},
 		{"text", "", Added{}, catalogue.Row{}, "no kernel image"},
 		{"empty", "", Added{}, catalogue.Row{}, "no kernel image"},
 		{"missing", "", Added{}, catalogue.Row{}, "no such file"},
-		{"fifo", "", Added{}, catalogue.Row{}, "no regular file"},
-		{"modules", "", Added{}, catalogue.Row{}, "no regular file"},
+		{"fifo", "", Added{}, catalogue.Row{}, "not a regular file"},
+		{"modules", "", Added{}, catalogue.Row{}, "not a regular file"},
 	} {
 		dir := filepath.Join(t.TempDir(), "local")
 		modules := tt.modules

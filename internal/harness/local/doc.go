@@ -1,5 +1,5 @@
-// Package local lists and adds kernels of any distribution, which stand beside those of the
-// catalogue. They are in kernel_images/local, which is not committed:
+// Package local lists and adds kernels of any distribution, in addition to those of the catalogue.
+// They are in kernel_images/local, which is not committed:
 //
 //	NAME       the image, or a link to one
 //	NAME.json  the description that Add wrote; an image that was put there by hand has none

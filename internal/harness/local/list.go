@@ -18,7 +18,7 @@ import (
 // Prefix begins the names of local kernels.
 const Prefix = "local/"
 
-// Suffixes of the files beside an image.
+// Suffixes of the files that accompany an image.
 const (
 	jsonSuffix = ".json"
 	btfSuffix  = ".btf"
@@ -28,11 +28,11 @@ const (
 type Kernel struct {
 	Release string `json:"release"`
 	Arch    string `json:"arch"` // GOARCH
-	BTF     bool   `json:"btf"`  // it has types
+	BTF     bool   `json:"btf"`  // it has BTF
 }
 
-// Rows returns a row for each image in a directory, which may be missing. A file that is no image is
-// an error: whoever put it there expects a test of it.
+// Rows returns a row for each image in a directory, which may be missing. A file that is not an
+// image is an error, because the user who put it there expects it to be tested.
 func Rows(dir string) ([]catalogue.Row, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +76,7 @@ func row(dir, name string) (catalogue.Row, error) {
 	if err != nil {
 		return r, fmt.Errorf("read its description: %w: add it again", err)
 	}
-	if k.Arch != "" { // an image in gzip does not show its own
+	if k.Arch != "" { // a gzip file does not show its architecture
 		r.Arch = k.Arch
 	}
 	r.Series = k.Release
@@ -105,7 +105,7 @@ func imageArch(path string) (string, error) {
 	}
 	arch := vmlinuz.Arch(head)
 	if arch == "" {
-		return "", errors.New("it is no kernel image: x86 bzImage or vmlinux, or arm64 Image is wanted; remove it")
+		return "", errors.New("not a kernel image: want x86 bzImage or vmlinux, or arm64 Image; remove the file")
 	}
 	return arch, nil
 }

@@ -21,14 +21,15 @@ const (
 	TCG Accel = "tcg" // software emulation
 )
 
-// x86KVM probes KVM on x86: the processor must have virtualization, and a machine must run.
+// x86KVM reports whether KVM works on x86: the processor has virtualization, and a test machine
+// runs.
 var x86KVM = sync.OnceValue(func() bool {
 	b, err := os.ReadFile("/proc/cpuinfo")
 	return err == nil && regexp.MustCompile(`\b(vmx|svm)\b`).Match(b) && runs("qemu-system-x86_64", KVM)
 })
 
-// fastest returns the fastest acceleration that works for machines of an architecture. /dev/kvm may
-// exist and run no guest; on arm64 there is no quick probe of that.
+// fastest returns the fastest working acceleration for machines of an architecture. KVM may fail
+// although /dev/kvm exists; on arm64 there is no quick test of this.
 func fastest(goarch string) Accel {
 	if goarch == runtime.GOARCH && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil && (goarch != "amd64" || x86KVM()) {
 		return KVM

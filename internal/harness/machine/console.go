@@ -12,16 +12,16 @@ type console struct {
 	out io.Writer
 
 	mu      sync.Mutex
-	line    []byte        // the unfinished one
-	printed time.Time     // of the last output
+	line    []byte        // the unfinished line
+	printed time.Time     // time of the last output
 	panic   string        // the kernel's panic message, "" for none
 	want    []byte        // text that expect waits for
-	seen    chan struct{} // closed when it came
+	seen    chan struct{} // closed when the text was printed
 }
 
 var panicText = []byte("Kernel panic - not syncing")
 
-// Write takes qemu's standard output.
+// Write processes the next part of qemu's standard output.
 func (c *console) Write(b []byte) (int, error) {
 	text := bytes.ReplaceAll(b, []byte("\r"), nil)
 	if _, err := c.out.Write(text); err != nil {

@@ -34,7 +34,7 @@ type kernel struct {
 	path  string
 	arch  string // GOARCH
 	image []byte // for qemu to boot
-	file  bool   // image is the file's content
+	file  bool   // image is the unchanged content of the file
 }
 
 // readKernel reads a kernel image and removes the compressions that qemu does not support.
@@ -60,29 +60,29 @@ func readKernel(path string) (*kernel, error) {
 	return &kernel{path, arch, image, bytes.HasPrefix(content, image)}, nil
 }
 
-// unpack unpacks a bzImage if qemu can boot the kernel in it: an emulated processor takes seconds
-// for that.
+// unpack unpacks a bzImage if qemu can boot the unpacked kernel, because an emulated processor
+// takes seconds to unpack.
 func (k *kernel) unpack() {
 	if vmlinux := vmlinuz.Vmlinux(k.image); vmlinux != nil {
 		k.image, k.file = vmlinux, false
 	}
 }
 
-// checkFile returns an error for a path that is no regular, readable file with a content.
+// checkFile returns an error unless path is a regular, readable file that is not empty.
 func checkFile(path string) error {
 	st, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return err
 	case !st.Mode().IsRegular():
-		return errors.New("it is no regular file")
+		return errors.New("not a regular file")
 	case st.Size() == 0:
-		return errors.New("it is empty")
+		return errors.New("the file is empty")
 	}
 	return unix.Access(path, unix.R_OK)
 }
 
-// checkInitramfs checks an initramfs before qemu does, with clearer messages.
+// checkInitramfs checks an initramfs before qemu does, for clearer messages.
 func checkInitramfs(path string) error {
 	err := checkFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

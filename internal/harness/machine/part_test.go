@@ -21,8 +21,8 @@ func TestArguments(t *testing.T) {
 		{func(c *Config) {}, true, " quark.stdin=ttyS0 nokaslr mitigations=auto x -- sh -c a%20b", ""},
 		{func(c *Config) { c.Append = "" }, true, " nokaslr -- sh -c", ""},
 		{func(c *Config) { c.Append = "audit=1 console=x" }, true, " mitigations=off apparmor=0 no_timer_check console=ttyS0 ", ""},
-		{func(c *Config) { c.Append = "a -- b" }, true, "", "hold -- or a newline"},
-		{func(c *Config) { c.Append = "a\nb" }, true, "", "hold -- or a newline"},
+		{func(c *Config) { c.Append = "a -- b" }, true, "", "contain -- or a newline"},
+		{func(c *Config) { c.Append = "a\nb" }, true, "", "contain -- or a newline"},
 		{func(c *Config) { c.Command = []string{strings.Repeat("x", 2000)} }, true, "", "2047 fit"},
 	} {
 		changed := c

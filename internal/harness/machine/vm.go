@@ -25,31 +25,31 @@ type Config struct {
 	Kernel    string   // path of an x86 bzImage or vmlinux or an arm64 Image
 	Initramfs string   // path
 	Command   []string // for the guest's init to run
-	Append    string   // words for the kernel's command line; they replace those of that name
+	Append    string   // words for the kernel's command line; replace those of the same name
 
 	CPUs   int       // (2)
 	Memory int       // MiB (512)
 	Accel  Accel     // (the fastest that works)
 	QEMU   string    // the emulator (qemu-system-ARCH, looked up in PATH)
-	GDB    int       // TCP port on which the guest waits for gdb (it does not wait)
-	Input  io.Reader // for the command (it has none)
+	GDB    int       // TCP port on which the guest waits for gdb (no wait)
+	Input  io.Reader // input of the command (none)
 
 	Verbose bool      // all kernel messages on the console
-	Console io.Writer // for the guest's output (it is dropped)
-	Results *os.File  // for the guest's records, also read by VM.Records (a file in memory)
+	Console io.Writer // receives the guest's output (dropped)
+	Results *os.File  // receives the guest's records, for VM.Records (a file in memory)
 }
 
-// UsageError is an error of the caller's arguments; other errors are of files and programs.
+// UsageError is an error in the caller's arguments. Other errors concern files and programs.
 type UsageError string
 
 func (e UsageError) Error() string { return string(e) }
 
-// longestCommandLine is COMMAND_LINE_SIZE - 1, the same on both architectures. The kernel ignores
-// the rest silently.
+// longestCommandLine is COMMAND_LINE_SIZE - 1, the same on both architectures. The kernel silently
+// ignores anything longer.
 const longestCommandLine = 2047
 
-// Describe returns in a line what would boot a kernel: the architecture, the acceleration and
-// qemu's version.
+// Describe returns one line about the machine that would boot a kernel: the architecture, the
+// acceleration and qemu's version.
 func Describe(c Config) (string, error) {
 	k, err := readKernel(c.Kernel)
 	if err != nil {
@@ -60,7 +60,7 @@ func Describe(c Config) (string, error) {
 	}
 	version, err := exec.Command(c.QEMU, "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", c.QEMU, err)
+		return "", fmt.Errorf("read the version of %s: %w", c.QEMU, err)
 	}
 	first, _, _ := strings.Cut(string(version), "\n")
 	return fmt.Sprintf("%s %s %s", architectures[k.arch].name, c.Accel, first), nil
@@ -99,7 +99,7 @@ func (c *Config) arguments(k *kernel) ([]string, error) {
 	}
 	parts = append(parts, Images(image, c.Initramfs))
 	if strings.Contains(" "+c.Append+" ", " -- ") || strings.Contains(c.Append, "\n") {
-		return nil, UsageError("the further kernel arguments (KRUN_APPEND) hold -- or a newline: the command's words come as operands")
+		return nil, UsageError("the additional kernel arguments (KRUN_APPEND) contain -- or a newline: pass the command as operands")
 	}
 	all := Join(parts...)
 	if c.Append != "" {
@@ -107,14 +107,14 @@ func (c *Config) arguments(k *kernel) ([]string, error) {
 	}
 	line := strings.Join(all.Kernel, " ") + " -- " + argv.Encode(c.Command)
 	if len(line) > longestCommandLine {
-		return nil, UsageError(fmt.Sprintf("the kernel command line would be %d bytes, %d fit: pass fewer or shorter arguments",
+		return nil, UsageError(fmt.Sprintf("the kernel command line would have %d bytes, but %d fit: pass fewer or shorter arguments",
 			len(line), longestCommandLine))
 	}
 	return append(all.Args, "-append", line), nil
 }
 
-// replaced reports whether further words replace one of the command line. Most words that come last
-// override those before, but audit, once it was switched off, stays off; there may be several
+// replaced reports whether additional words replace a word of the command line. Usually the last of
+// several words applies, but audit stays off once a word switches it off. There may be several
 // consoles.
 func replaced(word, further string) bool {
 	name, _, ok := strings.Cut(word, "=")
@@ -165,7 +165,7 @@ func Start(c Config) (*VM, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close() // qemu has a descriptor of its own
+		defer f.Close() // qemu has its own descriptor
 		v.cmd.ExtraFiles = append(v.cmd.ExtraFiles, f)
 	}
 	if err := v.start(); err != nil {
@@ -186,8 +186,8 @@ func (v *VM) start() error {
 	v.input = w // never closed while qemu runs: the console has no end of file
 	v.cmd.Stdin, v.cmd.Stdout, v.cmd.Stderr = input, &v.console, &v.stderr
 	v.cmd.WaitDelay = 5 * time.Second
-	// In a process group of its own: control C at the terminal reaches only this process, which
-	// then stops the guest.
+	// qemu has its own process group, so that control C at the terminal reaches only this
+	// process, which then stops the guest.
 	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
@@ -210,7 +210,7 @@ func (v *VM) start() error {
 // Done returns a channel that is closed when the machine has ended and its output is written.
 func (v *VM) Done() <-chan struct{} { return v.done }
 
-// Stop stops the machine. It kills qemu if that has not ended after 5 seconds.
+// Stop stops the machine. It kills qemu if qemu has not ended after 5 seconds.
 func (v *VM) Stop() {
 	v.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -221,10 +221,10 @@ func (v *VM) Stop() {
 	}
 }
 
-// Records calls f for each record since the last call, and for each line that is no record with an
-// error that wraps record.ErrDamaged. When the machine has ended, that includes an unfinished line.
+// Records calls f for each record since the last call. For a line that is not a record, the error
+// wraps record.ErrDamaged. When the machine has ended, such a line may also be an unfinished one.
 func (v *VM) Records(f func(rec any, err error)) error {
-	ended := false // before the last read
+	ended := false // whether the machine ended before the last read
 	select {
 	case <-v.done:
 		ended = true
@@ -258,8 +258,8 @@ var requests = []struct{ key, answer string }{
 	{"9", "Changing Loglevel"}, {"l", "Show backtrace"}, {"w", "Show Blocked State"}, {"t", "Show State"},
 }
 
-// ErrNoAnswer means that a guest's kernel does not answer system requests.
-var ErrNoAnswer = errors.New("the guest does not answer a request for its stacks")
+// ErrNoAnswer means that a guest's kernel does not respond to system requests.
+var ErrNoAnswer = errors.New("the guest does not respond to the request for its stacks")
 
 // PrintStacks makes the kernel print the stacks of all tasks on the console. It returns when they
 // are printed, the machine or ctx has ended, or the kernel does not answer.
@@ -282,9 +282,10 @@ func (v *VM) PrintStacks(ctx context.Context) (err error) {
 	return err
 }
 
-// request sends a system request over the serial console until the kernel prints that it got it. In
-// qemu's mux, control A and b send a break, and the key follows. Several tries: a busy guest may
-// get the break and the key together from the UART's buffer, and take the key for a character.
+// request sends a system request over the serial console until the kernel confirms it on the
+// console. In qemu's mux, control A and b send a break, and the key follows. Several attempts may
+// be needed: a busy guest may read the break and the key together from the UART's buffer, and
+// interpret the key as a character.
 func (v *VM) request(ctx context.Context, key, answer string) error {
 	seen := v.console.expect(answer)
 	for range 4 {

@@ -14,14 +14,14 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// Machine has the options of guests' machines and the deadlines of guests. Zero fields mean the
+// Machine holds the options of guests' machines and the deadlines of guests. Zero fields mean the
 // defaults in parentheses.
 type Machine struct {
 	QEMU string // the emulator (qemu-system-ARCH)
 	Mem  int    // MiB (512)
 
-	// The defaults of the deadlines allow for emulation on a loaded machine. A guest may take
-	// any time while it makes progress.
+	// The defaults of the deadlines allow for emulation on a loaded machine. A guest that makes
+	// progress has no other time limit.
 	Boot time.Duration // until the hello (120 s)
 	Test time.Duration // until the next record (180 s)
 
@@ -42,7 +42,7 @@ const (
 	ConsoleFile = "console.log"
 	recordsFile = "records.jsonl"
 
-	FilesDir = "files" // files of the guest that it sent
+	FilesDir = "files" // files that the guest sent
 )
 
 // poll is the interval in which the host reads a guest's records.
@@ -52,7 +52,7 @@ const poll = 100 * time.Millisecond
 const stacksLimit = 30 * time.Second
 
 // Run boots a guest and waits for its end. It leaves the guest's console and records in dir. An
-// error is one of the host; the outcome has what went wrong in the guest.
+// error is an error of the host; the outcome contains errors in the guest.
 func (m Machine) Run(ctx context.Context, g Guest, dir string) (Outcome, error) {
 	m = m.withDefaults()
 	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Part: g.Part, Repro: g.Repro("")}
@@ -81,9 +81,9 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string) (Outcome, error) 
 		return o, fmt.Errorf("boot %s: %w", g.Name(), err)
 	}
 	if err := b.finish(console, filepath.Join(dir, FilesDir)); err != nil {
-		return o, fmt.Errorf("judge %s: %w", g.Name(), err)
+		return o, fmt.Errorf("read the results of %s: %w", g.Name(), err)
 	}
-	o.State, o.Reason, o.Cells = b.judge()
+	o.State, o.Reason, o.Cells = b.score()
 	for i, c := range o.Cells {
 		if !c.State.Good() {
 			o.Cells[i].Repro = g.Repro(c.Test)
@@ -103,11 +103,11 @@ type boot struct {
 	machine  Machine
 	guest    Guest
 	begin    time.Time
-	received time.Time // when the last record came
+	received time.Time // time of the last record
 
-	total time.Duration // from begin to now or the end
+	total time.Duration // time from begin to now or the end
 
-	tail []string // of the console
+	tail []string // last lines of the console
 }
 
 // run boots the guest and reads its records until it ends. After a deadline it requests the guest's
@@ -137,7 +137,7 @@ func (b *boot) run(ctx context.Context, console, records *os.File) error {
 		case <-ticker.C:
 		}
 		b.total = time.Since(b.begin)
-		if err := vm.Records(b.note); err != nil {
+		if err := vm.Records(b.addRecord); err != nil {
 			return err
 		}
 		if ended {
@@ -159,7 +159,7 @@ func (b *boot) run(ctx context.Context, console, records *os.File) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return vm.Records(b.note)
+	return vm.Records(b.addRecord)
 }
 
 // deadline returns the deadline that has passed, "" for none.
@@ -182,8 +182,8 @@ func (b *boot) deadline(now time.Time) string {
 	return ""
 }
 
-// note stores a record and its time.
-func (b *boot) note(rec any, err error) {
+// addRecord stores a record and its time.
+func (b *boot) addRecord(rec any, err error) {
 	b.add(rec, err)
 	if err != nil {
 		return
@@ -194,10 +194,10 @@ func (b *boot) note(rec any, err error) {
 // finish reads the console of a guest that has ended, and writes the files that it sent to dir.
 func (b *boot) finish(console *os.File, dir string) error {
 	if name := b.files.Missing(); name != "" {
-		b.add(nil, fmt.Errorf("%w: file %s is not whole", record.ErrDamaged, name))
+		b.add(nil, fmt.Errorf("%w: file %s is incomplete", record.ErrDamaged, name))
 	}
 	for name, content := range b.files.Whole {
-		// Below dir: record.Files refuses other names.
+		// path is below dir: record.Files rejects other names.
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err

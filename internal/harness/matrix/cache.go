@@ -20,8 +20,8 @@ import (
 type Cache struct {
 	dir string
 
-	// Harness has for each architecture a digest of what runs its guests: this program and
-	// qemu.
+	// Harness holds, for each architecture, a digest of the programs that run its guests: this
+	// program and qemu.
 	Harness map[string]string
 }
 
@@ -31,7 +31,7 @@ const maxAge = 30 * 24 * time.Hour
 // OpenCache opens the cache in dir and removes old outcomes from it.
 func OpenCache(dir string, harness map[string]string) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the cache of results: %w (XDG_CACHE_HOME names another place)", err)
+		return nil, fmt.Errorf("make the cache of results: %w (set XDG_CACHE_HOME to use another directory)", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -79,10 +79,10 @@ func (c *Cache) Load(key string, g Guest, dir string) (o Outcome, ok bool, err e
 		err = copyLogs(dir, from)
 	}
 	if err != nil {
-		return o, false, fmt.Errorf("read a cached result: %w (FRESH=1 does without)", err)
+		return o, false, fmt.Errorf("read a cached result: %w (FRESH=1 ignores cached results)", err)
 	}
 	now := time.Now()
-	os.Chtimes(from, now, now) // of its last use
+	os.Chtimes(from, now, now) // time of the last use
 	o.Cached, o.Guest, o.Kernel = true, g.Name(), g.Kernel
 	return o, true, nil
 }
@@ -97,7 +97,7 @@ func (c *Cache) Store(key string, o Outcome, dir string) error {
 	if err == nil {
 		err = copyLogs(to, dir)
 	}
-	if err == nil { // last: Load looks for this file
+	if err == nil { // written last: Load requires this file
 		err = atomicfile.Write(filepath.Join(to, outcomeFile), b)
 	}
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *Cache) Store(key string, o Outcome, dir string) error {
 	return nil
 }
 
-// copyLogs copies a guest's console and records to a directory, in place of those that it has.
+// copyLogs copies a guest's console and records to a directory, and replaces existing ones.
 func copyLogs(to, from string) error {
 	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)))
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // kernelLine matches a message of the kernel on the console, which has a time stamp. An unfinished
-// line of a program may stand before it. Group 1 is the text.
+// line of a program may precede it. Group 1 is the text.
 var kernelLine = regexp.MustCompile(`\[ *\d+\.\d{6}\](?:\[[^\]]*\])? (.*)`)
 
-// complaints match messages about faults of the kernel. Faults of user space (a
-// segfault, a denied audit) are none.
+// complaints match messages about faults of the kernel. Faults of user space (a segfault, a denied
+// audit) do not match.
 var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`^Kernel panic - not syncing`),
 	regexp.MustCompile(`^BUG: `),
@@ -36,10 +36,10 @@ var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`unexpected (I|i)nterrupt|nobody cared`),
 }
 
-// Bounds of the lines of an excerpt. One oops makes many complaints.
+// Limits of the lines of an excerpt. One oops causes many complaints.
 const maxComplaints, maxTail, maxStacks = 20, 5, 60
 
-// excerpt is what reports show of a console; the whole is in its file.
+// excerpt is the part of a console that reports show; the file has the whole console.
 type excerpt struct {
 	complaints []string // of the kernel, each once
 	tail       []string // the last lines before stacks were requested
@@ -56,8 +56,8 @@ func readConsole(r io.Reader) (c excerpt, err error) {
 		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case line == "":
-		case strings.HasSuffix(line, stacksMark): // an unfinished line may stand before it
-			asked = true // what follows was requested and is no complaint
+		case strings.HasSuffix(line, stacksMark): // an unfinished line may precede it
+			asked = true // the following lines were requested and are not complaints
 		case asked:
 			if strings.Contains(line, "] task:") || strings.HasPrefix(line, "quark-matrix: ") {
 				ofInit = strings.Contains(line, "] task:init ")
@@ -96,10 +96,10 @@ func complaint(line string) string {
 	return m[1]
 }
 
-// maxOutput bounds how many bytes of a command's output are kept, from its end.
+// maxOutput limits the bytes of a command's output that are kept. They are the last bytes.
 const maxOutput = 64 << 10
 
-// commandOutput returns what programs wrote to a console: the text of its file without the kernel's
+// commandOutput returns the output of programs in a console's file: the text without the kernel's
 // messages.
 func commandOutput(path string) (string, error) {
 	b, err := os.ReadFile(path)

@@ -144,7 +144,7 @@ func TestCommandCell(t *testing.T) {
 		{evidence{}, record.BootFail, record.Result{State: record.BootFail, Reason: "the guest ended without a hello"}},
 	} {
 		tt.e.command, tt.want.Test, tt.want.Backend = "a b", "a b", NoBackend
-		state, _, cells := tt.e.judge()
+		state, _, cells := tt.e.score()
 		if state != tt.state || len(cells) != 1 || cells[0].Result != tt.want {
 			t.Errorf("%s, cells %+v; want %s, %+v", state, cells, tt.state, tt.want)
 		}

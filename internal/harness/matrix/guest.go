@@ -10,14 +10,14 @@ import (
 	"github.com/quark-linux/quark/internal/harness/gotest"
 )
 
-// BTF is where a guest has its kernel's types from.
+// BTF is the source of the kernel's types in a guest.
 type BTF string
 
 // Values of BTF.
 const (
 	BTFPresent BTF = "present" // the kernel
-	BTFHidden  BTF = "hidden"  // quark itself: the kernel's are covered
-	BTFFile    BTF = "file"    // a file in the initramfs: the kernel has none
+	BTFHidden  BTF = "hidden"  // quark's archive, because the kernel's BTF is hidden
+	BTFFile    BTF = "file"    // a file in the initramfs, because the kernel has no BTF
 )
 
 // Kernel is an image to boot.
@@ -27,15 +27,15 @@ type Kernel struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 
-	Features []string `json:"features,omitempty"` // that it must have, as in the hello
-	GoTests  bool     `json:"-"`                  // runs Go tests though none are named
-	BTFFile  string   `json:"btf_file,omitempty"` // file with its types, "" if it has some
-	NoBTF    bool     `json:"no_btf,omitempty"`   // it has no types, and there is no file
+	Features []string `json:"features,omitempty"` // features that the hello must list
+	GoTests  bool     `json:"-"`                  // runs Go tests even if no test is named
+	BTFFile  string   `json:"btf_file,omitempty"` // types of a kernel without BTF, else ""
+	NoBTF    bool     `json:"no_btf,omitempty"`   // the kernel has no BTF, and there is no file
 
 	catalogue.Odd
 
-	// Unarchived means that quark's own archive does not have its types: they are not hidden
-	// unless that is asked for.
+	// Unarchived means that quark's archive lacks the kernel's types. Hidden types are then
+	// tested only on request.
 	Unarchived bool `json:"-"`
 }
 
@@ -60,19 +60,19 @@ type Guest struct {
 	Env      []string // NAME=VALUE, for the command
 	Append   []string // words for the kernel's command line
 	Command  []string // of PartCommand, or instead of a part's own
-	Keep     []string // files of the guest that the host gets at its end
+	Keep     []string // files that the guest sends at its end
 	Image    string   // path of the initramfs
 }
 
 // Backend is a backend.
 type Backend struct {
 	Name    string
-	Option  string // quark-test's for it
+	Option  string // option of quark-test
 	Types   bool   // it reads the kernel's types
-	Default bool   // it runs where none is named
+	Default bool   // it runs if no backend is named
 }
 
-// Backends are all backends, in the order of the tables.
+// Backends lists all backends, in the order of the tables.
 var Backends = []Backend{
 	{Name: "ebpf", Option: "-b", Types: true, Default: true},
 	{Name: "kprobe", Option: "-k", Types: true, Default: true},
@@ -80,7 +80,7 @@ var Backends = []Backend{
 	{Name: "audit", Option: "--audit"},
 }
 
-// NoBackend stands for the backend in tests that need none.
+// NoBackend is the backend of tests that need no backend.
 const NoBackend = "none"
 
 // Name returns the unique name of the guest. With a local kernel it has a slash.
@@ -98,7 +98,7 @@ func (g Guest) Name() string {
 // Dir returns the name as one element of a path.
 func (g Guest) Dir() string { return strings.ReplaceAll(g.Name(), "/", "-") }
 
-// resultsPort is the guest's name of its result port.
+// resultsPort is the path of the result port in the guest.
 const resultsPort = "/run/quark-results"
 
 // command returns the guest's command with its arguments.
@@ -114,7 +114,7 @@ func (g Guest) command() []string {
 		words = append(words, b.Option)
 	}
 	if g.BTF == BTFHidden && len(g.Tests) == 0 {
-		words = append(words, "--types") // the others read the same: t_types_archive
+		words = append(words, "--types") // for all other tests see t_types_archive
 	}
 	words = append(words, "-j", resultsPort)
 	return append(words, g.Tests...)
@@ -171,8 +171,8 @@ func (g Guest) Repro(test string) string {
 	return b.String()
 }
 
-// reproGo returns the command for test binaries: one that builds them again, as the image of a
-// guest is temporary.
+// reproGo returns the command that repeats Go tests. It builds the test binaries again, because the
+// image of a guest is temporary.
 func (g Guest) reproGo(test string) string {
 	packages, run := g.Packages, ""
 	if pkg, name, ok := strings.Cut(test, "."); ok {
@@ -197,7 +197,7 @@ func (g Guest) reproGo(test string) string {
 		quote(strings.TrimSuffix(g.Kernel.Name, "-"+g.Kernel.Arch)), run)
 }
 
-// quote returns a word in the form that a shell reads as that word.
+// quote quotes a word for a shell.
 func quote(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:=/@+^-", r)

@@ -29,11 +29,11 @@ func stateCell(s record.State, text string) report.Cell {
 	return c
 }
 
-// maxConsole bounds how many bytes of a console a page holds, from its end.
+// maxConsole limits the bytes of a console in a page. They are the last bytes.
 const maxConsole = 64 << 10
 
-// HTML returns a page that needs no other file: kernels x backends x tests, each cell with a link
-// to its log. dir has the consoles.
+// HTML returns a self-contained page: kernels x backends x tests, each cell with a link to its log.
+// dir contains the consoles.
 func (r Results) HTML(dir string) ([]byte, error) {
 	passed, failed, skipped := r.Count()
 	p := report.Page{

@@ -9,7 +9,7 @@ import (
 // Cell is the outcome of a test on a backend in a guest.
 type Cell struct {
 	record.Result
-	Repro string `json:"repro,omitempty"` // of a cell that is not good
+	Repro string `json:"repro,omitempty"` // command that repeats a failed cell
 }
 
 // Outcome is the outcome of a guest. Its duration is in milliseconds of the host's clock.
@@ -18,21 +18,21 @@ type Outcome struct {
 	Kernel  Kernel        `json:"kernel"`
 	BTF     BTF           `json:"btf"`
 	Part    Part          `json:"part"`
-	State   record.State  `json:"state"`            // the worst of what happened
-	Reason  string        `json:"reason,omitempty"` // of every state but pass
+	State   record.State  `json:"state"`            // worst state of the guest and its cells
+	Reason  string        `json:"reason,omitempty"` // empty if the state is pass
 	Hello   *record.Hello `json:"hello,omitempty"`
 	End     *record.End   `json:"end,omitempty"`
 	Cells   []Cell        `json:"cells"`
 	Console []string      `json:"console_faults,omitempty"` // complaints of the kernel
 	Tail    []string      `json:"console_tail,omitempty"`   // last lines, stacks of init
-	Damaged []string      `json:"damaged,omitempty"`        // lines that are no records
-	Cached  bool          `json:"cached,omitempty"`         // of an earlier run
+	Damaged []string      `json:"damaged,omitempty"`        // lines that are not records
+	Cached  bool          `json:"cached,omitempty"`         // from an earlier run
 	TotalMS int64         `json:"total_ms"`
 	Repro   string        `json:"repro"`
 	Log     string        `json:"log"` // console log, relative to the results' directory
 }
 
-// Count returns the number of cells in each state, of one backend or of all when it is "".
+// Count returns the number of cells in each state, of one backend or, if backend is "", of all.
 func (o Outcome) Count(backend string) map[record.State]int {
 	n := make(map[record.State]int)
 	for _, c := range o.Cells {

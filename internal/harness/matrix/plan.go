@@ -13,10 +13,10 @@ import (
 	"github.com/quark-linux/quark/internal/harness/local"
 )
 
-// FindKernels returns the kernels of the given architectures that match any of the patterns: in the
-// catalogue's order, then the local ones by name, each image once. A pattern matches a name with
-// its architecture (6.1-cloud-amd64) or without it (6.1-cloud). Without patterns it returns the
-// catalogue's default rows and all local kernels. dir has the images.
+// FindKernels returns the kernels of the given architectures that match any of the patterns: first
+// the catalogue's in its order, then local kernels by name, each image once. A pattern matches a
+// name with its architecture (6.1-cloud-amd64) or without it (6.1-cloud). Without patterns it
+// returns the catalogue's default rows and all local kernels. dir has the images.
 func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([]Kernel, error) {
 	added, err := local.Rows(filepath.Join(dir, "local"))
 	if err != nil {
@@ -24,7 +24,7 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 	}
 	selected, err := catalogue.Select(append(slices.Clone(rows), added...), arches, patterns)
 	if err != nil {
-		return nil, fmt.Errorf("kernels of %s, those in %s among them: %w", strings.Join(arches, " and "), filepath.Join(dir, "local"), err)
+		return nil, fmt.Errorf("find kernels of %s, including those in %s: %w", strings.Join(arches, " and "), filepath.Join(dir, "local"), err)
 	}
 	var kernels []Kernel
 	for _, r := range selected {
@@ -40,8 +40,7 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 		} else if err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
 		}
-		// An image that two rows have runs under the name of the first; each odd machine
-		// runs it.
+		// An image of two rows runs under the name of the first, and on each odd machine.
 		if !slices.ContainsFunc(kernels, func(other Kernel) bool {
 			return other.SHA256 == k.SHA256 && other.BTFFile == k.BTFFile && !catalogue.IsOdd(r.Name) && !catalogue.IsOdd(other.Name)
 		}) {
@@ -51,27 +50,28 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 	return kernels, nil
 }
 
-// Selection is what to run on each kernel. Its zero value runs all of quark-test.
+// Selection selects what runs on each kernel. The zero value runs all of quark-test.
 type Selection struct {
-	Backends []string // names or letters; none: those that run by default
+	Backends []string // names or letters; none: the default backends
 	BTF      []BTF    // sources of the kernel's types; none: all
 
-	// Tests are patterns. None: all, but with types hidden only the tests that depend on them.
-	// A pattern with a dot, such as kprobe.Test*, selects Go tests, one without tests of
-	// quark-test, and "*" all of both.
+	// Tests holds patterns. Without a pattern all tests run, but with types hidden only those
+	// that depend on types. A pattern with a dot, such as kprobe.Test*, selects Go tests. A
+	// pattern without a dot selects tests of quark-test. "*" selects all of both.
 	Tests []string
 
-	Packages []string // ./DIR; their Go tests run, too
+	Packages []string // ./DIR; their Go tests run too
 	Command  []string // runs instead of tests
-	Keep     []string // files of the guest that the host gets when the command has ended
+	Keep     []string // files that the guest sends when the command has ended
 	Env      []string // NAME=VALUE, for the tests or the command
 	Append   []string // words for the kernel's command line
 }
 
 // Plan returns the guests for each kernel: one for quark-test with all backends, one for quark-test
 // with the kernel's types hidden and the backends that need types, and one for Go tests, which the
-// default set runs on some kernels only; or just one for a command. images has the initramfs of
-// each architecture; a guest for Go tests gets another one when its test binaries are built.
+// default set runs on some kernels only. A command has only one guest for each kernel. images maps
+// an architecture to its initramfs. A guest for Go tests gets another initramfs when its test
+// binaries are built.
 func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, error) {
 	chosen, err := s.backends()
 	if err != nil {
@@ -92,8 +92,8 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 		case k.BTFFile != "":
 			ways = []BTF{BTFFile}
 		case k.NoBTF, catalogue.IsOdd(k.Name), k.Unarchived && !slices.Contains(s.BTF, BTFHidden):
-			// Hidden ones would be missed, or there are none; or the machine's kernel
-			// has a row of its own, too, which hides them.
+			// Do not hide types if quark's archive lacks them, if the kernel has none,
+			// or on an odd machine: the kernel has another row, which hides them.
 			ways = []BTF{BTFPresent}
 		}
 		for _, way := range ways {
@@ -114,7 +114,7 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 					guests = append(guests, g)
 				}
 			}
-			// Odd machines run the Go tests that are named.
+			// Odd machines run only named Go tests.
 			withGo := way != BTFHidden && (k.GoTests || len(s.Tests) > 0 && !catalogue.IsOdd(k.Name) || len(goTests) > 0)
 			if packages := s.packages(chosen); goTests != nil && len(packages) > 0 && withGo {
 				g.Part, g.Packages, g.Tests = PartGo, packages, goTests
@@ -123,12 +123,12 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 		}
 	}
 	if len(guests) == 0 {
-		return nil, errors.New("nothing to run: no kernel, backend, test and way of having types fit together")
+		return nil, errors.New("nothing to run: no combination of kernel, backend, test and source of types")
 	}
 	return guests, nil
 }
 
-// forTests returns the guest with the work of quark-test. ok is false when no chosen backend has
+// forTests returns the guest with the work of quark-test. ok is false if no chosen backend has
 // tests with the guest's types.
 func (g Guest) forTests(patterns []string, chosen []Backend) (with Guest, ok bool) {
 	g.Tests = patterns
@@ -143,8 +143,7 @@ func (g Guest) forTests(patterns []string, chosen []Backend) (with Guest, ok boo
 	return g, len(g.Backends) > 0
 }
 
-// tests returns the patterns of quark-test's tests and of the Go tests: nil for no test, empty for
-// all.
+// tests returns the patterns for quark-test and for Go tests: nil for no test, empty for all.
 func (s Selection) tests() (quarkTest, goTests []string, err error) {
 	if len(s.Tests) == 0 {
 		return []string{}, []string{}, nil
@@ -165,7 +164,7 @@ func (s Selection) tests() (quarkTest, goTests []string, err error) {
 	return quarkTest, goTests, nil
 }
 
-// packages returns the packages but not those for backends that are not chosen.
+// packages returns the packages without those of backends that are not chosen.
 func (s Selection) packages(chosen []Backend) []string {
 	return slices.DeleteFunc(slices.Clone(s.Packages), func(p string) bool {
 		b := BackendOf(p)
@@ -201,7 +200,7 @@ func (s Selection) backends() ([]Backend, error) {
 	is := func(b Backend, name string) bool { return name == b.Name || "-"+name == b.Option }
 	for _, name := range s.Backends {
 		if !slices.ContainsFunc(Backends, func(b Backend) bool { return is(b, name) }) {
-			return nil, fmt.Errorf("unknown backend %q: it is one of %s", name, KnownBackends())
+			return nil, fmt.Errorf("unknown backend %q: want one of %s", name, KnownBackends())
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool {
@@ -212,8 +211,8 @@ func (s Selection) backends() ([]Backend, error) {
 	}), nil
 }
 
-// Shard returns part number part, from 1, of n parts of the guests. The guests of a kernel are in
-// several parts.
+// Shard divides the guests into n parts and returns the part with the given number, from 1. The
+// guests of a kernel are in several parts.
 func Shard(guests []Guest, part, n int) (list []Guest) {
 	for i, g := range guests {
 		if i%n == part-1 {

@@ -84,7 +84,7 @@ func TestFindKernels(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "local", "notes"), []byte("text"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FindKernels(dir, rows, both, nil); err == nil || !strings.Contains(err.Error(), "no kernel image") {
+	if _, err := FindKernels(dir, rows, both, nil); err == nil || !strings.Contains(err.Error(), "not a kernel image") {
 		t.Errorf("a local file that is no kernel: error %v", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestPlan(t *testing.T) {
 		}, ""},
 		{"bad pattern", Selection{Tests: []string{"["}}, nil, "syntax error"},
 		{"none", Selection{Backends: []string{"c"}, BTF: []BTF{BTFHidden}}, nil, "nothing to run"},
-		{"unknown", Selection{Backends: []string{"x"}}, nil, `unknown backend "x": it is one of ebpf (b), kprobe (k), cnproc (c), further`},
+		{"unknown", Selection{Backends: []string{"x"}}, nil, `unknown backend "x": want one of ebpf (b), kprobe (k), cnproc (c), further`},
 		{"one by name alone", Selection{Backends: []string{"further", "c"}, BTF: []BTF{BTFPresent}}, []string{
 			"./krun.sh i.gz k/a quark-test -c --further",
 		}, ""},

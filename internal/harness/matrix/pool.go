@@ -9,32 +9,32 @@ import (
 	"sync"
 )
 
-// Runner runs guests side by side.
+// Runner runs guests in parallel.
 type Runner struct {
 	Machine Machine
-	Jobs    int    // guests at a time
-	Dir     string // of the results; each guest has a directory of its own below GuestsDir
+	Jobs    int    // number of parallel guests
+	Dir     string // directory of the results; each guest has a directory below GuestsDir
 	Cache   *Cache // nil: none
 	Fresh   bool   // run cached guests, too
 
-	Out io.Writer // a line when a guest begins, and one when it ends
+	Out io.Writer // receives a line when a guest begins, and when it ends
 
-	mu sync.Mutex // of Out
+	mu sync.Mutex // guards Out
 }
 
 // GuestsDir is the directory of the guests' own directories, below the results.
 const GuestsDir = "guests"
 
-// ErrInterrupted is the cause of the end of a context by a signal.
+// ErrInterrupted is the cause of a context that a signal has ended.
 var ErrInterrupted = errors.New("interrupted")
 
-// Run runs the guests and returns their outcomes in their order. When
-// ctx ends, running guests are stopped, and its cause is returned with the outcomes that there are.
-// So is the first error of this machine.
+// Run runs the guests and returns their outcomes in the order of guests. If ctx ends or this
+// machine has an error, it stops the running guests, and returns the cause of ctx or the first
+// error with the outcomes so far.
 func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	digests := make(map[string]string) // of images, by path
+	digests := make(map[string]string) // digests of images, by path
 	for _, g := range guests {
 		if digests[g.Image] != "" {
 			continue
@@ -116,7 +116,7 @@ func (r *Runner) print(line string) {
 	fmt.Fprintln(r.Out, line)
 }
 
-// line returns how a guest ended.
+// line describes how a guest ended in one line.
 func (o Outcome) line() string {
 	passed, failed, skipped := Results{Guests: []Outcome{o}}.Count()
 	line := fmt.Sprintf("%s: %s: %d passed, %d failed, %d skipped", o.Guest, o.State, passed, failed, skipped)

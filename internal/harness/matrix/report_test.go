@@ -77,7 +77,7 @@ func TestHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(b)
-	for _, want := range []string{"fine &lt;b&gt;", `href="#g0-0"`, `id="g0-0"`, "bytes left out", "<p>repro: krun t_b", "too late in t_b"} {
+	for _, want := range []string{"fine &lt;b&gt;", `href="#g0-0"`, `id="g0-0"`, "bytes omitted", "<p>repro: krun t_b", "too late in t_b"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

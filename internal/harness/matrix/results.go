@@ -14,17 +14,17 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// Results are the outcome of a run, the content of ResultsFile.
+// Results are the outcomes of a run, the content of ResultsFile.
 type Results struct {
 	Time    time.Time `json:"time"`
 	TookMS  int64     `json:"took_ms"`
-	Machine string    `json:"machine"` // that ran the guests, in words
+	Machine string    `json:"machine"` // description of the machine that ran the guests
 	Guests  []Outcome `json:"guests"`
 
-	// Planned names the guests of the whole run in their order; of a shard, of all shards.
+	// Planned names the guests of the whole run, of all shards, in their order.
 	Planned []string `json:"planned,omitempty"`
-	// Missing names guests that were to run, and that have no outcome: the run was interrupted,
-	// or a shard has no results.
+	// Missing names planned guests without outcome, because the run was interrupted or a shard
+	// has no results.
 	Missing []string `json:"missing,omitempty"`
 }
 
@@ -34,7 +34,7 @@ const (
 	HTMLFile    = "index.html"
 )
 
-// LoadResults reads a run's results; os.ErrNotExist: there are none.
+// LoadResults reads a run's results. The error is os.ErrNotExist if there are none.
 func LoadResults(dir string) (r Results, err error) {
 	path := filepath.Join(dir, ResultsFile)
 	b, err := os.ReadFile(path)
@@ -70,8 +70,8 @@ func (r Results) Write(dir string) error {
 // notRunAtAll is the reason of a missing guest.
 const notRunAtAll = "this guest has not run"
 
-// All returns the cells of all guests as result records. A guest that is bad though its cells are
-// good, or that is missing, has one of its own.
+// All returns the cells of all guests as result records. A guest that failed although its cells
+// passed, or that is missing, has an additional record.
 func (r Results) All() (list []record.Result) {
 	for _, g := range r.Guests {
 		for _, c := range g.Cells {
@@ -88,8 +88,8 @@ func (r Results) All() (list []record.Result) {
 	return list
 }
 
-// Count returns the number of cells that passed, failed and were skipped. A guest that is bad
-// though its cells are good, or that is missing, counts as one failure.
+// Count returns the number of cells that passed, failed and were skipped. A guest that failed
+// although its cells passed, or that is missing, counts as one failure.
 func (r Results) Count() (passed, failed, skipped int) {
 	for _, rec := range r.All() {
 		switch rec.State {
@@ -104,13 +104,13 @@ func (r Results) Count() (passed, failed, skipped int) {
 	return passed, failed, skipped
 }
 
-// Good reports whether all guests are, and none is missing.
+// Good reports whether all guests are good and none is missing.
 func (r Results) Good() bool {
 	return len(r.Missing) == 0 && !slices.ContainsFunc(r.Guests, func(g Outcome) bool { return !g.State.Good() })
 }
 
-// Merge returns the results of several runs, such as the shards of one, as one. Of a guest that is
-// in several runs the last one counts. They are in the order of the whole run, and a guest that no
+// Merge combines the results of several runs, or of the shards of one run. If a guest is in several
+// runs, the last outcome counts. The guests are in the order of the whole run. A guest that no
 // shard has run is missing.
 func Merge(runs []Results) (all Results) {
 	var machines []string
@@ -141,14 +141,14 @@ func Merge(runs []Results) (all Results) {
 		if i := slices.Index(all.Planned, o.Guest); i >= 0 {
 			return i
 		}
-		return len(all.Planned) // of a file that has no plan
+		return len(all.Planned) // guests of a file without a plan come last
 	}
 	slices.SortStableFunc(all.Guests, func(a, b Outcome) int { return cmp.Compare(place(a), place(b)) })
 	all.Missing = missing(all.Planned, all.Guests)
 	return all
 }
 
-// missing returns the planned guests that have no outcome.
+// missing returns the planned guests without outcome.
 func missing(planned []string, guests []Outcome) (names []string) {
 	for _, name := range planned {
 		if !slices.ContainsFunc(guests, func(o Outcome) bool { return o.Guest == name }) {

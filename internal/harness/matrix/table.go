@@ -11,7 +11,7 @@ import (
 )
 
 // columns returns the columns of the tables: the backends that run by default or that tests ran on,
-// and the tests that need none.
+// and NoBackend.
 func (r Results) columns() []string {
 	var names []string
 	for _, b := range Backends {
@@ -23,11 +23,11 @@ func (r Results) columns() []string {
 	return append(names, NoBackend)
 }
 
-// table has a row for each guest, in which the kernel leads to the guest's log.
+// table returns a table with a row for each guest, in which the kernel links to the guest's log.
 func (r Results) table() *report.Table {
 	t := &report.Table{Head: slices.Concat([]string{"kernel", "release", "BTF", "tests", "state"}, r.columns(), []string{"seconds"})}
 	for i, g := range r.Guests {
-		release := "?" // it did not boot
+		release := "?" // the guest did not boot
 		if g.Hello != nil {
 			release = g.Hello.Kernel
 		}
@@ -35,7 +35,7 @@ func (r Results) table() *report.Table {
 		row[0].Link = guestID(i)
 		row = append(row, stateCell(g.State, string(g.State)))
 		for _, c := range r.columns() {
-			row = append(row, report.Cell{Text: score(g.Count(c))})
+			row = append(row, report.Cell{Text: scoreText(g.Count(c))})
 		}
 		took := seconds(g.TotalMS)
 		if g.Cached {
@@ -49,14 +49,13 @@ func (r Results) table() *report.Table {
 	return t
 }
 
-// Table prints a line for each guest, and then what is wrong with those that are not good, and
-// which are missing.
+// Table prints a line for each guest, then the faults of failed guests, then the missing guests.
 func (r Results) Table(w io.Writer) error {
 	if err := r.table().WriteText(w); err != nil {
 		return err
 	}
 	for _, g := range r.Guests {
-		if err := g.complaints(w); err != nil {
+		if err := g.printFaults(w); err != nil {
 			return err
 		}
 	}
@@ -76,8 +75,8 @@ func (r Results) Markdown() string {
 		passed, failed, skipped, len(r.Guests), r.Time.UTC().Format("2006-01-02"))
 }
 
-// complaints prints the faults of a guest, and how to run it again.
-func (o Outcome) complaints(w io.Writer) error {
+// printFaults prints the faults of a guest, and the command that runs it again.
+func (o Outcome) printFaults(w io.Writer) error {
 	if o.State.Good() {
 		return nil
 	}
@@ -112,9 +111,9 @@ func (o Outcome) complaints(w io.Writer) error {
 	return err
 }
 
-// score returns a table's cell: "12" when all of 12 pass, "10+2s" with 2 skipped, "9/12" when 3 are
-// bad, "-" for none.
-func score(n map[record.State]int) string {
+// scoreText returns a table's cell: "12" if all of 12 pass, "10+2s" with 2 skipped, "9/12" if 3
+// failed, "-" for no test.
+func scoreText(n map[record.State]int) string {
 	total := 0
 	for _, k := range n {
 		total += k

@@ -9,7 +9,7 @@ import (
 	"reflect"
 )
 
-// MaxLine bounds a record's line, its newline included. A longer one is damaged.
+// MaxLine limits a record's line, including the newline. A longer line is damaged.
 const MaxLine = 1 << 20
 
 // A line ends with its checksum, the last member of the object: the CRC-32 (IEEE) of all bytes
@@ -19,7 +19,7 @@ const (
 	sumTail   = len(sumMember) + 8 + len(`"}`)
 )
 
-// types has the type of each record, by the name in its first member, "type".
+// types maps the value of a record's first member, "type", to the record's type.
 var types = map[string]reflect.Type{
 	"hello":  reflect.TypeFor[Hello](),
 	"plan":   reflect.TypeFor[Plan](),
@@ -42,7 +42,7 @@ var names = func() map[reflect.Type]string {
 func Encode(rec any) ([]byte, error) {
 	name, ok := names[reflect.TypeOf(rec)]
 	if !ok {
-		return nil, fmt.Errorf("encode record: %T is none", rec)
+		return nil, fmt.Errorf("encode record: %T is not a record type", rec)
 	}
 	members, err := json.Marshal(rec)
 	if err != nil {
@@ -52,13 +52,13 @@ func Encode(rec any) ([]byte, error) {
 	b := fmt.Appendf(nil, `{"type":"%s",%s`, name, members[1:len(members)-1])
 	b = fmt.Appendf(b, "%s%08x\"}\n", sumMember, crc32.ChecksumIEEE(b))
 	if len(b) > MaxLine {
-		return nil, fmt.Errorf("encode record: the line would be %d bytes, %d are the most", len(b), MaxLine)
+		return nil, fmt.Errorf("encode record: the line would have %d bytes, want at most %d", len(b), MaxLine)
 	}
 	return b, nil
 }
 
-// ErrDamaged says that a line is not a record, or not as it was written.
-var ErrDamaged = errors.New("no record, or a damaged one")
+// ErrDamaged means that a line is not a record, or has changed since it was written.
+var ErrDamaged = errors.New("not a record, or a damaged record")
 
 // Decode returns the record of a line, with or without its newline, as a value of one of the types
 // of this package. The error wraps ErrDamaged.
@@ -99,8 +99,8 @@ func excerpt(line []byte) string {
 // Splitter splits the bytes from a port into records. The zero value is ready.
 type Splitter struct{ rest []byte }
 
-// Feed takes the next bytes and calls f for each whole line, with its record or an error that
-// wraps ErrDamaged.
+// Feed adds bytes, and calls f for each complete line with its record or an error that wraps
+// ErrDamaged.
 func (s *Splitter) Feed(b []byte, f func(rec any, err error)) {
 	for len(b) > 0 {
 		i := bytes.IndexByte(b, '\n')
@@ -123,7 +123,7 @@ func (s *Splitter) Feed(b []byte, f func(rec any, err error)) {
 // Flush ends the input: a last line without a newline is damaged.
 func (s *Splitter) Flush(f func(rec any, err error)) {
 	if len(s.rest) > 0 {
-		f(nil, fmt.Errorf("%w: the line has no end: %s", ErrDamaged, excerpt(s.rest)))
+		f(nil, fmt.Errorf("%w: the line has no newline: %s", ErrDamaged, excerpt(s.rest)))
 		s.rest = s.rest[:0]
 	}
 }

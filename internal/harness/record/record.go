@@ -17,7 +17,7 @@ type Hello struct {
 	Missing []string `json:"missing,omitempty"`
 }
 
-// Plan says which jobs a test program is going to run, in their order.
+// Plan lists the jobs that a test program will run, in their order.
 type Plan struct {
 	Jobs []Job `json:"jobs"`
 }
@@ -27,18 +27,18 @@ type Job struct{ Test, Backend string }
 
 func (j Job) String() string { return j.Test + " @ " + j.Backend }
 
-// Start says that a job begins.
+// Start reports that a job begins.
 type Start struct {
 	Test    string `json:"test"`
 	Backend string `json:"backend"`
 }
 
-// Result says how a job ended.
+// Result reports how a job ended.
 type Result struct {
 	Test       string `json:"test"`
 	Backend    string `json:"backend"`
 	State      State  `json:"state"`
-	Reason     string `json:"reason,omitempty"` // of every state but Pass
+	Reason     string `json:"reason,omitempty"` // empty if the state is Pass
 	DurationMS int64  `json:"duration_ms"`
 	Log        string `json:"log,omitempty"`
 }
@@ -48,13 +48,13 @@ func (r Result) Job() Job { return Job{r.Test, r.Backend} }
 
 // Blob is a part of a file from a guest: one line has at most MaxLine bytes.
 type Blob struct {
-	Name   string `json:"name"`   // of the file, a relative path with slashes
-	Offset int    `json:"offset"` // of the part
-	Size   int    `json:"size"`   // of the file
+	Name   string `json:"name"`   // relative path with slashes
+	Offset int    `json:"offset"` // offset of the part
+	Size   int    `json:"size"`   // size of the file
 	Data   []byte `json:"data"`   // base64 in JSON
 }
 
-// Output is what a command wrote, byte by byte: the console would change newlines and mix it with
+// Output is a part of a command's output, byte by byte: the console would change newlines and add
 // the kernel's messages.
 type Output struct {
 	FD   int    `json:"fd"`   // 1 or 2
@@ -63,12 +63,13 @@ type Output struct {
 
 // End is the last record of a guest.
 type End struct {
-	// as a shell gives it: 128 plus the signal, 126 and 127 for a command that does not start
+	// exit status as a shell returns it: 128 plus the signal, 126 and 127 for a command that
+	// does not start
 	Status     int    `json:"status"`
-	Signal     int    `json:"signal,omitempty"` // what killed the command
+	Signal     int    `json:"signal,omitempty"` // signal that killed the command
 	CoreDumped bool   `json:"core_dumped,omitempty"`
-	DurationMS int64  `json:"duration_ms"`     // the command's
-	Error      string `json:"error,omitempty"` // why init could not run the command
+	DurationMS int64  `json:"duration_ms"`     // duration of the command
+	Error      string `json:"error,omitempty"` // reason why init could not run the command
 }
 
 // State of a job or a guest. A test program reports the first three only.
@@ -84,18 +85,18 @@ const (
 	Lost     State = "lost"      // no End came, or records are missing or damaged
 )
 
-// Good reports whether all is well.
+// Good reports whether s is Pass or Skip.
 func (s State) Good() bool { return s == Pass || s == Skip }
 
-// MarshalText and UnmarshalText are the JSON form of a job.
+// MarshalText returns a job in the form TEST @ BACKEND.
 func (j Job) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the form of MarshalText.
 func (j *Job) UnmarshalText(b []byte) error {
 	const sep = " @ "
 	i := bytes.LastIndex(b, []byte(sep))
 	if i <= 0 || i+len(sep) == len(b) {
-		return fmt.Errorf("job %q: TEST @ BACKEND is wanted", b)
+		return fmt.Errorf("job %q: want TEST @ BACKEND", b)
 	}
 	*j = Job{string(b[:i]), string(b[i+len(sep):])}
 	return nil

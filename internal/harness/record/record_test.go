@@ -168,7 +168,7 @@ func TestCutLog(t *testing.T) {
 	if got := CutLog("abc\n", 4); got != "abc\n" {
 		t.Errorf("%q", got)
 	}
-	if got, want := CutLog("line 1\nline 2\nline 3\n", 10), "[14 bytes left out]\nline 3\n"; got != want {
+	if got, want := CutLog("line 1\nline 2\nline 3\n", 10), "[14 bytes omitted]\nline 3\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -14,14 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writer writes records to a file or a serial line. A nil one writes none. Goroutines may share it.
+// Writer writes records to a file or a serial line. A nil Writer writes nothing. Goroutines may
+// share it.
 type Writer struct {
 	mu sync.Mutex
 	f  *os.File
 }
 
-// OpenWriter opens a file to append to. A terminal does not become the controlling terminal, whose
-// hangup would kill this process.
+// OpenWriter opens a file for appending. A terminal does not become the controlling terminal,
+// because its hangup would kill this process.
 func OpenWriter(name string) (*Writer, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOCTTY, 0o644)
 	if err != nil {
@@ -64,7 +65,7 @@ func (w *Writer) Write(rec any) error {
 	return nil
 }
 
-// ShellStatus returns the status of a process that has ended as a shell gives it.
+// ShellStatus returns the exit status that a shell would return for a process that has ended.
 func ShellStatus(s *os.ProcessState) int {
 	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())
@@ -75,7 +76,8 @@ func ShellStatus(s *os.ProcessState) int {
 // MaxLog bounds the log in a record, because a serial line is slow.
 const MaxLog = 32 << 10
 
-// CutLog returns the end of a log, at most so many bytes, with a note of how many are missing.
+// CutLog returns the end of a log, at most the given number of bytes, with a note about the number
+// of omitted bytes.
 func CutLog(log string, most int) string {
 	if len(log) <= most {
 		return log
@@ -84,15 +86,15 @@ func CutLog(log string, most int) string {
 	if i := strings.IndexByte(tail, '\n'); i >= 0 {
 		tail = tail[i+1:]
 	}
-	return fmt.Sprintf("[%d bytes left out]\n%s", len(log)-len(tail), strings.ToValidUTF8(tail, ""))
+	return fmt.Sprintf("[%d bytes omitted]\n%s", len(log)-len(tail), strings.ToValidUTF8(tail, ""))
 }
 
-// longestDrain is far more than a serial line takes for any record.
+// longestDrain is far longer than a serial line takes for any record.
 const longestDrain = 10 * time.Second
 
-// Drain waits until all that was written to f has left for its serial line: a machine that dies or
-// powers off loses what has not. A file that is no terminal needs no wait. Drain gives up on a line
-// that is stuck, for which tcdrain(3) would wait forever; the reader at its other end notices.
+// Drain waits until all bytes written to f have been sent over the serial line. A machine that
+// crashes or powers off loses unsent bytes. Drain returns at once if f is not a terminal. It
+// also returns after longestDrain, because tcdrain(3) would wait forever for a line that is stuck.
 func Drain(f *os.File) error {
 	for end := time.Now().Add(longestDrain); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		left, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCOUTQ)

@@ -13,26 +13,26 @@ import (
 	"github.com/quark-linux/quark/internal/atomicfile"
 )
 
-// Files keeps files with their checksums in a directory: NAME.sha256 has the one of NAME, as
-// sha256sum -c takes it.
+// Files keeps files with their checksums in a directory: NAME.sha256 has the checksum of NAME, in
+// the format of sha256sum -c.
 type Files struct{ dir string }
 
-// OpenFiles makes the directory, and removes what killed writers have left there.
+// OpenFiles creates the directory, and removes temporary files of killed writers.
 func OpenFiles(dir string) (*Files, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the cache: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the cache: %w (XDG_CACHE_HOME names another place)", err)
+		return nil, fmt.Errorf("make the cache: %w (set XDG_CACHE_HOME to use another directory)", err)
 	}
 	c := &Files{dir}
-	c.sweep(time.Now().Add(-time.Hour))
+	c.removeTemporary(time.Now().Add(-time.Hour))
 	return c, nil
 }
 
-// sweep removes temporary files of killed fetchers: they were last written before t.
-func (c *Files) sweep(t time.Time) {
+// removeTemporary removes temporary files of killed writers, which were last written before t.
+func (c *Files) removeTemporary(t time.Time) {
 	stale, _ := filepath.Glob(filepath.Join(c.dir, atomicfile.TempPrefix+"*"))
 	for _, path := range stale {
 		if st, err := os.Stat(path); err == nil && st.ModTime().Before(t) {
@@ -47,8 +47,8 @@ func (c *Files) Path(name string) string { return filepath.Join(c.dir, name) }
 // ErrDamaged means that a cached file has changed since it was stored.
 var ErrDamaged = errors.New("cached file is damaged: its sha256 differs")
 
-// Verify returns the checksum of a file, which must be the one that was stored with it.
-// os.ErrNotExist: the file is not cached.
+// Verify returns the checksum of a file. The error is ErrDamaged if it differs from the stored
+// checksum, os.ErrNotExist if the file is not cached.
 func (c *Files) Verify(name string) (sum string, err error) {
 	b, err := os.ReadFile(c.Path(name) + ".sha256")
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *Files) Store(name string, content []byte) (sum string, err error) {
 		err = atomicfile.Write(c.Path(name)+".sha256", fmt.Appendf(nil, "%s  %s\n", sum, name))
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		err = fmt.Errorf("%w: make room there or name another place with XDG_CACHE_HOME", err)
+		err = fmt.Errorf("%w: free space there, or set XDG_CACHE_HOME to use another directory", err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("write to the cache in %s: %w", c.dir, err)

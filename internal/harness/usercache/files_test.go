@@ -67,11 +67,11 @@ func TestFiles(t *testing.T) {
 		if err := os.WriteFile(temp, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		c.sweep(time.Now().Add(-time.Hour))
+		c.removeTemporary(time.Now().Add(-time.Hour))
 		if _, err := os.Stat(temp); err != nil {
 			t.Error("a fetcher at work lost its file")
 		}
-		c.sweep(time.Now().Add(time.Hour))
+		c.removeTemporary(time.Now().Add(time.Hour))
 		if _, err := os.Stat(temp); !os.IsNotExist(err) {
 			t.Error("a stale file is still there")
 		}

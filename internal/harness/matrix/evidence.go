@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// evidence is all that is known of a guest.
+// evidence collects the records and the console of a guest, from which score derives its state.
 type evidence struct {
 	hello    *record.Hello
 	plan     []record.Job
@@ -20,18 +20,18 @@ type evidence struct {
 	nDamaged int
 	console  []string // complaints
 	late     string   // the deadline that passed, "" for none
-	waiting  string   // where the guest was at the deadline, when no test ran
-	refused  string   // why it was not booted
+	waiting  string   // phase of the guest at the deadline, if no test ran
+	refused  string   // reason why it was not booted
 	files    record.Files
 	claims   []string // features that the kernel must have
-	lacks    []string // and must not have
-	cpus     int      // that the machine must have, 0 if that does not matter
-	command  string   // of a guest without tests; its exit status is the only result
+	lacks    []string // features that it must not have
+	cpus     int      // required number of CPUs, 0 for any
+	command  string   // command of a guest without tests; its exit status is the only result
 
-	output func(record.Output) // receives what the command writes; nil: it is dropped
+	output func(record.Output) // receives the command's output; nil drops it
 }
 
-// add stores a record, or the error of a line of the result port that is no record.
+// add stores a record, or the error of a line of the result port that is not a record.
 func (e *evidence) add(rec any, err error) {
 	switch r := rec.(type) {
 	case record.Hello:
@@ -61,8 +61,7 @@ func (e *evidence) add(rec any, err error) {
 
 const maxDamaged = 5
 
-// running returns the jobs of the test that was started last and has no result, one for each
-// backend that it runs on together.
+// running returns the jobs without result of the test that was started last, one for each backend.
 func (e *evidence) running() (jobs []record.Job) {
 	done := make(map[record.Job]int)
 	for _, r := range e.results {
@@ -81,8 +80,8 @@ func (e *evidence) running() (jobs []record.Job) {
 	return jobs
 }
 
-// names returns the jobs of one test as text.
-func names(jobs []record.Job) string {
+// jobNames returns the jobs of one test as text.
+func jobNames(jobs []record.Job) string {
 	text := jobs[0].String()
 	for _, j := range jobs[1:] {
 		text += ", " + j.Backend
@@ -90,12 +89,12 @@ func names(jobs []record.Job) string {
 	return text
 }
 
-// judge returns the state of a guest and its cells.
-func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
-	state, reason = e.guest()
+// score returns the state of a guest and its cells.
+func (e *evidence) score() (state record.State, reason string, cells []Cell) {
+	state, reason = e.guestState()
 	cells, missing := e.cells(state, reason)
 	skipped, failed := 0, 0
-	var first Cell // that is not good
+	var first Cell // first failed cell
 	for _, c := range cells {
 		switch {
 		case c.State == record.Skip:
@@ -111,9 +110,9 @@ func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
 	case missing > 0:
 		state, reason = record.Lost, fmt.Sprintf("%d of %d tests have no result", missing, len(cells))
 	case len(e.lacking()) > 0:
-		state, reason = record.Fail, "the kernel lacks what the catalogue claims: "+strings.Join(e.lacking(), ", ")
-	case e.odd() != "":
-		state, reason = record.Fail, "the machine is not what the catalogue says: "+e.odd()
+		state, reason = record.Fail, "the kernel lacks features that the catalogue claims: "+strings.Join(e.lacking(), ", ")
+	case e.machineMismatch() != "":
+		state, reason = record.Fail, "the machine differs from the catalogue: "+e.machineMismatch()
 	case failed > 0:
 		why, _, _ := strings.Cut(first.Reason, "\n")
 		state, reason = record.Fail, fmt.Sprintf("%d of %d tests, the first: %s @ %s: %s", failed, len(cells), first.Test, first.Backend, why)
@@ -127,12 +126,12 @@ func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
 	return state, reason, cells
 }
 
-// guest returns the state of the guest apart from its tests. The kernel's complaints come first: an
-// oops may be why a guest hangs or is lost.
-func (e *evidence) guest() (record.State, string) {
+// guestState returns the state of the guest apart from its tests. The kernel's complaints have
+// precedence: an oops may be the reason that a guest hangs or is lost.
+func (e *evidence) guestState() (record.State, string) {
 	at := ""
 	if jobs := e.running(); len(jobs) > 0 {
-		at = " in " + names(jobs)
+		at = " in " + jobNames(jobs)
 	}
 	switch {
 	case e.refused != "":
@@ -167,15 +166,15 @@ func (e *evidence) lacking() []string {
 	return slices.DeleteFunc(slices.Clone(e.claims), func(c string) bool { return e.hello.Features[c] })
 }
 
-// odd returns how the machine is not as odd as it must be, or "".
-func (e *evidence) odd() string {
+// machineMismatch returns how the machine differs from the catalogue's row, or "".
+func (e *evidence) machineMismatch() string {
 	for _, feature := range e.lacks {
 		if e.hello.Features[feature] {
 			return "it has " + feature
 		}
 	}
 	if e.cpus != 0 && e.hello.CPUs != e.cpus {
-		return fmt.Sprintf("%d CPUs, not %d", e.hello.CPUs, e.cpus)
+		return fmt.Sprintf("got %d CPUs, want %d", e.hello.CPUs, e.cpus)
 	}
 	return ""
 }
@@ -187,18 +186,19 @@ func ending(end *record.End) string {
 	return fmt.Sprintf("the command's exit status is %d", end.Status)
 }
 
-// notRun begins the reasons of tests that had not begun when the guest ended.
+// notRun is the prefix of the reasons of tests that had not begun when the guest ended.
 const notRun = "not run: "
 
-// cells returns a cell for each job that was planned or has a result, and how many have no result.
-// A job without a result has the guest's state if it was running; if it had not begun it is lost.
+// cells returns a cell for each job that was planned or has a result, and the number of jobs
+// without result. A job without result has the guest's state if it was running. It is lost if it
+// had not begun.
 func (e *evidence) cells(state record.State, reason string) (cells []Cell, missing int) {
 	jobs := e.plan
 	if len(jobs) == 0 {
 		jobs = e.started
 	}
 	if len(jobs)+len(e.results) == 0 && e.command != "" {
-		return []Cell{e.ofCommand(state, reason)}, 0
+		return []Cell{e.commandCell(state, reason)}, 0
 	}
 	results := make(map[record.Job][]record.Result)
 	for _, r := range e.results {
@@ -206,7 +206,7 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 	}
 	running := e.running()
 	if state == record.Pass {
-		state, reason = record.Lost, "the test was started and has no result"
+		state, reason = record.Lost, "the test was started but has no result"
 	}
 	add := func(j record.Job) {
 		r := record.Result{Test: j.Test, Backend: j.Backend, State: record.Lost, Reason: notRun + cmp.Or(reason, string(state))}
@@ -223,7 +223,7 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 	for _, j := range jobs {
 		add(j)
 	}
-	for _, r := range e.results { // of jobs that are in no plan
+	for _, r := range e.results { // results of jobs that are in no plan
 		if len(results[r.Job()]) > 0 {
 			add(r.Job())
 		}
@@ -231,8 +231,8 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 	return cells, missing
 }
 
-// ofCommand returns the cell of a command that reports no tests.
-func (e *evidence) ofCommand(state record.State, reason string) Cell {
+// commandCell returns the cell of a command that reports no tests.
+func (e *evidence) commandCell(state record.State, reason string) Cell {
 	r := record.Result{Test: e.command, Backend: NoBackend, State: state, Reason: reason}
 	if e.end != nil {
 		r.DurationMS = e.end.DurationMS

@@ -62,9 +62,9 @@ func TestJudge(t *testing.T) {
 		{"a false claim", evidence{hello: &record.Hello{Features: map[string]bool{"btf": true, "bpf": false}}, plan: plan[:1], started: plan[:1], end: end,
 			claims: []string{"btf", "bpf", "ringbuf"}, results: []record.Result{result("a", record.Pass)}}, record.Fail, "claims: bpf, ringbuf", "pass"},
 		{"not odd enough", evidence{hello: &record.Hello{Features: map[string]bool{"bpf": true}}, plan: plan[:1], started: plan[:1], end: end,
-			lacks: []string{"connector", "bpf"}, results: []record.Result{result("a", record.Pass)}}, record.Fail, "what the catalogue says: it has bpf", "pass"},
+			lacks: []string{"connector", "bpf"}, results: []record.Result{result("a", record.Pass)}}, record.Fail, "differs from the catalogue: it has bpf", "pass"},
 		{"another number of CPUs", evidence{hello: &record.Hello{CPUs: 2}, plan: plan[:1], started: plan[:1], end: end,
-			cpus: 4, results: []record.Result{result("a", record.Pass)}}, record.Fail, "2 CPUs, not 4", "pass"},
+			cpus: 4, results: []record.Result{result("a", record.Pass)}}, record.Fail, "got 2 CPUs, want 4", "pass"},
 		{"odd as it must be", evidence{hello: &record.Hello{CPUs: 4}, plan: plan[:1], started: plan[:1], end: end,
 			cpus: 4, lacks: []string{"bpf"}, results: []record.Result{result("a", record.Pass)}}, record.Pass, "", "pass"},
 		{"no test", evidence{hello: hello, end: end}, record.Fail, "no test ran", ""},
@@ -76,7 +76,7 @@ func TestJudge(t *testing.T) {
 			results: []record.Result{result("a", record.Pass), result("b", record.Pass)}}, record.Lost, "garbage on the result port: 1 lines", "pass pass"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			state, reason, cells := tt.e.judge()
+			state, reason, cells := tt.e.score()
 			var states []string
 			for _, c := range cells {
 				states = append(states, string(c.State))
