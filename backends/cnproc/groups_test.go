@@ -148,7 +148,7 @@ func (w *town) Status(pid uint32) (st procfs.Status, start uint64, err error) {
 // The end of a process with threads is reported once, after it has ended, or is in a gap.
 func TestEndOfGroupAfterLoss(t *testing.T) {
 	ends, lost, outside := 0, 0, 0
-	seeds := []uint64{841, 2475, 10994} // ends reported twice, and one that was missing
+	seeds := []uint64{841, 2475, 2673, 10994} // ends reported twice, and one that was missing
 	for seed := uint64(1400); seed < 1700; seed++ {
 		seeds = append(seeds, seed)
 	}

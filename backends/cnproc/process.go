@@ -62,21 +62,20 @@ type retired struct {
 type processes struct {
 	byPID   freelist.Map[uint32, process]
 	threads freelist.Map[uint32, uint32] // living threads that are no leaders -> pid
-	born    []thread                     // to check whether they are the kernel's
+	born    []uint32                     // threads to check: they may be workers of the kernel
+	ended   []uint32                     // processes to check: threads of them have ended
 	retired []retired
-	epoch   uint32 // losses
-	last6   bool   // the last thread to end sets the status of the process: Linux 6.0
-	workers bool   // the kernel makes threads of a process for itself: Linux 5.12
+	early   map[uint32]uint64 // when the latest end of a pid was reported before its exit message
+	epoch   uint32            // losses
+	last6   bool              // the last thread to end sets the status of the process: Linux 6.0
+	workers bool              // the kernel makes threads of a process for itself: Linux 5.12
 }
-
-// thread is a thread of a process.
-type thread struct{ pid, tid uint32 }
 
 // trim releases memory that was unused since the last call.
 func (s *processes) trim() {
 	s.byPID.Trim()
 	s.threads.Trim()
-	s.born, s.retired = freelist.Shrink(s.born), freelist.Shrink(s.retired)
+	s.born, s.ended, s.retired = freelist.Shrink(s.born), freelist.Shrink(s.ended), freelist.Shrink(s.retired)
 }
 
 // lose forgets what a loss may have changed of the processes that still ran.
@@ -99,7 +98,7 @@ func (s *processes) addThread(pid, tid uint32, p *process) {
 	s.threads.Put(tid, pid)
 	p.live++
 	if p.threaded = true; s.workers {
-		s.born = append(s.born, thread{pid, tid})
+		s.born = append(s.born, tid)
 	}
 }
 
@@ -130,8 +129,12 @@ func (s *processes) replace(pid uint32, p process) {
 func (s *processes) settle(now uint64) {
 	n := 0
 	for ; n < len(s.retired) && s.retired[n].time+2*maxStraggle < now; n++ {
-		if r := s.retired[n]; s.byPID.In[r.pid].state == over && s.byPID.In[r.pid].last == r.time {
+		r := s.retired[n]
+		if p := s.byPID.In[r.pid]; p.state == over && p.last == r.time {
 			delete(s.byPID.In, r.pid)
+		}
+		if s.early[r.pid] == r.time {
+			delete(s.early, r.pid)
 		}
 	}
 	s.retired = slices.Delete(s.retired, 0, n)

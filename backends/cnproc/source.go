@@ -80,6 +80,7 @@ func newSource(shared source.Options, o Options) *Source {
 	s.fd, s.batch = -1, nlsocket.NewBatch(batchSize, sizeMaxRecord)
 	s.track = &tracker{state: s.take, clock: c, loss: &s.loss}
 	s.track.last6, s.track.workers = kernelversion.AtLeast("6.0"), kernelversion.AtLeast("5.12")
+	s.track.early = make(map[uint32]uint64)
 	s.track.dumps = dumps{spread: !kernelversion.AtLeast("5.16"), dumping: make(map[uint32]bool)}
 	s.queue = &queue{clock: c, passes: s.shared.Passes, inits: make(map[uint32]bool)}
 	return s

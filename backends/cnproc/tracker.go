@@ -7,7 +7,6 @@ import (
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/freelist"
 )
 
 // tracker receives the messages in the order of arrival and states facts. It decides when and how
@@ -20,7 +19,6 @@ type tracker struct {
 	clock   *bootClock
 	loss    *loss
 	dumps   dumps
-	ended   []uint32 // processes to look at: threads of them have ended
 	lostTo  uint64   // the latest end of a gap
 	relearn bool     // /proc is to be read again
 	learned uint64   // time of the latest reading
@@ -55,12 +53,6 @@ func (d *dumps) end(m *message, status int32) (unsure bool) {
 		unsure = unsure || status == groupstatus.KilledThread || d.dumped != 0 && m.time <= d.dumped+maxStraggle
 	}
 	return unsure && !groupstatus.Certain(status)
-}
-
-// trim releases memory that was unused since the last call.
-func (t *tracker) trim() {
-	t.processes.trim()
-	t.ended = freelist.Shrink(t.ended)
 }
 
 // take handles one message.
@@ -125,6 +117,8 @@ func (t *tracker) fork(m *message) {
 			ended = true
 			end := message{what: Exit, cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, exitSignal: -1}
 			t.state(&fact{kind: engine.KindExit, m: &end})
+			t.early[m.pid] = end.time
+			t.retired = append(t.retired, retired{m.pid, end.time})
 		}
 		if ended && !old.leaderDone {
 			p.owed++
@@ -168,6 +162,9 @@ func (t *tracker) exit(f *fact) {
 	var e end
 	switch {
 	case m.former, p.state == over && !leader:
+	case leader && t.mayBeReported(m, &p):
+		t.loseEnd(m)
+		return
 	case leader && p.mayBeEarlier(m):
 		if e = t.lookAtEarlier(m, &p); !e.all {
 			t.byPID.Put(m.pid, p)
@@ -199,6 +196,9 @@ func (t *tracker) exit(f *fact) {
 func (t *tracker) finish(f *fact, p process, e *end) {
 	m := f.m
 	m.time = max(m.time, e.time)
+	if e.looked {
+		t.early[m.pid] = m.time
+	}
 	last := process{
 		born: p.born, execed: p.execed, last: m.time, epoch: t.epoch, state: over, owed: p.owed, doubt: p.doubt, threaded: true}
 	last.leaderDone = !e.looked || p.leaderDone || m.tid == m.pid
@@ -222,6 +222,13 @@ func (t *tracker) finish(f *fact, p process, e *end) {
 // without a parent may be of any process born by then.
 func (p *process) mayBeEarlier(m *message) bool {
 	return m.time < p.born || m.reaped() && (p.owed > 0 || p.doubt && m.time <= p.born+maxStraggle)
+}
+
+// mayBeReported reports whether a loss hides which process of the pid the exit message of a leader
+// belongs to: p, or an earlier one whose end was reported before its message.
+func (t *tracker) mayBeReported(m *message, p *process) bool {
+	at, ok := t.early[m.pid]
+	return t.epoch > 0 && ok && m.time <= min(at+maxStraggle, t.lostTo+2*maxStraggle) && (m.reaped() || m.time < p.born || p.born <= at)
 }
 
 // lookAtEarlier handles such a message. p has ended if /proc shows so.
@@ -293,10 +300,10 @@ func (t *tracker) idle() {
 	if t.relearn && now >= t.learned+relearnInterval {
 		t.learn()
 	}
-	for _, b := range t.born {
-		if t.view != nil && t.threads.In[b.tid] == b.pid {
-			if st, _, err := t.view.ThreadStatus(b.pid, b.tid); err == nil && st.Worker {
-				t.removeThread(b.tid)
+	for _, tid := range t.born {
+		if pid, ok := t.threads.In[tid]; ok && t.view != nil {
+			if st, _, err := t.view.ThreadStatus(pid, tid); err == nil && st.Worker {
+				t.removeThread(tid)
 			}
 		}
 	}
