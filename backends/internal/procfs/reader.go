@@ -134,6 +134,9 @@ func Open() (*Reader, error) {
 	if _, errno := statx(fd, []byte("self/loginuid\x00"), 0); errno != 0 {
 		r.hidden |= engine.FieldLogin.Set() // the kernel has no CONFIG_AUDIT
 	}
+	if status, err := os.ReadFile("/proc/self/status"); err == nil && !bytes.Contains(status, []byte("\nSeccomp:")) {
+		r.hidden |= engine.FieldSeccomp.Set() // the kernel has no CONFIG_SECCOMP
+	}
 	for _, ns := range namespaces {
 		if !sparingly.Has(ns.field) {
 			r.readNamespace(fd, append([]byte("1/"), ns.path...), ns.field, ns.in(&r.firstNS), new(engine.Task))
