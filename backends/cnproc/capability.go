@@ -10,15 +10,15 @@ import (
 var kindRows = [engine.NumKinds]string{
 	engine.KindFork:         "PROC_EVENT_FORK",
 	engine.KindExec:         "PROC_EVENT_EXEC",
-	engine.KindExit:         "PROC_EVENT_EXIT of each thread, folded to the thread group",
+	engine.KindExit:         "PROC_EVENT_EXIT of the threads, as one event for each process",
 	engine.KindIDChange:     "PROC_EVENT_UID, PROC_EVENT_GID, PROC_EVENT_SID",
 	engine.KindSetProcTitle: "PROC_EVENT_COMM",
 	engine.KindPtrace:       "PROC_EVENT_PTRACE",
-	engine.KindGap:          "numbers that miss among those of the messages, and the socket's count of what it dropped",
-	engine.KindCoreDump:     "PROC_EVENT_EXIT whose status has a core",
+	engine.KindGap:          "missing message numbers, and the socket's count of dropped messages",
+	engine.KindCoreDump:     "PROC_EVENT_EXIT with the core bit in the status",
 }
 
-// reports are the events whose messages have a field.
+// reports has for each field the events whose messages contain it.
 var reports = [engine.NumFields]engine.Events{
 	engine.FieldPPID:           engine.EventFork | engine.EventExit | engine.EventCoreDump,
 	engine.FieldPGID:           engine.EventIDChange,
@@ -31,11 +31,11 @@ var reports = [engine.NumFields]engine.Events{
 	engine.FieldBirthParentTID: engine.EventFork,
 }
 
-// endDelay is how late, in ns, the message of an end was seen at most on a machine with much load.
+// endDelay is the largest measured delay of an exit message on a busy machine, in ns.
 const endDelay = 2_000_000_000
 
-// capabilities returns what a source reports. reads are the fields that /proc shows, none if it is
-// not read. counts is set if the kernel counts requests, see silence.
+// capabilities returns the capability table of a source. reads are the fields that /proc shows, 0
+// if it is not read. counts is set if the kernel counts requests, see silence.
 func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bool) (t engine.CapabilityTable) {
 	var reported engine.Events
 	for k, via := range kindRows {
@@ -63,24 +63,26 @@ func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bo
 				row.At |= engine.EventExit
 			}
 			row.Origin = engine.OriginProc
-			row.Via = "/proc/PID, as of right after the event, if it lives so long"
+			row.Via = "/proc/PID, read right after the event if the process still exists"
 			if row.At&reports[f] != 0 {
 				row.Via = "proc_event; else " + row.Via
 			}
 		case row.At != 0:
 			row.Origin, row.Via = engine.OriginKernel, "proc_event"
 		case f == engine.FieldExecPath:
-			row.Via = "it is in the memory of the process alone, which is not read"
+			row.Via = "it is only in the memory of the process, which is not read"
 		case engine.FieldsUsage.Has(f):
 			row.Via = "the kernel's message has no such field"
 		case f == engine.FieldEnviron && !o.Environ.Wanted():
 			*row = source.NoEnviron
 		case reads != 0 && f == engine.FieldLogin:
 			row.Via = "the kernel has no CONFIG_AUDIT"
+		case reads != 0 && f == engine.FieldSeccomp:
+			row.Via = "the kernel has no CONFIG_SECCOMP"
 		case reads != 0 && engine.FieldsNS.With(engine.FieldPIDNS).Has(f):
-			row.Via = "the kernel has no such namespaces"
+			row.Via = "the kernel does not support this namespace"
 		case reads != 0 && procfs.Readable.Has(f):
-			row.Via = "this process is in a cgroup namespace of its own, in which /proc shows other paths than the host's"
+			row.Via = "/proc shows other paths than the host's, because this process is in another cgroup namespace"
 		default:
 			row.Via = "the kernel's message has no such field, and /proc is not read"
 		}
@@ -91,8 +93,8 @@ func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bo
 	t.Stamps.Ends, t.SameIDs = endDelay, true
 	t.Fields[engine.FieldArgs].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline
-	t.Fields[engine.FieldExit].Via = "exit_code of the threads, or /proc/PID/stat of a process not waited for yet (Linux 6.1); " +
-		"unknown where its threads ended with statuses that leave it open, and of the first process of a pid namespace"
+	t.Fields[engine.FieldExit].Via = "exit_code of the threads, or /proc/PID/stat of a zombie (Linux 6.1); " +
+		"unknown if the statuses of the threads do not prove it, and for the first process of a pid namespace"
 	t.Fields[engine.FieldExit].Unproven = engine.UnprovenSignal | engine.UnprovenReboot | engine.UnprovenLateReboot
 	t.Fields[engine.FieldExit].Partial = engine.EventExit
 	t.Fields[engine.FieldPPID].Partial = engine.EventExit
@@ -102,31 +104,23 @@ func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bo
 	for _, f := range []engine.Field{engine.FieldUserNS, engine.FieldCgroupNS, engine.FieldTimeNS} {
 		t.Fields[f].Partial = t.Fields[f].At
 	}
-	t.Notes = append(t.Notes, "the status is not that of the parent where a fatal signal meets exit(2), which libraries do not call, "+
-		"and where reboot(2) ends a pid namespace whose first process was not read")
-	if reads != 0 {
-		t.Notes = append(t.Notes, "what is read from /proc is cached, but for start and pid namespace, which never change")
-	}
-	if reported&engine.EventIDChange != 0 {
-		t.Notes = append(t.Notes, "a change of user ids carries the group ids: an exec changes both in two messages")
-	}
-	if tr.view == nil {
-		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")
-	}
-	if counts {
-		t.Notes = append(t.Notes, "before Linux 6.6 any program with CAP_NET_ADMIN can end the kernel's messages to all: "+
-			"that is told as a gap after 5 s without any, and mended if that capability is left")
-	}
-	if !tr.last6 {
-		t.Notes = append(t.Notes, "before Linux 6.0 the exit status of a process whose leader ended first is not always known")
-	}
-	if tr.dumps.spread {
-		t.Notes = append(t.Notes, "before Linux 5.16 the exit status of a process that ends while another one dumps core is not known")
-		dumps := &t.Kinds[engine.KindCoreDump]
-		if dumps.Origin != engine.OriginNone {
-			dumps.Partial = engine.EventCoreDump
-			dumps.Via += "; not that of a process whose last thread seccomp(2) ends (KILL_THREAD): before Linux 5.16 nothing tells it, nor the exit status"
+	note := func(applies bool, text string) {
+		if applies {
+			t.Notes = append(t.Notes, text)
 		}
+	}
+	note(true, "the status can differ from the status that the parent gets: if a fatal signal meets exit(2), which libraries do not call, "+
+		"and if reboot(2) ends a pid namespace whose first process was not read")
+	note(reads != 0, "values from /proc are cached, except the start time and the pid namespace, which never change")
+	note(reported&engine.EventIDChange != 0, "the group ids are cached if the user ids change: an exec changes both in two messages")
+	note(tr.view == nil, "without /proc a process that had threads before the source was opened may be reported as ended with its leader")
+	note(counts, "before Linux 6.6 any program with CAP_NET_ADMIN can stop the kernel's messages to all listeners: "+
+		"after 5 s without messages the source reports a gap, and subscribes again if it still has this capability")
+	note(!tr.last6, "before Linux 6.0 the exit status is not always known if the leader of a process ends before other threads")
+	note(tr.dumps.spread, "before Linux 5.16 the exit status is unknown if another process dumps core at the same time")
+	if dumps := &t.Kinds[engine.KindCoreDump]; tr.dumps.spread && dumps.Origin != engine.OriginNone {
+		dumps.Partial = engine.EventCoreDump
+		dumps.Via += "; before Linux 5.16 not if seccomp(2) ends the last thread (KILL_THREAD): its status is unknown"
 	}
 	return t
 }

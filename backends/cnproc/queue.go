@@ -27,7 +27,6 @@ type queue struct {
 	passes  func(status int32) bool
 	entries []entry
 	unread  int // all before this position are read, or not to be read
-	most    int // largest number of entries since the last trim
 	// position of a process's latest event that was, or is to be, read
 	byPID freelist.Map[uint32, int]
 
@@ -110,7 +109,6 @@ func (q *queue) add(ev *engine.RawEvent, want engine.Fields) *entry {
 		q.byPID.Put(ev.PID, len(q.entries))
 	}
 	q.entries = append(q.entries, h)
-	q.most = max(q.most, len(q.entries))
 	return &q.entries[len(q.entries)-1]
 }
 
@@ -280,9 +278,6 @@ func (q *queue) release(to engine.Sink) (inserted uint64) {
 
 // trim releases memory that was unused since the last call.
 func (q *queue) trim() {
-	if 8*q.most < cap(q.entries) {
-		q.entries = append(make([]entry, 0, q.most), q.entries...)
-	}
-	q.most = 0
+	q.entries = freelist.Shrink(q.entries)
 	q.byPID.Trim()
 }

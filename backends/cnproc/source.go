@@ -269,18 +269,12 @@ func (s *Source) lose() { s.track.lose(s.loss.gap(s.clock.now, s.drops)) }
 
 // message handles one message.
 func (s *Source) message(data []byte, genuine bool) {
-	if !genuine {
-		s.foreign++
-		return
-	}
 	m := &s.current
-	*m = message{}
 	switch err := m.decode(data); {
-	case err == nil:
-	case errors.Is(err, errNotOurs):
+	case !genuine, errors.Is(err, errNotOurs):
 		s.foreign++
 		return
-	default:
+	case err != nil:
 		s.decode++
 		return
 	}

@@ -19,10 +19,10 @@ type tracker struct {
 	clock   *bootClock
 	loss    *loss
 	dumps   dumps
-	lostTo  uint64   // the latest end of a gap
-	relearn bool     // /proc is to be read again
-	learned uint64   // time of the latest reading
-	current fact     // of the current message; a local variable would be allocated
+	lostTo  uint64 // the latest end of a gap
+	relearn bool   // /proc is to be read again
+	learned uint64 // time of the latest reading
+	current fact   // of the current message; a local variable would be allocated
 }
 
 // view is the tracker's access to /proc: a [procfs.Reader].
