@@ -65,7 +65,7 @@ type processes struct {
 	born    []uint32                     // threads to check: they may be workers of the kernel
 	ended   []uint32                     // processes to check: threads of them have ended
 	retired []retired
-	early   map[uint32]uint64 // time of a pid's latest end reported before its message
+	early   map[uint32]uint64 // latest end of a pid that was reported before its message
 	epoch   uint32            // losses
 	last6   bool              // the last thread to end sets the status of the process: Linux 6.0
 	workers bool              // the kernel makes threads of a process for itself: Linux 5.12
