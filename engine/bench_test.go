@@ -10,8 +10,8 @@ import (
 	"github.com/quark-linux/quark/engine/filter"
 )
 
-// life is fork, exec and exit of one process, with all that the eBPF source reports by default, and
-// with more at the end.
+// life returns the fork, exec and exit of one process, with all fields that the eBPF source reports
+// by default, and more at the end.
 func life() []enginetest.Raw {
 	strings := engine.FieldComm.Set() | engine.FieldExe.Set() | engine.FieldArgs.Set() |
 		engine.FieldCwd.Set() | engine.FieldCgroup.Set()
@@ -32,8 +32,8 @@ func life() []enginetest.Raw {
 	return l
 }
 
-// steady keeps 10,000 raw events buffered: the clock stands still, so that only
-// a full buffer delivers, and one step makes one life and delivers one.
+// steady keeps 10,000 raw events buffered: the clock stands still, so that only a full buffer
+// delivers. A step inserts the events of one process and delivers those of another.
 func steady(tb testing.TB, opts engine.Options) (r *rig, step func()) {
 	opts.CacheGraceTime = time.Millisecond
 	r = newRig(tb, opts)
@@ -59,7 +59,7 @@ func steady(tb testing.TB, opts engine.Options) (r *rig, step func()) {
 		step()
 	}
 	if n := r.Buffered(); n < 9900 {
-		tb.Fatalf("%d events are buffered", n)
+		tb.Fatalf("got %d buffered events", n)
 	}
 	return r, step
 }
@@ -76,12 +76,12 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	for name, opts := range map[string]engine.Options{"joined": {}, "apart": {Matrix: new(engine.Matrix)}, "filtered": {Judge: m.Judge}} {
 		_, step := steady(t, opts)
 		if n := testing.AllocsPerRun(20000, step); n != 0 {
-			t.Errorf("%s: %v allocations for three raw events", name, n)
+			t.Errorf("%s: got %v allocations for three raw events, want none", name, n)
 		}
 	}
 }
 
-// What the table keeps of a process that has executed a program is at most 368 bytes.
+// The table needs at most 368 bytes for a process that has executed a program.
 func TestTableMemory(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	heap := func(from, to uint32) uint64 {
@@ -106,7 +106,7 @@ func TestTableMemory(t *testing.T) {
 	before := heap(2, 3000)
 	each := float64(heap(3000, 3000+n)-before) / n
 	if t.Logf("%.0f bytes", each); each > 368 {
-		t.Errorf("a process takes %.0f bytes", each)
+		t.Errorf("got %.0f bytes for a process, want at most 368", each)
 	}
 	runtime.KeepAlive(r)
 }
@@ -119,8 +119,8 @@ func (d *discard) Reserve() *engine.RawEvent  { return &d.r }
 func (d *discard) Insert(r *engine.RawEvent)  { r.Reset() }
 func (d *discard) Release(r *engine.RawEvent) { r.Reset() }
 
-// BenchmarkEngine reports the cost per raw event, of which an iteration has three: "ns/raw" with
-// what the fake source takes to make it, and that alone, "source-ns/raw".
+// BenchmarkEngine reports the cost per raw event: "ns/raw" includes the fake source,
+// "source-ns/raw" is the fake source alone. An iteration has three raw events.
 func BenchmarkEngine(b *testing.B) {
 	for name, matrix := range map[string]*engine.Matrix{"joined": nil, "apart": new(engine.Matrix)} {
 		b.Run(name, func(b *testing.B) {

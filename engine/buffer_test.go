@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// naiveBuffer is a slice that is sorted anew each time.
+// naiveBuffer is a slice that is sorted on each use.
 type naiveBuffer []*held
 
 func (n naiveBuffer) sorted() naiveBuffer {
@@ -25,7 +25,8 @@ func (n naiveBuffer) sorted() naiveBuffer {
 	return s
 }
 
-// Texts fill the buffer as well as events do. One event always finds room.
+// A buffer is full by the number of events or by the length of their texts. It always has room for
+// one event.
 func TestRoomForTexts(t *testing.T) {
 	for _, c := range []struct{ max, long, want int }{{1, 40000, 1}, {10, 12 << 10, 4}, {10, 4000, 10}, {1 << 24, 1 << 20, 100}} {
 		b := NewBuffer(c.max)
@@ -37,7 +38,7 @@ func TestRoomForTexts(t *testing.T) {
 			b.Insert(r)
 		}
 		if n != c.want {
-			t.Errorf("%d texts of %d bytes in a buffer of %d, want %d", n, c.long, c.max, c.want)
+			t.Errorf("got %d texts of %d bytes in a buffer of %d, want %d", n, c.long, c.max, c.want)
 		}
 		for b.Len() > 0 {
 			h := b.oldest()
@@ -46,7 +47,7 @@ func TestRoomForTexts(t *testing.T) {
 			b.Release(r)
 		}
 		if b.Room() != c.max {
-			t.Errorf("room for %d of %d after all left", b.Room(), c.max)
+			t.Errorf("empty buffer: got room for %d, want %d", b.Room(), c.max)
 		}
 	}
 }
@@ -77,7 +78,7 @@ func TestBufferEqualsSortedSlice(t *testing.T) {
 				b.Release(r)
 			}
 			if b.Len() != len(oracle) || b.Room() != max-len(oracle) {
-				t.Fatalf("seed %d step %d: len %d room %d, want %d of %d", seed, step, b.Len(), b.Room(), len(oracle), max)
+				t.Fatalf("seed %d step %d: got length %d and room %d, want length %d of %d", seed, step, b.Len(), b.Room(), len(oracle), max)
 			}
 			s := oracle.sorted()
 			if len(s) == 0 {
@@ -102,7 +103,7 @@ func TestBufferEqualsSortedSlice(t *testing.T) {
 	}
 }
 
-// scramble sets most members of v to something, and leaves the others at 0.
+// scramble sets most members of v to random values, and leaves the others at 0.
 func scramble(rnd *rand.Rand, v reflect.Value) {
 	switch {
 	case rnd.IntN(8) == 0:
@@ -121,7 +122,7 @@ func scramble(rnd *rand.Rand, v reflect.Value) {
 	}
 }
 
-// anyEvent makes r one that may say anything: what few events have, once in a while.
+// anyEvent makes r a random event. It seldom has the members that few events have.
 func anyEvent(rnd *rand.Rand, r *RawEvent) {
 	for v, i := reflect.ValueOf(r).Elem(), 0; i < v.NumField(); i++ {
 		switch v.Type().Field(i).Name {
@@ -161,8 +162,8 @@ func anyEvent(rnd *rand.Rand, r *RawEvent) {
 	}
 }
 
-// What an event says comes out of the buffer as it went in, whatever that is, and nothing that
-// another said in its place before.
+// An event comes out of the buffer unchanged, and without values of an event that had its place
+// before.
 func TestBufferKeepsAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	b := NewBuffer(500)
@@ -191,10 +192,10 @@ func TestBufferKeepsAll(t *testing.T) {
 			b.remove(h, r)
 			got := *r
 			if !bytes.Equal(got.data, is.data) {
-				t.Fatalf("step %d: the texts are %q, want %q", step, got.data, is.data)
+				t.Fatalf("step %d: got texts %q, want %q", step, got.data, is.data)
 			}
 			if got.data, is.data = nil, nil; !reflect.DeepEqual(got, is) {
-				t.Fatalf("step %d:\n%+v, want\n%+v", step, got, is)
+				t.Fatalf("step %d: got\n%+v, want\n%+v", step, got, is)
 			}
 			b.Release(r)
 			delete(want, h)
@@ -213,13 +214,13 @@ func TestRawEventBytes(t *testing.T) {
 	copy(r.Grow(FieldArgs, 5), "true\x00")
 	r.Set(FieldCwd, nil)
 	if got := string(r.Bytes(FieldExe)); got != "/bin/true" {
-		t.Errorf("filename is %q", got)
+		t.Errorf("got filename %q", got)
 	}
 	if got := string(r.Bytes(FieldArgs)); got != "true\x00" {
-		t.Errorf("cmdline is %q", got)
+		t.Errorf("got cmdline %q", got)
 	}
 	if r.Bytes(FieldCwd) == nil || len(r.Bytes(FieldCwd)) != 0 {
-		t.Error("an empty cwd is not known and empty")
+		t.Error("want an empty cwd known and empty")
 	}
 	if r.Bytes(FieldCgroup) != nil {
 		t.Error("an unknown cgroup has bytes")

@@ -14,8 +14,8 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// told is an event that brings the fields, each with a value.
-func told(kind engine.Kind, pid uint32, at uint64, fields engine.Fields) enginetest.Raw {
+// withFields returns an event that has the fields, each with a value.
+func withFields(kind engine.Kind, pid uint32, at uint64, fields engine.Fields) enginetest.Raw {
 	r := raw(kind, pid, at)
 	r.Task.Known = fields
 	for f, to := range map[engine.Field]*[]byte{
@@ -30,8 +30,8 @@ func told(kind engine.Kind, pid uint32, at uint64, fields engine.Fields) enginet
 	return r
 }
 
-// one is the only event that is delivered.
-func (r *rig) one(t *testing.T) *engine.Event {
+// onlyEvent returns the only delivered event.
+func (r *rig) onlyEvent(t *testing.T) *engine.Event {
 	t.Helper()
 	r.clock.Advance(2 * time.Second)
 	ev, err := r.Get()
@@ -41,13 +41,14 @@ func (r *rig) one(t *testing.T) *engine.Event {
 	return ev.Clone()
 }
 
-// allButExit are the fields but those of the end, and but the start those that never change.
+// allButExit are all fields except those of the exit, and except those, other than the start, that
+// never change.
 const allButExit = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldBirthParentTID | 1<<engine.FieldPIDNS | engine.FieldsUsage)
 
-// derived is what follows of an EXEC that brings all.
+// derived are the fields that the engine derives from an EXEC with all fields.
 const derived = engine.Fields(1 << engine.FieldPrivileges)
 
-// Each row of FieldChanges, held against an event that brings nothing.
+// An event without fields makes the fields cached or unknown that FieldChanges lists for it.
 func TestFieldChanges(t *testing.T) {
 	var unseen engine.Fields
 	for f, c := range engine.FieldChanges {
@@ -56,40 +57,40 @@ func TestFieldChanges(t *testing.T) {
 		}
 	}
 	if unseen != engine.ChangeUnseen {
-		t.Errorf("ChangeUnseen lacks or has too much: %s", unseen^engine.ChangeUnseen)
+		t.Errorf("ChangeUnseen differs in %s", unseen^engine.ChangeUnseen)
 	}
 	r := newRig(t, engine.Options{})
-	r.src.Push(told(exec, 1, 0, allButExit))
-	if p := r.one(t).Process; p.Cached != 0 {
-		t.Errorf("cached though the event brings it: %s", p.Cached)
+	r.src.Push(withFields(exec, 1, 0, allButExit))
+	if p := r.onlyEvent(t).Process; p.Cached != 0 {
+		t.Errorf("cached although the event has it: %s", p.Cached)
 	}
 	r.src.Push(raw(engine.KindPtrace, 1, 10))
-	if p := r.one(t).Process; p.Known&^derived != allButExit || p.Cached != unseen {
-		t.Errorf("known %s, cached %s, want cached %s", p.Known, p.Cached, unseen)
+	if p := r.onlyEvent(t).Process; p.Known&^derived != allButExit || p.Cached != unseen {
+		t.Errorf("got known %s, cached %s, want cached %s", p.Known, p.Cached, unseen)
 	}
-	r.src.Push(told(comm, 1, 20, allButExit))
-	if p := r.one(t).Process; p.Cached != 0 {
-		t.Errorf("still cached after it was told again: %s", p.Cached)
+	r.src.Push(withFields(comm, 1, 20, allButExit))
+	if p := r.onlyEvent(t).Process; p.Cached != 0 {
+		t.Errorf("still cached after a new report: %s", p.Cached)
 	}
-	// A field that the source cannot prove to be of the event.
-	late := told(comm, 1, 30, allButExit)
+	// A field whose value the source cannot prove to be of the time of the event.
+	late := withFields(comm, 1, 30, allButExit)
 	late.Task.Cached = engine.FieldCwd.Set()
 	r.src.Push(late)
-	if p := r.one(t).Process; p.Cached != engine.FieldCwd.Set() {
-		t.Errorf("cached %s, want cwd", p.Cached)
+	if p := r.onlyEvent(t).Process; p.Cached != engine.FieldCwd.Set() {
+		t.Errorf("got cached %s, want cwd", p.Cached)
 	}
-	// One that it does not bring, and that may have changed.
-	r.src.Push(told(comm, 1, 40, allButExit))
-	r.one(t)
-	other := told(exec, 1, 50, 0)
+	// A field that the event lacks, and that may have changed.
+	r.src.Push(withFields(comm, 1, 40, allButExit))
+	r.onlyEvent(t)
+	other := withFields(exec, 1, 50, 0)
 	other.Task.Cached = engine.FieldUIDs.Set()
 	r.src.Push(other)
-	if p := r.one(t).Process; !p.Cached.Has(engine.FieldUIDs) || p.Cached.Has(engine.FieldGIDs) {
-		t.Errorf("cached %s, want uid and not gid", p.Cached)
+	if p := r.onlyEvent(t).Process; !p.Cached.Has(engine.FieldUIDs) || p.Cached.Has(engine.FieldGIDs) {
+		t.Errorf("got cached %s, want uid and not gid", p.Cached)
 	}
 }
 
-// A source that does not report all events of a kind cannot tell what they change.
+// Fields become cached if the source does not report all events of a kind that changes them.
 func TestCachedWithoutTheEvents(t *testing.T) {
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
 	src := partial{r.src, &engine.CapabilityTable{}}
@@ -101,17 +102,17 @@ func TestCachedWithoutTheEvents(t *testing.T) {
 	if r.Engine, err = engine.New(src, r.clock.Engine(), engine.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	r.src.Push(told(exec, 1, 0, allButExit))
-	r.one(t)
+	r.src.Push(withFields(exec, 1, 0, allButExit))
+	r.onlyEvent(t)
 	r.src.Push(raw(engine.KindPtrace, 1, 10))
-	if p := r.one(t).Process; p.Cached != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldSID.Set() {
+	if p := r.onlyEvent(t).Process; p.Cached != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldSID.Set() {
 		t.Errorf("cached %s", p.Cached)
 	}
 }
 
-// An exec that fails too late has no event but the end of the process by a signal. What that does
-// not bring may be of before, unless the source numbers images and has numbered that one, too:
-// /proc, which shows processes that are older than the source, has no numbers.
+// An exec that fails too late has no event except the EXIT by a signal. Fields that the EXIT lacks
+// may be older, unless the source numbers images and the previous image has a number: /proc, from
+// which older processes are read, has no numbers.
 func TestCachedAfterFailedExec(t *testing.T) {
 	image := engine.SetOf(engine.FieldComm, engine.FieldExe, engine.FieldArgs)
 	for _, c := range []struct {
@@ -133,21 +134,21 @@ func TestCachedAfterFailedExec(t *testing.T) {
 		{"a core dump", engine.KindCoreDump, 0, 0, 0, 0, image},
 	} {
 		r := newRig(t, engine.Options{})
-		first := told(exec, 1, 0, allButExit)
+		first := withFields(exec, 1, 0, allButExit)
 		first.Image = c.before
-		last := told(c.kind, 1, 10, c.known)
+		last := withFields(c.kind, 1, 10, c.known)
 		last.Image, last.Task.Exit.WaitStatus = c.image, c.status
 		r.src.Push(first)
-		r.one(t)
+		r.onlyEvent(t)
 		r.src.Push(last)
-		if p := r.one(t).Process; p.Cached&image != c.want {
-			t.Errorf("%s: cached %s, not %s", c.name, p.Cached&image, c.want)
+		if p := r.onlyEvent(t).Process; p.Cached&image != c.want {
+			t.Errorf("%s: got cached %s, want %s", c.name, p.Cached&image, c.want)
 		}
 	}
 }
 
-// Without FORK and EXIT a pid is another process's unless a start time or a look tells that it is
-// not; and what is gone leaves the table without an event.
+// Without FORK and EXIT a pid belongs to another process unless a start time or a look proves
+// otherwise. A process that is gone leaves the table without an event.
 func TestLifeWithoutBirthAndEnd(t *testing.T) {
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
 	src := partial{r.src, &engine.CapabilityTable{}}
@@ -160,13 +161,13 @@ func TestLifeWithoutBirthAndEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.src.Push(told(exec, 1, 0, engine.SetOf(engine.FieldUIDs)), raw(comm, 1, 10))
-	r.one(t)
-	if ev := r.one(t); ev.Events != engine.EventSetProcTitle || ev.Process.Known.Has(engine.FieldUIDs) {
-		t.Errorf("%s joined or got what an earlier process of the pid had: %s", ev.Events, ev.Process.Known)
+	r.src.Push(withFields(exec, 1, 0, engine.SetOf(engine.FieldUIDs)), raw(comm, 1, 10))
+	r.onlyEvent(t)
+	if ev := r.onlyEvent(t); ev.Events != engine.EventSetProcTitle || ev.Process.Known.Has(engine.FieldUIDs) {
+		t.Errorf("%s joined or got values of an earlier process of the pid: %s", ev.Events, ev.Process.Known)
 	}
-	r.src.Push(told(exec, 2, 20, allButExit), told(comm, 2, 30, allButExit))
-	if ev := r.one(t); ev.Events != engine.EventExec|engine.EventSetProcTitle {
+	r.src.Push(withFields(exec, 2, 20, allButExit), withFields(comm, 2, 30, allButExit))
+	if ev := r.onlyEvent(t); ev.Events != engine.EventExec|engine.EventSetProcTitle {
 		t.Errorf("%s of one start time are not joined", ev.Events)
 	}
 	const many = 3000
@@ -175,7 +176,7 @@ func TestLifeWithoutBirthAndEnd(t *testing.T) {
 		r.src.Push(raw(exec, 10+pid, 40))
 	}
 	for range many {
-		r.one(t)
+		r.onlyEvent(t)
 	}
 	for range 500 {
 		r.clock.Advance(100 * time.Millisecond)
@@ -184,7 +185,7 @@ func TestLifeWithoutBirthAndEnd(t *testing.T) {
 		}
 	}
 	if st, _ := r.Stats(); st.Processes > many/2 {
-		t.Errorf("%d processes are in the table", st.Processes)
+		t.Errorf("got %d processes in the table", st.Processes)
 	}
 }
 
@@ -195,24 +196,24 @@ type partial struct {
 
 func (p partial) Capabilities() *engine.CapabilityTable { return p.table }
 
-// What eBPF brings with FORK, EXEC and EXIT: nothing of it is ever cached, and of the
-// rest only what the table says.
+// With eBPF, fields that FORK, EXEC and EXIT have are never cached, and other fields only if the
+// table lists them.
 func TestOrdinaryLifeCarriesLittle(t *testing.T) {
 	const (
 		texts  = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
 		atFork = allButExit &^ (1<<engine.FieldExe | 1<<engine.FieldArgs)
 	)
 	r := newRig(t, engine.Options{Matrix: new(engine.Matrix)})
-	shell := told(exec, 9, 0, allButExit)
-	birth := told(fork, 1, 10, atFork)
+	shell := withFields(exec, 9, 0, allButExit)
+	birth := withFields(fork, 1, 10, atFork)
 	birth.Creator = 9
-	r.src.Push(shell, birth, told(comm, 1, 20, allButExit&^texts), told(exec, 1, 30, allButExit), exited(told(exit, 1, 40, allButExit&^texts), 0))
-	r.one(t)
+	r.src.Push(shell, birth, withFields(comm, 1, 20, allButExit&^texts), withFields(exec, 1, 30, allButExit), exited(withFields(exit, 1, 40, allButExit&^texts), 0))
+	r.onlyEvent(t)
 	rest := engine.Fields(1<<engine.FieldExe | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
 	for _, want := range []engine.Fields{engine.FieldExe.Set(), rest, 0, rest} {
-		ev := r.one(t)
+		ev := r.onlyEvent(t)
 		if p := ev.Process; p.Cached != want || p.Known&allButExit != allButExit {
-			t.Errorf("%s: known %s, cached %q, want %q", ev.Events, p.Known, p.Cached, want)
+			t.Errorf("%s: known %s, got cached %q, want %q", ev.Events, p.Known, p.Cached, want)
 		}
 	}
 }
@@ -224,9 +225,9 @@ func gapAt(from, to, n uint64) enginetest.Raw {
 
 func TestGap(t *testing.T) {
 	r := newRig(t, engine.Options{})
-	r.src.Push(told(exec, 1, 0, allButExit), gapAt(10, 20, 3), raw(comm, 1, 15), raw(exit, 1, 30))
-	r.one(t)
-	ev := r.one(t)
+	r.src.Push(withFields(exec, 1, 0, allButExit), gapAt(10, 20, 3), raw(comm, 1, 15), raw(exit, 1, 30))
+	r.onlyEvent(t)
+	ev := r.onlyEvent(t)
 	if ev.Events != engine.EventGap || ev.Gap.Count != 3 || ev.Process == nil || ev.Process.Known != 0 {
 		t.Fatalf("the gap is %+v", ev)
 	}
@@ -241,28 +242,28 @@ func TestGap(t *testing.T) {
 	if p := r.Lookup(1); p.Cached&engine.FieldUIDs.Set() == 0 || p.Cached&engine.FieldStart.Set() != 0 {
 		t.Errorf("cached in the table: %s", p.Cached)
 	}
-	// Without a start time and a look, nobody knows whose event this is.
-	if p := r.one(t).Process; p.Known != 0 {
+	// Without a start time and a look, the process of this event is unknown.
+	if p := r.onlyEvent(t).Process; p.Known != 0 {
 		t.Errorf("after the gap: known %s", p.Known)
 	}
 	// With the start time it is the same process.
 	r = newRig(t, engine.Options{})
-	r.src.Push(told(exec, 1, 0, allButExit), gapAt(10, 20, 3), told(comm, 1, 30, engine.FieldStart.Set()|engine.FieldComm.Set()), told(core, 1, 40, allButExit))
-	r.one(t)
-	r.one(t)
+	r.src.Push(withFields(exec, 1, 0, allButExit), gapAt(10, 20, 3), withFields(comm, 1, 30, engine.FieldStart.Set()|engine.FieldComm.Set()), withFields(core, 1, 40, allButExit))
+	r.onlyEvent(t)
+	r.onlyEvent(t)
 	for _, want := range []engine.Fields{allButExit &^ engine.Fields(1<<engine.FieldStart|1<<engine.FieldComm), 0} {
-		if p := r.one(t).Process; p.Cached&^derived != want || p.Known&^derived != allButExit {
+		if p := r.onlyEvent(t).Process; p.Cached&^derived != want || p.Known&^derived != allButExit {
 			t.Errorf("known %s, cached %s, want %s", p.Known, p.Cached, want)
 		}
 	}
 }
 
-// A process whose EXIT was lost is told as gone, also if its pid is another's by then.
+// A process whose EXIT was lost gets a GONE, also if its pid has been reused.
 func TestGoneWhenReplaced(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		gap  bool
-		late bool // its EXIT comes after that
+		late bool // its EXIT comes after the other process
 		next func(at uint64) enginetest.Raw
 		want []string
 	}{
@@ -292,7 +293,7 @@ func TestGoneWhenReplaced(t *testing.T) {
 	}
 }
 
-// A process that was missed is not gone if an event without a start time can be its EXIT.
+// A missing process gets no GONE if an event without a start time can be its EXIT.
 func TestGoneOrPerhapsEnded(t *testing.T) {
 	r := newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
 	r.src.Push(started(raw(fork, 1, 10), 10))
@@ -306,7 +307,7 @@ func TestGoneOrPerhapsEnded(t *testing.T) {
 	}
 }
 
-// A zombie at the start is gone, unless its EXIT comes, which is of before the first event.
+// A zombie at the start gets a GONE, unless its EXIT comes, from before the first event.
 func TestZombieAtTheStart(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -337,7 +338,7 @@ func TestZombieAtTheStart(t *testing.T) {
 	}
 }
 
-// What a source still holds for lack of room comes before the word that a process was gone later.
+// Events that a source still holds for lack of room come before the GONE of a later time.
 func TestGoneAfterWhatIsUnread(t *testing.T) {
 	look := func(pid uint32) (uint64, engine.Sight) {
 		if pid == 1 {
@@ -345,15 +346,15 @@ func TestGoneAfterWhatIsUnread(t *testing.T) {
 		}
 		return 0, engine.SightUnknown
 	}
-	// With most events passed over the buffer gets empty before the source does.
+	// With most events skipped the buffer gets empty before the source.
 	some := func(ev *engine.Event) bool { return ev.Process.PID < 10 || ev.Process.PID%50 == 0 }
 	r := newRig(t, engine.Options{MaxLength: 10, Look: look, Filter: some})
-	r.src.Push(told(exec, 1, 0, allButExit))
+	r.src.Push(withFields(exec, 1, 0, allButExit))
 	r.drain(t)
 	now := r.clock.Now() - uint64(time.Second)
 	r.src.Push(gapAt(now, now+10, 1))
 	for i := range uint32(1000) {
-		r.src.Push(told(exec, 2+i, now+20+uint64(i), allButExit))
+		r.src.Push(withFields(exec, 2+i, now+20+uint64(i), allButExit))
 	}
 	gone := false
 	for range 3000 {
@@ -363,20 +364,20 @@ func TestGoneAfterWhatIsUnread(t *testing.T) {
 			continue
 		}
 		if gone {
-			t.Fatalf("%s of %d ms before, after a process was gone", ev.Events, (r.clock.Now()-ev.Time)/1e6)
+			t.Fatalf("got %s from %d ms before, after a GONE", ev.Events, (r.clock.Now()-ev.Time)/1e6)
 		}
 		gone = ev.Events == engine.EventGone
 	}
 	if !gone {
-		t.Error("it is not told that the process is gone")
+		t.Error("got no GONE of the process")
 	}
 }
 
-// A process that was not there any more is not gone if its EXIT comes: it may be stamped, and sent,
-// later than the process left /proc, as what ends may have to wait for a CPU in between.
+// A missing process gets no GONE if its EXIT comes. The EXIT may be stamped and sent after the
+// process left /proc, as the process may have to wait for a CPU meanwhile.
 func TestExitAfterItWasMissed(t *testing.T) {
 	r := newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
-	r.src.Push(told(exec, 1, 0, allButExit))
+	r.src.Push(withFields(exec, 1, 0, allButExit))
 	r.drain(t)
 	now := r.clock.Now() - uint64(time.Second)
 	r.src.Push(gapAt(now, now+10, 1))
@@ -395,11 +396,11 @@ func TestExitAfterItWasMissed(t *testing.T) {
 		}
 	}
 	if kinds != engine.EventExit {
-		t.Errorf("%s, not EXIT alone", kinds)
+		t.Errorf("got %s, want only EXIT", kinds)
 	}
 }
 
-// What was told of a process while it was taken for others makes the rest cached, also without a
+// If events of one process were assigned to several, the other fields become cached, also without a
 // gap.
 func TestSameProcessWithoutBirths(t *testing.T) {
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
@@ -411,17 +412,17 @@ func TestSameProcessWithoutBirths(t *testing.T) {
 	if r.Engine, err = engine.New(src, r.clock.Engine(), engine.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	r.src.Push(told(exec, 1, 0, allButExit), raw(ids, 1, 10), told(core, 1, 20, engine.FieldStart.Set()))
+	r.src.Push(withFields(exec, 1, 0, allButExit), raw(ids, 1, 10), withFields(core, 1, 20, engine.FieldStart.Set()))
 	r.drain(t)
 	if p := r.Lookup(1); count(r) != 1 || !p.Known.Has(engine.FieldUIDs) || !p.Cached.Has(engine.FieldUIDs) {
 		t.Errorf("%d processes; known %s, cached %s", count(r), p.Known, p.Cached)
 	}
 }
 
-// A process that was said to be gone has an event. It is looked for again after the next gap.
+// A process has an event after its GONE. It is checked again after the next gap.
 func TestGoneAndBack(t *testing.T) {
 	r := newRig(t, engine.Options{CacheGraceTime: time.Hour, Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
-	r.src.Push(told(exec, 1, 0, allButExit))
+	r.src.Push(withFields(exec, 1, 0, allButExit))
 	r.drain(t)
 	for range 2 {
 		now := r.clock.Now() - uint64(time.Second)
@@ -433,15 +434,15 @@ func TestGoneAndBack(t *testing.T) {
 		if diff := cmp.Diff([]string{"0 GAP", "1 GONE"}, lines); diff != "" {
 			t.Error(diff)
 		}
-		r.src.Push(told(core, 1, r.clock.Now()-uint64(time.Second), engine.FieldStart.Set()))
-		if ev := r.one(t); ev.Process.Exited || ev.Process.Inferred {
-			t.Error("it has an event and is said to have ended")
+		r.src.Push(withFields(core, 1, r.clock.Now()-uint64(time.Second), engine.FieldStart.Set()))
+		if ev := r.onlyEvent(t); ev.Process.Exited || ev.Process.Inferred {
+			t.Error("the process has an event and is marked as exited")
 		}
 	}
 }
 
-// A leader that has ended is found though it is not known how: nothing was lost, so nobody else has
-// got its number.
+// A leader that ended with unknown status is found: nothing was lost, so no other process has its
+// number.
 func TestLeaderOfUnknownEnd(t *testing.T) {
 	r := newRig(t, engine.Options{CacheGraceTime: time.Hour})
 	leader, member := started(raw(fork, 1, 0), 100), raw(fork, 2, 10)
@@ -479,10 +480,10 @@ func TestBirth(t *testing.T) {
 	if js := string(p.AppendJSON(nil, r.Clock())); !strings.Contains(js, `"birth_parent_pid":1,"birth_parent_start":100`) {
 		t.Error(js)
 	}
-	// /proc shows the parent of now.
+	// /proc shows the current parent.
 	r = newRig(t, engine.Options{})
 	var snapshot engine.RawEvent
-	now := told(fork, 5, 0, allButExit)
+	now := withFields(fork, 5, 0, allButExit)
 	now.Fill(&snapshot)
 	r.Learn(&snapshot)
 	if p := r.Lookup(5); p.Birth.Known != 0 || !p.Known.Has(engine.FieldPPID) || !p.Cached.Has(engine.FieldPPID) {
@@ -490,12 +491,13 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// Of before the processes were learned only births and ends change them, and nothing is delivered.
+// Of the events before the processes were learned, only births and ends are applied, and none is
+// delivered.
 func TestBeforeTheStart(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	learned := func(pid uint32, ms uint64) {
 		var ev engine.RawEvent
-		seen := told(fork, pid, ms, allButExit)
+		seen := withFields(fork, pid, ms, allButExit)
 		seen.Fill(&ev)
 		r.Learn(&ev)
 	}
@@ -539,7 +541,7 @@ func TestPartsOfAJoinedEvent(t *testing.T) {
 	image.Task.Known, image.Task.Cred.UID = engine.FieldUIDs.Set(), 1000
 	root.Task.Known, root.IDChange = engine.FieldUIDs.Set(), engine.ChangedUID
 	r.src.Push(raw(fork, 1, 0), image, root)
-	ev := r.one(t)
+	ev := r.onlyEvent(t)
 	sec := uint64(time.Second)
 	uids := engine.FieldUIDs.Set()
 	want := []engine.Part{
@@ -560,9 +562,8 @@ func TestPartsOfAJoinedEvent(t *testing.T) {
 	}
 }
 
-// What has other ids, capabilities or namespaces than the event before it joins it only if an
-// ID_CHANGE, which the source did not report, would have: an image is seen with those that it
-// began with.
+// An event with other ids, capabilities or namespaces than the previous event joins it only if an
+// unreported ID_CHANGE would join: an image is delivered with the values that it began with.
 func TestOtherIDsDoNotJoin(t *testing.T) {
 	root := engine.Task{Inherited: engine.Inherited{Caps: engine.Capabilities{Permitted: 1}}, Known: engine.FieldsIDs | engine.FieldsNS | engine.SetOf(
 		engine.FieldCaps, engine.FieldPGID, engine.FieldSID, engine.FieldTTY, engine.FieldLogin)}
@@ -611,13 +612,13 @@ func TestOtherIDsDoNotJoin(t *testing.T) {
 			r.src.Push(ev)
 		}
 		if got := strings.ReplaceAll(strings.Join(r.drain(t), " "), "1 ", ""); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 		}
 	}
 }
 
-// In a full buffer events are delivered early. A process that was found to be gone before them is
-// told as gone after them.
+// In a full buffer events are delivered early. A process that was found gone before them gets its
+// GONE after them.
 func TestGoneIsNeverLate(t *testing.T) {
 	r := newRig(t, engine.Options{MaxLength: 2, Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
 	r.src.Push(raw(fork, 1, 0))
@@ -636,13 +637,13 @@ func TestGoneIsNeverLate(t *testing.T) {
 			}
 			if ev.Events == engine.EventGone {
 				if st, _ := r.Stats(); st.Late != 0 || ev.Process.PID != 1 {
-					t.Errorf("process %d is gone, %d events are late", ev.Process.PID, st.Late)
+					t.Errorf("process %d is gone: got %d late events, want none", ev.Process.PID, st.Late)
 				}
 				return
 			}
 		}
 	}
-	t.Error("it is not told that the process is gone")
+	t.Error("got no GONE of the process")
 }
 
 // A child inherits the login that its creator had. It does not inherit a cached login that was read

@@ -11,7 +11,8 @@ import (
 
 const second = uint64(time.Second)
 
-// A suspend of 5 s at 10 s, and a wall clock that was set two hours ahead at 20 s.
+// changingClock returns a clock with a suspend of 5 s at 10 s, and wall time set two hours ahead at
+// 20 s.
 func changingClock() *engine.Clock {
 	wall := time.Unix(1000, 0)
 	c := engine.NewClock(nil, engine.Host{}, engine.Offset{From: 3, Boot: 2 * second, Wall: wall})
@@ -31,17 +32,17 @@ func TestClock(t *testing.T) {
 		{30, 37, 8235},
 	} {
 		if got := c.Boot(tt.mono * second); got != tt.boot*second {
-			t.Errorf("boot time of %d s: %d ns, want %d s", tt.mono, got, tt.boot)
+			t.Errorf("boot time of %d s: got %d ns, want %d s", tt.mono, got, tt.boot)
 		}
 		if got := c.Mono(tt.boot * second); got != tt.mono*second {
-			t.Errorf("monotonic time of boot time %d s: %d ns, want %d s", tt.boot, got, tt.mono)
+			t.Errorf("monotonic time of boot time %d s: got %d ns, want %d s", tt.boot, got, tt.mono)
 		}
 		if got := c.At(tt.mono * second); got.UnixNano() != int64(tt.wall*second) {
-			t.Errorf("wall time of %d s: %v, want %d s", tt.mono, got, tt.wall)
+			t.Errorf("wall time of %d s: got %v, want %d s", tt.mono, got, tt.wall)
 		}
 	}
 	if got := c.Mono(second); got != 0 {
-		t.Errorf("monotonic time of a boot time before monotonic time: %d", got)
+		t.Errorf("monotonic time of a boot time before time 0: got %d, want 0", got)
 	}
 }
 
@@ -62,7 +63,7 @@ func TestClockKeepsNewest(t *testing.T) {
 	}
 }
 
-// Durations count suspends, filters agree, and the wall times of one event are of one offset.
+// Durations include suspends, filters agree, and the wall times of one event use one offset.
 func TestClockOfEvents(t *testing.T) {
 	now := 40 * second
 	clock := changingClock()
@@ -93,7 +94,7 @@ func TestClockOfEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 13 s, of which 5 suspended.
+	// 13 s, including a suspend of 5 s.
 	start, end := clock.Started(ev.Process), clock.At(ev.Process.Exit.Time)
 	if ev.Wall.Unix() != 1004 || start.Unix() != 1004 || end.Unix() != 1017 || !ev.Events.Has(engine.EventExit) {
 		t.Errorf("%s at %v of a process from %v to %v", ev.Events, ev.Wall, start, end)

@@ -27,7 +27,7 @@ type rig struct {
 	clock *enginetest.Clock
 }
 
-// newRig returns an engine on a source whose table has some fields.
+// newRig returns an engine on a source whose capability table has the given fields.
 func newRig(t testing.TB, opts engine.Options, fields ...engine.Field) *rig {
 	t.Helper()
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
@@ -41,7 +41,7 @@ func newRig(t testing.TB, opts engine.Options, fields ...engine.Field) *rig {
 	return r
 }
 
-// drain lets everything ripen and returns a line an event.
+// drain lets all events get old enough and returns one line for each.
 func (r *rig) drain(t testing.TB) (lines []string) {
 	t.Helper()
 	r.clock.Advance(2 * time.Second)
@@ -110,7 +110,7 @@ func TestAggregation(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, tt.opts)
 			for i, k := range tt.kinds {
-				// Another pid's events lie in between and do not matter.
+				// Events of another pid in between have no effect.
 				ev := raw(k, 1, uint64(i))
 				if k == ids {
 					ev.IDChange = engine.ChangedUID
@@ -150,8 +150,8 @@ func TestThreadEventsStandAlone(t *testing.T) {
 // The event of a thread has the thread's own comm, ids and status, never those of the leader.
 func TestThreadsOwnState(t *testing.T) {
 	r := newRig(t, engine.Options{MinAgg: true})
-	r.src.Push(told(exec, 1, 0, allButExit))
-	before := r.one(t).Process
+	r.src.Push(withFields(exec, 1, 0, allButExit))
+	before := r.onlyEvent(t).Process
 	for _, kind := range []engine.Kind{comm, engine.KindIDChange, exit, fork} {
 		ev := raw(kind, 1, 10)
 		ev.Thread, ev.TID = true, 7
@@ -164,7 +164,7 @@ func TestThreadsOwnState(t *testing.T) {
 			ev.Comm = []byte("thread")
 		}
 		r.src.Push(ev)
-		p := r.one(t).Process
+		p := r.onlyEvent(t).Process
 		own := engine.FieldsThread
 		want := engine.FieldsIDs
 		switch kind {
@@ -174,7 +174,7 @@ func TestThreadsOwnState(t *testing.T) {
 			want |= engine.FieldComm.Set()
 		}
 		if got := p.Known & own; got != want || p.Known&^own != before.Known&^own {
-			t.Errorf("%v: known are %v, want %v", kind, p.Known, want)
+			t.Errorf("%v: got known %v, want %v", kind, p.Known, want)
 		}
 		if p.Cred.UID != 5 || p.Cached&own != 0 || p.Exited || kind == exit && p.Task.Exit.Code() != 3 ||
 			kind == comm && p.Comm != "thread" {
@@ -189,21 +189,21 @@ func TestThreadsOwnState(t *testing.T) {
 	}
 }
 
-// The process learns from its thread's event what all threads share.
+// The event of a thread updates the fields of the process that all threads share.
 func TestProcessOfThreadEvent(t *testing.T) {
 	r := newRig(t, engine.Options{MinAgg: true})
-	ev := told(comm, 1, 10, allButExit)
+	ev := withFields(comm, 1, 10, allButExit)
 	ev.Thread, ev.TID, ev.Task.Start, ev.Task.PGID = true, 7, 5, 6
 	r.src.Push(ev)
-	seen := r.one(t).Process
+	seen := r.onlyEvent(t).Process
 	p := r.LookupIdentity(engine.Identity{PID: 1, Start: 5})
 	if p == nil || p.PGID != 6 || p.Exited || p.Known&^seen.Known != 0 || p.Known.Has(engine.FieldComm) || p.Known.Has(engine.FieldUIDs) {
 		t.Errorf("the table has %+v after the event of %+v", p, seen)
 	}
 }
 
-// Of an unknown process a thread's end without a start time tells so little that it does not come
-// into the table: it may have ended before, and would never leave.
+// The end of a thread of an unknown process, without a start time, adds no process to the table:
+// the process may already have ended, and would never leave the table.
 func TestThreadOfAnUnknownProcess(t *testing.T) {
 	for _, processEnds := range []bool{false, true} {
 		r := newRig(t, engine.Options{MinAgg: true})
@@ -233,8 +233,8 @@ func TestThreadOfAnUnknownProcess(t *testing.T) {
 	}
 }
 
-// An exec that fails when the old image is gone makes no EXEC, and yet the image is not the old
-// one any more.
+// An exec that fails after the old image is gone makes no EXEC, but the old image is no longer
+// valid.
 func TestFailedExec(t *testing.T) {
 	const image = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs)
 	r := newRig(t, engine.Options{MinAgg: true})
@@ -247,7 +247,7 @@ func TestFailedExec(t *testing.T) {
 	// The creator has an image that no EXEC has reported.
 	stranger := numbered(raw(fork, 3, 20), 6)
 	stranger.Creator = 1
-	r.src.Push(numbered(told(exec, 1, 0, allButExit), 5), child, stranger,
+	r.src.Push(numbered(withFields(exec, 1, 0, allButExit), 5), child, stranger,
 		numbered(raw(core, 2, 30), 5), numbered(raw(exit, 2, 40), 6))
 	r.clock.Advance(2 * time.Second)
 	for i, want := range []engine.Fields{image, image, 0, image, 0} {
@@ -256,7 +256,7 @@ func TestFailedExec(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := ev.Process.Known & image; got != want {
-			t.Errorf("event %d, %v of %d: knows %v, want %v", i, ev.Events, ev.Process.PID, got, want)
+			t.Errorf("event %d, %v of %d: got known %v, want %v", i, ev.Events, ev.Process.PID, got, want)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func TestHoldTime(t *testing.T) {
 		t.Fatalf("after 99 ms: %v", err)
 	}
 	if d, ok := r.Wait(); !ok || d != time.Millisecond {
-		t.Errorf("Wait is %v, %v", d, ok)
+		t.Errorf("got Wait %v, %v", d, ok)
 	}
 	r.clock.Advance(time.Millisecond)
 	if _, err := r.Get(); err != nil {
@@ -280,7 +280,7 @@ func TestHoldTime(t *testing.T) {
 	}
 }
 
-// holdingSource holds its last events back until it is told not to.
+// holdingSource holds its last events back until the test releases them.
 type holdingSource struct {
 	enginetest.Source
 	held []enginetest.Raw
@@ -293,7 +293,7 @@ func (s *holdingSource) Held() (oldest uint64, ok bool) {
 	return s.held[0].Time, true
 }
 
-// What the source holds is joined with what it has handed over, however late it comes.
+// Held events are joined with inserted events, however late the source inserts them.
 func TestHeldEventsAreWaitedFor(t *testing.T) {
 	src := &holdingSource{held: []enginetest.Raw{raw(exit, 1, 50*ms)}}
 	src.Push(raw(fork, 1, 0), raw(fork, 2, 60*ms))
@@ -304,7 +304,7 @@ func TestHeldEventsAreWaitedFor(t *testing.T) {
 	}
 	r := &rig{Engine: e, src: &src.Source, clock: clock}
 	if lines := r.drain(t); len(lines) > 0 {
-		t.Fatalf("delivered while an event of that time was held: %q", lines)
+		t.Fatalf("delivered while an earlier event was held: %q", lines)
 	}
 	src.Push(src.held...)
 	src.held = nil
@@ -340,7 +340,7 @@ func TestOrderAndConservation(t *testing.T) {
 			}
 			st, _ := r.Stats()
 			if got := uint64(len(times)+st.Buffered+r.src.Queued()) + st.Lost(); got != st.Source.Produced {
-				t.Fatalf("seed %d: produced %d, accounted for %d", seed, st.Source.Produced, got)
+				t.Fatalf("seed %d: %d events produced, %d inserted or lost", seed, st.Source.Produced, got)
 			}
 		}
 		r.clock.Advance(2 * time.Second)
@@ -353,10 +353,10 @@ func TestOrderAndConservation(t *testing.T) {
 		}
 		slices.Sort(want)
 		if !slices.Equal(times, want) {
-			t.Fatalf("seed %d: %d of %d events, sorted %v", seed, len(times), len(want), slices.IsSorted(times))
+			t.Fatalf("seed %d: got %d of %d events, sorted %v", seed, len(times), len(want), slices.IsSorted(times))
 		}
 		if st, _ := r.Stats(); st.Late != 0 {
-			t.Fatalf("seed %d: %d late", seed, st.Late)
+			t.Fatalf("seed %d: got %d late events, want none", seed, st.Late)
 		}
 	}
 }
@@ -368,7 +368,7 @@ func TestLateIsCounted(t *testing.T) {
 	r.src.Push(raw(fork, 2, 5), gapAt(6, 7, 1))
 	r.drain(t)
 	if st, _ := r.Stats(); st.Late != 2 {
-		t.Errorf("late is %d", st.Late)
+		t.Errorf("got %d late events", st.Late)
 	}
 }
 
@@ -391,7 +391,8 @@ func TestGraceTime(t *testing.T) {
 	}
 }
 
-// family is a life within which another process is forked, which outlives it.
+// family returns the events of a process that forks a child, and the FORK of the child, which
+// outlives it.
 func family(status int32) []enginetest.Raw {
 	image := raw(exec, 1, ms)
 	image.ExecPath = []byte("parent")
@@ -401,9 +402,9 @@ func family(status int32) []enginetest.Raw {
 	return []enginetest.Raw{started(raw(fork, 1, 0), 100), image, child, exited(raw(exit, 1, 1300*ms), status)}
 }
 
-// The whole life of a process is applied with its FORK. However late its child's FORK is delivered,
-// which was of before its end, the process is still there: the caller may have been slow, or the
-// source may hold that FORK back. Then it is forgotten.
+// All events of a process are applied with its FORK. The process stays in the table until the FORK
+// of its child, from before its end, is delivered, however late: the caller may be slow, or the
+// source may hold the FORK back. Then the process is removed.
 func TestParentOfLateDelivery(t *testing.T) {
 	for name, hold := range map[string]bool{"slow caller": false, "held back": true} {
 		src, clock := new(holdingSource), enginetest.NewClock()
@@ -441,20 +442,20 @@ func TestParentOfLateDelivery(t *testing.T) {
 		}
 		r.Get()
 		if r.Lookup(1) != nil || r.Lookup(2) == nil {
-			t.Errorf("%s: the parent is not forgotten", name)
+			t.Errorf("%s: the parent is still in the table", name)
 		}
 	}
 }
 
-// However slow the caller is, the table keeps what ended within the grace time of the events, and
-// an end with a time ahead of the clock keeps nothing.
+// However slow the caller is, the table keeps processes that ended within the grace time of the
+// events. An end with a time ahead of the clock keeps no others.
 func TestGraceTimeOfASlowCaller(t *testing.T) {
 	const grace = 100 * time.Millisecond
 	r := newRig(t, engine.Options{MaxLength: 500, CacheGraceTime: grace})
 	r.src.Push(started(raw(fork, 1, 0), 100), exited(raw(exit, 1, uint64(time.Hour)), 0))
 	pid, most := uint32(1), 0
 	for range 5000 {
-		for range 10 { // a life each millisecond, ten of which run at a time
+		for range 10 { // a process each millisecond, of which ten run at a time
 			r.clock.Advance(time.Millisecond)
 			at := r.clock.Now() - uint64(time.Second)
 			pid++
@@ -469,7 +470,7 @@ func TestGraceTimeOfASlowCaller(t *testing.T) {
 		st, _ := r.Stats()
 		most = max(most, st.Processes)
 	}
-	// Of the buffer can be ahead what was joined.
+	// Joined events can be ahead of the rest of the buffer.
 	if most > 10+100+500 {
 		t.Errorf("%d processes", most)
 	}
@@ -482,7 +483,7 @@ func count(r *rig) (n int) {
 	return n
 }
 
-// A process born while /proc was read is seen twice and is one, also after a gap.
+// A process that is forked while /proc is read is seen twice, and is one process, also after a gap.
 func TestSnapshotMeetsFork(t *testing.T) {
 	birth, start := raw(fork, 1, 12*ms), uint64(time.Second)+12*ms
 	for i, c := range []struct {
@@ -520,7 +521,7 @@ func TestInheritance(t *testing.T) {
 	second := raw(exec, 1, 30)
 	second.Exe = []byte("/bin/second")
 	orphan := raw(fork, 3, 40)
-	// Its creator's FORK and EXEC are delivered as one, before it.
+	// Its creator's FORK and EXEC are joined and delivered before it.
 	sub, between, becomes := raw(fork, 4, 50), raw(fork, 5, 60), raw(exec, 4, 70)
 	sub.Creator, between.Creator = 2, 4
 	becomes.Exe = []byte("/bin/foo")
@@ -537,7 +538,7 @@ func TestInheritance(t *testing.T) {
 		t.Error("a child of an unknown creator inherits")
 	}
 	if p := r.Lookup(1); p.Image.Exe != "/bin/second" || p.Known.Has(engine.FieldArgs) {
-		t.Errorf("an exec that does not say its cmdline leaves %q", p.Image.Args)
+		t.Errorf("after an exec without cmdline: got arguments %q", p.Image.Args)
 	}
 }
 
@@ -560,25 +561,26 @@ func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
 		t.Errorf("known after setuid: %v", p.Known)
 	}
 	if !p.Known.Has(engine.FieldSGID) || !p.Known.Has(engine.FieldComm) {
-		t.Errorf("forgot too much: %v", p.Known)
+		t.Errorf("too few fields are known: %v", p.Known)
 	}
 	r.src.Push(raw(exec, 1, 20))
 	r.drain(t)
 	if p = r.Lookup(1); p.Known.Has(engine.FieldComm) {
-		t.Error("comm is known after an exec that did not say it")
+		t.Error("comm is known after an exec without comm")
 	}
 	// A process can change these on its way to exec, without an event.
 	for _, f := range []engine.Field{engine.FieldPGID, engine.FieldTTY, engine.FieldMntNS, engine.FieldNetNS, engine.FieldUTSNS, engine.FieldIPCNS} {
 		if p.Known.Has(f) {
-			t.Errorf("%s is known after an exec that did not say it", f)
+			t.Errorf("%s is known after an exec without it", f)
 		}
 	}
 	if !p.Known.Has(engine.FieldUIDs) || !p.Known.Has(engine.FieldSID) || !p.Known.Has(engine.FieldPPID) {
-		t.Errorf("forgot too much at exec: %v", p.Known)
+		t.Errorf("too few fields are known after an exec: %v", p.Known)
 	}
 }
 
-// Whose parent has ended has another one, which is unknown unless the end tells it.
+// After the end of its parent a process has another parent, which is unknown unless the EXIT has
+// it.
 func TestParentAtTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -608,7 +610,7 @@ func TestParentAtTheEnd(t *testing.T) {
 			p := r.Lookup(2)
 			cached := p.Cached.Has(engine.FieldPPID)
 			if got := p.Known.Has(engine.FieldPPID); got != (c.want != 0) || got && (p.PPID != c.want || cached == (c.told != 0)) {
-				t.Errorf("ppid is %d, known %v, cached %v", p.PPID, got, cached)
+				t.Errorf("got ppid %d, known %v, cached %v", p.PPID, got, cached)
 			}
 		})
 	}
@@ -626,7 +628,7 @@ func TestIDChangeWithoutChange(t *testing.T) {
 	if lines := r.drain(t); len(lines) != 0 {
 		t.Errorf("delivered %v", lines)
 	}
-	// A change is not said to be of the time of a call that changed nothing.
+	// A change does not get the time of a call that changed nothing.
 	same = raw(ids, 1, 20)
 	changed := raw(ids, 1, 30)
 	same.IDChange, same.Task.Known = engine.ChangedUID, engine.FieldsIDs
@@ -639,7 +641,7 @@ func TestIDChangeWithoutChange(t *testing.T) {
 	}
 }
 
-// A call that changes nothing gives its state to no event of before, and parts none that join.
+// A call that changes nothing adds its state to no earlier event, and does not prevent joining.
 func TestIDChangeWithoutChangeIsNoPart(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	birth, same, begin := raw(fork, 1, 0), raw(ids, 1, 10), raw(exec, 1, 20)
@@ -659,7 +661,7 @@ func TestIDChangeWithoutChangeIsNoPart(t *testing.T) {
 	}
 }
 
-// Ids that were there before are news where a change since may not have been reported.
+// Setting the old ids is an event if a change since may not have been reported.
 func TestIDChangeAfterAnUnseenOne(t *testing.T) {
 	all := new(enginetest.Source).Capabilities()
 	some := *all
@@ -690,7 +692,7 @@ func TestIDChangeAfterAnUnseenOne(t *testing.T) {
 			got = got || ev.Events.Has(engine.EventIDChange)
 		}
 		if got != c.want {
-			t.Errorf("%s: delivered %v", c.name, got)
+			t.Errorf("%s: got %v", c.name, got)
 		}
 	}
 }
@@ -714,7 +716,7 @@ func TestSourceError(t *testing.T) {
 	}
 }
 
-// failing is a source that fails when it has told all.
+// failing is a source that fails after its last event.
 type failing struct {
 	*enginetest.Source
 	err error
@@ -729,7 +731,8 @@ func (s failing) Populate(to engine.Sink) error {
 
 func (s failing) Held() (uint64, bool) { return 0, true }
 
-// What a source has told before it fails is delivered before its error, and nothing is after it.
+// Events that a source inserted before its error are delivered before the error, and nothing after
+// it.
 func TestToldBeforeError(t *testing.T) {
 	src, clock := new(enginetest.Source), enginetest.NewClock()
 	e, err := engine.New(failing{src, syscall.EIO}, clock.Engine(), engine.Options{})
@@ -779,7 +782,7 @@ func TestCloneOutlivesGet(t *testing.T) {
 	r.src.Push(ev)
 	r.drain(t)
 	if string(kept.Process.Image.Args) != "first\x00" || kept.Process.PID != 1 {
-		t.Errorf("clone changed to %d %q", kept.Process.PID, kept.Process.Image.Args)
+		t.Errorf("the clone changed to pid %d, arguments %q", kept.Process.PID, kept.Process.Image.Args)
 	}
 }
 
@@ -818,7 +821,8 @@ func TestDrainDeliversAll(t *testing.T) {
 	}
 }
 
-// A full buffer delivers and takes in more, also if the events' times are ahead of the clock.
+// A full buffer delivers events and gets new ones, also if the events' times are ahead of the
+// clock.
 func TestFullBufferDelivers(t *testing.T) {
 	for _, length := range []int{1, 2, 3, 7} {
 		r := newRig(t, engine.Options{MaxLength: length, Matrix: new(engine.Matrix)})
@@ -837,7 +841,7 @@ func TestFullBufferDelivers(t *testing.T) {
 	}
 }
 
-// endless is a source that always has more.
+// endless is a source that always has more events.
 type endless struct {
 	enginetest.Source
 	clock *enginetest.Clock
@@ -878,14 +882,14 @@ func TestDrainEnds(t *testing.T) {
 	}
 }
 
-// twoRings is a source of the rings of two CPUs. Things happen on both while it reads them, and
-// the first CPU takes 50 ms to write a record.
+// twoRings is a source with the rings of two CPUs. Events happen on both while it reads the rings,
+// and the first CPU needs 50 ms to write a record.
 type twoRings struct {
 	enginetest.Source
 	clock  *enginetest.Clock
 	random *rand.Rand
-	first  []uint64 // times of what is in the ring that is read first
-	left   int      // how much will happen
+	first  []uint64 // times of the events in the ring that is read first
+	left   int      // number of events that will happen
 }
 
 func (s *twoRings) Populate(to engine.Sink) error {
@@ -921,7 +925,7 @@ func (s *twoRings) pending() bool {
 
 func (s *twoRings) Arm(bool) bool { return !s.pending() }
 
-// A drain hands nothing out before a reading could show what happened before it.
+// A drain delivers an event only after a read that could return all earlier events.
 func TestDrainKeepsOrder(t *testing.T) {
 	const all = 200
 	for seed := range uint64(20) {
@@ -943,18 +947,18 @@ func TestDrainKeepsOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			if ev.Time < last {
-				t.Fatalf("seed %d: event %d is of %d ns before the one that came before", seed, n, last-ev.Time)
+				t.Fatalf("seed %d: event %d is %d ns earlier than the previous event", seed, n, last-ev.Time)
 			}
 			n, last = n+1, ev.Time
 		}
-		// What happens after the call of Drain need not be delivered.
+		// Events after the call of Drain need not be delivered.
 		if len(src.first) > 0 && src.first[0] <= began || n == 0 {
-			t.Errorf("seed %d: %d of %d events, not %d of the first CPU", seed, n, all, len(src.first))
+			t.Errorf("seed %d: got %d of %d events, without %d of the first CPU", seed, n, all, len(src.first))
 		}
 	}
 }
 
-// quark(7) has the default rules as a table, cell by cell.
+// The table in quark(7) has the default rules.
 func TestManualHasTheDefaultMatrix(t *testing.T) {
 	manual, err := os.ReadFile("../docs/quark.7")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// leading is an event of a process that was started at 1000 times its pid, and executes or executed
-// a file.
+// leading returns an event of a process that started at 1000 times its pid, and executes or has
+// executed a file.
 func leading(kind engine.Kind, pid, ppid, sid uint32, at uint64, file string) enginetest.Raw {
 	r := started(raw(kind, pid, at), 1000*uint64(pid))
 	r.Task.PPID, r.Task.SID = ppid, sid
@@ -27,7 +27,7 @@ func leading(kind engine.Kind, pid, ppid, sid uint32, at uint64, file string) en
 	return r
 }
 
-// learn adds processes that /proc shows, in that order.
+// learn adds processes from /proc, in that order.
 func (r *rig) learn(processes ...enginetest.Raw) {
 	for _, p := range processes {
 		var seen engine.RawEvent
@@ -36,7 +36,8 @@ func (r *rig) learn(processes ...enginetest.Raw) {
 	}
 }
 
-// entryOf is the entry leader of a process, "?" if it is unknown, with "*" if it is cached.
+// entryOf returns the entry leader of a process as text, "?" if it is unknown, with "*" if it is
+// cached.
 func entryOf(p *engine.Process) string {
 	if p == nil || !p.Known.Has(engine.FieldEntryLeader) {
 		return "?"
@@ -48,7 +49,7 @@ func entryOf(p *engine.Process) string {
 	return text
 }
 
-// What /proc shows at the start, in any order of parents and children.
+// Entry leaders of processes from /proc, for any order of parents and children.
 func TestEntryLeadersOfTheSnapshot(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	onTTY := func(p enginetest.Raw, major, minor uint32) enginetest.Raw {
@@ -75,7 +76,7 @@ func TestEntryLeadersOfTheSnapshot(t *testing.T) {
 		leading(fork, 19, 18, 18, 0, "/bin/nginx"),
 		onTTY(leading(fork, 20, 21, 20, 0, "/bin/sh"), 136, 3),
 		leading(fork, 21, 1, 21, 0, "/usr/bin/ssm-session-worker"),
-		leading(fork, 22, 99, 22, 0, "/bin/sh"), // the parent is not there
+		leading(fork, 22, 99, 22, 0, "/bin/sh"), // the parent is not in the table
 		leading(fork, 23, 30, 23, 0, ""),        // its program is unknown
 	)
 	got := make(map[uint32]string)
@@ -93,8 +94,8 @@ func TestEntryLeadersOfTheSnapshot(t *testing.T) {
 	}
 }
 
-// A session of sshd, and what becomes of its processes when their ancestors have ended, are
-// forgotten, and their pids used again.
+// Processes of a session of sshd keep their entry leader when their ancestors have ended, have left
+// the table, and their pids are reused.
 func TestEntryLeaderStays(t *testing.T) {
 	r := newRig(t, engine.Options{CacheGraceTime: time.Millisecond, Matrix: new(engine.Matrix)})
 	r.learn(leading(fork, 1, 0, 1, 0, "/sbin/init"), leading(fork, 10, 1, 10, 0, "/usr/sbin/sshd"))
@@ -118,7 +119,7 @@ func TestEntryLeaderStays(t *testing.T) {
 		{again, "init 1 of 1000"},
 		{leading(exec, 32, 1, 30, 10, "/bin/daemon"), "sshd 30 of 30000"},
 		{leading(fork, 33, 32, 30, 11, ""), "sshd 30 of 30000"},
-		// A leader of a session that init has adopted.
+		// A session leader that init has adopted.
 		{leading(exec, 33, 1, 33, 12, "/bin/other"), "sshd 30 of 30000"},
 		// Not decided: neither sshd's child nor its program is known.
 		{leading(exec, 33, 99, 33, 13, "/bin/bash"), "?"},
@@ -128,27 +129,27 @@ func TestEntryLeaderStays(t *testing.T) {
 	} {
 		step.event.Time = r.clock.Now()
 		r.src.Push(step.event)
-		if p := r.one(t).Process; entryOf(p) != step.want {
+		if p := r.onlyEvent(t).Process; entryOf(p) != step.want {
 			t.Errorf("step %d: %d has %s, want %s", i, p.PID, entryOf(p), step.want)
 		}
 	}
 	if p := r.LookupIdentity(engine.Identity{PID: 30, Start: 30000}); p != nil {
-		t.Error("the leader is not forgotten")
+		t.Error("the leader is still in the table")
 	}
 	p := r.Lookup(32)
 	if ancestors, whole := r.Ancestors(p); len(ancestors) != 0 || whole {
-		t.Errorf("of forgotten processes %d are ancestors, all %v", len(ancestors), whole)
+		t.Errorf("got %d removed ancestors, whole %v", len(ancestors), whole)
 	}
 	now := r.clock.Now()
 	r.src.Push(enginetest.Raw{Kind: engine.KindGap, Time: now, Gap: engine.Gap{From: now, To: now + 1, CPU: engine.AllCPUs}})
-	r.one(t)
+	r.onlyEvent(t)
 	if p := r.Lookup(34); entryOf(p) != "sshd 34 of 34000*" {
 		t.Errorf("after a gap %s", entryOf(p))
 	}
 }
 
-// A child that was forked before its parent became an entry leader does not have it, though the
-// parent's events were joined and came first. Nor has one whose FORK comes late.
+// A child that was forked before its parent became an entry leader does not get that leader, though
+// the parent's events were joined and came first. Nor does a child whose FORK comes late.
 func TestEntryLeaderOfBefore(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	r.learn(leading(fork, 1, 0, 1, 0, "/sbin/init"), leading(fork, 10, 1, 10, 0, "/usr/sbin/sshd"))
@@ -157,18 +158,19 @@ func TestEntryLeaderOfBefore(t *testing.T) {
 		t.Errorf("%q: %s", got, entryOf(r.Lookup(30)))
 	}
 	if got := entryOf(r.Lookup(31)); got != "?" {
-		t.Errorf("a child from before has %s", got)
+		t.Errorf("child forked before the exec: got %s", got)
 	}
 	r.src.Push(leading(exec, 32, 30, 32, 9, "/bin/bash"))
 	r.drain(t)
 	r.src.Push(leading(fork, 32, 10, 10, 5, ""))
 	r.drain(t)
 	if got := entryOf(r.Lookup(32)); got != "?" {
-		t.Errorf("after a late FORK %s", got)
+		t.Errorf("child with a late FORK: got %s", got)
 	}
 }
 
-// A session leader in a container that its parent is not in is one, except what only waits there.
+// A session leader in a container, whose parent is not in the container, is an entry leader, except
+// a program that only waits there.
 func TestEntryLeaderOfContainer(t *testing.T) {
 	r := newRig(t, engine.Options{Matrix: new(engine.Matrix)}, engine.FieldCgroup)
 	in := func(cgroup string, p enginetest.Raw) enginetest.Raw {
@@ -195,11 +197,11 @@ func TestEntryLeaderOfContainer(t *testing.T) {
 		{in("/lxc.payload.b/x", leading(exec, 22, 20, 22, 4, "/bin/sh")), "container 20 of 20000*"},
 		{in("/lxc.payload.b", leading(exec, 23, 10, 23, 5, "/pause")), "?"},
 		{in("/a", leading(exec, 24, 10, 24, 6, "/bin/sh")), "?"},
-		{leading(exec, 20, 10, 20, 7, "/sbin/init"), "?"}, // no cgroup is told
+		{leading(exec, 20, 10, 20, 7, "/sbin/init"), "?"}, // no cgroup is reported
 		{cut, "?"},
 	} {
 		r.src.Push(step.event)
-		if p := r.one(t).Process; entryOf(p) != step.want {
+		if p := r.onlyEvent(t).Process; entryOf(p) != step.want {
 			t.Errorf("step %d: %d has %s, want %s", i, p.PID, entryOf(p), step.want)
 		}
 	}
@@ -232,7 +234,7 @@ func TestLoginIsInherited(t *testing.T) {
 		{by(99, leading(fork, 15, 10, 10, 9, "")), "?"},
 	} {
 		r.src.Push(step.event)
-		p, got := r.one(t).Process, "?"
+		p, got := r.onlyEvent(t).Process, "?"
 		if p.Known.Has(engine.FieldLogin) {
 			got, _ = p.NumberText(engine.FieldLogin)
 		}
@@ -245,22 +247,23 @@ func TestLoginIsInherited(t *testing.T) {
 	}
 }
 
-// A child that was born before its creator's path was read does not have it: the creator may have
-// changed its root in between.
+// A child that was forked before its creator's path was read does not inherit the path: the creator
+// may have changed its root meanwhile.
 func TestImageReadAfterABirthIsNotInherited(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	x := leading(exec, 10, 1, 10, 2, "/program")
 	x.Read, x.Task.Cached = uint64(time.Second)+5, engine.FieldExe.Set()
 	r.src.Push(x, leading(fork, 11, 10, 10, 3, ""), leading(fork, 12, 10, 10, 6, ""), leading(fork, 13, 11, 10, 7, ""))
 	for _, want := range []string{"/program", "", "/program", ""} {
-		p := r.one(t).Process
+		p := r.onlyEvent(t).Process
 		if p.Known.Has(engine.FieldExe) != (want != "") || want != "" && (p.Image.Exe != want || !p.Cached.Has(engine.FieldExe)) {
-			t.Errorf("%d: filename %q, known %s, cached %s, want %q", p.PID, p.Image.Exe, p.Known, p.Cached, want)
+			t.Errorf("%d: got filename %q, known %s, cached %s, want %q", p.PID, p.Image.Exe, p.Known, p.Cached, want)
 		}
 	}
 }
 
-// A source that does not report births and programs has no entry leaders; the others say how.
+// A source that does not report births and programs has no entry leaders. For other sources the row
+// has the origin.
 func TestEntryCapability(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	if c := r.src.Capabilities().Fields[engine.FieldEntryLeader]; c.Origin != engine.OriginDerived || !c.At.Has(engine.EventExec) {
@@ -301,10 +304,10 @@ func TestLineage(t *testing.T) {
 			of := ev.Clone()
 			of.Process.Cached |= engine.FieldEntryLeader.Set()
 			if got := string(e.AppendDump(nil, of)); !strings.Contains(got, "  CACH\tcached=exe,entry_leader\n") || strings.Contains(string(of.AppendDump(nil)), "entry_leader") {
-				t.Errorf("a cached entry leader is not told with the leaders alone: %q", got)
+				t.Errorf("a cached entry leader is missing from the leaders: %q", got)
 			}
 			if clone := ev.Clone(); text != string(e.AppendDump(nil, clone)) {
-				t.Error("a clone has others")
+				t.Error("a clone has other ancestors")
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// An exec that failed is an event of its own, and changes nothing in the process.
+// A failed exec is a separate event, and changes nothing in the process.
 func TestExecFailed(t *testing.T) {
 	m := enginetest.NewMachine()
 	m.Running("/bin/sh").Fork().Exec("/bin/env", "x").ExecFails("/a/x", 2).ExecFails("b\xff", 200).Exec("/usr/bin/x").Exit(0)

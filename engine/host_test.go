@@ -16,18 +16,18 @@ func TestEntityID(t *testing.T) {
 		p.Known, p.Start = engine.FieldStart.Set(), start
 		id, ok := p.EntityID(&h)
 		if !ok {
-			t.Errorf("%d at %d has none", pid, start)
+			t.Errorf("pid %d, start %d: got no id", pid, start)
 		}
 		return id
 	}
 	// printf '%s %d %d' $boot 4711 1234 | sha256sum | cut -c1-32
 	const want = "898a2e3e55707d32b2c678506d120c56"
 	if got := of(4711, 12_345_678_901, host); got != want {
-		t.Errorf("it is %s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	// The proc connector has the start time in ticks.
 	if got := of(4711, 12_340_000_000, host); got != want {
-		t.Errorf("of a start in ticks it is %s, want %s", got, want)
+		t.Errorf("with a start in ticks: got %s, want %s", got, want)
 	}
 	others := map[string]bool{want: true}
 	for _, other := range []string{
@@ -35,17 +35,17 @@ func TestEntityID(t *testing.T) {
 		of(4711, 12_340_000_000, engine.Host{BootID: strings.Replace(boot, "0", "1", 1)}),
 	} {
 		if others[other] {
-			t.Errorf("two processes are %s", other)
+			t.Errorf("two processes have the id %s", other)
 		}
 		others[other] = true
 	}
 	var p engine.Process
 	if id, ok := p.EntityID(&host); ok {
-		t.Errorf("without a start time it is %s", id)
+		t.Errorf("without a start time: got %s, want none", id)
 	}
 	p.Known = engine.FieldStart.Set()
 	if id, ok := p.EntityID(&engine.Host{}); ok {
-		t.Errorf("without a boot id it is %s", id)
+		t.Errorf("without a boot id: got %s, want none", id)
 	}
 }
 
@@ -69,9 +69,9 @@ func TestEntityIDInJSON(t *testing.T) {
 		t.Errorf("%+v, want %s and %s", got, own, parents)
 	}
 	if got := string(p.AppendJSON(nil, new(engine.Clock))); strings.Contains(got, "entity_id") {
-		t.Errorf("without a host: %s", got)
+		t.Errorf("without a host: got %s", got)
 	}
 	if got, want := string(clock.Host.AppendJSON(nil)), `{"hostname":"a\"b","boot_id":"boot","kernel":"6.1"}`; got != want {
-		t.Errorf("the host is %s, want %s", got, want)
+		t.Errorf("host: got %s, want %s", got, want)
 	}
 }

@@ -6,30 +6,30 @@ import (
 	"unsafe"
 )
 
-// TestInternerReturnsWhatItWasAsked asks for more names than two generations hold, of all
-// lengths, so that places are shared and names are forgotten.
+// TestInternerReturnsWhatItWasAsked requests more names than two generations hold, of all lengths,
+// so that names share places and are dropped.
 func TestInternerReturnsWhatItWasAsked(t *testing.T) {
 	var in interner
 	for i := range 5 * internGeneration {
 		name := fmt.Appendf(nil, "%0*x", i%20, i*7919)
 		if got := in.get(name); got != string(name) {
-			t.Fatalf("%q became %q", name, got)
+			t.Fatalf("got %[2]q, want %[1]q", name, got)
 		}
 		a, b := in.get(name), in.get(name)
 		if len(a) > 0 && unsafe.StringData(a) != unsafe.StringData(b) {
-			t.Fatalf("%q has two copies", name)
+			t.Fatalf("got two copies of %q", name)
 		}
 		if len(in.young) > internGeneration || len(in.old) > internGeneration {
-			t.Fatalf("%d and %d names are kept", len(in.young), len(in.old))
+			t.Fatalf("got %d and %d names in the generations", len(in.young), len(in.old))
 		}
 	}
 	for i := range 5 * internGeneration { // as long as paths can be
 		in.get(fmt.Appendf(nil, "%04096d", i))
 	}
 	if n := (len(in.young) + len(in.old)) << 12; n > 2*internBytes+1<<12 {
-		t.Errorf("%d bytes of long names are kept", n)
+		t.Errorf("got %d bytes of long names", n)
 	}
 	if in.get(nil) != "" {
-		t.Error("no bytes became a name")
+		t.Error("no bytes gave a name")
 	}
 }

@@ -42,7 +42,7 @@ func TestJSONOmitsWhatIsUnknown(t *testing.T) {
 	}
 }
 
-// FuzzJSON checks that any bytes give valid JSON from which they come back.
+// FuzzJSON checks that any bytes give valid JSON, and that decoding returns the bytes.
 func FuzzJSON(f *testing.F) {
 	f.Add("plain", "a\x00b\x00")
 	f.Add("\xff\xfe", "\x00\x00\xc3\x28\x00")
@@ -67,7 +67,7 @@ func FuzzJSON(f *testing.F) {
 			got.Exe = string(raw)
 		}
 		if got.Exe != name {
-			t.Errorf("filename %q came back as %q", name, got.Exe)
+			t.Errorf("filename %q was decoded as %q", name, got.Exe)
 		}
 		args := got.Args
 		for i, a := range got.ArgsB64 {
@@ -79,12 +79,13 @@ func FuzzJSON(f *testing.F) {
 		}
 		back := strings.Join(args, "\x00")
 		if strings.TrimSuffix(cmdline, "\x00") != back && cmdline != back {
-			t.Errorf("cmdline %q came back as %q", cmdline, back)
+			t.Errorf("cmdline %q was decoded as %q", cmdline, back)
 		}
 	})
 }
 
-// The container is told next to the cgroup that it is derived from, if that is whole.
+// The container is printed after the cgroup that it is derived from, if the cgroup is not
+// truncated.
 func TestContainer(t *testing.T) {
 	id := strings.Repeat("0a", 32)
 	p := full()
@@ -101,11 +102,11 @@ func TestContainer(t *testing.T) {
 	}
 	p.Truncated = engine.FieldCgroup.Set()
 	if c, known := p.Container(); known || c.ID != "" || strings.Contains(string(p.AppendJSON(nil, new(engine.Clock))), id+`"`) {
-		t.Errorf("of a cut path: %+v, %v", c, known)
+		t.Errorf("of a truncated path: got %+v, %v", c, known)
 	}
 	p.Truncated, p.Known = 0, p.Known&^engine.FieldCgroup.Set()
 	if c, known := p.Container(); known || c.ID != "" {
-		t.Errorf("of an unknown cgroup: %+v, %v", c, known)
+		t.Errorf("of an unknown cgroup: got %+v, %v", c, known)
 	}
 }
 
@@ -119,7 +120,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// shortLife returns an event of the shape that a short life has by eBPF.
+// shortLife returns the joined event of a short process, as with eBPF.
 func shortLife() (*engine.Event, *engine.Clock) {
 	clock := wall
 	clock.Host.BootID = "5f2fbd4c-28a6-4a4c-8b0b-3a1f7f3c2a11"
@@ -136,7 +137,7 @@ func TestJSONAllocatesNothing(t *testing.T) {
 	ev, clock := shortLife()
 	line := ev.AppendJSON(nil, clock, "ebpf")
 	if n := testing.AllocsPerRun(100, func() { line = ev.AppendJSON(line[:0], clock, "ebpf") }); n != 0 {
-		t.Errorf("%v allocations, want none", n)
+		t.Errorf("got %v allocations, want none", n)
 	}
 }
 

@@ -14,12 +14,12 @@ func TestPIDMapEqualsMap(t *testing.T) {
 		var m pidMap[int]
 		oracle := map[uint32]*int{}
 		pids := uint32(1 + rnd.IntN(400))
-		apart := uint32(1 + rnd.IntN(2*perGroup)) // from all of a group to one
+		apart := uint32(1 + rnd.IntN(2*perGroup)) // a group has all its pids, or only one
 		for step := range 20000 {
 			// Grows first, then shrinks: clusters form and have to close again.
 			pid, set := rnd.Uint32N(pids)*apart, rnd.IntN(20000) > step
 			if v := oracle[pid]; m.get(pid) != v {
-				t.Fatalf("seed %d step %d: pid %d is %v, want %v", seed, step, pid, m.get(pid), v)
+				t.Fatalf("seed %d step %d: pid %d: got %v, want %v", seed, step, pid, m.get(pid), v)
 			}
 			if set {
 				v := new(int)
@@ -30,11 +30,11 @@ func TestPIDMapEqualsMap(t *testing.T) {
 				m.delete(pid)
 			}
 			if m.len != len(oracle) {
-				t.Fatalf("seed %d step %d: %d values, want %d", seed, step, m.len, len(oracle))
+				t.Fatalf("seed %d step %d: got %d values, want %d", seed, step, m.len, len(oracle))
 			}
 			if step%1000 == 0 {
 				if got, want := slices.Sorted(m.pids()), slices.Sorted(maps.Keys(oracle)); !slices.Equal(got, want) {
-					t.Fatalf("seed %d step %d: pids %v, want %v", seed, step, got, want)
+					t.Fatalf("seed %d step %d: got pids %v, want %v", seed, step, got, want)
 				}
 			}
 		}

@@ -35,28 +35,28 @@ func TestPrivileges(t *testing.T) {
 		{"not known before", unsure, user, 0o755, 0, initial, unknown},
 	} {
 		r := newRig(t, engine.Options{})
-		r.src.Push(told(fork, 5, 100, ids))
-		r.one(t)
-		e := told(exec, 5, 200, ids.With(engine.FieldExeFile))
+		r.src.Push(withFields(fork, 5, 100, ids))
+		r.onlyEvent(t)
+		e := withFields(exec, 5, 200, ids.With(engine.FieldExeFile))
 		e.Before.EUID, e.Before.Known = c.before, c.before != unsure
 		e.Task.Cred = engine.Credentials{UID: user, EUID: c.now}
 		e.Task.ExeFile.Mode = c.mode
 		e.Task.Caps = engine.Capabilities{Permitted: c.permitted, Bounding: all}
 		e.Task.NS.User = c.ns
 		r.src.Push(e)
-		p := r.one(t).Process
+		p := r.onlyEvent(t).Process
 		got := unknown
 		if p.Known.Has(engine.FieldPrivileges) {
 			got = p.Privileges.String()
 		}
 		if got != c.want {
-			t.Errorf("%s: %q, not %q", c.what, got, c.want)
+			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
 		}
 		child := raw(fork, 6, 300)
 		child.Creator = 5
 		r.src.Push(child)
-		if p := r.one(t).Process; p.Known.Has(engine.FieldPrivileges) {
-			t.Errorf("%s: a child has %q", c.what, p.Privileges)
+		if p := r.onlyEvent(t).Process; p.Known.Has(engine.FieldPrivileges) {
+			t.Errorf("%s: child: got %q", c.what, p.Privileges)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// TestBurstIsGivenBack: what a burst of processes took is let go when they have left the table, and
-// only few come.
+// TestBurstIsGivenBack: the memory of a burst of processes is released when they have left the
+// table and only few come.
 func TestBurstIsGivenBack(t *testing.T) {
 	r := newRig(t, engine.Options{CacheGraceTime: time.Second})
 	pid := uint32(2)
@@ -38,13 +38,13 @@ func TestBurstIsGivenBack(t *testing.T) {
 	lives(5, 3*time.Second)
 	before := heap()
 	for range 5 {
-		lives(3000, time.Microsecond) // of which the buffer holds all
+		lives(3000, time.Microsecond) // the buffer holds them all
 	}
 	during := heap() - before
 	lives(5, 3*time.Second)
 	after := heap() - before
 	if t.Logf("%d KiB more after the burst, %d KiB later", during>>10, after>>10); during < 8<<20 || after > 256<<10 {
-		t.Errorf("%d KiB stay of %d", after>>10, during>>10)
+		t.Errorf("%d KiB of %d were not released", after>>10, during>>10)
 	}
 	runtime.KeepAlive(r)
 }

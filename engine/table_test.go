@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// What a life of a pid costs does not depend on how many there were within the grace time.
+// The cost of a process does not depend on the number of processes that had its pid within the
+// grace time.
 func TestManyLivesOfOnePID(t *testing.T) {
 	const lives = 50000
 	for _, c := range []struct {
@@ -32,7 +33,7 @@ func TestManyLivesOfOnePID(t *testing.T) {
 				now += uint64(20 * time.Microsecond)
 			}
 			if d := time.Since(began); d > 20*time.Second {
-				t.Fatalf("%s: %d lives took %v", c.name, n, d)
+				t.Fatalf("%s: %d processes took %v", c.name, n, d)
 			}
 		}
 		if tab.count != lives {
@@ -45,7 +46,7 @@ func TestManyLivesOfOnePID(t *testing.T) {
 	}
 }
 
-// A view is used again for another process: fill leaves nothing of the one before.
+// A view is reused for another process: fill leaves no value of the previous process.
 func TestFillWritesAll(t *testing.T) {
 	var tab table
 	p := &process{context: &noContext, image: &noImage}
@@ -58,9 +59,9 @@ func TestFillWritesAll(t *testing.T) {
 	}
 }
 
-// fillNonzero makes no member of v zero.
+// fillNonzero sets all members of v to nonzero values.
 func fillNonzero(v reflect.Value) {
-	// By address, also members that are not exported can be set.
+	// By address, unexported members can be set too.
 	v = reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
 	switch v.Kind() {
 	case reflect.Struct:

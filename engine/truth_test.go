@@ -14,11 +14,11 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// step is the longest time between two things that happen. Mostly it is more than /proc's unit of
-// start times, so that these differ for two processes of one pid.
+// step is the longest time between two changes in the world. It exceeds /proc's unit of start
+// times, so that two processes of one pid mostly have different start times.
 const step = 11 * time.Millisecond
 
-// state is what is true of a process from a time on.
+// state is the true state of a process from a time on.
 type state struct {
 	since                                uint64
 	ppid, uid                            uint32
@@ -28,14 +28,14 @@ type state struct {
 	comm, filename, cmdline, cwd, cgroup string
 }
 
-// entry is an entry leader, and by which way it came in.
+// entry is an entry leader and its type.
 type entry struct {
 	by    engine.EntryType
 	pid   uint32
 	start uint64
 }
 
-// ownEntry is the rule of entry leaders: what a session leader is that executes its file.
+// ownEntry returns the entry type of a session leader that executes its file.
 func ownEntry(s, of *state) engine.EntryType {
 	file, tty, parent := s.filename, s.tty, of.filename
 	is := func(path string, names string) bool {
@@ -67,7 +67,7 @@ type being struct {
 	pid, parent uint32
 	start       uint64
 	parentStart uint64
-	end         uint64 // 0 while it lives
+	end         uint64 // 0 while it runs
 	states      []state
 }
 
@@ -80,19 +80,20 @@ func (l *being) at(time uint64) *state {
 	return &l.states[0]
 }
 
-// world makes up processes that live at random, and knows the truth about them.
+// world simulates processes with random events, and has the ground truth about them.
 type world struct {
 	rnd   *rand.Rand
 	now   uint64
-	next  int // numbers what is to be different
+	next  int // number for the next unique name
 	lives []*being
 	// bare: events bring few fields, and start times seldom, as the proc connector's do.
 	bare bool
-	// unit is how start times are rounded, and pace the time between two things.
+	// unit is the unit to which start times are rounded, pace the longest time between two
+	// changes.
 	unit uint64
 	pace time.Duration
-	// disordered: some events come later than the hold time. Only exact start times then show
-	// whose they are.
+	// disordered: some events come later than the hold time. Then only exact start times
+	// identify their process.
 	disordered bool
 }
 
@@ -110,7 +111,8 @@ func (w *world) name(what string) string {
 	return fmt.Sprint(what, w.next)
 }
 
-// taken reports whether a living process has the pid, or is in a session or group of it.
+// taken reports whether a running process has the pid, or is in a session or group with this
+// number.
 func (w *world) taken(pid uint32) bool {
 	return slices.ContainsFunc(w.lives, func(l *being) bool {
 		s := l.at(w.now)
@@ -118,7 +120,7 @@ func (w *world) taken(pid uint32) bool {
 	})
 }
 
-// step lets one thing happen and returns the event of it, if it makes one.
+// step makes one change, and returns its event if it has one.
 func (w *world) step() (ev enginetest.Raw, told bool) {
 	w.now += uint64(w.pace)
 	var alive []*being
@@ -133,7 +135,7 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 	change := func() { l.states = append(l.states, s) }
 	switch w.rnd.IntN(12) {
 	case 0, 1:
-		pid := uint32(2 + w.rnd.IntN(6)) // few pids, so that they are used again
+		pid := uint32(2 + w.rnd.IntN(6)) // few pids, so that they are reused
 		if w.taken(pid) {
 			return ev, false
 		}
@@ -212,7 +214,7 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 	return ev, false
 }
 
-// event makes the event of l's newest state, with the fields of must and others.
+// event returns the event of l's newest state, with the fields in must and some others.
 func (w *world) event(k engine.Kind, l *being, must engine.Fields) enginetest.Raw {
 	has := engine.Fields(w.rnd.Uint32())
 	if w.bare {
@@ -227,7 +229,7 @@ func (w *world) event(k engine.Kind, l *being, must engine.Fields) enginetest.Ra
 	return r
 }
 
-// raw tells the fields of has as they are at a time.
+// raw returns an event with the fields in has and their values at a time.
 func (l *being) raw(k engine.Kind, now uint64, has engine.Fields) enginetest.Raw {
 	s := l.at(now)
 	r := enginetest.Raw{Kind: k, PID: l.pid, Time: now}
@@ -259,12 +261,12 @@ func (w *world) find(pid uint32, at uint64) *being {
 	return nil
 }
 
-// judge returns what an event says that is not true and not marked so.
+// judge returns the wrong values of an event that are not marked as cached.
 func (w *world) judge(ev *engine.Event) (lies []string) {
 	p := ev.Process
 	lie := func(f engine.Field, got, want any) {
 		if got != want {
-			lies = append(lies, fmt.Sprintf("%d %s at %d: %s is %v, not %v", p.PID, ev.Events, ev.Time, f, got, want))
+			lies = append(lies, fmt.Sprintf("%d %s at %d: %s: got %v, want %v", p.PID, ev.Events, ev.Time, f, got, want))
 		}
 	}
 	at := ev.Time
@@ -273,9 +275,9 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	}
 	l := w.find(p.PID, at)
 	if ev.Events == engine.EventGone {
-		l = w.find(p.PID, p.AsOf()) // not the next one of the pid
+		l = w.find(p.PID, p.AsOf()) // not the next process of the pid
 		if l != nil && (l.end == 0 || l.end > at) {
-			lies = append(lies, fmt.Sprintf("%d is said to have ended at %d, and lives", p.PID, at))
+			lies = append(lies, fmt.Sprintf("%d is marked as exited at %d, but runs", p.PID, at))
 		}
 		return lies
 	}
@@ -286,7 +288,7 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 		lie(engine.FieldStart, p.Start, l.start/p.StartUnit*p.StartUnit)
 	}
 	s, sure, possible := l.at(at), p.Known&^p.Cached, p.Cached&p.Known
-	if w.disordered { // what is inherited may be of another time, but not of another process
+	if w.disordered { // inherited values may be of another time, but not of another process
 		sure, possible = 0, p.Known&^engine.FieldArgs.Set()
 	}
 	states := slices.Clone(l.states)
@@ -324,7 +326,8 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	if sure.Has(engine.FieldCgroup) {
 		lie(engine.FieldCgroup, p.Cgroup, s.cgroup)
 	}
-	// A cached value is one of the process or an ancestor, and not of another that had its pid.
+	// A cached value is a value of the process or an ancestor, and not of another process that
+	// had the pid.
 	had := func(f engine.Field, value string, of func(*state) string) {
 		if possible.Has(f) && !slices.ContainsFunc(states, func(s state) bool { return of(&s) == value }) {
 			lie(f, value, "a value that it had")
@@ -348,8 +351,8 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	return lies
 }
 
-// judgeLineage returns what is not true of the leaders and ancestors of an event's process, and
-// counts in found what was judged.
+// judgeLineage returns the defects of the leaders and ancestors of an event's process, and counts
+// the checks in found.
 func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (lies []string) {
 	p := ev.Process
 	l := w.find(p.PID, p.AsOf())
@@ -358,13 +361,14 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 	}
 	is := func(what string, got *engine.Process, want *being) {
 		if want == nil {
-			lies = append(lies, fmt.Sprintf("%s of %d at %d is %d of %d, and there is none", what, p.PID, p.AsOf(), got.PID, got.Start))
+			lies = append(lies, fmt.Sprintf("%s of %d at %d: got %d with start %d, want none", what, p.PID, p.AsOf(), got.PID, got.Start))
 		} else if got.PID != want.pid || got.Known.Has(engine.FieldStart) && got.Start/engine.ProcStartUnit != want.start/engine.ProcStartUnit {
-			lies = append(lies, fmt.Sprintf("%s of %d at %d is %d of %d, not %d of %d", what, p.PID, p.AsOf(), got.PID, got.Start, want.pid, want.start))
+			lies = append(lies, fmt.Sprintf("%s of %d at %d: got %d with start %d, want %d with start %d", what, p.PID, p.AsOf(), got.PID, got.Start, want.pid, want.start))
 		}
 		found[what]++
 	}
-	// madeBy is who led a group or session at a time: the last one that had its number.
+	// madeBy returns the leader of a group or session at a time: the last process that had its
+	// number.
 	madeBy := func(number uint32, at uint64) (who *being) {
 		for _, o := range w.lives {
 			if o.pid == number && o.start <= at {
@@ -378,7 +382,7 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 	}
 	if leader := r.GroupLeader(p); leader != nil {
 		want := madeBy(p.PGID, p.AsOf())
-		for _, s := range l.states { // cached, it may be of an earlier time
+		for _, s := range l.states { // a cached one may be of an earlier time
 			if led := madeBy(s.pgid, s.since); p.Cached.Has(engine.FieldPGID) && led != nil && s.pgid == p.PGID && led.start/engine.ProcStartUnit == leader.Start/engine.ProcStartUnit {
 				want = led
 			}
@@ -397,7 +401,7 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 		p, l = a, parent
 	}
 	if whole != (l.pid == 1) {
-		lies = append(lies, fmt.Sprintf("ancestors end with %d: %v", l.pid, whole))
+		lies = append(lies, fmt.Sprintf("ancestors end with %d, whole %v", l.pid, whole))
 	}
 	if whole {
 		found["whole"]++
@@ -405,8 +409,8 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 	return lies
 }
 
-// judgePrinted returns what is printed of the leaders and ancestors of an event's process and was
-// not true when the event began; a leader of itself is as the event says.
+// judgePrinted returns the values printed of the leaders and ancestors of an event's process that
+// were wrong when the event began. A process that leads itself has the values of the event.
 func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (lies []string) {
 	type relative struct {
 		PID       uint32
@@ -439,12 +443,12 @@ func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (li
 		if p.Exited && (l.end == 0 || l.end > at) ||
 			p.Comm != "" && p.Comm != s.comm && !slices.Contains(p.Cached, "comm") ||
 			p.Exe != "" && p.Exe != s.filename && !slices.Contains(p.Cached, "exe") {
-			lies = append(lies, fmt.Sprintf("%d %s at %d: printed %+v of one that ends at %d: %+v", ev.Process.PID, ev.Events, at, *p, l.end, *s))
+			lies = append(lies, fmt.Sprintf("%d %s at %d: printed %+v of a process that ends at %d: %+v", ev.Process.PID, ev.Events, at, *p, l.end, *s))
 		}
-		for _, later := range l.states { // cached is of before
+		for _, later := range l.states { // a cached value is of an earlier time
 			unique := !slices.Contains(files, later.filename)
 			if later.since > at && (p.Comm == later.comm && later.comm != s.comm || unique && p.Exe == later.filename && later.filename != s.filename) {
-				lies = append(lies, fmt.Sprintf("%d at %d: printed %+v, which it becomes at %d", ev.Process.PID, at, *p, later.since))
+				lies = append(lies, fmt.Sprintf("%d at %d: printed %+v, which is true only from %d on", ev.Process.PID, at, *p, later.since))
 			}
 		}
 		if p.Exited {
@@ -454,8 +458,8 @@ func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (li
 	return lies
 }
 
-// judgeTable returns what is not true of the table after an event: which process of the pid is the
-// youngest, whether that of the event has ended, and that no process is in it twice.
+// judgeTable returns the defects of the table after an event: the youngest process of the pid is
+// wrong, the event's process has ended, or a process is in the table twice.
 func (w *world) judgeTable(r *rig, ev *engine.Event) (lies []string) {
 	p := ev.Process
 	id, ok := p.Identity()
@@ -465,10 +469,10 @@ func (w *world) judgeTable(r *rig, ev *engine.Event) (lies []string) {
 	}
 	reused := slices.ContainsFunc(w.lives, func(o *being) bool { return o.pid == l.pid && o.start > l.start })
 	if p.Exited && !reused {
-		lies = append(lies, fmt.Sprintf("%d is said to have ended before %d", p.PID, p.AsOf()))
+		lies = append(lies, fmt.Sprintf("%d is marked as exited before %d", p.PID, p.AsOf()))
 	}
 	if youngest := r.Lookup(p.PID); youngest != p && l.end == 0 {
-		lies = append(lies, fmt.Sprintf("%d at %d: Lookup finds a process that knows %s", p.PID, p.AsOf(), youngest.Known))
+		lies = append(lies, fmt.Sprintf("%d at %d: Lookup finds a process with known %s", p.PID, p.AsOf(), youngest.Known))
 	}
 	for o := range r.Processes() {
 		if other, ok := o.Identity(); w.pace == step && ok && o != p && other.PID == id.PID && other.Start/engine.ProcStartUnit == id.Start/engine.ProcStartUnit {
@@ -478,7 +482,8 @@ func (w *world) judgeTable(r *rig, ev *engine.Event) (lies []string) {
 	return lies
 }
 
-// judgeRest returns the processes that live in the table, and have ended, or share their pid.
+// judgeRest returns the processes that the table has as running, but that have ended, or share
+// their pid.
 func (w *world) judgeRest(r *rig) (lies []string) {
 	living := make(map[uint32]int)
 	for p := range r.Processes() {
@@ -488,13 +493,13 @@ func (w *world) judgeRest(r *rig) (lies []string) {
 		living[p.PID]++
 		start, sight := w.look(p.PID)
 		if known := p.Known.Has(engine.FieldStart); known && (sight == engine.SightGone || start != p.Start/engine.ProcStartUnit*engine.ProcStartUnit) || living[p.PID] > 1 {
-			lies = append(lies, fmt.Sprintf("%d of %d lives in the table, known %s", p.PID, p.Start, p.Known))
+			lies = append(lies, fmt.Sprintf("%d with start %d is running in the table, known %s", p.PID, p.Start, p.Known))
 		}
 	}
 	return lies
 }
 
-// look is what /proc shows now.
+// look returns the current result of /proc.
 func (w *world) look(pid uint32) (uint64, engine.Sight) {
 	if l := w.living(pid); l != nil {
 		return l.start / engine.ProcStartUnit * engine.ProcStartUnit, engine.SightAlive
@@ -502,10 +507,10 @@ func (w *world) look(pid uint32) (uint64, engine.Sight) {
 	return 0, engine.SightGone
 }
 
-// TestNothingThatIsNotCachedIsWrong lets processes live at random, loses and delays events, starts
-// in the middle, rounds start times, and compares every delivered event with ground truth: a value
-// that is known and not cached is right, at the event's last part; a cached one was. Processes that
-// have ended leave the table.
+// TestNothingThatIsNotCachedIsWrong simulates processes, loses and delays events, starts in the
+// middle, rounds start times, and compares every delivered event with ground truth. A value that is
+// known and not cached must be right at the event's last part; a cached value must have been right
+// before. Processes that have ended must leave the table.
 func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
 	var delivered, lost, sure, cached, gone int
 	found := make(map[string]int)
@@ -514,7 +519,7 @@ func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
 		w := &world{rnd: rnd, now: uint64(time.Second), bare: rnd.IntN(2) == 0, unit: 1, pace: step, disordered: rnd.IntN(4) == 0}
 		if rnd.IntN(3) == 0 {
 			// Several processes of a pid have one start time in /proc. Their order
-			// tells them apart, unless events are lost or before the start.
+			// distinguishes them, unless events are lost or precede the start.
 			w.pace = step / 8
 		}
 		if !w.disordered && rnd.IntN(3) == 0 {
@@ -644,6 +649,6 @@ func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
 	}
 	t.Logf("%d events delivered, %d lost, %d processes found gone; %d fields sure, %d cached; %v", delivered, lost, gone, sure, cached, found)
 	if gone == 0 || lost == 0 || sure < cached || len(found) != 10 {
-		t.Error("the test does not test what it should")
+		t.Error("too few checks were made")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// What a process has used is of the event of its end only.
+// Only the EXIT of a process has its usage.
 func TestUsage(t *testing.T) {
 	ends := func(pid uint32, time uint64, u engine.Usage) enginetest.Raw {
 		e := exited(raw(exit, pid, time), 0)
@@ -18,12 +18,12 @@ func TestUsage(t *testing.T) {
 	r := newRig(t, engine.Options{Filter: func(ev *engine.Event) bool { return ev.Process.PID != 2 }})
 	first, third := engine.Usage{UserTime: 1, SystemTime: 2, PeakRSS: 3, RChar: 4, WChar: 5, ReadBytes: 6, WriteBytes: 7}, engine.Usage{UserTime: 8}
 	r.src.Push(raw(fork, 1, 0), raw(exec, 1, 1), ends(1, 2, first), ends(2, 3, engine.Usage{UserTime: 9}), ends(3, 4, third))
-	p := r.one(t).Process
+	p := r.onlyEvent(t).Process
 	if p.Known&engine.FieldsUsage != engine.FieldsUsage || p.Usage != first {
 		t.Errorf("FORK+EXEC+EXIT has %+v, known %s", p.Usage, p.Known)
 	}
 	clone := p.Clone()
-	next := r.one(t).Process
+	next := r.onlyEvent(t).Process
 	if next.Usage != third || clone.Usage != first {
 		t.Errorf("the next EXIT has %+v, and the first is now %+v", next.Usage, clone.Usage)
 	}

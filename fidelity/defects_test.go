@@ -25,7 +25,7 @@ func TestMissingAndLost(t *testing.T) {
 		s.Truth, s.Seen, s.Lost, s.Phantoms = 10, 10-c.missing, c.missing, c.phantoms
 		r := &Report{Backends: []*Backend{{Name: "ebpf", Scenarios: []*Score{s}, Lost: c.lost}}}
 		if got := r.Defects(); c.defect != (len(got) > 0) {
-			t.Errorf("%+v: defects %q", c, got)
+			t.Errorf("%+v: got defects %q", c, got)
 		}
 	}
 }

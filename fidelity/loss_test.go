@@ -42,10 +42,10 @@ func TestForcedLoss(t *testing.T) {
 // lost. A second queue with normal buffers records all events.
 type forcedLoss struct {
 	missing int // events of our processes that were not delivered
-	// least counts the events of all processes of the host, stamped between the first and the
-	// last of our processes, that only the normal queue delivered. most counts the same from
-	// before the tiny queue was opened until after it was closed; with cnproc also the exits by
-	// signals, see mayDump. On an idle host they are equal.
+	// least counts the events that only the normal queue delivered, of all processes of the
+	// host, stamped between the first and the last of our processes. most counts such events
+	// from before the opening of the tiny queue until after its closing; with cnproc also the
+	// exits by signals, see mayDump. On an idle host least and most are equal.
 	least, most int
 	reported    int
 	cause       string
@@ -63,16 +63,16 @@ func TestExactLoss(t *testing.T) {
 		{},
 	} {
 		if l.exact() {
-			t.Errorf("%+v is exact", l)
+			t.Errorf("got exact, want inexact: %+v", l)
 		}
 	}
 	if l := (forcedLoss{missing: 500, least: 510, most: 512, reported: 511}); !l.exact() {
-		t.Errorf("%+v is not exact", l)
+		t.Errorf("got inexact, want exact: %+v", l)
 	}
 }
 
-// lossProcesses is the number of processes, with two events each. On each of many CPUs these are
-// more than a one-page ring or the smallest socket buffer can hold.
+// lossProcesses is the number of processes, with two events each. Even divided by many CPUs they
+// exceed a one-page ring or the smallest socket buffer.
 const lossProcesses = 300
 
 // forceLoss runs processes while a queue with tiny buffers is not read.
@@ -110,7 +110,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 	to, err := recorder.WaitDelivered([]*recorder.Listener{all, tiny}, nil, patience)
 	stats, err1 := tiny.Close()
 	if err == nil && err1 == nil {
-		// All events from the time of the tiny queue have then reached the normal one.
+		// After this the normal queue has all events from the time of the tiny queue.
 		_, err = recorder.WaitDelivered([]*recorder.Listener{all}, nil, patience)
 	}
 	whole, err2 := all.Close()
@@ -133,7 +133,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 }
 
 // mayDump counts the exits by a signal. If the signal may dump core, the proc connector sends one
-// more message, which can be lost, but is an event only if a core is dumped.
+// more message. The message can be lost, but is an event only if a core was dumped.
 func mayDump(seen []score.Seen) (n int) {
 	for _, s := range seen {
 		if x := s.Process.Exit; s.Events.Has(engine.EventExit) && !s.Thread && x.Signal() != 0 && !x.CoreDumped() {
@@ -143,9 +143,9 @@ func mayDump(seen []score.Seen) (n int) {
 	return n
 }
 
-// countRaw counts the source's events stamped after from and up to to. It skips events that
-// represent lost ones, and core dumps, which are lost with their exit. The last thread of a process
-// may appear twice, as its own exit and as the exit of its group; that is one event of the source.
+// countRaw counts the source's events stamped after from and up to to. It skips events that stand
+// for lost events, and core dumps, which are lost with their exit. The last thread of a process may
+// appear twice, as its own exit and as the exit of its group; that is one event of the source.
 func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	type key struct {
 		pid  uint32

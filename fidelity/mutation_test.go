@@ -25,8 +25,8 @@ type delivery struct {
 	lost      uint64
 }
 
-// clone returns a copy with an i-th event, joined or single, that can be damaged. Pointers of the
-// other events are shared.
+// clone returns a copy, and in it the i-th joined or single event, which may be damaged. The other
+// events share their pointers with d.
 func (d *delivery) clone(i int, joined bool) (*delivery, *score.Seen) {
 	w := *d.Delivered
 	list := &w.Single
@@ -63,7 +63,7 @@ func (d *delivery) eventOf(s *score.Seen) (e *truth.Event, i int) {
 	return nil, 0
 }
 
-// reported returns the fields of an event that are known, not cached and recorded by the scenario.
+// reported returns the fields of an event that are known, not cached, and recorded by the scenario.
 func (d *delivery) reported(s *score.Seen) engine.Fields {
 	e, _ := d.eventOf(s)
 	if e == nil {
@@ -89,7 +89,7 @@ func (d *delivery) changeLeader(s *score.Seen, f engine.Field, change func(**eng
 	found := slices.ContainsFunc(d.processes, func(l *truth.Process) bool {
 		until := l.Ended()
 		if last := l.Events[len(l.Events)-1]; last.Kind == engine.KindExit && l != own {
-			until = last.Earliest // after this it may have left the table
+			until = last.Earliest // later the leader may have left the table
 		}
 		return l.PID == int(leaders[i].PID) && d.Opened <= l.Born() && l.Born() <= s.Time && s.Time <= until
 	})
@@ -128,7 +128,7 @@ func set(p *engine.Process, f engine.Field, text string) {
 		into, format = []any{&p.TTY.Major, &p.TTY.Minor}, "%d:%d"
 	case engine.FieldExeFile:
 		x := &p.ExeFile
-		_, text, _ = strings.Cut(text, " ") // all are on the device 0:0
+		_, text, _ = strings.Cut(text, " ") // all namespaces are on device 0:0
 		into, format = []any{&x.Inode, &x.Ctime, &x.Mode, &x.UID, &x.GID, &x.Removed}, "%d %d %o %d %d %t"
 	case engine.FieldPIDNS:
 		into, format = []any{&ns.PID, &p.NSPID}, "%d %d"
@@ -223,7 +223,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	{name: "an event twice", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
 		d.Single = slices.Insert(d.Single, i, *s)
-		// Repeated changes join, so a second one may report the first again.
+		// Repeated changes join, so a second event may report the first change again.
 		return e != nil && s.Events&(engine.EventIDChange|engine.EventSetProcTitle) == 0
 	}},
 	{name: "two events of a process in the wrong order", damage: func(d *delivery, s *score.Seen, i int) bool {
@@ -439,14 +439,14 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 })
 
-// slow reports whether a process lives too long for its events to be joined.
+// slow reports whether a process runs too long for its events to be joined.
 func (d *delivery) slow(s *score.Seen) bool {
 	l := d.processOf(s)
 	return l.Born() < d.Opened || l.Ended()-l.Born() > cmp.Or(d.JoinedHold, d.Hold)/2 ||
 		slices.ContainsFunc(l.Events, func(e *truth.Event) bool { return e.Optional })
 }
 
-// fieldMutants give each field a wrong value, an earlier one, and none.
+// fieldMutants returns mutants that give each field a wrong value, an earlier value, and no value.
 func fieldMutants() (list []mutant) {
 	for f := range engine.Field(engine.NumFields) {
 		if engine.FieldsUsage.Has(f) {
@@ -479,7 +479,7 @@ func fieldMutants() (list []mutant) {
 				return false
 			}
 			if slices.ContainsFunc(e.Process.Events[:i], func(was *truth.Event) bool { return !was.State.Known.Has(f) && !was.Inside.Known.Has(f) }) {
-				return false // it may be a value that the scenario does not record
+				return false // the scenario may not record the value
 			}
 			set(s.Process, f, never(f))
 			s.Process.Cached |= f.Set()
@@ -487,7 +487,7 @@ func fieldMutants() (list []mutant) {
 		}}, mutant{name: "stale " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
 			e, i := d.eventOf(s)
 			if i == 0 || !d.reported(s).Has(f) || f == engine.FieldPPID && (e.Process.Creator == nil || e.Process.Creator.Ended() >= e.Earliest) {
-				return false // while a parent ends, either is right
+				return false // while a parent ends, both values are right
 			}
 			before := e.Process.Events[i-1].State
 			if !before.Known.Has(f) || !e.State.Known.Has(f) || e.Inside.Known.Has(f) || before.Value[f] == e.State.Value[f] {
@@ -500,7 +500,7 @@ func fieldMutants() (list []mutant) {
 	return list
 }
 
-// usageMutants damage the resource usage of a process.
+// usageMutants returns mutants that damage the resource usage of a process.
 func usageMutants(f engine.Field) []mutant {
 	used := func(d *delivery, s *score.Seen) *truth.Used {
 		e, _ := d.eventOf(s)
@@ -536,7 +536,7 @@ func usageMutants(f engine.Field) []mutant {
 	}
 }
 
-// extra inserts an event that did not happen, at the time of a real one.
+// extra returns a mutant that inserts an event that did not happen, at the time of a real event.
 func extra(name string, events engine.Events, kind engine.Kind) mutant {
 	return mutant{name: name, damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
@@ -556,8 +556,8 @@ func (d *delivery) score() (*score.Score, bool) {
 	return s, s.Perfect() || d.lost > 0 && s.PerfectBut(d.lost)
 }
 
-// catchMutants puts each mutant into a correct delivery at most tries times, and returns how often
-// it fitted.
+// catchMutants injects each mutant into a correct delivery at most tries times, and returns the
+// number of times that it was applicable.
 func (d *delivery) catchMutants(t *testing.T, tries int) map[string]int {
 	t.Helper()
 	if s, perfect := d.score(); !perfect {
@@ -591,7 +591,8 @@ func (d *delivery) catchMutants(t *testing.T, tries int) map[string]int {
 	return fits
 }
 
-// flawless returns the events of a perfect backend, for a family with all kinds of events.
+// flawless returns the events that a perfect backend delivers for a family of processes with all
+// kinds of events.
 func flawless(t *testing.T) *delivery {
 	tell := func(pairs ...any) (s truth.State) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -653,7 +654,7 @@ func flawless(t *testing.T) *delivery {
 		joins := score.Join(l.Events)
 		first := len(w.Single)
 		for _, e := range l.Events {
-			w.Single = append(w.Single, perfectly(e))
+			w.Single = append(w.Single, seenAll(e))
 		}
 		own := slices.Clone(w.Single[first:])
 		for _, mask := range joins {
@@ -669,7 +670,7 @@ func flawless(t *testing.T) *delivery {
 		}
 	}
 	for tid, events := range map[uint64]engine.Events{172: engine.EventFork, 175: engine.EventExit} {
-		s := perfectly(lives[1].Events[3])
+		s := seenAll(lives[1].Events[3])
 		s.Events, s.Time, s.Wall, s.Thread, s.TID = events, 1e9+tid, time.Unix(0, int64(6e9+tid)), true, 10
 		w.Single = append(w.Single, s)
 	}
@@ -679,8 +680,8 @@ func flawless(t *testing.T) *delivery {
 	return &delivery{Delivered: w, processes: lives}
 }
 
-// perfectly reports an event with all recorded fields.
-func perfectly(e *truth.Event) score.Seen {
+// seenAll returns e as delivered with all recorded fields.
+func seenAll(e *truth.Event) score.Seen {
 	p := &engine.Process{PID: uint32(e.Process.PID)}
 	for f := range engine.Field(engine.NumFields) {
 		if e.State.Known.Has(f) {
@@ -715,15 +716,15 @@ func perfectly(e *truth.Event) score.Seen {
 	}
 }
 
-// TestMutants checks that each mutant of a perfect delivery is detected wherever it fits, and that
-// each fits somewhere.
+// TestMutants checks that each mutant of a perfect delivery is detected wherever it is applicable,
+// and that each is applicable somewhere.
 func TestMutants(t *testing.T) {
 	fits := flawless(t).catchMutants(t, 6)
 	t.Logf("%d mutants", len(mutants))
 	for _, m := range mutants {
 		// In this family no value is cached; its thread and pids never change.
 		if fits[m.name] == 0 && !slices.Contains([]string{"a cached value is marked as reported", "stale birth_parent_tid", "stale pid_ns"}, m.name) {
-			t.Errorf("%s fits nowhere", m.name)
+			t.Errorf("mutant %s is applicable nowhere", m.name)
 		}
 	}
 }
@@ -749,7 +750,7 @@ func TestMutantsOfRealProcesses(t *testing.T) {
 		d := &delivery{Delivered: w, processes: outcomes[0].All[:0:0]}
 		for _, o := range outcomes {
 			for _, l := range o.Processes {
-				// The director lives long, and belongs to each scenario.
+				// The director runs long, and belongs to each scenario.
 				if l.PID != o.Director {
 					d.processes = append(d.processes, l)
 				}

@@ -134,7 +134,7 @@ func compareJSON(t *testing.T, own *score.Delivered, queue *tee, outcomes []*sce
 		a.Findings, b.Findings = nil, nil
 		a.Delays, b.Delays = nil, nil
 		if diff := cmp.Diff(a, b); diff != "" {
-			t.Errorf("%s: (-events +JSON)\n%s\n%q", o.Name, diff, findings)
+			t.Errorf("%s: difference (-events +JSON):\n%s\n%q", o.Name, diff, findings)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func checkQuarkMon(t *testing.T, m *monitor.Monitor, r *Report) {
 	}
 	for f := range got.Total.Fields {
 		if m.Table.Fields[f].Origin != engine.OriginNone && got.Total.Fields[f].Right == 0 {
-			t.Errorf("%s is never right", engine.Field(f))
+			t.Errorf("field %s has no right value", engine.Field(f))
 		}
 	}
 }
@@ -189,9 +189,9 @@ func TestFaultsOfOthers(t *testing.T) {
 	stamp := func(s *score.Score) int { return s.Stamp.Wrong }
 	for _, c := range []struct {
 		monitor  string
-		scenario string // that shows a known defect
+		scenario string // the scenario that shows a known defect
 		what     string
-		wrong    func(*score.Score) int // its occurrences
+		wrong    func(*score.Score) int // the number of its occurrences
 	}{
 		{"forkstat", "leader-first", "the leader's status", field(engine.FieldExit)},
 		{"execsnoop", "fork-exec-exit", "the path for the first argument", field(engine.FieldArgs)},
@@ -223,7 +223,7 @@ func TestFaultsOfOthers(t *testing.T) {
 			s := &r.Monitors[0].Total
 			t.Logf("%s %q", s, r.Monitors[0].Notes)
 			if c.wrong(s) == 0 {
-				t.Errorf("%s is reported correctly", c.what)
+				t.Errorf("known defect not found: %s", c.what)
 			}
 		})
 	}
@@ -247,12 +247,12 @@ func TestFailingMonitors(t *testing.T) {
 		list = append(list, m)
 	}
 	r, err := RunScenarios(Options{Backends: backends.CNProc, Monitors: list, Scenarios: []string{"fork-exec-exit", "cwd-*"}, Repeats: 12,
-		MonitorPatience: 8 * time.Second}) // the first one uses all of it
+		MonitorPatience: 8 * time.Second}) // the first monitor needs all of it
 	if err != nil {
 		t.Skip(err)
 	}
 	if len(r.Monitors) != 1 || len(r.Absent) != 3 {
-		t.Fatalf("%d monitors ran to the end, others did not: %q", len(r.Monitors), r.Absent)
+		t.Fatalf("got %d monitors that ran to the end; failed: %q", len(r.Monitors), r.Absent)
 	}
 	for i, want := range []string{"all [0-9]+ lines are invalid", "exited with 127: .*not found", "after [0-9]+ events: the monitor ended.*; the monitor exited with 3"} {
 		if ok, err := regexp.MatchString(want, r.Absent[i].Reason); !ok || err != nil || strings.Contains(r.Absent[i].Reason, "\n") {
@@ -294,7 +294,7 @@ func TestReadWhileMonitorsStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(r.Absent) != 1 || !strings.Contains(r.Absent[0].Reason, "exited with 3") {
-		t.Errorf("it did not end after the storm: %v", r.Absent)
+		t.Errorf("the monitor did not end after the storm: %v", r.Absent)
 	}
 	b := r.Backends[0]
 	if s := &b.Total; s.Seen != s.Truth || s.Truth == 0 {

@@ -55,12 +55,12 @@ func TestPrintMonitors(t *testing.T) {
 		"other, fine: 7 of 10 events seen", "  7: comm is of another time",
 	} {
 		if !strings.Contains(b.String(), want) {
-			t.Errorf("%q is not in\n%s", want, b.String())
+			t.Errorf("output lacks %q:\n%s", want, b.String())
 		}
 	}
 	for _, d := range r.Defects() {
 		if strings.HasPrefix(d, "other") {
-			t.Errorf("a defect: %s", d)
+			t.Errorf("got defect %s, want none", d)
 		}
 	}
 }
@@ -71,17 +71,17 @@ func TestReportThroughFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first one is an earlier, less complete report of the same run.
+	// The first report is an earlier, less complete report of the same run.
 	less := *whole
 	less.Absent = nil
 	first, _ := json.Marshal(less)
 	list, err := decode(strings.NewReader("{\"type\":\"hello\"}\nnoise\n" + string(first) + "\n" + string(b) + "\n"))
 	if err != nil || len(list) != 1 {
-		t.Fatalf("%d reports, %v", len(list), err)
+		t.Fatalf("got %d reports, error %v", len(list), err)
 	}
 	again, err := json.Marshal(list[0])
 	if err != nil || !bytes.Equal(b, again) {
-		t.Errorf("%s\nbecame\n%s (%v)", b, again, err)
+		t.Errorf("wrote\n%s\nread\n%s (error %v)", b, again, err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestPageHoldsEverything(t *testing.T) {
 		_, after, ok := strings.Cut(rest, "<svg")
 		if !ok {
 			if n != 2 {
-				t.Errorf("%d drawings, want delays of each kernel", n)
+				t.Errorf("got %d drawings, want delays of each kernel", n)
 			}
 			break
 		}
@@ -129,16 +129,16 @@ func TestPageHoldsEverything(t *testing.T) {
 func TestDefectsAreNamed(t *testing.T) {
 	r := example("6.1")
 	if d := strings.Join(r.Defects(), "\n"); !strings.Contains(d, "ebpf, broken: 8 of 10 events seen") || strings.Contains(d, "fine") {
-		t.Errorf("defects: %s", d)
+		t.Errorf("got defects: %s", d)
 	}
 }
 
 func TestSpread(t *testing.T) {
 	s := spread([]uint64{0, 1, 2, 3, 1000})
 	if s.N != 5 || s.P50 != 2 || s.Max != 1000 || s.Buckets[0] != 1 || s.Buckets[1] != 1 || s.Buckets[2] != 2 || s.Buckets[10] != 1 {
-		t.Errorf("spread is %+v", s)
+		t.Errorf("got spread %+v", s)
 	}
 	if s := spread(nil); s.N != 0 {
-		t.Errorf("spread without values is %+v", s)
+		t.Errorf("spread without values: got %+v", s)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/engine/trace"
 )
 
-// Record what a queue takes in, and replay it with other options.
+// Record the events that a queue reads, and replay them with other options.
 func Example() {
 	m := enginetest.NewMachine()
 	m.Running("/bin/sh").Fork().Exec("/bin/false").Exit(1)

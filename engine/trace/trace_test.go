@@ -19,7 +19,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// list is a sink that keeps events.
+// list is a sink that stores events.
 type list struct {
 	events []*engine.RawEvent
 	room   int
@@ -30,7 +30,7 @@ func (l *list) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
 func (l *list) Insert(r *engine.RawEvent)  { l.events = append(l.events, r) }
 func (l *list) Release(r *engine.RawEvent) {}
 
-// randomize sets all exported numbers and flags below v: a few of them, as often 0 as not.
+// randomize sets some of the exported numbers and flags below v, half of them to 0.
 func randomize(rnd *rand.Rand, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -73,7 +73,7 @@ func random(rnd *rand.Rand) *engine.RawEvent {
 	return r
 }
 
-// fake is a source as a writer sees it, which has lost 3 events.
+// fake is a source for a writer. It has lost 3 events.
 type fake struct {
 	engine.Source
 	unread uint64
@@ -86,7 +86,7 @@ func (f fake) Stats() (s engine.SourceStats, err error) {
 	return s, nil
 }
 
-// The counters of a replay are those of the source, whichever of them are 0.
+// A replay has the counters of the source, also if some are 0.
 func TestStats(t *testing.T) {
 	for _, source := range []fake{{}, {unread: 2}, {unread: 1 << 40}} {
 		var b bytes.Buffer
@@ -96,7 +96,7 @@ func TestStats(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Begin(source, engine.NewClock(func() uint64 { return now }, engine.Host{}, engine.Offset{}))
-		for range 3 { // a block each
+		for range 3 { // each is a block
 			now += blockAge
 			w.Read(now)
 			w.Record(random(rand.New(rand.NewPCG(1, 2))))
@@ -115,12 +115,12 @@ func TestStats(t *testing.T) {
 		}
 		want, _ := source.Stats()
 		if s, _ := r.Stats(); s != want || r.Torn() != nil || len(got.events) != 3 {
-			t.Errorf("%+v, %v, %d events, want %+v", s, r.Torn(), len(got.events), want)
+			t.Errorf("got counters %+v, error %v, %d events, want counters %+v", s, r.Torn(), len(got.events), want)
 		}
 	}
 }
 
-// Recorded again a trace is the same, also where its source was read in vain at its end.
+// Recording a replay gives the same trace, also if the last reads of the source returned no event.
 func TestRecordedAgain(t *testing.T) {
 	var first, second bytes.Buffer
 	now := uint64(time.Second)
@@ -159,7 +159,7 @@ func TestRecordedAgain(t *testing.T) {
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
-	header := len(firstLine) // which has the kernel of this machine
+	header := len(firstLine) // after it comes the header, with this machine's kernel
 	for _, b := range []*bytes.Buffer{&first, &second} {
 		b.Next(header)
 		b.Next(int(binary.LittleEndian.Uint32(b.Next(8))))
@@ -169,7 +169,7 @@ func TestRecordedAgain(t *testing.T) {
 	}
 }
 
-// newWriter returns a writer that has begun.
+// newWriter returns a writer after Begin.
 func newWriter(t testing.TB, to io.Writer, clock func() uint64) *Writer {
 	t.Helper()
 	w, err := NewWriter(to)
@@ -180,10 +180,10 @@ func newWriter(t testing.TB, to io.Writer, clock func() uint64) *Writer {
 	return w
 }
 
-// interval is between two readings, if no other is said.
+// interval is the default time between two reads.
 const interval = 100 * time.Millisecond
 
-// record writes the trace of readings of a source.
+// record returns the trace of the given reads of a source.
 func record(t testing.TB, every time.Duration, processes []*engine.RawEvent, readings ...[]*engine.RawEvent) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -215,7 +215,7 @@ var textFields = func() (all []engine.Field) {
 	return all
 }()
 
-// equal compares what a source may set of events.
+// equal returns the difference of two events in members that a source may set.
 func equal(a, b *engine.RawEvent) string {
 	texts := func(r *engine.RawEvent) (all []string) {
 		for _, f := range textFields {
@@ -226,7 +226,7 @@ func equal(a, b *engine.RawEvent) string {
 	return cmp.Diff(a, b, cmpopts.IgnoreUnexported(engine.RawEvent{})) + cmp.Diff(texts(a), texts(b))
 }
 
-// What is written is read.
+// A replay returns the recorded events.
 func TestRoundTrip(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
@@ -243,7 +243,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c, o := r.Clock(), r.Clock().Newest(); c.Now() != uint64(time.Second) || o.Boot != 5 || o.WallError != 7 || !o.Wall.Equal(time.Unix(0, 0)) || r.Name() != "fake" {
-			t.Errorf("the offset is %+v", o)
+			t.Errorf("got offset %+v", o)
 		}
 		var got list
 		if err := r.Scan(func(e *engine.RawEvent) error {
@@ -259,20 +259,20 @@ func TestRoundTrip(t *testing.T) {
 				got = list{room: len(reading)}
 				for at := uint64(time.Second) + uint64(i)*1e8; r.Clock().Now() < at; {
 					if len(got.events) > 0 {
-						t.Fatalf("there before they were read, at %d", r.Clock().Now())
+						t.Fatalf("got events before their read, at %d", r.Clock().Now())
 					}
 					r.Arm(true)
 					if err := r.Populate(&got); err != nil || r.Clock().Now() > at {
-						t.Fatalf("%v, at %d", err, r.Clock().Now())
+						t.Fatalf("got error %v, at %d", err, r.Clock().Now())
 					}
 				}
 			}
 			if len(got.events) != len(reading) {
-				t.Fatalf("seed %d: reading %d has %d events, want %d", seed, i, len(got.events), len(reading))
+				t.Fatalf("seed %d: read %d: got %d events, want %d", seed, i, len(got.events), len(reading))
 			}
 			for k := range reading {
 				if diff := equal(reading[k], got.events[k]); diff != "" {
-					t.Fatalf("seed %d: event %d of reading %d: %s", seed, k, i, diff)
+					t.Fatalf("seed %d: event %d of read %d: %s", seed, k, i, diff)
 				}
 			}
 			got.events = nil
@@ -280,20 +280,21 @@ func TestRoundTrip(t *testing.T) {
 		r.Arm(true)
 		got.room = 1
 		if err := r.Populate(&got); !errors.Is(err, io.EOF) || r.Torn() != nil {
-			t.Errorf("at the end %v, %v", err, r.Torn())
+			t.Errorf("at the end: got %v and Torn %v", err, r.Torn())
 		}
 		want, _ := fake{}.Stats()
 		if s, _ := r.Stats(); s != want {
-			t.Errorf("counters %+v", s)
+			t.Errorf("got counters %+v", s)
 		}
 	}
 }
 
-// A trace that was cut, or has a wrong byte, is read up to there and the tear is reported.
+// A trace that is truncated, or has a wrong byte, is read up to that point, and the error is
+// reported.
 func TestTorn(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var readings [][]*engine.RawEvent
-	for range 40 { // 100 ms each: a block has ten
+	for range 40 { // every 100 ms: a block has ten
 		readings = append(readings, []*engine.RawEvent{random(rnd), random(rnd)})
 	}
 	whole := record(t, interval, nil, readings...)
@@ -312,11 +313,11 @@ func TestTorn(t *testing.T) {
 		return len(got.events), r.Torn()
 	}
 	if n, torn := read(whole); n != 80 || torn != nil {
-		t.Fatalf("%d events, %v", n, torn)
+		t.Fatalf("whole trace: got %d events, error %v", n, torn)
 	}
 	for _, more := range [][]byte{whole, []byte("x")} {
 		if n, torn := read(slices.Concat(whole, more)); n != 80 || torn == nil || !strings.Contains(torn.Error(), "data after the end") {
-			t.Errorf("followed by %d bytes: %d events, %v", len(more), n, torn)
+			t.Errorf("trace and %d bytes: got %d events, error %v", len(more), n, torn)
 		}
 	}
 	most := 0
@@ -326,22 +327,22 @@ func TestTorn(t *testing.T) {
 		}
 		n, torn := read(whole[:cut])
 		if torn == nil || n < most || n%20 != 0 {
-			t.Fatalf("cut at %d of %d: %d events, before %d, %v", cut, len(whole), n, most, torn)
+			t.Fatalf("truncated at %d of %d: got %d events, at the previous length %d, error %v", cut, len(whole), n, most, torn)
 		}
 		most = n
 		bad := bytes.Clone(whole)
 		bad[cut] ^= 0x10
 		if n, torn := read(bad); torn == nil && n != 80 {
-			t.Fatalf("byte %d wrong: %d events, %v", cut, n, torn)
+			t.Fatalf("wrong byte %d: got %d events, error %v", cut, n, torn)
 		}
 	}
 	if most != 80 {
-		t.Errorf("without its end mark %d events", most)
+		t.Errorf("trace without its end: got %d events", most)
 	}
 }
 
-// A small trace can be of many events with one long text: no more of them are buffered than
-// there is room for, and none has a longer text than a source.
+// A small trace can have many events with one long text. A replay inserts no more events than there
+// is room for, and no longer texts than a source.
 func TestLongTexts(t *testing.T) {
 	const events = 10000
 	for _, c := range []struct{ long, least, most int }{{maxText, 1000, 1300}, {maxText + 1, 0, 0}} {
@@ -367,18 +368,18 @@ func TestLongTexts(t *testing.T) {
 			r.Arm(true)
 		}
 		if n := to.Len(); n < c.least || n > c.most || (r.Torn() != nil) != (c.most == 0) {
-			t.Errorf("%d events with texts of %d bytes, %v", n, c.long, r.Torn())
+			t.Errorf("got %d events with texts of %d bytes, error %v", n, c.long, r.Torn())
 		}
 	}
 	w := newWriter(t, io.Discard, func() uint64 { return 1 })
 	r := new(engine.RawEvent)
 	r.Grow(engine.FieldArgs, maxText+1)
 	if w.Record(r); w.Err() == nil {
-		t.Error("a text is recorded that can't be read")
+		t.Error("a text was recorded that a reader rejects")
 	}
 }
 
-// FuzzReader reads what may be a trace, and the records of a block.
+// FuzzReader reads the input as a trace, and as the records of a block.
 func FuzzReader(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	f.Add(record(f, interval, []*engine.RawEvent{random(rnd)}, []*engine.RawEvent{random(rnd), random(rnd)}))
@@ -405,7 +406,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// life is what an eBPF source tells of a short process.
+// life returns the events of a short process, as from an eBPF source.
 func life(pid uint32, now uint64) []*engine.RawEvent {
 	texts := [][]byte{[]byte("sh"), []byte("/usr/bin/true"), []byte("true\x00this\x00is\x00nop!\x00"), []byte("/root"), []byte("/system.slice/cron.service")}
 	var l []*engine.RawEvent
@@ -428,8 +429,7 @@ func life(pid uint32, now uint64) []*engine.RawEvent {
 	return l
 }
 
-// lives are the events of n short processes, 2000 of which are born in a second, in readings of
-// 10 ms.
+// lives returns the events of n short processes, 2000 per second, in reads every 10 ms.
 func lives(n int) (readings [][]*engine.RawEvent) {
 	now := uint64(time.Second)
 	for i := range n {
@@ -458,7 +458,7 @@ func TestRecordAllocatesNothing(t *testing.T) {
 		step()
 	}
 	if n := testing.AllocsPerRun(50_000, step); n != 0 {
-		t.Errorf("%v allocations for three raw events", n)
+		t.Errorf("got %v allocations for three raw events, want none", n)
 	}
 }
 
@@ -478,7 +478,7 @@ func BenchmarkRecord(b *testing.B) {
 
 // BenchmarkReplay reports the cost per raw event of a replay through an engine.
 func BenchmarkReplay(b *testing.B) {
-	const n = 200_000 // with few, much of the time goes into the growth of an engine
+	const n = 200_000 // with fewer, the growth of the engine takes much of the time
 	file := record(b, 10*time.Millisecond, nil, lives(n)...)
 	for name, opts := range map[string]engine.Options{"joined": {}, "apart": {Matrix: new(engine.Matrix)}} {
 		b.Run(name, func(b *testing.B) {
@@ -506,7 +506,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// A replay has the offsets of the clock that were recorded, each from its event on.
+// A replay has the recorded offsets of the clock, each from its event on.
 func TestClockChange(t *testing.T) {
 	var b bytes.Buffer
 	now := uint64(time.Second)
@@ -539,7 +539,7 @@ func TestClockChange(t *testing.T) {
 		err = r.Populate(&got)
 	}
 	if err != io.EOF || len(got.events) != 3 {
-		t.Fatalf("%d events, %v", len(got.events), err)
+		t.Fatalf("got %d events, error %v", len(got.events), err)
 	}
 	for _, o := range want {
 		if diff := cmp.Diff(r.Clock().Offset(o.From), o); diff != "" {

@@ -73,7 +73,7 @@ func TestPage(t *testing.T) {
 	}
 	drawings := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1)
 	if len(drawings) != 2 {
-		t.Errorf("%d drawings, want CPU time and workload", len(drawings))
+		t.Errorf("got %d drawings, want CPU time and workload", len(drawings))
 	}
 	for _, svg := range drawings {
 		for d := xml.NewDecoder(strings.NewReader(svg)); ; {
@@ -86,13 +86,13 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Other lines may be between the lines of runs, and a killed run leaves its rows.
+// Other lines may be between the lines of runs, and the rows of a killed run are read.
 func TestRead(t *testing.T) {
 	first := string(recorded(t))
 	second := strings.ReplaceAll(first, "6.18.44", "6.1")
 	list, err := Read(strings.NewReader("{\"type\":\"hello\"}\nnoise\n" + first + "\n" + second))
 	if err != nil || len(list) != 2 {
-		t.Fatalf("%d results, %v", len(list), err)
+		t.Fatalf("got %d results, error %v", len(list), err)
 	}
 	if list[1].Kernel != "6.1" || len(list[0].Rows) != len(list[1].Rows) || len(list[0].Notes) != 1 {
 		t.Errorf("%+v", list)
@@ -107,7 +107,7 @@ func TestRead(t *testing.T) {
 		"\n{\"type\":\"bench\",\"row\":7}": "line 2: json: cannot unmarshal number",
 	} {
 		if _, err := Read(strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v, not %q", err, want)
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestNotes(t *testing.T) {
 
 func TestEstimate(t *testing.T) {
 	if got := estimateOf(nil).String(); got != "-" {
-		t.Errorf("no value: %s", got)
+		t.Errorf("without values: got %s", got)
 	}
 	for n := 1; n <= 9; n++ {
 		values := make([]float64, n)
@@ -157,7 +157,7 @@ func TestEstimate(t *testing.T) {
 		want   string
 	}{{[]float64{7}, "7"}, {[]float64{3, 1, 2}, "2 (1-3)"}, {[]float64{100, 99.99}, ">99.9 (>99.9-100)"}, {[]float64{0.01, 0}, "<0.05 (0-<0.05)"}} {
 		if got := estimateOf(c.values).String(); got != c.want {
-			t.Errorf("%v: %s, not %s", c.values, got, c.want)
+			t.Errorf("%v: got %s, want %s", c.values, got, c.want)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestNumber(t *testing.T) {
 		0: "0", 0.01: "<0.05", 0.05: "0.05", 0.123: "0.12", 1: "1", 9.87: "9.9", 10: "10", 12.34: "12.3", 99.9: "99.9", 99.96: ">99.9", 100: "100", 1234.5: "1234",
 	} {
 		if got := number(v); got != want {
-			t.Errorf("%v is %q, not %q", v, got, want)
+			t.Errorf("%v: got %q, want %q", v, got, want)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func TestLostCell(t *testing.T) {
 	}
 }
 
-// The ratio uses the same repeat: a slow repeat does not change it.
+// The ratio compares costs of the same repeat: a slow repeat does not change it.
 func TestRatio(t *testing.T) {
 	r := &Result{Machine: Machine{Participants: []Participant{{Name: "a"}, {Name: "b"}}}}
 	for repeat, slow := range []time.Duration{1, 3, 2} {
@@ -207,7 +207,7 @@ func TestRatio(t *testing.T) {
 	if e := r.ratio("b"); e != (estimate{3, 2.5, 2.5, 2.5}) {
 		t.Errorf("%+v", e)
 	}
-	// In this repeat a has failed.
+	// In this repeat participant a has failed.
 	r.Rows = append(r.Rows, Row{Participant: "b", Repeat: 3, Load: Rate, Rate: 1000, Processes: 1, CPU: 100})
 	if e := r.ratio("b"); e.n != 3 {
 		t.Errorf("%+v", e)
@@ -218,7 +218,7 @@ func TestHead(t *testing.T) {
 	for repeats, want := range map[int]string{6: "Medians of 6 repeats", 5: "(6 were requested)", 1: "One repeat: "} {
 		r := &Result{Machine: Machine{Repeats: 6}, Rows: []Row{{Repeat: repeats - 1}}}
 		if text := strings.Join(r.Head(), "\n"); !strings.Contains(text, want) {
-			t.Errorf("%d repeats: %q is not in %s", repeats, want, text)
+			t.Errorf("%d repeats: text lacks %q: %s", repeats, want, text)
 		}
 	}
 }
@@ -242,19 +242,19 @@ func TestLoads(t *testing.T) {
 				rates = append(rates, s.Rate)
 			}
 			if n := float64(s.Rate) * s.Length.Seconds(); s.Rate > 0 && n < 39 {
-				t.Errorf("%v processes at %d a second", n, s.Rate)
+				t.Errorf("got a load of %v processes at %d a second", n, s.Rate)
 			}
 			if n := c.top * s.Length.Seconds(); s.Rate == 0 && c.top > 0 && n < 199 {
-				t.Errorf("%v processes at full speed", n)
+				t.Errorf("got a load of %v processes at full speed", n)
 			}
 		}
 		if !slices.Equal(rates, c.rates) || kinds[Full]*kinds[Paused]*kinds[BPF]*kinds[Library] != 1 {
-			t.Errorf("%v processes a second: rates %v, %v", c.top, rates, kinds)
+			t.Errorf("%v processes a second: got rates %v, loads %v", c.top, rates, kinds)
 		}
 	}
 }
 
-// TestMeasure runs a benchmark of a backend and of failing monitors: each of these is listed with
+// TestMeasure runs a benchmark of a backend and of failing monitors: each monitor is listed with
 // the reason, and the figures of the backend remain.
 func TestMeasure(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -311,7 +311,7 @@ func TestMeasure(t *testing.T) {
 		"missing: not run: no-such-program is not installed: apt-get install a-package$",
 	} {
 		if !slices.ContainsFunc(r.Notes, regexp.MustCompile("^"+want).MatchString) {
-			t.Errorf("not %q in %q", want, r.Notes)
+			t.Errorf("want %q in %q", want, r.Notes)
 		}
 	}
 	if rows := r.rows(ways[0].name, Published, 0); len(rows) > 0 { // from Linux 6.6 on

@@ -51,7 +51,7 @@ func notShort(t *testing.T) {
 	}
 }
 
-// left returns the temporary directories of fuzz runs.
+// left returns the temporary directories that fuzz runs left behind.
 func left(t *testing.T) []string {
 	list, err := filepath.Glob(filepath.Join(os.TempDir(), "quark-fuzz-*"))
 	if err != nil {
@@ -81,8 +81,8 @@ func TestNoDirectory(t *testing.T) {
 	}
 }
 
-// A run scores processes, and finds no defect if no event is lost. The proc connector still has
-// defects after many losses, which the log shows.
+// A run scores processes, and finds no defect if no event is lost. The proc connector has defects
+// after many losses; the log shows them.
 func TestRun(t *testing.T) {
 	asRoot(t)
 	notShort(t)
@@ -106,7 +106,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Earlier findings of fuzz runs must not be found again.
+// Scripts of fixed defects must show no defect.
 func TestFound(t *testing.T) {
 	asRoot(t)
 	paths, err := filepath.Glob("testdata/*.script")
@@ -115,11 +115,11 @@ func TestFound(t *testing.T) {
 	}
 	times := 20
 	if scenario.InGuest() {
-		times = 3 // each takes a second there
+		times = 3 // in a guest each run takes a second
 	}
-	// A file can name other backends than the default: some are slow, and programs of other
-	// tests hide perf's records from them. Scripts with the same backends run together, as the
-	// start takes longer than the run.
+	// A file can name other backends than the default: some backends are slow, and programs of
+	// other tests hide perf's records from them. Scripts with the same backends run together,
+	// as the start takes longer than the run.
 	together := make(map[backends.Set][]string)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -153,7 +153,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// A defect between the source and the scorer is found, shrunk, written, and seen again.
+// A defect between the source and the scorer is found, shrunk and written, and shows again in a
+// rerun.
 func TestDefectIsFound(t *testing.T) {
 	asRoot(t)
 	notShort(t)
@@ -166,7 +167,7 @@ func TestDefectIsFound(t *testing.T) {
 	}
 	f := r.Found
 	if f == nil {
-		t.Fatal("not found")
+		t.Fatal("the defect was not found")
 	}
 	b, err := os.ReadFile(f.Path)
 	if err != nil {
@@ -174,7 +175,7 @@ func TestDefectIsFound(t *testing.T) {
 	}
 	t.Logf("%s", b)
 	if f.Again < f.Of/2 || strings.Count(f.Script.String(), "\n") > 2 {
-		t.Error("not the shortest script")
+		t.Error("the script is not the shortest")
 	}
 	if !strings.Contains(string(b), "# Found by quark-fidelity fuzz --seed 1,") || !strings.Contains(string(b), ": comm is \"") {
 		t.Error("the file lacks the finding")
@@ -184,7 +185,7 @@ func TestDefectIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list[0].Defects[f.Backend] == 0 {
-		t.Errorf("not seen again: %+v", list[0])
+		t.Errorf("the rerun does not show the defect: %+v", list[0])
 	}
 	if list := left(t); len(list) > 0 {
 		t.Errorf("left behind: %q", list)
@@ -202,7 +203,7 @@ func TestShrinkingFails(t *testing.T) {
 	_, err = f.shrinkDefect([]*script.Script{s}, Faults{}, defect{Backend: "cnproc", Findings: []string{"659: EXEC was not seen"}}, 3)
 	path := filepath.Join(o.Dir, "fuzz-7-3.script")
 	if err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("the error is %v, without %s", err, path)
+		t.Errorf("got error %v, want it to contain %s", err, path)
 	}
 	got, err := load(path)
 	if err != nil || got.script.String() != s.String() {
@@ -210,7 +211,7 @@ func TestShrinkingFails(t *testing.T) {
 	}
 }
 
-// A script is not shrunk to one with another defect.
+// A script is not shrunk to a script with another defect.
 func TestKindOfDefect(t *testing.T) {
 	f := Finding{kind: kindOf("17: EXIT: cmdline is \"a\\n\" (reported), not \"b\"")}
 	for text, want := range map[string]bool{
@@ -244,7 +245,7 @@ func TestFaultsAsText(t *testing.T) {
 	}
 	for _, wrong := range []string{"ring", "ring=x", "stop=1s", "flood=1"} {
 		if _, err := ParseFaults(wrong); err == nil {
-			t.Errorf("%q is accepted", wrong)
+			t.Errorf("invalid faults %q are accepted", wrong)
 		}
 	}
 }

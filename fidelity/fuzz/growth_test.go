@@ -65,7 +65,7 @@ func TestGrown(t *testing.T) {
 			samples = append(samples, Sample{After: time.Duration(i) * time.Minute, Values: map[string]int64{tt.name: v}})
 		}
 		if got := strings.Join(Grown(samples), "; "); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.test, got, tt.want)
+			t.Errorf("%s: got %q, want %q", tt.test, got, tt.want)
 		}
 	}
 }
@@ -81,13 +81,13 @@ func TestOpenDescriptors(t *testing.T) {
 	}
 	defer f.Close()
 	if n, err := openDescriptors(); err != nil || n != before+1 {
-		t.Errorf("%d descriptors, %v; want %d", n, err, before+1)
+		t.Errorf("got %d descriptors, error %v, want %d", n, err, before+1)
 	}
 }
 
 // An ended process stays in the table if its EXIT does not arrive.
 func TestEndedIn(t *testing.T) {
-	m := enginetest.NewMachine() // its processes do not exist here
+	m := enginetest.NewMachine() // /proc does not have its processes
 	parent := m.Running("/bin/sh")
 	parent.Fork().Exit(0)
 	m.Sleep(time.Minute)
@@ -104,11 +104,11 @@ func TestEndedIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := endedIn(q); ev.Events.Has(quark.EventExit) && n != 3 {
-			t.Errorf("%d ended processes at the EXIT, want 3", n)
+			t.Errorf("got %d ended processes at the EXIT, want 3", n)
 		}
 	}
 	if n := endedIn(q); n != 2 {
-		t.Errorf("%d ended processes after the grace time, want those without an EXIT, 2", n)
+		t.Errorf("got %d ended processes after the grace time, want 2, those without an EXIT", n)
 	}
 }
 
@@ -126,8 +126,8 @@ func (l *sampleLimit) Write(b []byte) (int, error) {
 	return l.Buffer.Write(b)
 }
 
-// A leaking resident monitor is detected, a correct one is not. With such a short rest the tables
-// contain just ended processes, so they are not compared.
+// A leak of the resident monitor is found, and a correct monitor has no finding. With such a short
+// rest the tables contain processes that just ended, so their sizes are not compared.
 func TestLeakIsFound(t *testing.T) {
 	asRoot(t)
 	for value, want := range map[string][]string{"": nil, "1": {memory, descriptors, goroutines}} {
@@ -144,17 +144,17 @@ func TestLeakIsFound(t *testing.T) {
 			grown := slices.DeleteFunc(r.Grown, func(s string) bool { return strings.HasPrefix(s, tableOf) })
 			for _, name := range want {
 				if !slices.ContainsFunc(grown, func(s string) bool { return strings.HasPrefix(s, name+": ") }) {
-					t.Errorf("%s is missing in %q", name, grown)
+					t.Errorf("want %s in %q", name, grown)
 				}
 			}
 			if len(r.Samples) < fewest || len(grown) != len(want) {
-				t.Errorf("%d samples, grown: %q", len(r.Samples), grown)
+				t.Errorf("got %d samples, grown values %q", len(r.Samples), grown)
 			}
 		})
 	}
 }
 
-// The resident monitor ends with its input, and reports an error of it.
+// The resident monitor ends with its input, and reports an error of the input.
 func TestResidentEnds(t *testing.T) {
 	in, err := json.Marshal(residentOptions{})
 	if err != nil {

@@ -38,7 +38,7 @@ func TestWrongFormats(t *testing.T) {
 		{`{"members": {"pid": "p"}, "ids": {"a": "euid"}}`, `"a" is "euid", want one of gid, sid, uid`},
 	} {
 		if _, err := ParseFormat([]byte(c.text), "x"); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, not %s", c.text, err, c.want)
+			t.Errorf("%s: got %v, want %s", c.text, err, c.want)
 		}
 	}
 }
@@ -55,12 +55,12 @@ func decodeAll(t testing.TB, m *Monitor, text string, at uint64) (out Output, wr
 	return out, wrong
 }
 
-// The lines are the examples in Tetragon's documentation of process_exec and process_exit, one
-// without the status, which is omitted if it is 0.
+// The lines are the examples in Tetragon's documentation of process_exec and process_exit. One
+// lacks the status, which is omitted if it is 0.
 func TestTetragon(t *testing.T) {
 	m := formatOf(t, "tetragon")
 	decoder := m.Decoder
-	m.Decoder = func() Decoder { // for a machine that was up then
+	m.Decoder = func() Decoder { // for a machine that ran at the time of the lines
 		d := decoder().(*jsonDecoder)
 		d.wall = 0
 		return d
@@ -71,7 +71,7 @@ func TestTetragon(t *testing.T) {
 	}
 	out, wrong := decodeAll(t, m, string(text), 1)
 	if len(wrong) > 0 || len(out.Events) != 2 {
-		t.Fatalf("%d events, %q", len(out.Events), wrong)
+		t.Fatalf("got %d events, invalid lines %q", len(out.Events), wrong)
 	}
 	for i, want := range []engine.Events{engine.EventExec, engine.EventExit} {
 		ev := out.Events[i]
@@ -124,7 +124,7 @@ func sampleOf(t *testing.T, name string) Output {
 func compareSample(t *testing.T, events []*engine.Event, want []described) {
 	t.Helper()
 	if len(events) != len(want) {
-		t.Fatalf("%d events, not %d", len(events), len(want))
+		t.Fatalf("got %d events, want %d", len(events), len(want))
 	}
 	for i, w := range want {
 		ev := events[i]
@@ -151,7 +151,7 @@ func TestFalco(t *testing.T) {
 	out := sampleOf(t, "falco")
 	events := out.Events
 	if n := len(events) - 1; n < 0 || events[n].Events != engine.EventGap || events[n].Gap.Count != 7 || out.Lost != 7 {
-		t.Fatalf("the last line reports 7 lost events: %+v, lost %d", events, out.Lost)
+		t.Fatalf("got %+v and %d lost events, want 7 from the last line", events, out.Lost)
 	}
 	compareSample(t, events[:len(events)-1], []described{
 		{engine.EventFork, 4711, 4700, 1000, "bash", "/home/ada", "", 0, always},
@@ -163,7 +163,7 @@ func TestFalco(t *testing.T) {
 		{engine.EventExit, 4713, 1, 0, "x", "", "", 11 | 0x80, engine.SetOf(engine.FieldPPID, engine.FieldComm, engine.FieldExit)},
 	})
 	if at := events[0].Time; at != 1795572930123456789 {
-		t.Errorf("the first line has the time %d", at)
+		t.Errorf("first line: got time %d", at)
 	}
 	m := formatOf(t, "falco")
 	if got := m.Foreign.As(engine.FieldUIDs, "1000 0"); got != "0 0" {
@@ -191,7 +191,7 @@ func TestCQuark(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if m := formatOf(t, "c-quark"); !m.Foreign.NoStamps {
-		t.Error("a time is claimed")
+		t.Error("the table has a time")
 	}
 }
 
@@ -218,7 +218,7 @@ func TestDecodeNested(t *testing.T) {
 {"host"
 `, 1)
 	if len(wrong) != 4 || len(out.Events) != 3 {
-		t.Fatalf("%d events, wrong: %q", len(out.Events), wrong)
+		t.Fatalf("got %d events, invalid lines %q", len(out.Events), wrong)
 	}
 	a, b, c := out.Events[0], out.Events[1], out.Events[2]
 	p := a.Process
@@ -245,7 +245,7 @@ func TestDecimal(t *testing.T) {
 		{"1795547001.123456789", "s", 1795547001123456789}, {"1.5", "ms", 1500000}, {"7", "us", 7000}, {"7.9", "ns", 7}, {"12", "s", 12000000000},
 	} {
 		if got, err := decimal(c.text, c.unit); err != nil || got != c.want {
-			t.Errorf("%s %s is %d, not %d (%v)", c.text, c.unit, got, c.want, err)
+			t.Errorf("%s %s: got %d, want %d (error %v)", c.text, c.unit, got, c.want, err)
 		}
 	}
 	if _, err := decimal("1e9", "s"); err == nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Output that arrives while the inbox is held comes out afterwards, in order, with its times, up to
-// the limit.
+// Output that arrives while the inbox is held is received after the release, in order, with its
+// times, up to the limit.
 func TestInbox(t *testing.T) {
 	b := newInbox(10)
 	b.hold(true)
 	text := []byte("abc")
 	if !b.put(text, 1) || !b.put([]byte("defghij"), 2) || b.put([]byte("k"), 3) {
-		t.Error("there is room for ten bytes")
+		t.Error("got room for ten bytes, want less")
 	}
 	text[0] = 'x' // the reader reuses its buffer
 	type taken struct {
@@ -28,7 +28,7 @@ func TestInbox(t *testing.T) {
 	go take()
 	select {
 	case got := <-out:
-		t.Errorf("%v while it is held", got)
+		t.Errorf("got %v while the inbox is held", got)
 	case <-time.After(20 * time.Millisecond):
 	}
 	b.hold(false)
@@ -39,13 +39,13 @@ func TestInbox(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if !b.put([]byte("l"), 4) {
-		t.Error("there is no room after the release")
+		t.Error("got no room after the release")
 	}
 	b.close()
 	if list, ok := b.receive(); !ok || len(list) != 1 {
 		t.Errorf("%q, %v", list, ok)
 	}
 	if _, ok := b.receive(); ok {
-		t.Error("more after the end")
+		t.Error("got chunks after the end")
 	}
 }

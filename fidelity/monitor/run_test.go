@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 			began := time.Now()
 			r, err := m.Start(Options{Patience: patience, Grace: 500 * time.Millisecond})
 			if !contains(err, c.start) || err != nil && (strings.Contains(err.Error(), "still open") || strings.Count(err.Error(), "no tick") > 1) {
-				t.Errorf("start: %v, not %q", err, c.start)
+				t.Errorf("start: got error %v, want %q", err, c.start)
 			}
 			if took := time.Since(began); err != nil && took > 40*time.Second {
 				t.Errorf("%v passed before the error %v", took, err)
@@ -95,22 +95,22 @@ func TestRun(t *testing.T) {
 			if c.settle != "" {
 				time.Sleep(time.Second)
 			}
-			go func() { // like a listener
+			go func() { // reads like a listener
 				for r.Block(-1) == nil {
 					for _, err := r.Get(); err == nil; _, err = r.Get() {
 					}
 				}
 			}()
 			if err := r.WaitDelivered(); !contains(err, c.settle) {
-				t.Errorf("settle: %v, not %q", err, c.settle)
+				t.Errorf("settle: got error %v, want %q", err, c.settle)
 			}
 			u, notes := r.Stop()
 			if u.Lost != c.lost {
-				t.Errorf("%d events lost, not %d", u.Lost, c.lost)
+				t.Errorf("got %d lost events, want %d", u.Lost, c.lost)
 			}
 			all := strings.Join(notes, "\n")
 			if c.note == "" && c.settle == "" && all != "" || !strings.Contains(all, c.note) {
-				t.Errorf("notes: %q, not %q", all, c.note)
+				t.Errorf("notes: got %q, want %q", all, c.note)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestHold(t *testing.T) {
 	before := r.Events()
 	time.Sleep(100 * time.Millisecond)
 	if now := r.Events(); now != before {
-		t.Errorf("%d events while it is held", now-before)
+		t.Errorf("got %d events while the output is held", now-before)
 	}
 	r.Release()
 	for range retry.For(10 * time.Second) {
@@ -181,9 +181,9 @@ func TestHold(t *testing.T) {
 		}
 	}
 	if r.Events() == before {
-		t.Error("no event after it")
+		t.Error("got no event after the release")
 	}
-	r.Hold() // Stop ends it, too
+	r.Hold() // Stop works while the output is held
 	if _, notes := r.Stop(); len(notes) > 0 {
 		t.Error(notes)
 	}
@@ -212,7 +212,7 @@ func TestBackend(t *testing.T) {
 			}
 			programs := r.Programs()
 			if (len(programs) > 0) != strings.HasPrefix(name, "ebpf") {
-				t.Errorf("%d eBPF programs", len(programs))
+				t.Errorf("got %d eBPF programs", len(programs))
 			}
 			u, notes := r.Stop()
 			t.Log(r.Ready, u)

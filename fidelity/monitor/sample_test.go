@@ -32,7 +32,7 @@ func sample(t *testing.T, m *Monitor, wrong int) {
 		b = b[n:]
 	}
 	if wrong != 0 {
-		t.Errorf("number of invalid lines differs by %d", wrong)
+		t.Errorf("number of invalid lines differs from want by %d", wrong)
 	}
 	var text strings.Builder
 	for _, ev := range out.Events {

@@ -21,8 +21,8 @@ func (q queue) Capabilities() *engine.CapabilityTable {
 	return &engine.CapabilityTable{Stamps: engine.StampError{Ends: uint64(q.delay)}}
 }
 
-// The message of an end can come after those of processes that started later, so the listener waits
-// for it separately: until it has arrived, is lost or cannot come.
+// The message of an end can come after messages of processes that started later. So the listener
+// waits for each end separately, until its message has arrived, is lost or cannot come.
 func TestAwaitsLateEnd(t *testing.T) {
 	now := truth.Clock()
 	life := func(kind engine.Kind, ago time.Duration) *truth.Process {
@@ -54,7 +54,7 @@ func TestAwaitsLateEnd(t *testing.T) {
 		l := NewListener(queue{delay: c.delay}, 0, false)
 		l.storeEvent(c.delivered)
 		if got := l.awaits(c.life); got != c.awaits {
-			t.Errorf("%s, delayed by %v: awaits the end: %v, want %v", c.name, c.delay, got, c.awaits)
+			t.Errorf("%s, delayed by %v: got awaits %v, want %v", c.name, c.delay, got, c.awaits)
 		}
 	}
 }

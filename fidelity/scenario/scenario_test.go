@@ -80,7 +80,7 @@ func TestScenariosOnOlderKernels(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// If a first way to start fails, programs are written twice.
+	// If the first way to start a process fails, programs are written twice.
 	if out, err := withoutCall("clone3-flags", "memfd"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

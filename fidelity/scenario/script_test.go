@@ -137,11 +137,11 @@ process
 		"FORK EXIT 0 0 0xf",
 	}
 	if !slices.Equal(got, want) || all[0].Processes[2].PID != all[0].Processes[3].PID {
-		t.Errorf("%q, not %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// If a process can't get its own mounts, but could mount, a script leaves the shared mounts
+// If a process can't get its own mount namespace, but may mount, a script leaves the shared mounts
 // unchanged.
 func TestBindFails(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -179,7 +179,7 @@ func TestBindFails(t *testing.T) {
 		t.Errorf("wait status %#x, %s", last.Status, all[0].Skip)
 	}
 	if after := mounts(); after != before {
-		t.Errorf("the mounts are\n%s\nnot\n%s", after, before)
+		t.Errorf("got mounts\n%s\nwant\n%s", after, before)
 	}
 }
 
@@ -231,13 +231,13 @@ func TestOperations(t *testing.T) {
 		}
 		for f, want := range c.want {
 			if got := end.State.Value[f]; got != want {
-				t.Errorf("%s: %s is %q, not %q", c.script, f, got, want)
+				t.Errorf("%s: %s: got %q, want %q", c.script, f, got, want)
 			}
 		}
 		if c.script[:5] == "title" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Snapshots, func(l truth.Snapshot) bool {
 			return l.State.Value[engine.FieldArgs] == "a b\x00"
 		}) {
-			t.Errorf("other arguments were not shown")
+			t.Errorf("the changed arguments were not recorded")
 		}
 		if c.script == "chdir c\n  chroot" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Snapshots, func(l truth.Snapshot) bool {
 			return l.State.Value[engine.FieldCwd] == "/life0/dir1/c"

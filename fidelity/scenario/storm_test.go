@@ -25,6 +25,6 @@ func TestStorm(t *testing.T) {
 		}
 	}
 	if took := time.Since(began); n < 2 || n > 60 || took > 5*time.Second {
-		t.Errorf("%d processes in %v", n, took)
+		t.Errorf("got %d processes in %v", n, took)
 	}
 }

@@ -104,15 +104,15 @@ func TestPerfect(t *testing.T) {
 		t.Errorf("not perfect: %+v", s)
 	}
 	if s.Truth != 5 || s.Seen != 5 || s.Joined != 1 || s.Stamp.Right != 5 {
-		t.Errorf("score is %+v", s)
+		t.Errorf("got score %+v", s)
 	}
 	// start, ppid, uids, comm and cwd each time; cmdline and suid twice; exit once.
 	want := Counts{Right: 30}
 	if got := s.All(); got != want {
-		t.Errorf("fields %+v, want %+v; %v", got, want, s.Findings)
+		t.Errorf("got fields %+v, want %+v; findings %v", got, want, s.Findings)
 	}
 	if len(s.Delays) != 5 || s.Delays[0] != 7 {
-		t.Errorf("delays %v", s.Delays)
+		t.Errorf("got delays %v", s.Delays)
 	}
 }
 
@@ -384,19 +384,19 @@ func TestDefects(t *testing.T) {
 			findings := got.Findings
 			got.Findings = nil
 			if !equal(got, want) {
-				t.Errorf("score\n%+v, want\n%+v\n%s", got, want, strings.Join(findings, "\n"))
+				t.Errorf("got score\n%+v, want\n%+v\n%s", got, want, strings.Join(findings, "\n"))
 			}
 			if got.Perfect() != c.fine {
-				t.Errorf("perfect is %v", got.Perfect())
+				t.Errorf("got perfect %v", got.Perfect())
 			}
 			if !c.fine && len(findings) == 0 {
-				t.Error("a defect without a finding")
+				t.Error("got no finding for a defect")
 			}
 		})
 	}
 }
 
-// A child may have its parent's image from before the birth as a cached value, but no other field
+// A child may have its parent's image from before the birth as a cached value, but no other fields
 // of the parent.
 func TestCachedFromTheParent(t *testing.T) {
 	exec := func(name string) (s truth.State) {
@@ -446,7 +446,7 @@ func TestCachedFromTheParent(t *testing.T) {
 }
 
 // A cached value of a child may come from an unrecorded exec of its creator. If the creator's last
-// exec before the birth is recorded, it can have no other value.
+// exec before the birth is recorded, the child can have no other value.
 func TestCachedWithoutGroundTruth(t *testing.T) {
 	for name, told := range map[string]bool{"told": true, "open": false} {
 		exec := truth.Record{Op: truth.Exec, PID: 8, Own: true, Earliest: 30, Latest: 40}
@@ -468,7 +468,7 @@ func TestCachedWithoutGroundTruth(t *testing.T) {
 		p.Known, p.Cached = engine.FieldArgs.Set(), engine.FieldArgs.Set()
 		w.Single = []Seen{{Events: engine.EventExit, Time: 92, At: 92, Process: p}}
 		if got := Compute(w, family).Fields[engine.FieldArgs].Wrong != 0; got != told {
-			t.Errorf("%s: wrong is %v", name, got)
+			t.Errorf("%s: got wrong %v", name, got)
 		}
 	}
 }
@@ -497,20 +497,19 @@ func TestLateEndBeforeNextProcess(t *testing.T) {
 	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
 		t.Errorf("not perfect: %+v", s)
 	}
-	// The end of the second process is as late, and is not the first one's.
+	// The end of the second process is as late, and is not the end of the first.
 	w.Single[3].Time, w.Single[3].Process.Task.Exit.Time, w.AfterEnd = 255, 255, 100
 	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
 		t.Errorf("not perfect: %+v", s)
 	}
-	// After the next process has begun it is the end of that one.
+	// After the next process has begun, the end belongs to the next process.
 	w.Single[1].Time, w.Single[1], w.Single[2] = 215, w.Single[2], w.Single[1]
 	if s := Compute(w, two); s.Perfect() {
-		t.Errorf("perfect: %+v", s)
+		t.Errorf("got a perfect score: %+v", s)
 	}
 }
 
-// An end at about the time of the pid's reuse belongs to an unknown process if that has another
-// parent.
+// An end close to the reuse of the pid belongs to an unknown process if it has another parent.
 func TestEndOfUnknownBeforeProcess(t *testing.T) {
 	for parent, perfectly := range map[uint32]bool{3: false, 4: true} {
 		w := perfect()
@@ -521,13 +520,13 @@ func TestEndOfUnknownBeforeProcess(t *testing.T) {
 		parts := []engine.Part{{Kind: engine.KindExit, Time: 115}}
 		w.Single = slices.Insert(w.Single, 1, Seen{Events: engine.EventExit, Time: 115, At: 1122, Process: p, Parts: parts})
 		if s := Compute(w, processes(t, records()...)); s.Perfect() != perfectly {
-			t.Errorf("born of %d: perfect %v, %+v", parent, s.Perfect(), s)
+			t.Errorf("parent at birth %d: got perfect %v, %+v", parent, s.Perfect(), s)
 		}
 	}
 }
 
-// A second EXIT can belong to the pid's next process with a lost birth, but only with a gap between
-// them, and if they started at different times.
+// A second EXIT can belong to the pid's next process, whose birth was lost, but only if there is a
+// gap between the two and the start times differ.
 func TestTwoEndsOfOnePID(t *testing.T) {
 	process := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
@@ -580,13 +579,13 @@ func TestGoneOfUnknownProcess(t *testing.T) {
 		p.Known, p.Start, p.StartUnit = engine.FieldStart.Set(), start, 1
 		w.Single = append(w.Single, Seen{Events: engine.EventGone, Time: 500, At: 1500, Process: p})
 		if s := Compute(w, processes(t, records()...)); s.Perfect() != perfectly {
-			t.Errorf("started at %d: perfect %v, %+v", start, s.Perfect(), s)
+			t.Errorf("started at %d: got perfect %v, %+v", start, s.Perfect(), s)
 		}
 	}
 }
 
-// Of two processes with one pid, and one start time in /proc, GONE belongs to the one without a
-// delivered end, even if it is stamped in the life of the other.
+// Of two processes with one pid, and one start time in /proc, a GONE belongs to the process without
+// a delivered end, even if it is stamped while the other runs.
 func TestGoneOfFirstProcess(t *testing.T) {
 	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
@@ -607,12 +606,12 @@ func TestGoneOfFirstProcess(t *testing.T) {
 	}
 	w.Single = append(w.Single[:1], event(185, engine.EventExit), event(200, engine.EventFork), event(300, engine.EventGone), event(345, engine.EventExit))
 	if s := Compute(w, two); s.Phantoms != 1 {
-		t.Errorf("GONE of a live process has no finding: %+v", s)
+		t.Errorf("got no finding for GONE of a live process: %+v", s)
 	}
 }
 
-// If the end of the first process was delivered, and no birth of the second, an end is the
-// second's.
+// If the end of the first process and no birth of the second were delivered, another end belongs to
+// the second.
 func TestEndWithoutBirth(t *testing.T) {
 	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
@@ -665,7 +664,7 @@ func TestEndAfterGap(t *testing.T) {
 	}
 }
 
-// The end of one of its threads may be as late, and no later.
+// The end of a thread may be as late as the end of a process, and no later.
 func TestLateEndOfThreadBeforeNextProcess(t *testing.T) {
 	two := processes(t,
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
@@ -692,7 +691,7 @@ func equal(a, b *Score) bool {
 		x.Duplicates == y.Duplicates && x.Inversions == y.Inversions && x.Joined == y.Joined && x.Unjoined == y.Unjoined && x.Slow == y.Slow
 }
 
-// slowInversions counts by the definition.
+// slowInversions counts inversions by the definition.
 func slowInversions(w *Delivered, order []*truth.Event) (n int) {
 	for i, e := range order {
 		if slices.ContainsFunc(order[:i], func(o *truth.Event) bool {
@@ -737,7 +736,7 @@ func TestInversionsAsDefined(t *testing.T) {
 		w := &Delivered{AfterEnd: rng.Uint64N(2) * 40}
 		got, want := len(w.inversions(order)), slowInversions(w, order)
 		if got != want {
-			t.Fatalf("%d inversions, want %d", got, want)
+			t.Fatalf("got %d inversions, want %d", got, want)
 		}
 		some += want
 	}
@@ -746,7 +745,7 @@ func TestInversionsAsDefined(t *testing.T) {
 	}
 }
 
-// Every event that is removed from a perfect delivery, or doubled, is counted.
+// Each event that is removed from a perfect delivery, or doubled, is counted.
 func TestDroppedAndDoubled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
@@ -773,7 +772,7 @@ func TestDroppedAndDoubled(t *testing.T) {
 			t.Fatalf("%d dropped, %d doubled: %+v", dropped, doubled, s)
 		}
 		if s.Perfect() != (dropped+doubled == 0) {
-			t.Fatalf("%d dropped, %d doubled: perfect is %v", dropped, doubled, s.Perfect())
+			t.Fatalf("%d dropped, %d doubled: got perfect %v", dropped, doubled, s.Perfect())
 		}
 	}
 }
@@ -846,7 +845,7 @@ func TestDelivery(t *testing.T) {
 	w := perfect()
 	w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(5, 100e6)
 	if s := Compute(w, processes(t, records()...)); !s.Perfect() {
-		t.Errorf("the wall time differs by less than the step: %v %s", s, s.Findings)
+		t.Errorf("wall time within the accepted step: got %v %s", s, s.Findings)
 	}
 }
 
@@ -881,7 +880,7 @@ func TestRepeatedAfterTheEnd(t *testing.T) {
 	}
 }
 
-// An orphan's exit signal is SIGCHLD, whatever it was born with.
+// An orphan's exit signal is SIGCHLD, whatever its signal at birth.
 func TestExitSignalOfOrphan(t *testing.T) {
 	for end, right := range map[uint64]bool{124: true, 150: false} {
 		w := perfect()
@@ -943,8 +942,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A core dump derived from a lost EXIT is lost with it: one event was counted. A core dump that the
-// kernel reports itself is counted too.
+// A core dump derived from a lost EXIT is lost with the EXIT: only one event is counted. A core
+// dump that the kernel reports is counted too.
 func TestLostEndWithACore(t *testing.T) {
 	for _, c := range []struct {
 		origin engine.Origin
@@ -963,8 +962,8 @@ func TestLostEndWithACore(t *testing.T) {
 	}
 }
 
-// /proc may be read after the next event, so its values of an exec are then not required, for
-// example if a change sets only the saved id.
+// /proc may be read after the next event. Then its values for an exec are not required, for example
+// if a change sets only the saved id.
 func TestReadable(t *testing.T) {
 	uids := func(value string) (s truth.State) {
 		s.Set(engine.FieldUIDs, value)
@@ -1032,12 +1031,13 @@ func TestUnread(t *testing.T) {
 		w.Single[3].Process.Cwd = "/wrong"
 		w.Single[3].Process.Known |= engine.FieldCwd.Set()
 		if s := Compute(w, l); s.Perfect() {
-			t.Errorf("unread %v: a wrong value is not found", unread)
+			t.Errorf("unread %v: got no finding for a wrong value", unread)
 		}
 	}
 }
 
-// An event at the time of an optional one matches it, even if a gap explains other missing ones.
+// An event at the time of an optional event matches it, even if a gap explains other missing
+// events.
 func TestOptionalByItsTime(t *testing.T) {
 	w := perfect()
 	w.Single[3].Time, w.Single[3].Process.Comm = 177, "other"
@@ -1049,7 +1049,7 @@ func TestOptionalByItsTime(t *testing.T) {
 	}
 }
 
-// A cached value may come from an unrecorded exec, if the next one is in a gap.
+// A cached value may come from an unrecorded exec, if the next exec is in a gap.
 func TestOpenBeforeAGap(t *testing.T) {
 	open, next := records(), records()[4]
 	open[4].State.Forget(engine.FieldArgs.Set())
@@ -1062,7 +1062,7 @@ func TestOpenBeforeAGap(t *testing.T) {
 		end.Image.Args, end.Cached = []byte("open\x00"), engine.FieldArgs.Set()
 		w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: gap, Process: new(engine.Process)})
 		if got, want := Compute(w, processes(t, open...)).Fields[engine.FieldArgs].Wrong == 0, gap.To == 175; got != want {
-			t.Errorf("gap %+v: fine is %v", gap, got)
+			t.Errorf("gap %+v: got fine %v", gap, got)
 		}
 	}
 }
@@ -1075,13 +1075,13 @@ func TestCut(t *testing.T) {
 		w.Single[3].Process.Known &^= f.Set()
 		for _, w.Cut = range []bool{false, true} {
 			if got := Compute(w, processes(t, records()...)).Perfect(); got != (cut && w.Cut) {
-				t.Errorf("%s unknown, records cut %v: perfect %v", f, w.Cut, got)
+				t.Errorf("%s unknown, records cut %v: got perfect %v", f, w.Cut, got)
 			}
 		}
 	}
 }
 
-// The reported container must be the one of the scenario's cgroup.
+// The reported container must be the container of the scenario's cgroup.
 func TestContainer(t *testing.T) {
 	id := strings.Repeat("0", 64)
 	for _, c := range []struct {
@@ -1122,7 +1122,7 @@ func TestReadableWithoutArguments(t *testing.T) {
 		e.State.Set(engine.FieldArgs, text)
 		e.State.Set(engine.FieldExe, "")
 		if got := readable(e, engine.FieldArgs); got != want || !readable(e, engine.FieldExe) {
-			t.Errorf("arguments %q: readable %v", text, got)
+			t.Errorf("arguments %q: got readable %v", text, got)
 		}
 	}
 }
@@ -1148,7 +1148,7 @@ func TestReadableInTheMiddleOfAChange(t *testing.T) {
 		}
 		for f := range engine.Field(engine.NumFields) {
 			if (paths | ofImage | engine.FieldsIDs).Has(f) && readable(e, f) != c.readable.Has(f) {
-				t.Errorf("%s when %s changes: %v", f, c.changed, readable(e, f))
+				t.Errorf("%s when %s changes: got readable %v", f, c.changed, readable(e, f))
 			}
 		}
 	}
@@ -1174,7 +1174,7 @@ func TestPrintedAsEnded(t *testing.T) {
 	}
 }
 
-// slowJoins calls f with each way in which the rules can join events.
+// slowJoins calls f with each result that the rules allow for events.
 func (j *scorer) slowJoins(events []*truth.Event, f func([]engine.Events)) {
 	for choice := range 1 << len(events) {
 		var chosen []*truth.Event
@@ -1220,7 +1220,7 @@ func (j *scorer) slowJoins(events []*truth.Event, f func([]engine.Events)) {
 	}
 }
 
-// joinsTo must accept exactly the results that trying all ways finds.
+// joinsTo must accept exactly the results of slowJoins.
 func TestJoinsAsDefined(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	kinds := []engine.Kind{engine.KindFork, engine.KindSetProcTitle, engine.KindIDChange, engine.KindExec, engine.KindExit, engine.KindCoreDump}
@@ -1252,7 +1252,7 @@ func TestJoinsAsDefined(t *testing.T) {
 			joined = visible(joined)
 			ways[fmt.Sprint(joined)] = true
 			if !j.joinsTo(events, optional, joined) {
-				t.Fatalf("%v can be made of %v", joined, events)
+				t.Fatalf("got joinsTo false for %v from %v", joined, events)
 			}
 		})
 		for range 20 {
@@ -1269,7 +1269,7 @@ func TestJoinsAsDefined(t *testing.T) {
 	}
 }
 
-// A process with a possible change of ids at each of many events is scored, too.
+// A process with many events, each of which may show a change of ids, is scored too.
 func TestLongProcessIsJoined(t *testing.T) {
 	r := records()
 	r = append(r[:1], r[4], r[5])
@@ -1299,7 +1299,7 @@ func TestLongProcessIsJoined(t *testing.T) {
 			j := &scorer{Score: new(Score), w: w}
 			j.scoreAggregation(l, seen)
 			if young := age < w.Hold; j.Joined+j.Unjoined != map[bool]int{false: 1}[young] || !young && (j.Joined == 1) != c.right {
-				t.Errorf("%v, delivered after %d: joined %d, unjoined %d", c.joined, age, j.Joined, j.Unjoined)
+				t.Errorf("%v, delivered after %d: got joined %d, unjoined %d", c.joined, age, j.Joined, j.Unjoined)
 			}
 		}
 	}
@@ -1321,13 +1321,13 @@ func TestWasOpen(t *testing.T) {
 		}
 		j := &scorer{w: w}
 		if got := j.wasOpen(l.Events[2], engine.FieldCaps); got != want {
-			t.Errorf("capabilities from %s may have had other values: %t", origin, got)
+			t.Errorf("capabilities from %s: got wasOpen %t", origin, got)
 		}
 	}
 }
 
-// A process keeps the entry leader of its birth, cached, if its executable or its parent's was read
-// from /proc too late. That is right if the scenario does not record the entry leader.
+// A process keeps the entry leader of its birth, cached, if its own or its parent's executable was
+// read too late from /proc. This is right if the scenario does not record the entry leader.
 func TestEntryFromProc(t *testing.T) {
 	for _, c := range []struct {
 		filename engine.Origin
@@ -1396,7 +1396,7 @@ func TestOmitEnds(t *testing.T) {
 		w := &Delivered{Backend: "x", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Tolerance)}
 		w.Table.Kinds[engine.KindFork].Omits, w.Table.Kinds[engine.KindExit].Omits = engine.OmitAny, engine.OmitEnds
 		if s := Compute(w, processes(t, r...)); s.Truth-s.Seen != missing {
-			t.Errorf("by a thread %v: %d of %d events seen, %q", byThread, s.Seen, s.Truth, s.Findings)
+			t.Errorf("by a thread %v: got %d of %d events seen, %q", byThread, s.Seen, s.Truth, s.Findings)
 		}
 	}
 }

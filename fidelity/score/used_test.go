@@ -40,13 +40,13 @@ func TestUsed(t *testing.T) {
 		j := &scorer{Score: new(Score), w: new(Delivered)}
 		j.scoreUsed(&got, &Seen{Events: engine.EventExit, Process: p}, &truth.Event{Process: &truth.Process{Used: &least}, Used: &most}, c.f)
 		if got.Wrong = min(got.Wrong, 1); got != want {
-			t.Errorf("%s, %s: %+v, want %+v", c.f, c.name, got, want)
+			t.Errorf("%s, %s: got %+v, want %+v", c.f, c.name, got, want)
 		}
 	}
 }
 
-// The I/O of children is not part of the process's own. It can be unknown only for processes with
-// several threads that may have waited for children.
+// The I/O of children does not count for the process. The process's own I/O is unknown only for
+// processes with several threads that may have waited for children.
 func TestUsedIO(t *testing.T) {
 	const total, own, child = 5000, 1000, 3900
 	one, waited := truth.Used{IO: &truth.IO{RChar: total}, LeaderIO: &truth.IO{RChar: own}}, truth.Used{IO: &truth.IO{RChar: total - 50}, Waited: truth.IO{RChar: child}}
@@ -83,7 +83,7 @@ func TestUsedIO(t *testing.T) {
 			j := &scorer{Score: new(Score), w: w, byPID: processes}
 			j.scoreUsed(&v, &Seen{Events: engine.EventExit, Process: p}, &truth.Event{Process: l, Used: &one}, engine.FieldIO)
 			if good := v.Right+v.Unknown == 1; good != want || v.Right+v.Unknown+v.Wrong+v.Unexplained != 1 {
-				t.Errorf("%s, %d: %+v, want %v", c.name, got, v, want)
+				t.Errorf("%s, %d: got %+v, want %v", c.name, got, v, want)
 			}
 		}
 	}

@@ -21,14 +21,14 @@ func TestGeneratedScriptsAreValid(t *testing.T) {
 			t.Fatalf("seed %d: %v\n%s", seed, err, s)
 		}
 		if s.String() != generated(seed).String() {
-			t.Fatalf("seed %d gives two scripts", seed)
+			t.Fatalf("seed %d gives different scripts", seed)
 		}
 		if n := s.Count(); n < 1 || n > 8 {
-			t.Fatalf("seed %d: %d processes", seed, n)
+			t.Fatalf("seed %d: got %d processes", seed, n)
 		}
 		for _, name := range s.Operations() {
 			if !slices.Contains(all, name) {
-				t.Fatalf("seed %d: %s is not among all\n%s", seed, name, s)
+				t.Fatalf("seed %d: operation %s is not in operations\n%s", seed, name, s)
 			}
 		}
 		again, err := Parse(s.String())
@@ -48,7 +48,7 @@ func TestGeneratedScriptsAreValid(t *testing.T) {
 	}
 }
 
-// size falls with each step of shrinking, so shrinking ends.
+// size decreases with each step of shrinking, so shrinking ends.
 func size(s *Script) (n int) {
 	s.each(func(l *Process) {
 		n += 1_000_000
@@ -127,7 +127,7 @@ func TestErrors(t *testing.T) {
 		"process\n  comm " + strings.Repeat("x", 5000): "longer than",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60q: %v, not %s", text, err, want)
+			t.Errorf("%.60q: got %v, want %s", text, err, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-func tell(pairs ...string) (s State) {
+func stateOf(pairs ...string) (s State) {
 	for i := 0; i < len(pairs); i += 2 {
 		for f := range engine.Field(engine.NumFields) {
 			if f.String() == pairs[i] {
@@ -26,7 +26,7 @@ func tell(pairs ...string) (s State) {
 }
 
 func TestStateThroughJSON(t *testing.T) {
-	want := tell("comm", "\xff\xfe", "args", "a\x00\x00", "cwd", "")
+	want := stateOf("comm", "\xff\xfe", "args", "a\x00\x00", "cwd", "")
 	b, err := json.Marshal(Record{Op: Exec, State: want})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestReadMatchesSystemCalls(t *testing.T) {
 		engine.FieldArgs: strings.Join(os.Args, "\x00") + "\x00", engine.FieldCwd: cwd, engine.FieldExe: exe,
 	} {
 		if got := s.Value[f]; got != want {
-			t.Errorf("%s is %q, want %q", f, got, want)
+			t.Errorf("%s: got %q, want %q", f, got, want)
 		}
 	}
 	unread := engine.FieldsUsage | engine.SetOf(engine.FieldExit, engine.FieldBirthParentTID, engine.FieldExecPath, engine.FieldEnviron,
@@ -76,14 +76,14 @@ func TestReadMatchesSystemCalls(t *testing.T) {
 		}
 	}
 	if pid != os.Getpid() {
-		t.Errorf("pid is %d, want %d", pid, os.Getpid())
+		t.Errorf("got pid %d, want %d", pid, os.Getpid())
 	}
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {
 		t.Skip(err)
 	}
 	if _, s, err := p.Read(strconv.Itoa(cmd.Process.Pid)); err == nil {
-		t.Errorf("a process that has ended has the state %v", s)
+		t.Errorf("got state %v of a process that has ended", s)
 	}
 }
 
@@ -92,21 +92,21 @@ func TestCgroupOf(t *testing.T) {
 		"0::/a/b\n": "/a/b", "4:pids:/p\n3:cpu,cpuacct:/c\n": "/p", "4:pids:/p\n0::/two\n": "/two", "3:cpu:/c\n": "", "0::/a:b\n": "/a:b",
 	} {
 		if got, ok := CgroupOf(in); got != want || ok != (want != "") {
-			t.Errorf("%q: %q %v, want %q", in, got, ok, want)
+			t.Errorf("%q: got %q %v, want %q", in, got, ok, want)
 		}
 	}
 }
 
 func TestAssemble(t *testing.T) {
-	// Unordered; two processes have the pid, one after the other.
+	// Unordered records. Two processes have the pid, one after the other.
 	records := []Record{
 		{Op: Exit, PID: 5, Latest: 90, Status: 256},
-		{Op: Exec, PID: 5, Latest: 40, Own: true, State: tell("comm", "two", "cwd", "/b")},
+		{Op: Exec, PID: 5, Latest: 40, Own: true, State: stateOf("comm", "two", "cwd", "/b")},
 		{Op: Fork, PID: 5, Earliest: 10, Latest: 45, Creator: 4, Parent: 4},
-		{Op: IDs, PID: 5, Earliest: 20, Latest: 22, Own: true, State: tell("uid+euid", "7 8")},
-		{Op: Now, PID: 5, Latest: 60, State: tell("cgroup", "/late", "ppid", "1", "parent_signal", "17")},
+		{Op: IDs, PID: 5, Earliest: 20, Latest: 22, Own: true, State: stateOf("uid+euid", "7 8")},
+		{Op: Now, PID: 5, Latest: 60, State: stateOf("cgroup", "/late", "ppid", "1", "parent_signal", "17")},
 		{Op: Fork, PID: 4, Earliest: 1, Latest: 2, Parent: 3},
-		{Op: Exec, PID: 4, Latest: 5, Own: true, State: tell("uid+euid", "0 0", "caps", "all", "comm", "one", "cwd", "/a", "tty", "1:2")},
+		{Op: Exec, PID: 4, Latest: 5, Own: true, State: stateOf("uid+euid", "0 0", "caps", "all", "comm", "one", "cwd", "/a", "tty", "1:2")},
 		{Op: Exit, PID: 4, Latest: 200},
 		{Op: Fork, PID: 5, Earliest: 91, Latest: 95, Creator: 4, Parent: 4, Fresh: engine.FieldTTY.Set()},
 		{Op: Exit, PID: 5, Latest: 99, Status: 9},
@@ -154,7 +154,7 @@ func TestAssemble(t *testing.T) {
 // An exec without recorded ids, as in a user namespace, may have changed them.
 func TestUnknownIDsOfExec(t *testing.T) {
 	processes, err := Assemble([]Record{
-		{Op: Fork, PID: 4, Earliest: 1, Latest: 1, State: tell("uid+euid", "0 0", "suid", "1")},
+		{Op: Fork, PID: 4, Earliest: 1, Latest: 1, State: stateOf("uid+euid", "0 0", "suid", "1")},
 		{Op: Exec, PID: 4, Earliest: 2, Latest: 3, Own: true, Open: engine.FieldsIDs},
 		{Op: Exit, PID: 4, Earliest: 4, Latest: 4},
 	})
@@ -166,7 +166,7 @@ func TestUnknownIDsOfExec(t *testing.T) {
 	}
 }
 
-// An exec that may not have finished may have changed ids.
+// An exec that may have been interrupted may have changed ids.
 func TestIDsOfOptionalExec(t *testing.T) {
 	processes, err := Assemble([]Record{
 		{Op: Fork, PID: 4, Earliest: 1, Latest: 1},
@@ -183,12 +183,12 @@ func TestIDsOfOptionalExec(t *testing.T) {
 		}
 	}
 	if told != engine.ChangedUID|engine.ChangedGID {
-		t.Errorf("only %v may be reported", told)
+		t.Errorf("got only %v as possibly reported", told)
 	}
 }
 
-// An exec resets the user id of file access, which may come from the creator, and the ids that a
-// thread had for itself, and no other fields.
+// An exec resets the file system uid, which may come from the creator, and the ids that only a
+// thread had. It resets no other fields.
 func TestExecSetsIDsBack(t *testing.T) {
 	set := Record{Op: IDs, ID: engine.ChangedUID, PID: 4, Earliest: 3, Latest: 4, Own: true, Optional: true, Unchanged: true}
 	changed := Record{Op: IDs, ID: engine.ChangedUID, PID: 4, Earliest: 5, Latest: 6, Own: true}
@@ -225,7 +225,7 @@ func TestExecSetsIDsBack(t *testing.T) {
 			}
 		}
 		if told != c.want {
-			t.Errorf("%s: %v is set back, not %v", c.name, told, c.want)
+			t.Errorf("%s: got reset %v, want %v", c.name, told, c.want)
 		}
 	}
 }

@@ -42,5 +42,5 @@ func TestFamily(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("the family is %q, not sh and sleep", got)
+	t.Errorf("got family %q, want sh and sleep", got)
 }
