@@ -52,7 +52,7 @@ type Process = engine.Process
 
 // Task is the part of a Process that has a fixed size.
 //
-//	Known, Cached, Truncated Fields   // fields with any, an earlier, a cut value
+//	Known, Cached, Truncated Fields   // fields with a value; an earlier one; a cut one
 //	PPID, PGID, SID          uint32   // in the initial pid namespace
 //	Inherited                         // Cred, Login, Caps, TTY, NS and more
 //	Start, StartUnit         uint64   // CLOCK_BOOTTIME nanoseconds, and their precision

@@ -12,7 +12,7 @@ import (
 type Sum struct {
 	SHA256 [sha256.Size]byte
 	// Cached is set if the process may have executed other contents: its EXEC may have been
-	// missed, the file has another ctime now, or the ctime does not prove that the file is
+	// missed, the ctime of the file has changed, or the ctime does not prove that the file is
 	// unchanged since the EXEC.
 	Cached bool
 }
@@ -87,7 +87,7 @@ func imageCertain(p *quark.Process) bool {
 	return reported.Has(quark.FieldExeFile) || reported.Has(quark.FieldArgs)
 }
 
-// separate reports whether a change at the given time, or later, gives the file another ctime. The
-// kernel's clock for ctimes ticks every 1 to 10 ms. Whole seconds come from file systems that store
-// no fraction, and from images with one ctime for all files; a ctime proves no order there.
-func separate(ctime, at int64) bool { return ctime%1e9 != 0 && at-ctime > 20e6 }
+// changesCtime reports whether a change at the given time, or later, gives the file another ctime.
+// The kernel's clock for ctimes ticks every 1 to 10 ms. Whole seconds come from file systems that
+// store no fraction, and from images with one ctime for all files; such a ctime proves no order.
+func changesCtime(ctime, at int64) bool { return ctime%1e9 != 0 && at-ctime > 20e6 }

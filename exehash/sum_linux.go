@@ -35,14 +35,14 @@ func (c *Cache) Sum(p *quark.Process) (Sum, error) {
 			return Sum{}, fmt.Errorf("read executable of pid %d: %w", p.PID, err)
 		}
 	}
-	// A file cannot be written while it is executed. So a write before the EXEC has another
-	// ctime than one after it, if the process was born after the ctime.
+	// A file cannot be written while it is executed. So if the process was forked after the
+	// ctime, a write before the EXEC and a write after it have different ctimes.
 	born := time.Now().UnixNano() - int64(clock.Boottime()-p.Start)
-	certain := imageCertain(p) && p.Known.Has(quark.FieldStart) && separate(x.Ctime, born)
+	certain := imageCertain(p) && p.Known.Has(quark.FieldStart) && changesCtime(x.Ctime, born)
 	return Sum{s.SHA256, !s.exact || !certain}, nil
 }
 
-// read reads the file that p executes, or the one at its path if p has ended.
+// read reads the file that p executes, or the file at p.Exe if p has ended.
 func (c *Cache) read(p *quark.Process, want file) (sum, error) {
 	s, err := c.readRunning(p, want)
 	if !errors.Is(err, ErrGone) || !p.Known.Has(quark.FieldExe) || p.Truncated.Has(quark.FieldExe) || !filepath.IsAbs(p.Image.Exe) {
@@ -77,9 +77,9 @@ func (c *Cache) readRunning(p *quark.Process, want file) (sum, error) {
 	return c.load(fd, want, true)
 }
 
-// openCached opens a path with O_PATH if it is in the kernel's dentry cache: a process chooses its
-// paths, and such a path must not make this program contact a server or mount something. It needs
-// Linux 5.12.
+// openCached opens a path with O_PATH if the path is in the kernel's dentry cache. The process
+// chose the path, which must not make this program contact a server or mount a file system. It
+// needs Linux 5.12.
 func openCached(path string) (fd int, err error) {
 	const cached = 0x20 // RESOLVE_CACHED of linux/openat2.h
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | cached}
@@ -102,7 +102,8 @@ func identify(fd int) (f file, size int64, err error) {
 	return file{uint32(st.Dev), st.Ino, st.Ctim.Nano()}, st.Size, nil
 }
 
-// fileSystems are those with readable files, and whether each change of contents sets the ctime.
+// fileSystems maps file systems whose files are read to whether each change of contents sets the
+// ctime.
 var fileSystems = map[uint32]bool{
 	unix.EXT4_SUPER_MAGIC:      true, // ext2 and ext3 too
 	unix.XFS_SUPER_MAGIC:       true,
@@ -110,10 +111,10 @@ var fileSystems = map[uint32]bool{
 	unix.F2FS_SUPER_MAGIC:      true,
 	unix.EROFS_SUPER_MAGIC_V1:  true,
 	unix.SQUASHFS_MAGIC:        true,
-	unix.TMPFS_MAGIC:           false, // a write to a mapping does not set it
+	unix.TMPFS_MAGIC:           false, // a write to a mapping does not set the ctime
 	unix.RAMFS_MAGIC:           false,
 	unix.HUGETLBFS_MAGIC:       false,
-	unix.OVERLAYFS_SUPER_MAGIC: false, // can be above any other
+	unix.OVERLAYFS_SUPER_MAGIC: false, // layers may be on any file system
 	unix.ISOFS_SUPER_MAGIC:     false,
 	unix.MSDOS_SUPER_MAGIC:     false,
 	unix.EXFAT_SUPER_MAGIC:     false,
@@ -121,8 +122,8 @@ var fileSystems = map[uint32]bool{
 	0xca451a4e:                 false, // bcachefs
 }
 
-// load reads the wanted file from a descriptor of O_PATH, which it closes. The executed file may
-// have another ctime now, as after its removal: then the sum is not exact.
+// load reads the wanted file from a descriptor of O_PATH, and closes the descriptor. If the ctime
+// of the executed file has changed, for example by removal, the sum is not exact.
 func (c *Cache) load(fd int, want file, running bool) (s sum, err error) {
 	defer unix.Close(fd)
 	var fs unix.Statfs_t
@@ -150,7 +151,7 @@ func (c *Cache) load(fd int, want file, running bool) (s sum, err error) {
 		if s.SHA256, err = c.hash(fd, is, size); err != nil {
 			return s, err
 		}
-		s.exact = exact && separate(is.ctime, begin)
+		s.exact = exact && changesCtime(is.ctime, begin)
 		c.store(is, s)
 	}
 	s.exact = s.exact && is.ctime == want.ctime

@@ -42,7 +42,7 @@ func writeProgram(t *testing.T, path, tail string) [sha256.Size]byte {
 func age(t *testing.T, path string) {
 	t.Helper()
 	for range retry.For(time.Minute) {
-		if ctime := executable(t, path).Ctime; separate(ctime, time.Now().UnixNano()-2*engine.ProcStartUnit) {
+		if ctime := executable(t, path).Ctime; changesCtime(ctime, time.Now().UnixNano()-2*engine.ProcStartUnit) {
 			return
 		} else if ctime%1e9 == 0 {
 			if err := os.Chmod(path, 0o755); err != nil {

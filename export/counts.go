@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Counts account for the events that an exporter was given: Taken = Delivered + Queued + the sum
-// of Dropped.
+// Counts are the numbers of events that were passed to an exporter: Taken = Delivered + Queued +
+// the sum of Dropped.
 type Counts struct {
 	Taken     uint64
-	Delivered uint64 // the target has said so, or none that says so is there
-	Queued    uint64 // taken and not delivered yet
-	// Dropped are those that are given up, by cause. All causes that the exporter has are
-	// there, with 0 too.
+	Delivered uint64 // acknowledged by the target, if it acknowledges
+	Queued    uint64 // taken but not delivered yet
+	// Dropped maps each cause of the exporter to its number of dropped events, which may be 0.
 	Dropped map[string]uint64
 }
 
@@ -29,6 +28,6 @@ func (c *Counts) Causes() []string { return slices.Sorted(maps.Keys(c.Dropped)) 
 
 // Counter is an exporter. Both methods may be called from any goroutine.
 type Counter interface {
-	Name() string // of the kind of target, such as "otlp"
+	Name() string // kind of target, such as "otlp"
 	Counts() Counts
 }

@@ -1,6 +1,5 @@
-// Package export has the common part of exporters of events: how they account for the events they
-// take.
+// Package export holds the common part of exporters of events: the counts of their events.
 //
-// The exporters are the packages below it. A program that imports quark gets neither them nor their
-// dependencies.
+// The exporters are the packages below it. A program that imports only quark depends on none of
+// them.
 package export

@@ -7,8 +7,8 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// Summary returns an event in a few words, such as "FORK+EXEC ls[4711]", for a quick overview. It
-// is UTF-8 and one line. An event without a kind is a process that existed at the start.
+// Summary describes an event in one line of UTF-8, such as "FORK+EXEC ls[4711]". An event without a
+// kind is a process that existed at the start.
 func Summary(ev *quark.Event) string {
 	switch {
 	case ev.Events.Has(quark.EventGap):
@@ -26,7 +26,7 @@ func Summary(ev *quark.Event) string {
 	return what + " " + who + "[" + strconv.FormatUint(uint64(ev.Process.PID), 10) + "]"
 }
 
-// printable replaces characters that move a terminal's cursor, or end a line.
+// printable replaces a character that moves a terminal's cursor or ends a line.
 func printable(r rune) rune {
 	if strconv.IsPrint(r) {
 		return r

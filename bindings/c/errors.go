@@ -17,7 +17,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// badReplay is the error of a file that is no recording.
+// badReplay is the error for a file that is not a recording.
 type badReplay struct {
 	file string
 	err  error
@@ -25,7 +25,7 @@ type badReplay struct {
 
 func (e *badReplay) Error() string { return fmt.Sprintf("replay %s: %v", e.file, e.err) }
 
-// report returns the errno of an error, 0 of nil, and writes its text for quark_last_error.
+// report returns the errno for err, 0 for nil, and writes the text of err for quark_last_error.
 func report(err error, message *C.char) C.int {
 	if err == nil {
 		return 0
@@ -49,7 +49,7 @@ func errnoOf(err error) syscall.Errno {
 		return syscall.EBADMSG
 	case errors.Is(err, os.ErrClosed):
 		return syscall.EBADF
-	case errors.As(err, &opened): // of several backends, each for another reason
+	case errors.As(err, &opened): // the backends failed for different reasons
 		if errors.Is(err, os.ErrPermission) {
 			return syscall.EPERM
 		}
@@ -62,7 +62,7 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// setText writes as much of a text as there is room for, and a NUL.
+// setText writes the start of a text that fits into room bytes, and a NUL.
 func setText(to *C.char, room C.size_t, text string) {
 	b := unsafe.Slice((*byte)(unsafe.Pointer(to)), int(room))
 	b[copy(b[:len(b)-1], text)] = 0

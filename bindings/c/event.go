@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// layEvent writes ev, then its process and parts, then their texts.
+// layEvent writes ev, then its process and parts, then their strings.
 func (q *queue) layEvent(r *room, ev *quark.Event) {
 	var measured C.struct_quark_event
 	c := (*C.struct_quark_event)(r.take(C.sizeof_struct_quark_event))
@@ -58,6 +58,6 @@ func layParts(r *room, c *C.struct_quark_event, parts []quark.Part) {
 		to.time, to.event, to.id_change, to.cpu = C.uint64_t(p.Time), C.uint32_t(p.Kind.Events()), C.uint32_t(p.IDChange), C.uint32_t(p.CPU)
 		to.uid, to.euid, to.suid = C.uint32_t(p.Cred.UID), C.uint32_t(p.Cred.EUID), C.uint32_t(p.Cred.SUID)
 		to.gid, to.egid, to.sgid = C.uint32_t(p.Cred.GID), C.uint32_t(p.Cred.EGID), C.uint32_t(p.Cred.SGID)
-		to.pad, to.fields_known, to.fields_cached = 0, bits(p.Known), bits(p.Cached&p.Known)
+		to.pad, to.fields_known, to.fields_cached = 0, fieldBits(p.Known), fieldBits(p.Cached&p.Known)
 	}
 }

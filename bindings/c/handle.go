@@ -23,7 +23,7 @@ var (
 
 func of(handle C.uintptr_t) *queue { return (*queues.Load())[handle] }
 
-// replace changes a copy of the open queues and lets others see that.
+// replace changes a copy of the slice of open queues and publishes it.
 func replace(change func(open []*queue) []*queue) {
 	replacing.Lock()
 	defer replacing.Unlock()
@@ -35,7 +35,7 @@ func replace(change func(open []*queue) []*queue) {
 	queues.Store(&open)
 }
 
-// handleOf makes a handle for q.
+// handleOf allocates a handle for q.
 func handleOf(q *queue) (handle C.uintptr_t) {
 	replace(func(open []*queue) []*queue {
 		free := slices.Index(open, nil)
@@ -48,8 +48,8 @@ func handleOf(q *queue) (handle C.uintptr_t) {
 	return handle
 }
 
-// forget frees a handle.
-func forget(handle C.uintptr_t) {
+// freeHandle frees a handle.
+func freeHandle(handle C.uintptr_t) {
 	replace(func(open []*queue) []*queue {
 		open[handle] = nil
 		return open

@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// flagged are the backends that have a flag.
+// flagged lists the backends that have a flag.
 var flagged = []struct {
 	flag    C.int
 	backend quark.BackendSet
@@ -24,7 +24,7 @@ var flagged = []struct {
 	{C.QQ_EBPF, quark.EBPF}, {C.QQ_KPROBE, quark.KProbe}, {C.QQ_CNPROC, quark.CNProc}, {C.QQ_AUDIT, quark.Audit},
 }
 
-// flagOf returns the flag of the backend with a name, 0 if it has none.
+// flagOf returns the flag of a backend, 0 if it has none.
 func flagOf(name string) C.int {
 	set, _ := quark.ParseBackend(name) // 0 for test backends
 	for _, f := range flagged {
@@ -57,14 +57,14 @@ func options(attr *C.struct_quark_queue_attr) (opts quark.Options, err error) {
 		return wrong("flags", fmt.Sprintf("%#x", attr.flags), fmt.Sprintf("this library has no flag %#x", rest))
 	}
 	if opts.Backends == 0 && attr.replay == nil {
-		return wrong("flags", fmt.Sprintf("%#x", attr.flags), "no backend is among them: add QQ_ALL_BACKENDS, or one of QQ_EBPF and those that follow it")
+		return wrong("flags", fmt.Sprintf("%#x", attr.flags), "no backend is set: add QQ_ALL_BACKENDS, or QQ_EBPF or another backend")
 	}
 	for _, n := range attr.reserved {
 		if n != 0 {
-			return wrong("reserved", n, "it must be 0: begin with quark_queue_default_attr")
+			return wrong("reserved", n, "want 0: initialize with quark_queue_default_attr")
 		}
 	}
-	// Open's error names the range of a number and the value for the default.
+	// Open checks numbers. Its error names the range and the value for the default.
 	opts.MaxLength = int(attr.max_length)
 	opts.HoldTime = time.Duration(attr.hold_time) * time.Millisecond
 	opts.CacheGraceTime = time.Duration(attr.cache_grace_time) * time.Millisecond

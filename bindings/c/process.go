@@ -9,7 +9,7 @@ import "C"
 
 import "github.com/quark-linux/quark"
 
-// groups are the fields of each flag.
+// groups lists the fields of each flag.
 var groups = [...]struct {
 	fields quark.Fields
 	flag   C.uint64_t
@@ -24,14 +24,14 @@ var groups = [...]struct {
 	{1 << quark.FieldCgroup, C.QUARK_F_CGROUP},
 }
 
-// bits returns the fields as QUARK_FIELD_ has them: those that the engine derives are the highest,
-// so that the others can grow.
-func bits(f quark.Fields) C.uint64_t {
+// fieldBits returns the fields as bits of QUARK_FIELD_: derived fields have the highest bits, so
+// that others can be added.
+func fieldBits(f quark.Fields) C.uint64_t {
 	return C.uint64_t(f&quark.AllFields | f>>quark.FieldEntryLeader&3<<62)
 }
 
-// layProcess writes p to c, and its texts behind the used part of the room. c is nil if there is no
-// room for it.
+// layProcess writes p to c, and its strings behind the used part of the room. c is nil if the room
+// is too small.
 func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process) {
 	var measured C.struct_quark_process
 	if c == nil {
@@ -40,7 +40,7 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 	known := p.Known
 	*c = C.struct_quark_process{} // a literal with all would be built elsewhere and copied
 	c.pid, c.as_of = C.uint32_t(p.PID), C.uint64_t(p.AsOf())
-	c.fields_known, c.fields_cached, c.fields_truncated = bits(known), bits(p.Cached&known), bits(p.Truncated&known)
+	c.fields_known, c.fields_cached, c.fields_truncated = fieldBits(known), fieldBits(p.Cached&known), fieldBits(p.Truncated&known)
 	for i := range groups {
 		g := &groups[i]
 		if known&g.fields == g.fields {
@@ -75,7 +75,7 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 	}
 }
 
-// layTask writes the members that are numbers. Those of unknown fields stay 0.
+// layTask writes the numeric members. Members of unknown fields stay 0.
 func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
 	known := p.Known
 	layNumbers(c, p)
@@ -96,7 +96,7 @@ func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
 	lay(known.Has(quark.FieldEntryLeader), &c.proc_entry_leader_type, p.EntryType)
 }
 
-// lay writes a number that is known to a member of any type.
+// lay writes a number to a member of any type if the number is known.
 func lay[C, V ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](known bool, to *C, v V) {
 	if known {
 		*to = C(v)

@@ -24,10 +24,10 @@ func main() {}
 // queue is the queue behind a handle.
 type queue struct {
 	*quark.Queue
-	event *quark.Event // the latest, until the next Get
+	event *quark.Event // the latest event, valid until the next Get
 	file  *os.File     // the replayed recording, or nil
 	trace *trace.Reader
-	text  []byte // of the latest quarkgo_text
+	text  []byte // result of the latest quarkgo_text
 }
 
 //export quarkgo_open
@@ -69,7 +69,7 @@ func open(attr *C.struct_quark_queue_attr) (*queue, error) {
 
 //export quarkgo_stop
 func quarkgo_stop(handle C.uintptr_t) {
-	of(handle).Close() // after an error it is closed too
+	of(handle).Close() // closes even after an error
 }
 
 //export quarkgo_forget
@@ -77,10 +77,10 @@ func quarkgo_forget(handle C.uintptr_t) {
 	if q := of(handle); q.file != nil {
 		q.file.Close()
 	}
-	forget(handle)
+	freeHandle(handle)
 }
 
-// quarkgo_get takes the next event, or with again the one that there was too little room for.
+// quarkgo_get writes the next event, or with again the event for which the block was too small.
 //
 //export quarkgo_get
 func quarkgo_get(handle C.uintptr_t, to *C.struct_block, again C.int, message *C.char) C.int {
@@ -93,7 +93,7 @@ func quarkgo_get(handle C.uintptr_t, to *C.struct_block, again C.int, message *C
 		case !errors.Is(err, quark.ErrNothing):
 			return report(err, message)
 		case q.Drained():
-			return q.ended(message)
+			return q.endError(message)
 		default:
 			return C.int(syscall.EAGAIN)
 		}
@@ -103,8 +103,8 @@ func quarkgo_get(handle C.uintptr_t, to *C.struct_block, again C.int, message *C
 	return room.done(to)
 }
 
-// ended returns the error of a queue that has no more events.
-func (q *queue) ended(message *C.char) C.int {
+// endError returns the error of a queue that has no more events.
+func (q *queue) endError(message *C.char) C.int {
 	if q.trace != nil && q.trace.Torn() != nil {
 		return report(&badReplay{q.file.Name(), q.trace.Torn()}, message)
 	}

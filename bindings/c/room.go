@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// room is the memory of a block while it is filled. If it is too small, the block is only measured:
-// take then returns nil, and done asks for more.
+// room is the memory of a block while the block is filled. If the memory is too small, only the
+// needed size is computed: take then returns nil, and done requests this size.
 type room struct {
 	at         unsafe.Pointer
 	size, used uintptr
@@ -21,7 +21,7 @@ type room struct {
 
 func roomOf(b *C.struct_block) room { return room{at: b.data, size: uintptr(b.size)} }
 
-// done returns ENOBUFS if there was too little room.
+// done returns ENOBUFS if the room was too small.
 func (r *room) done(b *C.struct_block) C.int {
 	if b.used = C.size_t(r.used); r.used > r.size {
 		return C.int(syscall.ENOBUFS)
@@ -29,8 +29,8 @@ func (r *room) done(b *C.struct_block) C.int {
 	return 0
 }
 
-// take returns n bytes, which are not cleared. Structures come before texts, so that they are
-// aligned: their sizes are multiples of 8.
+// take returns n bytes, which are not cleared. Structures are taken before strings, so that they
+// are aligned: their sizes are multiples of 8.
 func (r *room) take(n uintptr) unsafe.Pointer {
 	from := r.used
 	if r.used += n; r.used > r.size {
@@ -39,7 +39,7 @@ func (r *room) take(n uintptr) unsafe.Pointer {
 	return unsafe.Add(r.at, from)
 }
 
-// text returns a copy of s with a NUL after it.
+// text returns a copy of s that ends in a NUL.
 func (r *room) text(s string) *C.char { return r.bytes(unsafe.Slice(unsafe.StringData(s), len(s))) }
 
 func (r *room) bytes(s []byte) *C.char {

@@ -1,4 +1,5 @@
-// Command containers counts for Prometheus the execs in each container and how its processes end.
+// Command containers counts, for Prometheus, the execs and the exits of processes in each
+// container.
 //
 //	curl http://localhost:9716/metrics
 package main
@@ -38,11 +39,11 @@ func (c *counters) count(ctx context.Context) error {
 			return err
 		}
 		if ev.Events.Has(quark.EventGap) {
-			continue // Stats counts what was lost
+			continue // ServeHTTP reports the loss from Stats
 		}
 		id := "unknown"
 		if in, known := ev.Process.Container(); known {
-			id = in.ID // empty for the host
+			id = in.ID // "" for the host
 		}
 		c.mu.Lock()
 		if ev.Events.Has(quark.EventExec) {

@@ -91,14 +91,14 @@ func (s *Source) Capabilities() *engine.CapabilityTable {
 	for k, via := range map[engine.Kind]string{
 		engine.KindFork: "a new entry in /proc",
 		engine.KindExec: "PF_FORKNOEXEC in /proc/PID/stat: the first exec of a process",
-		engine.KindExit: "an entry that is gone, which showed no status",
-		engine.KindGap:  "processes in /proc/stat: tasks that were made and not seen, threads too",
+		engine.KindExit: "a removed entry, without the exit status",
+		engine.KindGap:  "processes in /proc/stat: created tasks that were not seen, including threads",
 	} {
 		t.Kinds[k] = engine.Capability{Origin: engine.OriginProc, Via: via, At: k.Events()}
 	}
-	t.Kinds[engine.KindExec].Partial = engine.EventExec // later ones are missed
+	t.Kinds[engine.KindExec].Partial = engine.EventExec // later execs are missed
 	for f := range engine.Field(engine.NumFields) {
-		t.Fields[f].Via = "it is not read"
+		t.Fields[f].Via = "not read"
 		if fields.Has(f) {
 			t.Fields[f] = engine.Capability{Origin: engine.OriginProc, Via: "/proc/PID/stat", At: engine.EventFork | engine.EventExec | engine.EventExit}
 		}
@@ -151,7 +151,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		p.executed = before.executed || p.executed && s.insert(to, engine.KindExec, now, p)
 		s.known[p.identity] = p
 	}
-	if to.Room() > 0 { // else some may have been skipped
+	if to.Room() > 0 { // otherwise some events may not have been delivered
 		s.countMissed(to, made-s.base, now)
 		s.read = began
 	}
@@ -230,7 +230,7 @@ func (s *Source) list() (list []process, err error) {
 		if err == nil {
 			list = append(list, p)
 		} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
-			return nil, err // it may still exist
+			return nil, err // the process may still exist
 		}
 	}
 	slices.SortFunc(list, func(a, b process) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)) })

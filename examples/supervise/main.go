@@ -1,4 +1,5 @@
-// Command supervise runs a command, and prints how it and its descendants end, until it has ended.
+// Command supervise runs a command until it ends, and prints the exits of the command and its
+// descendants.
 package main
 
 import (
@@ -26,7 +27,7 @@ func main() {
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	ctx, done := context.WithCancel(context.Background())
 	go func() {
-		defer done() // Events then yields what happened before, and ends
+		defer done() // Events then yields all earlier events, and ends
 		log.Println(os.Args[1:], cmd.Run())
 	}()
 	if err := report(ctx, q, os.Stdout); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// rules tag web servers, whose descendants inherit the tag, and name what passes. A process with an
-// unknown executable is taken for none.
+// rules tags web servers, whose descendants inherit the tag, and passes their shells. A process
+// with an unknown executable does not count as a web server.
 const rules = `
 tag web if known exe and exe == (nginx, apache2, httpd)
 web-shell: pass if exec and tag == web and exe == (sh, bash, dash, zsh)
@@ -39,14 +39,14 @@ func main() {
 	}
 }
 
-// alert writes a line for each event that a rule lets pass.
+// alert writes a line for each event that passes a rule.
 func alert(ctx context.Context, q *quark.Queue, w io.Writer) error {
 	for ev, err := range q.Events(ctx) {
 		if err != nil {
 			return err
 		}
 		if !slices.Contains(ev.Rules, "web-shell") {
-			continue // a loss of events
+			continue // a GAP
 		}
 		args, _ := ev.Process.Args() // empty if unknown
 		note := ""

@@ -8,10 +8,10 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// object appends the members of a JSON object, and of those in it.
+// object appends the members of a JSON object and of nested objects.
 type object struct {
 	b    []byte
-	some bool // the innermost has members
+	some bool // the innermost object has members
 }
 
 func (o *object) key(name string) {
@@ -76,7 +76,7 @@ func (o *object) base64(name, v string) {
 	o.b = append(base64.StdEncoding.AppendEncode(append(o.b, '"'), []byte(v)), '"')
 }
 
-// capNames are the capabilities in the order of their numbers; capabilities(7) has them.
+// capNames lists the capabilities of capabilities(7) in the order of their numbers.
 var capNames = [...]string{
 	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID",
 	"CAP_SETUID", "CAP_SETPCAP", "CAP_LINUX_IMMUTABLE", "CAP_NET_BIND_SERVICE", "CAP_NET_BROADCAST", "CAP_NET_ADMIN",

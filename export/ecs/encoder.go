@@ -18,22 +18,23 @@ const Version = "8.17.0"
 
 // Encoder makes documents of the events of a queue. It may be used from one goroutine at a time.
 type Encoder struct {
-	// Names, if it is not nil, has the names of the host's users and groups.
+	// Names, if not nil, provides the names of the host's users and groups.
 	Names *quark.Names
-	// Hashes, if it is not nil, gives the documents of an EXEC the SHA-256 of the executable.
+	// Hashes, if not nil, adds the SHA-256 of the executable to documents of an EXEC.
 	Hashes *exehash.Cache
 
 	q    *quark.Queue
 	host []byte
-	made []byte // a text that is being made
+	made []byte // buffer for a string
 
-	// Of the document: the names of cached and cut values that are no fields, and texts that
-	// are not UTF-8.
+	// For the current document: the names of cached and cut values that are not fields, and
+	// strings that are not UTF-8.
 	cached, truncated []string
-	broken            []string // a name, then the text
+	broken            []string // pairs of name and string
 }
 
-// NewEncoder returns an encoder for the events of q. It finds their relatives in q's table.
+// NewEncoder returns an encoder for the events of q. It looks up the relatives of processes in q's
+// table.
 func NewEncoder(q *quark.Queue) *Encoder {
 	h := q.Clock().Host
 	o := &object{b: []byte("{")}
@@ -54,7 +55,7 @@ func NewEncoder(q *quark.Queue) *Encoder {
 	return &Encoder{q: q, host: o.b}
 }
 
-// architecture returns uname(2)'s name for an architecture of Go, in the form of the schema.
+// architecture returns the schema's name, which is uname(2)'s, for a GOARCH.
 func architecture(arch string) string {
 	switch arch {
 	case "amd64":
@@ -66,9 +67,9 @@ func architecture(arch string) string {
 }
 
 // Append appends the document of an event as one JSON object without a line end. An event without a
-// kind is a process that existed at the start. Call it before the next Get, as it describes
-// relatives by the current state of the queue. If a relative's state is newer than the event, only
-// its constant values are included.
+// kind is a process that existed at the start. Call it before the next Get, because it reads
+// relatives from the current state of the queue. If a relative's state is newer than the event,
+// only its constant values are included.
 func (e *Encoder) Append(b []byte, ev *quark.Event) []byte {
 	o := &object{b: append(b, '{')}
 	e.cached, e.truncated, e.broken = e.cached[:0], e.truncated[:0], e.broken[:0]
@@ -85,7 +86,7 @@ func (e *Encoder) Append(b []byte, ev *quark.Event) []byte {
 		p = nil
 	}
 	if ev.Events.Has(quark.EventExecFailed) {
-		o.failed(&ev.Failed)
+		o.failedExec(&ev.Failed)
 	}
 	if len(ev.Rules) > 0 {
 		o.open("rule")
@@ -103,12 +104,12 @@ func (e *Encoder) Append(b []byte, ev *quark.Event) []byte {
 		}
 		o.container(p)
 	}
-	e.own(o, ev, p)
+	e.ownValues(o, ev, p)
 	return append(o.b, '}')
 }
 
-// action are the words of event.action, in the order in which they are joined.
-var action = []struct {
+// actions lists the words of event.action, in the order in which they are joined.
+var actions = []struct {
 	events quark.Events
 	word   string
 }{
@@ -128,7 +129,7 @@ func (e *Encoder) event(o *object, ev *quark.Event) {
 	var outcome string
 	var types []string
 	words := []string{"process"}
-	for _, a := range action {
+	for _, a := range actions {
 		if ev.Events.Has(a.events) {
 			words = append(words, a.word)
 		}
@@ -147,8 +148,8 @@ func (e *Encoder) event(o *object, ev *quark.Event) {
 	case ev.Events == 0:
 		words, types = []string{"process-existing"}, []string{"info"}
 	case len(types) == 0:
-		// Also for a failed exec: no program started, and the schema has no error of
-		// processes.
+		// This includes a failed exec: no program started, and the schema has no error
+		// category for processes.
 		types = []string{"info"}
 	}
 	switch {
@@ -176,8 +177,8 @@ func (e *Encoder) event(o *object, ev *quark.Event) {
 	o.end()
 }
 
-// failed appends the error of a failed exec.
-func (o *object) failed(f *quark.FailedExec) {
+// failedExec appends the error of a failed exec.
+func (o *object) failedExec(f *quark.FailedExec) {
 	o.open("error")
 	message := "exec failed"
 	if f.Errno != 0 {
@@ -212,8 +213,8 @@ func (o *object) container(p *quark.Process) {
 	o.end()
 }
 
-// own appends the values for which the schema has no field. p may be nil.
-func (e *Encoder) own(o *object, ev *quark.Event, p *quark.Process) {
+// ownValues appends the values for which the schema has no field. p may be nil.
+func (e *Encoder) ownValues(o *object, ev *quark.Event, p *quark.Process) {
 	o.open("quark")
 	o.text("backend", e.q.Backend())
 	o.number("time_monotonic", ev.Time)
@@ -235,10 +236,10 @@ func (e *Encoder) own(o *object, ev *quark.Event, p *quark.Process) {
 	if p != nil {
 		e.rows(o, "quark.", p, func(*quark.Row) bool { return true })
 		if parent, known := parentOf(p); p.Known.Has(quark.FieldPPID) && known && parent != p.PPID {
-			o.number("ppid", uint64(p.PPID)) // of now
+			o.number("ppid", uint64(p.PPID)) // current parent
 		}
-		o.list("cached", append(fields(p.Cached), e.cached...))
-		o.list("truncated", append(fields(p.Truncated), e.truncated...))
+		o.list("cached", append(fieldNames(p.Cached), e.cached...))
+		o.list("truncated", append(fieldNames(p.Truncated), e.truncated...))
 	}
 	if len(e.broken) > 0 {
 		o.open("bytes_b64")
@@ -250,7 +251,7 @@ func (e *Encoder) own(o *object, ev *quark.Event, p *quark.Process) {
 	o.end()
 }
 
-// gap appends what was lost. A count of 0 is unknown.
+// gap appends the lost events. A count of 0 is unknown.
 func (e *Encoder) gap(o *object, g *quark.Gap) {
 	o.open("gap")
 	o.text("cause", g.Cause.String())
@@ -263,7 +264,7 @@ func (e *Encoder) gap(o *object, g *quark.Gap) {
 	o.end()
 }
 
-// rows appends the values of p whose field begins with a prefix and that are chosen.
+// rows appends the values of p whose schema field begins with prefix and that chosen accepts.
 func (e *Encoder) rows(o *object, prefix string, p *quark.Process, chosen func(*quark.Row) bool) {
 	rows := quark.Rows()
 	for i := range rows {
@@ -286,7 +287,7 @@ func (e *Encoder) rows(o *object, prefix string, p *quark.Process, chosen func(*
 	}
 }
 
-// text appends a text, and keeps it if it is not UTF-8.
+// text appends a string, and adds it to e.broken if it is not UTF-8.
 func (e *Encoder) text(o *object, name, v string) {
 	o.text(name, v)
 	if !utf8.ValidString(v) {
@@ -318,7 +319,7 @@ func (e *Encoder) process(o *object, ev *quark.Event) {
 		o.date("end", e.q.Clock().At(p.Exit.Time))
 	}
 	if e.Hashes != nil && ev.Events.Has(quark.EventExec) {
-		if sum, err := e.Hashes.Sum(p); err == nil { // else it is unknown
+		if sum, err := e.Hashes.Sum(p); err == nil { // otherwise the sum is unknown
 			o.open("hash")
 			o.text("sha256", hex.EncodeToString(sum.SHA256[:]))
 			o.end()
@@ -328,11 +329,11 @@ func (e *Encoder) process(o *object, ev *quark.Event) {
 		}
 	}
 	e.relatives(o, ev)
-	e.broken = e.broken[:kept] // not of relatives
+	e.broken = e.broken[:kept] // omit those of relatives
 	o.end()
 }
 
-// parentOf returns the parent at birth, or else of now.
+// parentOf returns the parent that forked p or, if unknown, the current parent.
 func parentOf(p *quark.Process) (pid uint32, known bool) {
 	if p.Birth.Known.Has(quark.FieldPPID) {
 		return p.Birth.Parent.PID, true
@@ -401,7 +402,7 @@ func (e *Encoder) describe(o *object, p *quark.Process, all bool) {
 		return
 	}
 	if known(quark.FieldArgs) {
-		args := texts(p.Image.Args)
+		args := splitNUL(p.Image.Args)
 		o.list("args", args)
 		if !p.Truncated.Has(quark.FieldArgs) {
 			o.number("args_count", uint64(len(args)))
@@ -409,7 +410,7 @@ func (e *Encoder) describe(o *object, p *quark.Process, all bool) {
 		e.text(o, "command_line", strings.Join(args, " "))
 	}
 	if known(quark.FieldEnviron) {
-		variables := texts(p.Environ)
+		variables := splitNUL(p.Environ)
 		o.list("env_vars", variables)
 		if text := strings.Join(variables, "\x00"); !utf8.ValidString(text) {
 			e.broken = append(e.broken, "env_vars", text)
@@ -443,8 +444,8 @@ func (e *Encoder) describe(o *object, p *quark.Process, all bool) {
 	}
 }
 
-// texts returns the texts that end in NULs.
-func texts(all []byte) []string {
+// splitNUL splits a string of NUL-terminated strings.
+func splitNUL(all []byte) []string {
 	if len(all) == 0 {
 		return nil
 	}
@@ -488,8 +489,8 @@ func (e *Encoder) users(p *quark.Process) (all []string) {
 	return all
 }
 
-// fields returns the names of a set.
-func fields(set quark.Fields) (out []string) {
+// fieldNames returns the names of a set of fields.
+func fieldNames(set quark.Fields) (out []string) {
 	for f := range quark.Field(quark.NumFields) {
 		if set.Has(f) {
 			out = append(out, f.String())

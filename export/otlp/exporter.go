@@ -18,39 +18,38 @@ import (
 	"github.com/quark-linux/quark/export"
 )
 
-// Options say where events go. Only URL is needed.
+// Options configure an exporter. Only URL is required.
 //
-// For settings that are absent here, OpenTelemetry's environment variables for exporters and
-// batches apply, such as OTEL_EXPORTER_OTLP_HEADERS, _COMPRESSION, _CERTIFICATE,
-// _CLIENT_CERTIFICATE and _CLIENT_KEY, OTEL_BLRP_SCHEDULE_DELAY, OTEL_RESOURCE_ATTRIBUTES and
-// OTEL_SERVICE_NAME.
+// For other settings, OpenTelemetry's environment variables for exporters and batches apply, such
+// as OTEL_EXPORTER_OTLP_HEADERS, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY,
+// OTEL_BLRP_SCHEDULE_DELAY, OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME.
 type Options struct {
 	// URL is the address of the receiver, such as http://collector:4318; if it has no path,
 	// /v1/logs is added.
 	URL     string
-	Headers map[string]string // of each request, for credentials
+	Headers map[string]string // of each request, such as credentials
 	TLS     *tls.Config       // nil: the system's roots
 
-	// Length and Bytes bound the events that wait: 16384, and about 16 MiB of memory, which is
-	// some 4,000 events. What comes when there is no room is dropped.
+	// Length and Bytes limit the queued events: 16384, and about 16 MiB of memory, which is
+	// some 4,000 events. Further events are dropped.
 	Length, Bytes int
-	Batch         int           // events of a request: 512
+	Batch         int           // events per request: 512
 	Delay         time.Duration // how long a request waits to become full: 1 s
-	Timeout       time.Duration // of a request: 10 s
-	// RetryMin is the pause after the first failure: 500 ms. It grows with each up to RetryMax:
-	// 5 s, or as long as the target asks for.
+	Timeout       time.Duration // time limit of a request: 10 s
+	// RetryMin is the pause after the first failure: 500 ms. The pause grows with each failure
+	// up to RetryMax: 5 s, or the time that the target requests.
 	RetryMin, RetryMax time.Duration
-	Grace              time.Duration // for what waits at Close: 5 s
+	Grace              time.Duration // time limit for queued events at Close: 5 s
 
-	Names *quark.Names // if not nil, records have the names of users
-	// Report is called with the error when the target begins to fail, with nil when it works
-	// again, and with the error of rejected records. It is called from a goroutine, and may be
-	// nil.
+	Names *quark.Names // if not nil, records include the names of users
+	// Report, if not nil, is called with the error when the target begins to fail, with nil
+	// when the target works again, and with the error of rejected records. It is called from
+	// another goroutine.
 	Report func(error)
 }
 
-// Exporter sends the events of a queue. Export is for the goroutine that reads the queue, all else
-// for any.
+// Exporter sends the events of a queue. Export is for the goroutine that reads the queue. Any
+// goroutine may call the other methods.
 type Exporter struct {
 	target   string
 	o        Options
@@ -60,36 +59,36 @@ type Exporter struct {
 
 	mu      sync.Mutex
 	records *recorder
-	waiting []waiting // emitted and not accounted for yet
-	bytes   int       // of them
+	waiting []waiting // emitted, outcome not counted yet
+	bytes   int       // memory of waiting
 	closed  bool
 	counts  export.Counts // without Queued
-	missing uint64        // dropped since the last record that says so
-	from    time.Time     // when the first of them was
+	missing uint64        // events dropped since the last record of dropped events
+	from    time.Time     // time of the first of them
 }
 
-// waiting is a record that the SDK has.
+// waiting is a record that was passed to the SDK.
 type waiting struct {
 	size int
-	own  bool // it is no event, but says that events were dropped
+	own  bool // not an event, but the number of dropped events
 }
 
 // The causes of loss.
 const (
-	causeQueueFull   = "queue_full"  // there was no room
-	causeRejected    = "rejected"    // the target has rejected it, or is no receiver of OTLP
-	causeEnded       = "ended"       // left at the end, and never sent
-	causeUnconfirmed = "unconfirmed" // left at the end: it was sent, and no answer came
+	causeQueueFull   = "queue_full"  // the queue was full
+	causeRejected    = "rejected"    // the target rejected it, or is not an OTLP receiver
+	causeEnded       = "ended"       // unsent at the end
+	causeUnconfirmed = "unconfirmed" // sent, but not acknowledged at the end
 )
 
-// New returns an exporter for the events of q. It does not connect: that a target is away is no
-// error, and may change.
+// New returns an exporter for the events of q. It does not connect, because the target may become
+// available later.
 func New(q *quark.Queue, o Options) (*Exporter, error) {
 	u, err := parseURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	// An event, and the record of events that were dropped.
+	// One for an event, one for the record of dropped events.
 	o.Length = max(cmp.Or(o.Length, 16384), 2)
 	o.Bytes = cmp.Or(o.Bytes, 16<<20)
 	o.Grace = cmp.Or(o.Grace, 5*time.Second)
@@ -121,15 +120,15 @@ func parseURL(text string) (*url.URL, error) {
 	}
 	switch port, err := strconv.ParseUint(cmp.Or(u.Port(), "4318"), 10, 16); {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, fmt.Errorf("%q is no URL of a receiver, such as http://collector:4318", text)
+		return nil, fmt.Errorf("%q: want the URL of a receiver, such as http://collector:4318", text)
 	case err != nil || port == 0:
-		return nil, fmt.Errorf("%s: there is no port %s: choose one up to 65535", u.Redacted(), u.Port())
+		return nil, fmt.Errorf("%s: invalid port %s: want 1 to 65535", u.Redacted(), u.Port())
 	case port == 4317:
-		return nil, fmt.Errorf("%s: port 4317 is for OTLP by gRPC, choose that for HTTP, which is 4318 by default", u.Redacted())
+		return nil, fmt.Errorf("%s: port 4317 is for OTLP by gRPC: use the port for HTTP, by default 4318", u.Redacted())
 	case u.User != nil:
-		return nil, fmt.Errorf("%s: credentials are sent in headers: put them into OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
+		return nil, fmt.Errorf("%s: credentials are not allowed: set headers in OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%s: only a path can follow the host: leave out what follows it", u)
+		return nil, fmt.Errorf("%s: only a path may follow the host: remove the query or fragment", u)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/logs"
@@ -137,14 +136,14 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Export takes an event. It has to be called before the next Get, and never waits for the target.
-// An event without a kind is a process that existed at the start.
+// Export queues an event. Call it before the next Get. It never waits for the target. An event
+// without a kind is a process that existed at the start.
 func (e *Exporter) Export(ev *quark.Event) {
 	size := sizeOf(ev)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counts.Taken++
-	const own = 1 // of the records that wait
+	const own = 1 // reserved for the record of dropped events
 	switch {
 	case e.closed:
 		e.counts.Dropped[causeEnded]++
@@ -168,17 +167,17 @@ func (e *Exporter) emitDropped() {
 	}
 }
 
-// emit hands a record to the SDK. The SDK's queue has room for it.
+// emit passes a record to the SDK, whose queue has room for it.
 func (e *Exporter) emit(record log.Record, w waiting) {
 	e.waiting = append(e.waiting, w)
 	e.bytes += w.size
 	e.logger.Emit(context.Background(), record)
 }
 
-// recordSize is about how much memory the SDK takes for a record beside its longest text.
+// recordSize is the approximate memory that the SDK needs for a record, without its longest string.
 const recordSize = 4 << 10
 
-// sizeOf returns about how much memory the record of an event takes.
+// sizeOf returns the approximate memory of the record of an event.
 func sizeOf(ev *quark.Event) int {
 	if ev.Process == nil {
 		return recordSize
@@ -187,8 +186,8 @@ func sizeOf(ev *quark.Event) int {
 	return recordSize + len(ev.Process.Image.Args) + argument*min(len(ev.Process.Image.Args), maxArgs)
 }
 
-// account counts the first n records that wait. As many of their events as are lost are dropped,
-// the others delivered.
+// account counts the first n waiting records: lost of their events as dropped, the others as
+// delivered.
 func (e *Exporter) account(n int, lost int, cause string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -225,8 +224,8 @@ func (e *Exporter) Counts() export.Counts {
 // String returns the destination of events.
 func (e *Exporter) String() string { return "OpenTelemetry log records to " + e.target }
 
-// Close sends the waiting records, for as long as Grace lasts. Records that are left then are
-// dropped and counted.
+// Close sends the waiting records until Grace expires. The remaining records are dropped and
+// counted.
 func (e *Exporter) Close() error {
 	e.mu.Lock()
 	if !e.closed {

@@ -171,8 +171,8 @@ func TestEnvironment(t *testing.T) {
 
 func TestWrongURL(t *testing.T) {
 	for url, want := range map[string]string{
-		"collector:4318": "no URL of a receiver", "": "no URL", "ftp://x": "no URL", "http://": "no URL", "http://x:4317": "gRPC", "http://x:y": "invalid port", "://": "missing protocol",
-		"http://[::1]:99999": "no port 99999", "http://x:0": "no port 0", "https://:4318": "no URL",
+		"collector:4318": "want the URL", "": "want the URL", "ftp://x": "want the URL", "http://": "want the URL", "http://x:4317": "gRPC", "http://x:y": "invalid port", "://": "missing protocol",
+		"http://[::1]:99999": "invalid port 99999", "http://x:0": "invalid port 0", "https://:4318": "want the URL",
 		"http://me:secret@x:4318": "OTEL_EXPORTER_OTLP_HEADERS", "http://x:4318/v1/logs?token=1": "only a path", "http://x:4318/#a": "only a path",
 	} {
 		if _, err := otlp.New(nil, otlp.Options{URL: url}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {

@@ -10,8 +10,8 @@ import (
 	"github.com/quark-linux/quark/engine/schema"
 )
 
-// ofEnds are the fields that only the end of a process has.
-const ofEnds = quark.FieldsUsage | 1<<quark.FieldExit
+// exitFields are the fields that only an EXIT has.
+const exitFields = quark.FieldsUsage | 1<<quark.FieldExit
 
 // process adds the known fields of the event's process, and the names of its cached, cut and
 // unknown fields.
@@ -28,14 +28,14 @@ func (r *recorder) process(ev *quark.Event) {
 	}
 	r.userNames(p)
 	r.image(p)
-	// The pods of podman are not of Kubernetes.
+	// The pods of podman are not Kubernetes pods.
 	if c, ok := p.Container(); ok && c.Pod != "" && c.Runtime != "podman" {
 		r.text(semconv.K8SPodUIDKey, c.Pod)
 	}
-	// The environment has to be asked for.
+	// The environment is reported only on request, so it is not missing.
 	missing := quark.AllFields &^ p.Known &^ (1 << quark.FieldEnviron)
 	if !ev.Events.Has(quark.EventExit) {
-		missing &^= ofEnds
+		missing &^= exitFields
 	}
 	if p.IsKernelThread() {
 		missing &^= quark.SetOf(quark.FieldExe, quark.FieldArgs, quark.FieldExeFile, quark.FieldExecPath)
@@ -45,7 +45,7 @@ func (r *recorder) process(ev *quark.Event) {
 	r.set("quark.truncated", p.Truncated)
 }
 
-// row adds a value that is there.
+// row adds the value of a row if the row has one.
 func (r *recorder) row(row *quark.Row, p *quark.Process) {
 	key := attribute.Key(row.OTel)
 	switch row.Shape {

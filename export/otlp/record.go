@@ -21,21 +21,21 @@ import (
 // The names of events.
 const (
 	nameProcess  = "quark.process"
-	nameExisting = "quark.process.existing" // at the start
+	nameExisting = "quark.process.existing" // a process at the start
 	nameLost     = "quark.events.lost"      // a GAP
-	nameDropped  = "quark.events.dropped"   // by the exporter, for lack of room
+	nameDropped  = "quark.events.dropped"   // by the exporter, because the queue was full
 )
 
-// maxArgs is how many arguments a record has at most.
+// maxArgs is the largest number of arguments in a record.
 const maxArgs = 1000
 
 // recorder makes records of events.
 type recorder struct {
 	q          *quark.Queue
 	names      *quark.Names
-	prefix     string // of the ids of records, of this run
+	prefix     string // prefix of record ids, unique for this run
 	count      uint64
-	attributes []attribute.KeyValue // of the record that is being made
+	attributes []attribute.KeyValue // attributes of the current record
 	made       []byte               // a text that is being made
 	fields     map[quark.Fields]string
 }
@@ -77,7 +77,7 @@ func newRecord(name string, severity log.Severity, at, observed time.Time, body 
 	return out
 }
 
-// uid adds the record's id, which stays the same when it is sent again.
+// uid adds the record's id, which a resent record keeps.
 func (r *recorder) uid() {
 	r.count++
 	r.made = strconv.AppendUint(append(r.made[:0], r.prefix...), r.count, 10)
@@ -94,7 +94,7 @@ func (r *recorder) lost(g *quark.Gap) {
 	}
 }
 
-// dropped returns the record for count events that found no room.
+// dropped returns the record for count events that were dropped because the queue was full.
 func dropped(count uint64, from, to time.Time) log.Record {
 	return newRecord(nameDropped, log.SeverityWarn, from, to, fmt.Sprintf("%d events were dropped: too many waited for the target", count),
 		[]attribute.KeyValue{attribute.String("quark.dropped.cause", causeQueueFull), attribute.Int64("quark.dropped.count", int64(count))})
@@ -141,11 +141,11 @@ func (r *recorder) event(ev *quark.Event) {
 	}
 }
 
-// maxSets bounds how many values of sets of fields are kept.
+// maxSets limits the number of kept strings for sets of fields.
 const maxSets = 1000
 
-// set adds the names of a set of fields with commas between them, if it has any. A list would take
-// several times as long to send.
+// set adds the comma-separated names of a set of fields, unless the set is empty. Sending a list
+// would take several times as long.
 func (r *recorder) set(key attribute.Key, set quark.Fields) {
 	if set == 0 {
 		return
@@ -161,8 +161,8 @@ func (r *recorder) set(key attribute.Key, set quark.Fields) {
 	r.text(key, v)
 }
 
-// rawText adds a text of a process. One that is not UTF-8, which the protocol can't have, has a
-// twin with its bytes.
+// rawText adds a string of a process. The protocol requires UTF-8, so for another string it also
+// adds an attribute with the bytes.
 func (r *recorder) rawText(key attribute.Key, value string) {
 	r.text(key, value)
 	if !utf8.ValidString(value) {
@@ -176,14 +176,14 @@ func (r *recorder) flag(key attribute.Key, v bool) { r.add(key.Bool(v)) }
 
 func (r *recorder) number(key attribute.Key, v int64) { r.add(key.Int64(v)) }
 
-// text adds a text, with U+FFFD for invalid UTF-8.
+// text adds a string, with U+FFFD for invalid UTF-8.
 func (r *recorder) text(key attribute.Key, v string) { r.add(key.String(valid(v))) }
 
 func (r *recorder) list(key attribute.Key, v []string) { r.add(key.StringSlice(v)) }
 
 func (r *recorder) bytes(key attribute.Key, v []byte) { r.add(attribute.ByteSlice(string(key), v)) }
 
-// valid returns a text as the protocol can have it.
+// valid returns s as valid UTF-8, which the protocol requires.
 func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // base returns the name of the file at the end of a path.

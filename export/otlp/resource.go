@@ -10,7 +10,8 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// resourceOf is the host that events are of. The environment has precedence.
+// resourceOf returns the resource that describes the host of the events. Environment variables have
+// precedence.
 func resourceOf(q *quark.Queue) *resource.Resource {
 	h := &q.Clock().Host
 	all := []attribute.KeyValue{semconv.ServiceName("quark"), semconv.OSTypeLinux, attribute.String("quark.backend", q.Backend())}
@@ -30,13 +31,13 @@ func resourceOf(q *quark.Queue) *resource.Resource {
 	}
 	own := resource.NewWithAttributes(semconv.SchemaURL, all...)
 	merged, err := resource.Merge(own, resource.Environment())
-	if err != nil { // of another schema
+	if err != nil { // the environment's resource has another schema
 		return own
 	}
 	return merged
 }
 
-// version returns the version of quark, "" if the program does not have it.
+// version returns the version of quark, "" if the program does not contain it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

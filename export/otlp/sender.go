@@ -21,18 +21,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// sender is the SDK's exporter and its transport. As an exporter it accounts for each record of a
-// batch. As a transport it makes the SDK try again where no answer came, which it does only for
-// some answers, and reads how many records the target has rejected.
+// sender wraps the SDK's exporter and is its transport. As an exporter it counts the outcome of
+// each record of a batch. As a transport it makes the SDK retry after a missing answer, which the
+// SDK by itself does only for some answers, and reads the number of records that the target
+// rejected.
 type sender struct {
 	*otlploghttp.Exporter
 	base    *http.Transport
 	account func(n, lost int, cause string)
 	reporter
-	ending context.Context // of all that is sent
+	ending context.Context // ends all sending
 	end    context.CancelFunc
 
-	taken    bool // the current batch, but for those rejected; there is one at a time
+	taken    bool // the target accepted the current batch, except the rejected records
 	rejected int
 }
 
@@ -50,7 +51,7 @@ func newSender(url string, o *Options, account func(n, lost int, cause string)) 
 		otlploghttp.WithEndpointURL(url),
 		otlploghttp.WithHTTPClient(&http.Client{
 			Transport: s, Timeout: cmp.Or(o.Timeout, 10*time.Second),
-			// Another place would get a GET without the records.
+			// The target of a redirect would get a GET without the records.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}),
 		otlploghttp.WithRetry(otlploghttp.RetryConfig{
@@ -70,17 +71,17 @@ func newSender(url string, o *Options, account func(n, lost int, cause string)) 
 // tlsOfEnvironment returns the configuration for the files that OpenTelemetry's variables name.
 func tlsOfEnvironment() (*tls.Config, error) {
 	config := new(tls.Config)
-	if file := variable("CERTIFICATE"); file != "" {
+	if file := envVariable("CERTIFICATE"); file != "" {
 		pem, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: there is no certificate in %s", file)
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: no certificate in %s", file)
 		}
 	}
-	if file, key := variable("CLIENT_CERTIFICATE"), variable("CLIENT_KEY"); file != "" || key != "" {
+	if file, key := envVariable("CLIENT_CERTIFICATE"), envVariable("CLIENT_KEY"); file != "" || key != "" {
 		pair, err := tls.LoadX509KeyPair(file, key)
 		if err != nil {
 			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and _KEY: %w", err)
@@ -90,11 +91,12 @@ func tlsOfEnvironment() (*tls.Config, error) {
 	return config, nil
 }
 
-func variable(name string) string {
+func envVariable(name string) string {
 	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
 }
 
-// Export sends a batch until the target has answered or all ends, and accounts for its records.
+// Export sends a batch until the target answers or sending ends, and counts the outcome of its
+// records.
 func (s *sender) Export(ctx context.Context, batch []sdk.Record) error {
 	n := len(batch)
 	if s.ending.Err() != nil {
@@ -121,9 +123,9 @@ func (s *sender) Export(ctx context.Context, batch []sdk.Record) error {
 	return nil
 }
 
-var errSlow = errors.New("the target had not taken all when the time for that was over")
+var errSlow = errors.New("the target did not accept all events before the deadline")
 
-// maxAnswer is how much of an answer is read.
+// maxAnswer limits the bytes of an answer that are read.
 const maxAnswer = 64 << 10
 
 // RoundTrip sends a request of the SDK.
@@ -136,14 +138,14 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		if s.ending.Err() == nil {
-			s.failed(fmt.Errorf("no answer, trying again: %w", err))
+			s.failed(fmt.Errorf("no answer, retrying: %w", err))
 		}
 		return &http.Response{StatusCode: http.StatusServiceUnavailable, Request: request, Body: io.NopCloser(strings.NewReader(err.Error()))}, nil
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(body))
 	switch status := answer.StatusCode; {
 	case status == http.StatusTooManyRequests, status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
-		s.failed(fmt.Errorf("the target is not ready, trying again: status %d", status))
+		s.failed(fmt.Errorf("the target is not ready, retrying: status %d", status))
 	case status >= 200 && status <= 299:
 		if s.rejected, err = rejected(answer.Header, body); err != nil {
 			return nil, err
@@ -153,17 +155,17 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// rejected returns how many records a target has rejected that has answered with success.
+// rejected returns the number of rejected records in a successful answer.
 func rejected(header http.Header, body []byte) (int, error) {
 	if len(body) == 0 {
 		return 0, nil
 	}
 	if media, _, _ := mime.ParseMediaType(header.Get("Content-Type")); media != "application/x-protobuf" {
-		return 0, fmt.Errorf("what answered is no receiver of OTLP, but sends %q: look at the URL", media)
+		return 0, fmt.Errorf("the target is not an OTLP receiver, as it answers with %q: check the URL", media)
 	}
 	var m collector.ExportLogsServiceResponse
 	if err := proto.Unmarshal(body, &m); err != nil {
-		return 0, fmt.Errorf("the answer is not of OTLP: %w", err)
+		return 0, fmt.Errorf("the answer is not an OTLP message: %w", err)
 	}
 	const most = 1 << 30
 	return int(min(max(m.GetPartialSuccess().GetRejectedLogRecords(), 0), most)), nil
@@ -176,12 +178,12 @@ func (s *sender) Shutdown(ctx context.Context) error {
 	return s.Exporter.Shutdown(ctx)
 }
 
-// reporter reports that a target begins to fail, that it works again, and at most every 10 seconds
-// the rejected records.
+// reporter reports that a target begins to fail or works again, and, at most every 10 seconds, the
+// rejected records.
 type reporter struct {
 	report  func(error) // or nil
 	failing bool
-	next    time.Time // when something may be reported again that is not the end of a failure
+	next    time.Time // earliest time of the next report, except of the end of a failure
 }
 
 const reportEvery = 10 * time.Second
@@ -195,7 +197,7 @@ func (r *reporter) due() bool {
 	return true
 }
 
-// failed is called at each failure.
+// failed reports a failure, unless the target is already failing.
 func (r *reporter) failed(err error) {
 	if !r.failing && r.due() {
 		r.failing = true
@@ -210,7 +212,7 @@ func (r *reporter) answered(problem error) {
 		r.report(nil)
 	}
 	if problem != nil && r.due() {
-		const most = 400 // bytes: it has the target's answer
+		const most = 400 // bytes: the error includes the target's answer
 		r.report(fmt.Errorf("%.*v", most, problem))
 	}
 }

@@ -114,15 +114,15 @@ func TestBadTargets(t *testing.T) {
 		{"is another page", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
 			io.WriteString(w, "<html>Welcome")
 			return true
-		}, map[string]uint64{"rejected": events}, `no receiver of OTLP, but sends "text/html"`},
+		}, map[string]uint64{"rejected": events}, `is not an OTLP receiver, as it answers with "text/html"`},
 		{"lies in protobuf", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
 			protobuf(w, 200, "\xff\xff\xff")
 			return true
-		}, map[string]uint64{"rejected": events}, "not of OTLP"},
+		}, map[string]uint64{"rejected": events}, "not an OTLP message"},
 		{"sends for ever", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
 			protobuf(w, 200, strings.Repeat("\xff", 8<<20))
 			return true
-		}, map[string]uint64{"rejected": events}, "not of OTLP"},
+		}, map[string]uint64{"rejected": events}, "not an OTLP message"},
 		{"refuses a part", partial(5), map[string]uint64{"rejected": 50}, "too old (5 logs rejected)"},
 		{"refuses more than there are", partial(1e12), map[string]uint64{"rejected": events}, "logs rejected"},
 		{"refuses less than none", partial(-7), nil, ""},
@@ -148,13 +148,13 @@ func TestBadTargets(t *testing.T) {
 			c, _, _ := w.(http.Hijacker).Hijack()
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\n")
 			c.Close()
-		}), nil, "no answer, trying again: unexpected EOF"},
+		}), nil, "no answer, retrying: unexpected EOF"},
 		{"hangs up before the end of its answer", first(func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			c, _, _ := w.(http.Hijacker).Hijack()
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\n\x0a")
 			c.Close()
-		}), nil, "no answer, trying again: unexpected EOF"},
+		}), nil, "no answer, retrying: unexpected EOF"},
 		{"is slow", first(func(_ http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()

@@ -11,18 +11,18 @@ import (
 	"github.com/quark-linux/quark/export"
 )
 
-// Options configure a collector. The zero value is right for a queue with the defaults of
-// [quark.Options] and without exporters.
+// Options configure a collector. The zero value is for a queue with the defaults of [quark.Options]
+// and without exporters.
 type Options struct {
-	// HoldTime and MaxLength are the queue's; 0 is the queue's default for each.
+	// HoldTime and MaxLength are the options of the queue; 0 is the queue's default.
 	HoldTime  time.Duration
 	MaxLength int
-	// Exporters are shown with their counts of taken, delivered and dropped events.
+	// Exporters are the exporters whose counts of events are included.
 	Exporters []export.Counter
 }
 
 // Collector is a prometheus.Collector of one queue. Count is for the goroutine that reads the
-// queue; all else may be called from any, and delays Get by no more than Stats does.
+// queue. Any goroutine may call the other methods, which delay Get no longer than Stats does.
 type Collector struct {
 	q     *quark.Queue
 	o     Options
@@ -66,7 +66,7 @@ var (
 	descDropped   = desc("quark_export_dropped_events_total", "Events that an exporter has given up.", "exporter", "cause")
 )
 
-// figures are the metrics without labels that are taken from a queue's statistics.
+// figures lists the metrics without labels from a queue's statistics.
 var figures = []struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -118,7 +118,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	c.lag.Describe(out)
 }
 
-// Collect implements prometheus.Collector. After the queue's Close it reports its error.
+// Collect implements prometheus.Collector. After the queue's Close it reports os.ErrClosed.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	s, err := c.q.Stats()
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.collectExporters(out)
 }
 
-// label returns a text, such as a file name, as a valid label value. Invalid UTF-8 becomes "?":
+// label returns a string, such as a file name, as a valid label value. Invalid UTF-8 becomes "?":
 // Prometheus rejects U+FFFD in a query.
 func label(text string) string { return strings.ToValidUTF8(text, "?") }
 

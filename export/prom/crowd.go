@@ -8,18 +8,18 @@ import (
 	"sync"
 )
 
-// crowd bounds the connections of a server. One too many closes the oldest one that is not being
-// answered, or itself if all are. Idle clients thus cannot keep others out, as they could if others
-// had to wait for a timeout.
+// crowd limits the connections of a server. A new connection beyond the limit closes the oldest
+// connection that has no request in progress or, if all have one, is itself closed. So idle clients
+// cannot block other clients until a timeout.
 type crowd struct {
 	most int
 
 	mu        sync.Mutex
-	waiting   []net.Conn // for a request, or for the rest of one, the oldest first
+	waiting   []net.Conn // connections without a complete request, oldest first
 	answering map[net.Conn]bool
 }
 
-// state is called by http.Server when a connection changes its state.
+// state implements http.Server.ConnState.
 func (c *crowd) state(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,7 +27,7 @@ func (c *crowd) state(conn net.Conn, state http.ConnState) {
 	case http.StateNew:
 		c.waiting = append(c.waiting, conn)
 		if len(c.waiting)+len(c.answering) > c.most {
-			c.waiting[0].Close() // its state is then StateClosed
+			c.waiting[0].Close() // changes its state to StateClosed
 			c.waiting = slices.Delete(c.waiting, 0, 1)
 		}
 	case http.StateClosed, http.StateHijacked:
@@ -42,12 +42,12 @@ func (c *crowd) leaveWaiting(conn net.Conn) {
 
 type connKey struct{}
 
-// remember lets handle know the connection of a request.
-func (c *crowd) remember(ctx context.Context, conn net.Conn) context.Context {
+// withConn stores the connection in the context of its requests, for handle.
+func (c *crowd) withConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// handle wraps the handler of all requests.
+// handle returns h, wrapped to track connections with a request in progress.
 func (c *crowd) handle(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn := r.Context().Value(connKey{}).(net.Conn)

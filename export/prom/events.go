@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// status is how an event came out, as far as its kind has that.
+// status is the outcome of an event, for kinds that have one.
 type status uint8
 
 const (
@@ -25,7 +25,7 @@ func (s status) String() string {
 	return [numStatuses]string{"", "success", "failure", "signal", "unknown"}[s]
 }
 
-// kindGone is the row of GONE, which is no kind of raw event.
+// kindGone is the index of GONE in a tally. GONE is not a kind of raw event.
 const kindGone = quark.NumKinds
 
 // tally counts events by kind and status, with single threads counted separately.
@@ -63,8 +63,8 @@ func statusOf(ev *quark.Event, kind quark.Kind) status {
 	return statusNone
 }
 
-// statuses are those that events of a kind can have: they are shown before the first event, so that
-// a rate over the first one is right.
+// statuses returns the statuses that events of a kind can have. All are exported before the first
+// event, so that a rate that includes the first event is right.
 func statuses(kind int) []status {
 	switch quark.Kind(kind) {
 	case quark.KindExit:

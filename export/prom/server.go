@@ -23,8 +23,8 @@ type Server struct {
 }
 
 const (
-	maxConnections = 64 // then the oldest that waits is closed
-	maxScrapes     = 4  // at a time; more get 503
+	maxConnections = 64 // beyond it, the oldest idle connection is closed
+	maxScrapes     = 4  // parallel requests; others get 503
 )
 
 // Listen serves at a TCP address HOST:PORT. Without a host it listens on all interfaces.
@@ -34,7 +34,7 @@ func Listen(address string, c *Collector) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("serve metrics: %w: another program has the port, choose another one", err)
+		return nil, fmt.Errorf("serve metrics: %w: another program uses the port, choose another port", err)
 	case err != nil:
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
@@ -43,7 +43,7 @@ func Listen(address string, c *Collector) (*Server, error) {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "quark: metrics are at /metrics") })
 	clients := &crowd{most: maxConnections, answering: make(map[net.Conn]bool)}
 	s := &Server{listener: l, done: make(chan struct{}), http: http.Server{
-		Handler: clients.handle(mux), ConnState: clients.state, ConnContext: clients.remember,
+		Handler: clients.handle(mux), ConnState: clients.state, ConnContext: clients.withConn,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}}
@@ -54,7 +54,7 @@ func Listen(address string, c *Collector) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address on which the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Close ends the server, within a second if clients are slow.

@@ -18,8 +18,8 @@ import (
 )
 
 func main() {
-	// Without SIGPIPE a write to a closed standard output is an error, after which the program
-	// detaches from the kernel.
+	// With SIGPIPE ignored, a write to a closed pipe is an error, so that the program detaches
+	// from the kernel before it exits.
 	signal.Ignore(syscall.SIGPIPE)
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "quark-export: %v\n", err)
@@ -30,8 +30,8 @@ func main() {
 	}
 }
 
-// statusDropped is the exit status if the only problem was dropped events. A Go program that panics
-// has 2.
+// statusDropped is the exit status if the only problem was dropped events. Status 2 is a panic of a
+// Go program.
 const statusDropped = 3
 
 func run(args []string, out, errw io.Writer) error {
@@ -40,7 +40,7 @@ func run(args []string, out, errw io.Writer) error {
 
 func (o *options) run(ctx context.Context, out, errw io.Writer) error {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if o.output == "" && !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does
+	if o.output == "" && !signal.Ignored(syscall.SIGHUP) { // unless nohup(1) ignores it
 		signals = append(signals, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(ctx, signals...)
@@ -64,7 +64,7 @@ func (o *options) run(ctx context.Context, out, errw io.Writer) error {
 		err = export(ctx, q, targets, !o.noSnapshot)
 	}
 	if errors.Is(err, syscall.EPIPE) {
-		err = nil // the reader of our output has closed it
+		err = nil // the reader closed the pipe
 	}
 	dropped := new(droppedError)
 	for _, t := range targets {
@@ -77,7 +77,7 @@ func (o *options) run(ctx context.Context, out, errw io.Writer) error {
 	return dropped
 }
 
-// open opens the queue: of the kernel or of a recording.
+// open opens a queue of the kernel or of a recording.
 func (o *options) open(ctx context.Context) (*quark.Queue, error) {
 	if !o.recorded {
 		return o.Open(ctx)
@@ -93,7 +93,7 @@ func (o *options) open(ctx context.Context) (*quark.Queue, error) {
 	return quark.New(r, o.Queue)
 }
 
-// export hands the processes of the start and all events to the targets, until ctx ends and earlier
+// export passes the initial processes and all events to the targets, until ctx ends and all earlier
 // events are exported.
 func export(ctx context.Context, q *quark.Queue, targets []target, snapshot bool) error {
 	if snapshot {

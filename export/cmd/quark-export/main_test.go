@@ -148,7 +148,7 @@ func TestOTLP(t *testing.T) {
 		t.Errorf("%v\n%s", err, rest)
 	}
 	m := regexp.MustCompile(`(?m)^otlp: (\d+) events, (\d+) delivered$`).FindSubmatch(rest)
-	if m == nil || string(m[1]) != string(m[2]) || !strings.Contains(string(rest), "quark-export: otlp: the target is not ready, trying again: status 503\nquark-export: otlp: works again\n") {
+	if m == nil || string(m[1]) != string(m[2]) || !strings.Contains(string(rest), "quark-export: otlp: the target is not ready, retrying: status 503\nquark-export: otlp: works again\n") {
 		t.Errorf("at the end:\n%s", rest)
 	}
 }
@@ -161,20 +161,20 @@ func TestRefused(t *testing.T) {
 	}
 	defer l.Close()
 	for _, c := range []struct{ args, want string }{
-		{"--metrics " + l.Addr().String(), "address already in use: another program has the port, choose another one"},
+		{"--metrics " + l.Addr().String(), "address already in use: another program uses the port, choose another port"},
 		{"--metrics nothing", "--metrics nothing: serve metrics: listen tcp: address nothing: missing port in address"},
-		{"--otlp localhost:4318", `--otlp localhost:4318: "localhost:4318" is no URL of a receiver`},
+		{"--otlp localhost:4318", `--otlp localhost:4318: "localhost:4318": want the URL of a receiver`},
 		{"--otlp http://localhost:4317", "port 4317 is for OTLP by gRPC"},
 		{"", "nothing to export to: give --metrics ADDRESS, --otlp URL or --ecs"},
 		{"--ecs --names", "unknown flag: --names (see quark-export replay -h)"},
-		{"--metrics 127.0.0.1:0 -o file", "--output and --hash have a meaning only with --ecs"},
+		{"--metrics 127.0.0.1:0 -o file", "--output and --hash need --ecs"},
 		{"--ecs -o no/directory", "--output: open no/directory: no such file"},
 		{"--ecs --events exec", "unknown flag: --events"},
 		{"--ecs extra", `unexpected operand "extra"`},
 		{"--metrics 192.0.2.1:1", "assign requested address"},
 		{"--metrics 127.0.0.1:99999", "invalid port"},
-		{"--otlp http://localhost:99999", "there is no port 99999"},
-		{"OTEL_EXPORTER_OTLP_HEADERS=a,b=secret --otlp http://localhost:1", "OTEL_EXPORTER_OTLP_HEADERS is no list of NAME=VALUE"},
+		{"--otlp http://localhost:99999", "invalid port 99999"},
+		{"OTEL_EXPORTER_OTLP_HEADERS=a,b=secret --otlp http://localhost:1", "OTEL_EXPORTER_OTLP_HEADERS: want a comma-separated list of NAME=VALUE"},
 		{"OTEL_EXPORTER_OTLP_COMPRESSION=zip --otlp http://localhost:1", "unknown compression: zip"},
 	} {
 		cmd := exporter(t, append(strings.Fields(c.args), "replay", recording)...)

@@ -75,15 +75,15 @@ func (o *options) targetOptions(c *cobra.Command) {
 	}
 }
 
-// finish checks the options and completes the queue's.
+// finish checks the options and completes the options of the queue.
 func (o *options) finish(c *cobra.Command) error {
 	switch {
 	case o.metrics == "" && o.otlp == "" && !o.ecs:
 		return errors.New("nothing to export to: give --metrics ADDRESS, --otlp URL or --ecs")
 	case (o.output != "" || o.hash) && !o.ecs:
-		return errors.New("--output and --hash have a meaning only with --ecs: add it, or leave them out")
+		return errors.New("--output and --hash need --ecs: add --ecs, or omit them")
 	case o.names && o.otlp == "" && !o.ecs:
-		return errors.New("--names has a meaning only with --otlp or --ecs: leave it out")
+		return errors.New("--names needs --otlp or --ecs: add one, or omit --names")
 	}
 	return o.Finish(c)
 }

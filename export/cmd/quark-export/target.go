@@ -17,17 +17,18 @@ import (
 	"github.com/quark-linux/quark/internal/reopen"
 )
 
-// target is where events go.
+// target is a destination of events.
 type target struct {
 	name    string
-	export  func(*quark.Event) error // before the next Get
-	close   func() error             // in a bounded time
-	counter counting.Counter         // nil if it can't drop any
+	export  func(*quark.Event) error // called before the next Get
+	close   func() error             // returns in bounded time
+	counter counting.Counter         // nil if the target never drops events
 }
 
 func (t target) String() string { return t.name }
 
-// targets opens all targets of the options. Those that are open are returned with an error too.
+// targets opens all targets of the options. After an error it also returns the targets that are
+// open.
 func (o *options) targets(q *quark.Queue, out, errw io.Writer) (all []target, err error) {
 	var names *quark.Names
 	if o.names {
@@ -65,7 +66,8 @@ func (o *options) targets(q *quark.Queue, out, errw io.Writer) (all []target, er
 	return all, nil
 }
 
-// documents writes documents of the Elastic Common Schema to a file, or to out without one.
+// documents returns the target that writes documents of the Elastic Common Schema to --output or,
+// without it, to out.
 func (o *options) documents(q *quark.Queue, names *quark.Names, out io.Writer, failed func(error)) (target, error) {
 	t := target{name: "documents of the Elastic Common Schema", close: func() error { return nil }}
 	if o.output != "" {
@@ -88,9 +90,9 @@ func (o *options) documents(q *quark.Queue, names *quark.Names, out io.Writer, f
 	return t, nil
 }
 
-// records sends log records to an OpenTelemetry collector.
+// records returns the target that sends log records to an OpenTelemetry collector.
 func records(q *quark.Queue, names *quark.Names, url string, report func(error)) (target, error) {
-	// The SDK reports a variable of the environment that it can't use, and goes on without it.
+	// The SDK reports and ignores an invalid environment variable.
 	var wrong []error
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { wrong = append(wrong, err) }))
 	e, err := otlp.New(q, otlp.Options{URL: url, Names: names, Report: report})
@@ -107,18 +109,19 @@ func records(q *quark.Queue, names *quark.Names, url string, report func(error))
 	}}, nil
 }
 
-// withoutSecrets returns the error of a variable of the environment. For headers the SDK's error
-// has all of their values.
+// withoutSecrets returns the error about an environment variable. For headers it replaces the SDK's
+// error, which contains their values.
 func withoutSecrets(err error) error {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_LOGS_HEADERS"} {
 		if strings.Contains(err.Error(), name) {
-			return fmt.Errorf("%s is no list of NAME=VALUE with commas, and %%XX for what a value can't have", name)
+			return fmt.Errorf("%s: want a comma-separated list of NAME=VALUE, with special characters as %%XX", name)
 		}
 	}
 	return err
 }
 
-// metrics serves counters to Prometheus, with the counts of the other targets.
+// metrics returns the target that serves counters to Prometheus, with the counts of the other
+// targets.
 func metrics(q *quark.Queue, o *options, others []target) (target, error) {
 	options := prom.Options{HoldTime: o.Queue.HoldTime, MaxLength: o.Queue.MaxLength}
 	for _, t := range others {
@@ -133,7 +136,7 @@ func metrics(q *quark.Queue, o *options, others []target) (target, error) {
 	}
 	t := target{name: fmt.Sprintf("metrics at http://%s/metrics", s.Addr()), close: s.Close}
 	t.export = func(ev *quark.Event) error {
-		if ev.Events != 0 { // else it is a process of the start
+		if ev.Events != 0 { // otherwise an initial process
 			c.Count(ev)
 		}
 		return nil
@@ -141,14 +144,14 @@ func metrics(q *quark.Queue, o *options, others []target) (target, error) {
 	return t, nil
 }
 
-// droppedError reports that targets have not got all events.
+// droppedError reports that some events were not delivered to the targets.
 type droppedError struct{ events, taken uint64 }
 
 func (e *droppedError) Error() string {
 	return fmt.Sprintf("%d of %d events were not delivered to their targets: the lines above say why", e.events, e.taken)
 }
 
-// add adds and prints the counts of a target, if it counts.
+// add adds and prints the counts of a target's counter.
 func (e *droppedError) add(c counting.Counter, errw io.Writer) {
 	if c == nil {
 		return

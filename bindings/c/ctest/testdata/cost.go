@@ -1,5 +1,5 @@
-// Command cost is cost.c in Go: it prints how many events a recording has, and the CPU time in ns
-// that getting them takes.
+// Command cost is cost.c in Go: it prints the number of events in a recording, and the CPU time in
+// ns for reading them.
 package main
 
 import (
@@ -49,7 +49,7 @@ func drain(q *quark.Queue) (events, pids int64) {
 		case q.Drained():
 			return events, pids
 		default:
-			check(q.Block(100 * time.Millisecond)) // as long as quark_queue_block
+			check(q.Block(100 * time.Millisecond)) // the same time as quark_queue_block
 		}
 	}
 }

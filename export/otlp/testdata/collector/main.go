@@ -1,6 +1,6 @@
 // Command collector is an OpenTelemetry Collector for a test: its OTLP receiver, and an exporter
-// that writes each log record as a line of JSON to a file before the receiver answers. So whatever
-// was answered is in the file, also when the collector is killed.
+// that writes each log record as a line of JSON to a file before the receiver answers. So every
+// acknowledged record is in the file, even if the collector is killed.
 //
 //	collector --config FILE
 package main
@@ -75,6 +75,6 @@ func (l *lines) ConsumeLogs(_ context.Context, logs plog.Logs) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.file.Write(append(b, '\n')) // one write: whole or not at all
+	_, err = l.file.Write(append(b, '\n')) // one write, so that a line is never partial
 	return err
 }
