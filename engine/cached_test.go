@@ -62,7 +62,7 @@ func TestFieldChanges(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	r.src.Push(withFields(exec, 1, 0, allButExit))
 	if p := r.onlyEvent(t).Process; p.Cached != 0 {
-		t.Errorf("cached although the event has it: %s", p.Cached)
+		t.Errorf("cached although the event has it: got %s", p.Cached)
 	}
 	r.src.Push(raw(engine.KindPtrace, 1, 10))
 	if p := r.onlyEvent(t).Process; p.Known&^derived != allButExit || p.Cached != unseen {
@@ -70,7 +70,7 @@ func TestFieldChanges(t *testing.T) {
 	}
 	r.src.Push(withFields(comm, 1, 20, allButExit))
 	if p := r.onlyEvent(t).Process; p.Cached != 0 {
-		t.Errorf("still cached after a new report: %s", p.Cached)
+		t.Errorf("still cached after a new report: got %s", p.Cached)
 	}
 	// A field whose value the source cannot prove to be of the time of the event.
 	late := withFields(comm, 1, 30, allButExit)
@@ -240,7 +240,7 @@ func TestGap(t *testing.T) {
 		t.Error(js)
 	}
 	if p := r.Lookup(1); p.Cached&engine.FieldUIDs.Set() == 0 || p.Cached&engine.FieldStart.Set() != 0 {
-		t.Errorf("cached in the table: %s", p.Cached)
+		t.Errorf("cached in the table: got %s", p.Cached)
 	}
 	// Without a start time and a look, the process of this event is unknown.
 	if p := r.onlyEvent(t).Process; p.Known != 0 {
@@ -324,7 +324,7 @@ func TestZombieAtTheStart(t *testing.T) {
 		seen.Task.Known, seen.Task.Start, seen.Task.StartUnit = engine.FieldStart.Set(), 1, 1
 		r.Learn(&seen)
 		if p := r.Lookup(1); p == nil || p.Exited {
-			t.Errorf("%s: in the table: %+v", c.name, p)
+			t.Errorf("%s: in the table: got %+v", c.name, p)
 		}
 		if c.end {
 			r.src.Push(exited(raw(exit, 1, now-uint64(time.Second)-10), 0))
@@ -333,7 +333,7 @@ func TestZombieAtTheStart(t *testing.T) {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 		if p := r.Lookup(1); p == nil || !p.Exited || p.Inferred == c.end {
-			t.Errorf("%s: at the end: %+v", c.name, p)
+			t.Errorf("%s: at the end: got %+v", c.name, p)
 		}
 	}
 }
@@ -520,7 +520,7 @@ func TestBeforeTheStart(t *testing.T) {
 		t.Errorf("since: comm %s, exe %s", p.Comm, p.Image.Exe)
 	}
 	if p := r.Lookup(9); p == nil || !p.Exited || p.Image.Exe != "exe" {
-		t.Errorf("born and ended since: %+v", p)
+		t.Errorf("born and ended since: got %+v", p)
 	}
 	r.src.Push(raw(comm, 5, 78), raw(core, 3, 80))
 	if diff := cmp.Diff([]string{"3 CORE_DUMP"}, r.drain(t)); diff != "" {

@@ -58,7 +58,7 @@ func TestClockKeepsNewest(t *testing.T) {
 	for i := range uint64(100) {
 		i += 9900
 		if got := c.Boot(i*10 + 5); got != i*10+5+i {
-			t.Errorf("boot time in offset %d: %d", i, got)
+			t.Errorf("boot time in offset %d: got %d", i, got)
 		}
 	}
 }

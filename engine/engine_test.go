@@ -178,7 +178,7 @@ func TestThreadsOwnState(t *testing.T) {
 		}
 		if p.Cred.UID != 5 || p.Cached&own != 0 || p.Exited || kind == exit && p.Task.Exit.Code() != 3 ||
 			kind == comm && p.Comm != "thread" {
-			t.Errorf("%v: %+v", kind, p)
+			t.Errorf("%v: got %+v", kind, p)
 		}
 		if text := string(p.AppendDump(nil)); strings.Contains(text, "exit_code=3") != (kind == exit) {
 			t.Error(text)
@@ -304,7 +304,7 @@ func TestHeldEventsAreWaitedFor(t *testing.T) {
 	}
 	r := &rig{Engine: e, src: &src.Source, clock: clock}
 	if lines := r.drain(t); len(lines) > 0 {
-		t.Fatalf("delivered while an earlier event was held: %q", lines)
+		t.Fatalf("delivered while an earlier event was held: got %q", lines)
 	}
 	src.Push(src.held...)
 	src.held = nil
@@ -379,12 +379,12 @@ func TestGraceTime(t *testing.T) {
 	r.clock.Advance(3999 * time.Millisecond)
 	r.Get()
 	if p := r.Lookup(1); p == nil || !p.Exited || p.Task.Exit.Code() != 3 {
-		t.Fatalf("inside the grace time: %+v", p)
+		t.Fatalf("inside the grace time: got %+v", p)
 	}
 	r.clock.Advance(time.Millisecond)
 	r.Get()
 	if p := r.Lookup(1); p != nil {
-		t.Fatalf("after the grace time: %+v", p)
+		t.Fatalf("after the grace time: got %+v", p)
 	}
 	if st, _ := r.Stats(); st.GarbageCollections != 1 || st.Processes != 0 {
 		t.Errorf("stats %+v", st)
@@ -506,7 +506,7 @@ func TestSnapshotMeetsFork(t *testing.T) {
 		r.src.Push(c.events...)
 		r.drain(t)
 		if p := r.Lookup(1); count(r) != c.processes || c.processes == 1 && (p.Start != c.start || p.Image.Exe != "/bin/new") {
-			t.Errorf("%d: %d processes, start %d, %q", i, count(r), p.Start, p.Image.Exe)
+			t.Errorf("%d: got %d processes, start %d, %q", i, count(r), p.Start, p.Image.Exe)
 		}
 	}
 }
@@ -558,10 +558,10 @@ func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
 	r.drain(t)
 	p := r.Lookup(1)
 	if p.Known.Has(engine.FieldSUID) || p.Known.Has(engine.FieldCaps) || !p.Known.Has(engine.FieldUIDs) || p.Cred.UID != 5 {
-		t.Errorf("known after setuid: %v", p.Known)
+		t.Errorf("known after setuid: got %v", p.Known)
 	}
 	if !p.Known.Has(engine.FieldSGID) || !p.Known.Has(engine.FieldComm) {
-		t.Errorf("too few fields are known: %v", p.Known)
+		t.Errorf("too few fields are known: got %v", p.Known)
 	}
 	r.src.Push(raw(exec, 1, 20))
 	r.drain(t)
@@ -575,7 +575,7 @@ func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
 		}
 	}
 	if !p.Known.Has(engine.FieldUIDs) || !p.Known.Has(engine.FieldSID) || !p.Known.Has(engine.FieldPPID) {
-		t.Errorf("too few fields are known after an exec: %v", p.Known)
+		t.Errorf("too few fields are known after an exec: got %v", p.Known)
 	}
 }
 
@@ -652,7 +652,7 @@ func TestIDChangeWithoutChangeIsNoPart(t *testing.T) {
 	r.src.Push(birth, same)
 	r.clock.Advance(2 * time.Second)
 	if ev, err := r.Get(); err != nil || ev.Events != engine.EventFork || ev.Process.PPID != 7 {
-		t.Errorf("%+v, %v", ev, err)
+		t.Errorf("got %+v, %v", ev, err)
 	}
 	birth.PID, same.PID, begin.PID = 2, 2, 2
 	r.src.Push(birth, same, begin)
@@ -742,7 +742,7 @@ func TestToldBeforeError(t *testing.T) {
 	src.Push(raw(engine.KindFork, 5, 10), raw(engine.KindFork, 6, 20))
 	for pid := uint32(5); pid <= 6; pid++ {
 		if ev, err := e.Get(); err != nil || ev.Process.PID != pid {
-			t.Fatalf("%+v, %v", ev, err)
+			t.Fatalf("got %+v, %v", ev, err)
 		}
 	}
 	for range 2 {
@@ -811,7 +811,7 @@ func TestDrainDeliversAll(t *testing.T) {
 				r.clock.Advance(time.Millisecond)
 			}
 			if got != n || r.src.Queued() != 0 || !r.Drained() {
-				t.Errorf("length %d: %d of %d events, %d queued, drained %v", length, got, n, r.src.Queued(), r.Drained())
+				t.Errorf("length %d: got %d of %d events, %d queued, drained %v", length, got, n, r.src.Queued(), r.Drained())
 			}
 			push(3)
 			if _, err := r.Get(); !errors.Is(err, engine.ErrNothing) {

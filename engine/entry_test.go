@@ -155,7 +155,7 @@ func TestEntryLeaderOfBefore(t *testing.T) {
 	r.learn(leading(fork, 1, 0, 1, 0, "/sbin/init"), leading(fork, 10, 1, 10, 0, "/usr/sbin/sshd"))
 	r.src.Push(leading(fork, 30, 10, 10, 1, ""), leading(fork, 31, 30, 10, 2, ""), leading(exec, 30, 10, 30, 3, "/bin/bash"))
 	if got := r.drain(t); strings.Join(got, " ") != "30 FORK+EXEC 31 FORK" || entryOf(r.Lookup(30)) != "sshd 30 of 30000" {
-		t.Errorf("%q: %s", got, entryOf(r.Lookup(30)))
+		t.Errorf("child: got %q, parent %s", got, entryOf(r.Lookup(30)))
 	}
 	if got := entryOf(r.Lookup(31)); got != "?" {
 		t.Errorf("child forked before the exec: got %s", got)
@@ -267,14 +267,14 @@ func TestImageReadAfterABirthIsNotInherited(t *testing.T) {
 func TestEntryCapability(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	if c := r.src.Capabilities().Fields[engine.FieldEntryLeader]; c.Origin != engine.OriginDerived || !c.At.Has(engine.EventExec) {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 	src := &noForks{Source: new(enginetest.Source)}
 	if _, err := engine.New(src, r.clock.Engine(), engine.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if c := src.table.Fields[engine.FieldEntryLeader]; c.Origin != engine.OriginNone || c.Via == "" {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestLineage(t *testing.T) {
 			of := ev.Clone()
 			of.Process.Cached |= engine.FieldEntryLeader.Set()
 			if got := string(e.AppendDump(nil, of)); !strings.Contains(got, "  CACH\tcached=exe,entry_leader\n") || strings.Contains(string(of.AppendDump(nil)), "entry_leader") {
-				t.Errorf("a cached entry leader is missing from the leaders: %q", got)
+				t.Errorf("a cached entry leader is missing from the leaders: got %q", got)
 			}
 			if clone := ev.Clone(); text != string(e.AppendDump(nil, clone)) {
 				t.Error("a clone has other ancestors")

@@ -91,7 +91,7 @@ func TestContainer(t *testing.T) {
 	p := full()
 	p.Cgroup = "/user.slice/user-1.slice/user@1.service/user.slice/libpod-" + id + ".scope/container"
 	if c, known := p.Container(); !known || c.ID != id || c.Inside != "/container" {
-		t.Errorf("%+v, %v", c, known)
+		t.Errorf("got %+v, %v", c, known)
 	}
 	object, text := `,"container_id":"`+id+`","container_runtime":"podman","container_unit":"user@1.service",`, "\n  CONT\tcontainer_id="+id+" container_runtime=podman container_unit=user@1.service\n"
 	if got := string(p.AppendJSON(nil, new(engine.Clock))); !strings.Contains(got, object) {
@@ -116,7 +116,7 @@ func TestDump(t *testing.T) {
 	ev.Process.Truncated = engine.FieldArgs.Set()
 	golden.Compare(t, "testdata/event.txt", ev.AppendDump(nil))
 	if got := string((&engine.Event{CPU: engine.AllCPUs}).AppendDump(nil)); got != "->0\n" {
-		t.Errorf("empty event: %q", got)
+		t.Errorf("empty event: got %q", got)
 	}
 }
 

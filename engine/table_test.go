@@ -37,11 +37,11 @@ func TestManyLivesOfOnePID(t *testing.T) {
 			}
 		}
 		if tab.count != lives {
-			t.Errorf("%s: %d processes of %d", c.name, tab.count, lives)
+			t.Errorf("%s: got %d processes of %d", c.name, tab.count, lives)
 		}
 		tab.collect(now, now)
 		if live := tab.byPID.get(7); tab.count > 1 || tab.count == 1 && (live.life != living || live.older != nil) {
-			t.Errorf("%s: %d processes after the grace time", c.name, tab.count)
+			t.Errorf("%s: got %d processes after the grace time", c.name, tab.count)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestFillWritesAll(t *testing.T) {
 	tab.fill(&fresh, p)
 	tab.fill(&used, p)
 	if !reflect.DeepEqual(fresh, used) {
-		t.Errorf("a view that was used: %+v\na new one: %+v", used, fresh)
+		t.Errorf("reused view: got %+v\nwant %+v", used, fresh)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestDifferential(t *testing.T) {
 			if s.Perfect() {
 				continue
 			}
-			t.Errorf("%s, %s: %d of %d events seen, %d phantoms, %d duplicates, %d inversions, %d unjoined, fields %+v",
+			t.Errorf("%s, %s: got %d of %d events seen, %d phantoms, %d duplicates, %d inversions, %d unjoined, fields %+v",
 				b.Name, s.Scenario, s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined, s.All())
 			for _, f := range s.Findings {
 				t.Log(f)

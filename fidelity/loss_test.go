@@ -32,7 +32,7 @@ func TestForcedLoss(t *testing.T) {
 			}
 			t.Logf("%+v", *l)
 			if !l.exact() {
-				t.Errorf("not exact: %+v", *l)
+				t.Errorf("not exact: got %+v", *l)
 			}
 		})
 	}

@@ -561,7 +561,7 @@ func (d *delivery) score() (*score.Score, bool) {
 func (d *delivery) catchMutants(t *testing.T, tries int) map[string]int {
 	t.Helper()
 	if s, perfect := d.score(); !perfect {
-		t.Fatalf("%s: the delivery is not perfect: %v\n%s", d.Backend, s, strings.Join(s.Findings, "\n"))
+		t.Fatalf("%s: the delivery is not perfect: got %v\n%s", d.Backend, s, strings.Join(s.Findings, "\n"))
 	}
 	fits := make(map[string]int)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -581,12 +581,12 @@ func (d *delivery) catchMutants(t *testing.T, tries int) map[string]int {
 			}
 			fits[m.name]++
 			if _, perfect := c.score(); perfect {
-				t.Errorf("%s: not detected: %s, %s", d.Backend, m.name, was)
+				t.Errorf("%s: mutant not detected: %s, %s", d.Backend, m.name, was)
 			}
 		}
 	}
 	if s, perfect := d.score(); !perfect {
-		t.Errorf("%s: a mutant damaged more than its copy: %v", d.Backend, s)
+		t.Errorf("%s: a mutant damaged more than its copy: got %v", d.Backend, s)
 	}
 	return fits
 }

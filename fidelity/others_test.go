@@ -163,7 +163,7 @@ func checkQuarkMon(t *testing.T, m *monitor.Monitor, r *Report) {
 	}
 	for _, s := range got.Scenarios {
 		if s.Skip == "" && !s.Perfect() {
-			t.Errorf("%s: %s\n%q", s.Scenario, &s.Score, s.Findings)
+			t.Errorf("%s: got %s\n%q", s.Scenario, &s.Score, s.Findings)
 		}
 	}
 	for f := range got.Total.Fields {
@@ -260,7 +260,7 @@ func TestFailingMonitors(t *testing.T) {
 		}
 	}
 	if s := &r.Monitors[0].Total; s.Seen == 0 || len(r.Backends) != 1 {
-		t.Errorf("%s", s)
+		t.Errorf("got %s", s)
 	}
 }
 
@@ -298,6 +298,6 @@ func TestReadWhileMonitorsStart(t *testing.T) {
 	}
 	b := r.Backends[0]
 	if s := &b.Total; s.Seen != s.Truth || s.Truth == 0 {
-		t.Errorf("%s; %d lost: %s", s, b.Lost, b.Cause)
+		t.Errorf("got %s; %d lost: %s", s, b.Lost, b.Cause)
 	}
 }

@@ -165,7 +165,7 @@ func TestRecordedAgain(t *testing.T) {
 		b.Next(int(binary.LittleEndian.Uint32(b.Next(8))))
 	}
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
-		t.Errorf("%d bytes became %d", first.Len(), second.Len())
+		t.Errorf("got %[2]d bytes, want %[1]d", first.Len(), second.Len())
 	}
 }
 
@@ -497,7 +497,7 @@ func BenchmarkReplay(b *testing.B) {
 					}
 				}
 				if s, _ := e.Stats(); s.Insertions != 3*n {
-					b.Fatalf("%+v", s)
+					b.Fatalf("got %+v", s)
 				}
 			}
 			b.ReportMetric(float64(3*n*b.N)/b.Elapsed().Seconds()/1e6, "Mraw/s")

@@ -95,11 +95,11 @@ func TestRead(t *testing.T) {
 		t.Fatalf("got %d results, error %v", len(list), err)
 	}
 	if list[1].Kernel != "6.1" || len(list[0].Rows) != len(list[1].Rows) || len(list[0].Notes) != 1 {
-		t.Errorf("%+v", list)
+		t.Errorf("got %+v", list)
 	}
 	list, err = Read(strings.NewReader(strings.Join(strings.SplitAfter(first, "\n")[:4], "")))
 	if err != nil || len(list) != 1 || len(list[0].Rows) != 3 {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf("got %+v, %v", list, err)
 	}
 	for text, want := range map[string]string{
 		"":                                 "the file has no benchmark: quark-fidelity bench -o writes one",
@@ -133,7 +133,7 @@ func TestNotes(t *testing.T) {
 		r.add(line{Note: note})
 	}
 	if len(r.Notes) != 3 {
-		t.Errorf("%q", r.Notes)
+		t.Errorf("got %q", r.Notes)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestEstimate(t *testing.T) {
 		e := estimateOf(values)
 		v := slices.Sorted(slices.Values(values))
 		if below := slices.IndexFunc(v, func(x float64) bool { return x >= e.median }); below > n/2 || e.low != v[0] || e.high != v[n-1] {
-			t.Errorf("%v: %+v", v, e)
+			t.Errorf("%v: got %+v", v, e)
 		}
 	}
 	for _, c := range []struct {
@@ -190,7 +190,7 @@ func TestLostCell(t *testing.T) {
 		{"not measured", false, nil, "-", ""},
 	} {
 		if got := lostCell(&Participant{Silent: c.silent}, c.rows); got.Text != c.text || got.Class != c.class {
-			t.Errorf("%s: %+v", c.name, got)
+			t.Errorf("%s: got %+v", c.name, got)
 		}
 	}
 }
@@ -205,12 +205,12 @@ func TestRatio(t *testing.T) {
 			Row{Participant: "b", Repeat: repeat, Load: Rate, Rate: 4000, Processes: 1, CPU: 99})
 	}
 	if e := r.ratio("b"); e != (estimate{3, 2.5, 2.5, 2.5}) {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v", e)
 	}
 	// In this repeat participant a has failed.
 	r.Rows = append(r.Rows, Row{Participant: "b", Repeat: 3, Load: Rate, Rate: 1000, Processes: 1, CPU: 100})
 	if e := r.ratio("b"); e.n != 3 {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v", e)
 	}
 }
 
@@ -294,14 +294,14 @@ func TestMeasure(t *testing.T) {
 	for _, l := range []Load{Rate, Full, Paused, Library} {
 		rows := r.rows("cnproc", l, 0)
 		if len(rows) == 0 {
-			t.Errorf("no row of %s: %q", l, r.Notes)
+			t.Errorf("no row of %s: notes %q", l, r.Notes)
 		}
 		for _, w := range rows {
 			if w.Processes == 0 || w.Offered <= 0 || l != Library && w.Events == 0 || l == Full && w.Alone <= 0 || w.CPU <= 0 || w.RSS <= 0 || w.Ready <= 0 {
 				t.Errorf("not measured: %+v", w)
 			}
 			if w.Missing() > int(w.Lost) || w.Wrong > 0 {
-				t.Errorf("wrong: %+v", w)
+				t.Errorf("wrong row: %+v", w)
 			}
 		}
 	}
@@ -318,7 +318,7 @@ func TestMeasure(t *testing.T) {
 		for i, least := range []int{1, 2, 3, 1, 2, 3} {
 			rows := r.rows(ways[i].name, Published, 0)
 			if len(rows) != 1 || rows[0].Seen < least*rows[0].Processes || rows[0].CPU <= 0 {
-				t.Errorf("%s: %+v", ways[i].name, rows)
+				t.Errorf("%s: got %+v", ways[i].name, rows)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func TestNoDirectory(t *testing.T) {
 		t.Error(err)
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("got %v, %v", list, err)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestDefectIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list[0].Defects[f.Backend] == 0 {
-		t.Errorf("the rerun does not show the defect: %+v", list[0])
+		t.Errorf("the rerun does not show the defect: got %+v", list[0])
 	}
 	if list := left(t); len(list) > 0 {
 		t.Errorf("left behind: %q", list)
@@ -207,7 +207,7 @@ func TestShrinkingFails(t *testing.T) {
 	}
 	got, err := load(path)
 	if err != nil || got.script.String() != s.String() {
-		t.Errorf("%v, %v", got.script, err)
+		t.Errorf("got %v, %v", got.script, err)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestKindOfDefect(t *testing.T) {
 		`17: EXIT at 1234 did not happen`:                   false,
 	} {
 		if got := f.same(defect{Findings: []string{"another", text}}); got != want {
-			t.Errorf("%s: %v", text, got)
+			t.Errorf("%s: got %v", text, got)
 		}
 	}
 }
@@ -231,14 +231,14 @@ func TestFaultsAsText(t *testing.T) {
 	const text = "ring=4096 length=3 open=10ms drain=1.5s load=2 stop=20ms+300ms offline=1ms+1s"
 	f, err := ParseFaults(text)
 	if err != nil || f.String() != text {
-		t.Errorf("%v, %v", f, err)
+		t.Errorf("got %v, %v", f, err)
 	}
 	var one []string
 	for less := range f.Smaller() {
 		one = append(one, less.String())
 	}
 	if len(one) != 7 || slices.Contains(one, text) || one[6] != strings.TrimSuffix(text, " offline=1ms+1s") {
-		t.Errorf("%q", one)
+		t.Errorf("got %q", one)
 	}
 	for less := range (Faults{}).Smaller() {
 		t.Error(less)

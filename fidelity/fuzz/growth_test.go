@@ -162,7 +162,7 @@ func TestResidentEnds(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := serveSamples(strings.NewReader(string(in)+"\n{}\n"), &out); err != nil || !strings.Contains(out.String(), goroutines) {
-		t.Errorf("%q, %v", &out, err)
+		t.Errorf("got %q, %v", &out, err)
 	}
 	if err := serveSamples(strings.NewReader(string(in)+"\nx"), io.Discard); err == nil {
 		t.Error("an invalid request is accepted")

@@ -38,7 +38,7 @@ func TestSnoopArgs(t *testing.T) {
 		{``, nil, false},
 	} {
 		if got, cut := snoopArgs(c.text); !slices.Equal(got, c.want) || cut != c.cut {
-			t.Errorf("%s: %q, %v", c.text, got, cut)
+			t.Errorf("%s: got %q, %v", c.text, got, cut)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestForkstatColumns(t *testing.T) {
 		"              child           tiny":      "child tiny",
 	} {
 		if c, ok := forkstatColumns("exit", rest); !ok || c.info+" "+c.process != want {
-			t.Errorf("%q: %+v, %v", rest, c, ok)
+			t.Errorf("%q: got %+v, %v", rest, c, ok)
 		}
 	}
 }

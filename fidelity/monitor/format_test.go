@@ -116,7 +116,7 @@ func sampleOf(t *testing.T, name string) Output {
 	}
 	out, wrong := decodeAll(t, m, string(text), 1)
 	if len(wrong) > 0 {
-		t.Fatalf("invalid lines: %q", wrong)
+		t.Fatalf("invalid lines: got %q", wrong)
 	}
 	return out
 }
@@ -188,7 +188,7 @@ func TestCQuark(t *testing.T) {
 		{engine.EventExit, 4712, 0, 1000, "x", "/", "", 0, exit &^ engine.FieldPPID.Set()},
 	})
 	if c := events[1].Process.Cred; c.UID != 1000 || c.SUID != 0 || c.GID != 1000 || c.EGID != 1000 || c.SGID != 1000 {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 	if m := formatOf(t, "c-quark"); !m.Foreign.NoStamps {
 		t.Error("the table has a time")
@@ -224,13 +224,13 @@ func TestDecodeNested(t *testing.T) {
 	p := a.Process
 	if a.Events != engine.EventExec || a.Time != 1000002500 || p.Comm != "a b" || string(p.Image.Args) != "a b c" || p.Cred.UID != 1000 || p.Cred.EUID != 1000 ||
 		p.Known != engine.SetOf(engine.FieldComm, engine.FieldArgs, engine.FieldUIDs) {
-		t.Errorf("%+v %+v", a, p)
+		t.Errorf("got %+v %+v", a, p)
 	}
 	if x := b.Process; b.Events != engine.EventExit || !x.Exited || x.Task.Exit.WaitStatus != 3<<8 || x.Known != engine.FieldExit.Set() {
-		t.Errorf("%+v", x)
+		t.Errorf("got %+v", x)
 	}
 	if x := c.Process; x.Task.Exit.WaitStatus != 11|0x80 {
-		t.Errorf("%+v", x)
+		t.Errorf("got %+v", x)
 	}
 	if got := m.Foreign.As(engine.FieldUIDs, "5 0"); got != "5 5" {
 		t.Error(got)
@@ -276,7 +276,7 @@ func fuzz(f *testing.F, m *Monitor, seeds ...string) {
 		}
 		for _, ev := range out.Events {
 			if ev.Process == nil || len(ev.Events.Names(nil)) == 0 {
-				t.Fatalf("%+v", ev)
+				t.Fatalf("got %+v", ev)
 			}
 			if ev.Events.Has(engine.EventExit) && !ev.Thread && !ev.Process.Exited {
 				t.Fatalf("an EXIT of %d without a status", ev.Process.PID)

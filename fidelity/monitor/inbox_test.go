@@ -36,14 +36,14 @@ func TestInbox(t *testing.T) {
 	if !got.ok || !slices.EqualFunc(got.list, []chunk{{[]byte("abc"), 1}, {[]byte("defghij"), 2}}, func(x, y chunk) bool {
 		return string(x.text) == string(y.text) && x.at == y.at
 	}) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 	if !b.put([]byte("l"), 4) {
 		t.Error("got no room after the release")
 	}
 	b.close()
 	if list, ok := b.receive(); !ok || len(list) != 1 {
-		t.Errorf("%q, %v", list, ok)
+		t.Errorf("got %q, %v", list, ok)
 	}
 	if _, ok := b.receive(); ok {
 		t.Error("got chunks after the end")

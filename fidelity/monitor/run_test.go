@@ -154,7 +154,7 @@ func TestEachMonitorClaims(t *testing.T) {
 		}
 		for f, c := range m.Table.Fields {
 			if c.Via == "" || c.Origin != engine.OriginNone && c.At == 0 {
-				t.Errorf("%s: %v: %+v", m.Name, engine.Field(f), c)
+				t.Errorf("%s: %v: got %+v", m.Name, engine.Field(f), c)
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// late returns the output of a monitor without stamps for the same process, with each line this
-// much later, and with the real user id only.
+// late returns the output of a monitor without stamps for the same process: each line is late by
+// by ns, and has only the real user id.
 func late(by uint64) *Delivered {
 	w := perfect()
 	w.Joined = nil
@@ -37,17 +37,17 @@ func TestForeignWithoutStamps(t *testing.T) {
 	w := late(300) // all lines come after the end
 	s := Compute(w, processes(t, records()...))
 	if !s.Perfect() || s.Seen != 5 || s.Stamp != (Counts{Unknown: 5}) || s.Fields[engine.FieldUIDs].Right != 5 {
-		t.Errorf("%s %+v %+v %q", s, s.Stamp, s.Fields[engine.FieldUIDs], s.Findings)
+		t.Errorf("got %s %+v %+v %q", s, s.Stamp, s.Fields[engine.FieldUIDs], s.Findings)
 	}
 	for _, d := range s.Delays {
 		if d < 275 || d > 310 {
-			t.Errorf("delays are %d, from what happened to the line", s.Delays)
+			t.Errorf("got delays %d, want them from the event to the line", s.Delays)
 			break
 		}
 	}
 	w.Foreign = nil
 	if s := Compute(w, processes(t, records()...)); s.Perfect() {
-		t.Error("late lines are perfect from a backend of quark")
+		t.Error("got a perfect score for late lines of a quark backend")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestForeignFaults(t *testing.T) {
 		c.break_(w)
 		if s := Compute(w, processes(t, records()...)); s.Perfect() || !c.want(s) {
 			if c.name != "a beginning with a mark" || !c.want(s) {
-				t.Errorf("%s: %s, fields %+v, stamps %+v, %q", c.name, s, s.All(), s.Stamp, s.Findings)
+				t.Errorf("%s: got %s, fields %+v, stamps %+v, %q", c.name, s, s.All(), s.Stamp, s.Findings)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestForeignUnit(t *testing.T) {
 		}
 		w.Single[4].Time++
 		if s := Compute(w, processes(t, records()...)); s.Stamp.Right != map[uint64]int{5: 5, 4: 1}[c.right] {
-			t.Errorf("within %d: %+v %q", c.early, s.Stamp, s.Findings)
+			t.Errorf("within %d: got %+v %q", c.early, s.Stamp, s.Findings)
 		}
 	}
 }
@@ -131,11 +131,11 @@ func TestForeignPIDAgain(t *testing.T) {
 	w.Single = []Seen{exec, exec}
 	w.Single[1].Time += 10
 	if s := Compute(w, processes(t, append(records(), again...)...)); s.Seen != 2 || s.Truth != 2 || s.Duplicates+s.Phantoms != 0 {
-		t.Errorf("%s %q", s, s.Findings)
+		t.Errorf("got %s %q", s, s.Findings)
 	}
 }
 
-// A backend with a coarse clock may be late by its error, and may omit events as its table lists.
+// A backend with a coarse clock may be late by its clock error, and may omit events as its table lists.
 // Its values are scored like those of other backends: an earlier value is wrong.
 func TestClock(t *testing.T) {
 	delayed := func(by uint64) *Delivered {
@@ -151,15 +151,15 @@ func TestClock(t *testing.T) {
 		return w
 	}
 	if s := Compute(delayed(20), processes(t, records()...)); !s.Perfect() || s.Stamp.Right != 5 {
-		t.Errorf("%s %q", s, s.Findings)
+		t.Errorf("got %s %q", s, s.Findings)
 	}
 	if s := Compute(delayed(60), processes(t, records()...)); s.Stamp.Wrong == 0 {
-		t.Errorf("later than the clock can be: %s", s)
+		t.Errorf("later than the clock can be: got %s", s)
 	}
 	w := delayed(20)
 	w.Single[3].Process.Comm = "mid"
 	if s := Compute(w, processes(t, records()...)); s.Fields[engine.FieldComm].Wrong != 1 {
-		t.Errorf("an earlier name: %s", s)
+		t.Errorf("an earlier name: got %s", s)
 	}
 	w = delayed(20)
 	for i := range w.Single {
@@ -169,16 +169,16 @@ func TestClock(t *testing.T) {
 		}
 	}
 	if s := Compute(w, processes(t, records()...)); !s.Perfect() {
-		t.Errorf("without a change of ids: %s %q", s, s.Findings)
+		t.Errorf("without a change of ids: got %s %q", s, s.Findings)
 	}
-	// One of two execs is lost; the time could belong to the first.
+	// One of two execs is lost. By its time the other could be the first.
 	r := records()
 	r = slices.Insert(r, 4, truth.Record{Op: truth.Exec, PID: 9, Earliest: 156, Latest: 158, Own: true})
 	r[4].State.Set(engine.FieldComm, "first")
 	if s := Compute(delayed(20), processes(t, r...)); s.All().Wrong != 0 || s.Truth-s.Seen != 1 {
-		t.Errorf("one of two execs is delivered: %s %q", s, s.Findings)
+		t.Errorf("one of two execs is delivered: got %s %q", s, s.Findings)
 	}
-	// The first of three is lost, and the last one has the same values.
+	// The first of three is lost, and the last exec has the same values.
 	r = slices.Insert(r, 4, truth.Record{Op: truth.Exec, PID: 9, Earliest: 152, Latest: 154, Own: true})
 	r[4].State = r[6].State
 	w = delayed(5)
@@ -188,7 +188,7 @@ func TestClock(t *testing.T) {
 	first.Process.Comm, first.Time = "first", first.Time-8
 	w.Single = slices.Insert(w.Single, i, first)
 	if s := Compute(w, processes(t, r...)); s.Inversions != 0 || s.Truth-s.Seen != 1 {
-		t.Errorf("two of three execs are delivered: %s %q", s, s.Findings)
+		t.Errorf("two of three execs are delivered: got %s %q", s, s.Findings)
 	}
 	// The end of the pid's previous process, by a signal, may be missing.
 	w = delayed(15)
@@ -200,9 +200,9 @@ func TestClock(t *testing.T) {
 		r = append(r, next)
 	}
 	if s := Compute(w, processes(t, r...)); s.Phantoms != 0 || s.Truth != s.Seen || s.Fields[engine.FieldExit].Wrong != 0 {
-		t.Errorf("a reused pid: %s %q", s, s.Findings)
+		t.Errorf("a reused pid: got %s %q", s, s.Findings)
 	}
 	if f := Stamps(&engine.CapabilityTable{Stamps: engine.StampError{Late: 3}, SameIDs: true}); f == nil || f.Late != 3 || !f.Unchanged || Stamps(w.Table) != nil {
-		t.Errorf("%+v", f)
+		t.Errorf("got %+v", f)
 	}
 }

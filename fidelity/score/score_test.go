@@ -101,7 +101,7 @@ func perfect() *Delivered {
 func TestPerfect(t *testing.T) {
 	s := Compute(perfect(), processes(t, records()...))
 	if !s.Perfect() {
-		t.Errorf("not perfect: %+v", s)
+		t.Errorf("not perfect: got %+v", s)
 	}
 	if s.Truth != 5 || s.Seen != 5 || s.Joined != 1 || s.Stamp.Right != 5 {
 		t.Errorf("got score %+v", s)
@@ -495,12 +495,12 @@ func TestLateEndBeforeNextProcess(t *testing.T) {
 		event(210, engine.EventFork, 0), event(245, engine.EventExit, 0x400),
 	}
 	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
-		t.Errorf("not perfect: %+v", s)
+		t.Errorf("not perfect: got %+v", s)
 	}
 	// The end of the second process is as late, and is not the end of the first.
 	w.Single[3].Time, w.Single[3].Process.Task.Exit.Time, w.AfterEnd = 255, 255, 100
 	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
-		t.Errorf("not perfect: %+v", s)
+		t.Errorf("not perfect: got %+v", s)
 	}
 	// After the next process has begun, the end belongs to the next process.
 	w.Single[1].Time, w.Single[1], w.Single[2] = 215, w.Single[2], w.Single[1]
@@ -564,7 +564,7 @@ func TestTwoEndsOfOnePID(t *testing.T) {
 				w.Single[1].Process.Start, w.Single[2].Process.Start = c.second, c.start
 			}
 			if s := Compute(w, process); (s.Duplicates == 0 && s.Seen == 2) != c.perfectly {
-				t.Errorf("%s, swapped %v: %+v", c.name, swapped, s)
+				t.Errorf("%s, swapped %v: got %+v", c.name, swapped, s)
 			}
 		}
 	}
@@ -602,7 +602,7 @@ func TestGoneOfFirstProcess(t *testing.T) {
 	gap := Seen{Events: engine.EventGap, Time: 170, At: 170, Process: new(engine.Process), Gap: engine.Gap{From: 170, To: 192, Count: 1}}
 	w.Single = []Seen{event(105, engine.EventFork), gap, event(200, engine.EventFork), event(300, engine.EventGone), event(345, engine.EventExit)}
 	if s := Compute(w, two); s.Phantoms != 0 || s.Lost != 1 || s.Seen != 3 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v", s)
 	}
 	w.Single = append(w.Single[:1], event(185, engine.EventExit), event(200, engine.EventFork), event(300, engine.EventGone), event(345, engine.EventExit))
 	if s := Compute(w, two); s.Phantoms != 1 {
@@ -626,7 +626,7 @@ func TestEndWithoutBirth(t *testing.T) {
 	gap := Seen{Events: engine.EventGap, Time: 194, At: 194, Process: new(engine.Process), Gap: engine.Gap{From: 194, To: 231, Count: 1}}
 	w.Single = []Seen{event(105, engine.EventFork), event(185, engine.EventExit), gap, event(245, engine.EventExit)}
 	if s := Compute(w, two); s.Duplicates != 0 || s.Seen != 3 || s.Lost != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v", s)
 	}
 }
 
@@ -659,7 +659,7 @@ func TestEndAfterGap(t *testing.T) {
 			{Events: engine.EventExit, Time: 245, At: 245, Process: exit},
 		}
 		if s := Compute(w, two); s.Fields[engine.FieldExit].Right != c.right {
-			t.Errorf("%s: %+v", c.why, s)
+			t.Errorf("%s: got %+v", c.why, s)
 		}
 	}
 }
@@ -679,7 +679,7 @@ func TestLateEndOfThreadBeforeNextProcess(t *testing.T) {
 			w.Single = append(w.Single, Seen{Events: e, Time: time, At: time, Thread: true, TID: 10, Process: &engine.Process{PID: 9}})
 		}
 		if s := Compute(w, two); s.Phantoms != want {
-			t.Errorf("at %d: %v %s", at, s, s.Findings)
+			t.Errorf("at %d: got %v %s", at, s, s.Findings)
 		}
 	}
 }
@@ -769,7 +769,7 @@ func TestDroppedAndDoubled(t *testing.T) {
 		w.Single = list
 		s := Compute(w, processes(t, records()...))
 		if s.Truth != 5 || s.Seen != 5-dropped || s.Duplicates != doubled || s.Phantoms != 0 {
-			t.Fatalf("%d dropped, %d doubled: %+v", dropped, doubled, s)
+			t.Fatalf("%d dropped, %d doubled: got %+v", dropped, doubled, s)
 		}
 		if s.Perfect() != (dropped+doubled == 0) {
 			t.Fatalf("%d dropped, %d doubled: got perfect %v", dropped, doubled, s.Perfect())
@@ -814,7 +814,7 @@ func TestThreads(t *testing.T) {
 		s := Compute(w, processes(t, told...))
 		missing := s.Truth - s.Seen - 2 // FORK and EXIT of the process are missing
 		if missing != c.missing || s.Phantoms != c.phantoms || s.Duplicates != c.doubled || s.Stamp.Wrong != c.wrong || s.Table != c.table {
-			t.Errorf("%s: %v", c.name, s)
+			t.Errorf("%s: got %v", c.name, s)
 			t.Log(strings.Join(s.Findings, "\n"))
 		}
 	}
@@ -839,7 +839,7 @@ func TestDelivery(t *testing.T) {
 		w := perfect()
 		damage(w)
 		if s := Compute(w, processes(t, records()...)); s.Perfect() {
-			t.Errorf("%s: %v", name, s)
+			t.Errorf("%s: got %v", name, s)
 		}
 	}
 	w := perfect()
@@ -860,7 +860,7 @@ func TestAdoptedAtItsEnd(t *testing.T) {
 		all[0].Creator = 3
 		s := Compute(w, slices.DeleteFunc(processes(t, all...), func(l *truth.Process) bool { return l.PID != 9 }))
 		if got := s.Fields[engine.FieldPPID].Wrong == 0; got != right {
-			t.Errorf("parent's end from %d on: right is %v: %v", end, got, s.Findings)
+			t.Errorf("parent's end from %d on: got right %v, findings %v", end, got, s.Findings)
 		}
 	}
 }
@@ -875,7 +875,7 @@ func TestRepeatedAfterTheEnd(t *testing.T) {
 		again.Earliest, again.Latest = 135, 140
 		again.State.Set(engine.FieldUIDs, "7 8")
 		if s := Compute(w, processes(t, append(all, again)...)); s.Fields[engine.FieldUIDs].Wrong != want {
-			t.Errorf("closed at %d: %v", closed, s.Findings)
+			t.Errorf("closed at %d: got %v", closed, s.Findings)
 		}
 	}
 }
@@ -894,7 +894,7 @@ func TestExitSignalOfOrphan(t *testing.T) {
 		all[0].State.Set(engine.FieldParentSignal, "23")
 		s := Compute(w, slices.DeleteFunc(processes(t, all...), func(l *truth.Process) bool { return l.PID != 9 }))
 		if got := s.Fields[engine.FieldParentSignal].Wrong == 0; got != right {
-			t.Errorf("parent's end from %d on: right is %v: %v", end, got, s.Findings)
+			t.Errorf("parent's end from %d on: got right %v, findings %v", end, got, s.Findings)
 		}
 	}
 }
@@ -937,7 +937,7 @@ func TestLost(t *testing.T) {
 		w.Joined[0].Process.Comm = "old"
 		c.damage(w)
 		if s := Compute(w, processes(t, records()...)); s.PerfectBut(c.lost) != c.fine {
-			t.Errorf("%s: %v %s", c.name, s, s.Findings)
+			t.Errorf("%s: got %v %s", c.name, s, s.Findings)
 		}
 	}
 }
@@ -957,7 +957,7 @@ func TestLostEndWithACore(t *testing.T) {
 		r := append(records(), truth.Record{Op: truth.Core, PID: 9, Earliest: 180, Latest: 190})
 		r[5].Status = 0x8b
 		if s := Compute(w, processes(t, r...)); s.Lost != c.lost || !s.PerfectBut(uint64(c.lost)) {
-			t.Errorf("%s: %d lost; %s %q", c.origin, s.Lost, s, s.Findings)
+			t.Errorf("%s: got %d lost; %s %q", c.origin, s.Lost, s, s.Findings)
 		}
 	}
 }
@@ -992,7 +992,7 @@ func TestReadable(t *testing.T) {
 				l.Events[0].Kind, l.Events[0].ID = engine.KindIDChange, id
 			}
 			if got, want := readable(l.Events[0], c.f), c.want && (id == 0 || changed(id).Has(c.f)); got != want {
-				t.Errorf("%v of %v before %v: %v", c.f, l.Events[0].Kind, c.next.Kind, got)
+				t.Errorf("%v of %v before %v: got %v", c.f, l.Events[0].Kind, c.next.Kind, got)
 			}
 		}
 	}
@@ -1011,7 +1011,7 @@ func TestReadableBeforeAGap(t *testing.T) {
 		l := processes(t, records()...)
 		l[0].Events[3].Read = true
 		if s := Compute(w, l); s.Perfect() != fine {
-			t.Errorf("a gap at %d: %v %s", from, s, s.Findings)
+			t.Errorf("a gap at %d: got %v %s", from, s, s.Findings)
 		}
 	}
 }
@@ -1026,7 +1026,7 @@ func TestUnread(t *testing.T) {
 		l := processes(t, records()...)
 		l[0].Events[3].Read = true
 		if s := Compute(w, l); s.Perfect() != unread {
-			t.Errorf("unread %v: %v %s", unread, s, s.Findings)
+			t.Errorf("unread %v: got %v %s", unread, s, s.Findings)
 		}
 		w.Single[3].Process.Cwd = "/wrong"
 		w.Single[3].Process.Known |= engine.FieldCwd.Set()
@@ -1045,7 +1045,7 @@ func TestOptionalByItsTime(t *testing.T) {
 	w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: engine.Gap{From: 165, To: 165}, Process: new(engine.Process)})
 	other := truth.Record{Op: truth.Exec, PID: 9, Earliest: 175, Latest: 178, Own: true, Optional: true}
 	if s := Compute(w, processes(t, append(records(), other)...)); !s.PerfectBut(1) {
-		t.Errorf("%v %s", s, s.Findings)
+		t.Errorf("got %v %s", s, s.Findings)
 	}
 }
 
@@ -1109,7 +1109,7 @@ func TestContainer(t *testing.T) {
 			}
 		}
 		if got := Compute(w, processes(t, r...)); (got.Fields[engine.FieldCgroup].Wrong > 0) != c.wrong || got.Perfect() == c.wrong {
-			t.Errorf("%+v: %s %q", c, got, got.Findings)
+			t.Errorf("%+v: got %s %q", c, got, got.Findings)
 		}
 	}
 }
@@ -1169,7 +1169,7 @@ func TestPrintedAsEnded(t *testing.T) {
 		w.Joined = nil
 		w.Single = []Seen{{Events: engine.EventFork, Time: c.time, At: c.time, Process: &engine.Process{PID: 9}, Ended: []engine.Identity{{PID: c.pid, Start: 105}}}}
 		if s := Compute(w, family); s.Table != c.want {
-			t.Errorf("%+v: %d\n%s", c, s.Table, strings.Join(s.Findings, "\n"))
+			t.Errorf("%+v: got %d\n%s", c, s.Table, strings.Join(s.Findings, "\n"))
 		}
 	}
 }
@@ -1263,7 +1263,7 @@ func TestJoinsAsDefined(t *testing.T) {
 				}
 			}
 			if other = visible(other); j.joinsTo(events, optional, other) != ways[fmt.Sprint(other)] {
-				t.Fatalf("%v, of %v: %v", other, events, !ways[fmt.Sprint(other)])
+				t.Fatalf("joinsTo %v from %v: got %v", other, events, !ways[fmt.Sprint(other)])
 			}
 		}
 	}
@@ -1350,7 +1350,7 @@ func TestEntryFromProc(t *testing.T) {
 		}
 		w.Joined = nil
 		if s := Compute(w, processes(t, r...)); (s.Fields[engine.FieldEntryLeader].Wrong == 0) != c.right {
-			t.Errorf("filename from %v, born with %q: %+v %q", c.filename, c.born, s.Fields[engine.FieldEntryLeader], s.Findings)
+			t.Errorf("filename from %v, born with %q: got %+v %q", c.filename, c.born, s.Fields[engine.FieldEntryLeader], s.Findings)
 		}
 	}
 }
@@ -1384,7 +1384,7 @@ func TestUnprovenStatus(t *testing.T) {
 		w.Single = []Seen{{Events: engine.EventExit, Time: 185, Process: &exit}}
 		s := Compute(w, processes(t, r...))
 		if v := s.Fields[engine.FieldExit]; v.Unknown != c.unknown || v.Wrong != c.wrong {
-			t.Errorf("%+v: %+v, %q", c, v, s.Findings)
+			t.Errorf("%+v: got %+v, %q", c, v, s.Findings)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func BenchmarkCompute(b *testing.B) {
 			for b.Loop() {
 				s := Compute(w, processes)
 				if s.Seen != s.Truth || s.Truth == 0 {
-					b.Fatalf("%s %q", s, s.Findings)
+					b.Fatalf("got %s %q", s, s.Findings)
 				}
 				n += s.Seen
 			}

@@ -97,7 +97,7 @@ func TestText(t *testing.T) {
 	}
 	const want = "process\n  exec absolute \"a b\" \"\"\n  fork\n    comm \"\\xff\"\n  exit 3\n"
 	if s.String() != want {
-		t.Errorf("%s", s)
+		t.Errorf("got %s", s)
 	}
 	if got := strings.Join(s.Operations(), "; "); got != "comm; exec absolute; exit; fork" {
 		t.Error(got)

@@ -162,7 +162,7 @@ func TestUnknownIDsOfExec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := processes[0].Events[1]; e.Kind != engine.KindIDChange || e.ID != engine.ChangedUID || !e.Optional {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v", e)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestExecSetsIDsBack(t *testing.T) {
 		for i, e := range processes[1].Events {
 			if e.Kind == engine.KindIDChange {
 				if told |= e.ID; i != 1 || !e.Optional || !e.Unchanged {
-					t.Errorf("%s: event %d: %+v", c.name, i, e)
+					t.Errorf("%s: event %d: got %+v", c.name, i, e)
 				}
 			}
 		}
