@@ -64,11 +64,11 @@ type processes struct {
 	threads freelist.Map[uint32, uint32] // living threads that are no leaders -> pid
 	born    []uint32                     // threads to check: they may be workers of the kernel
 	ended   []uint32                     // processes to check: threads of them have ended
+	early   map[uint32]uint64            // latest end of a pid reported before its message
 	retired []retired
-	early   map[uint32]uint64 // latest end of a pid that was reported before its message
-	epoch   uint32            // losses
-	last6   bool              // the last thread to end sets the status of the process: Linux 6.0
-	workers bool              // the kernel makes threads of a process for itself: Linux 5.12
+	epoch   uint32 // losses
+	last6   bool   // the last thread to end sets the status of the process: Linux 6.0
+	workers bool   // the kernel makes threads of a process for itself: Linux 5.12
 }
 
 // trim releases memory that was unused since the last call.
