@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// kinds are the kinds of event that messages become.
+// kinds maps each kind of message to the kind of its event.
 var kinds = map[What]engine.Kind{
 	Fork: engine.KindFork, Exec: engine.KindExec, Exit: engine.KindExit, Comm: engine.KindSetProcTitle, Ptrace: engine.KindPtrace,
 	UID: engine.KindIDChange, GID: engine.KindIDChange, SID: engine.KindIDChange,
@@ -18,13 +18,13 @@ var kinds = map[What]engine.Kind{
 // fact is a conclusion that the tracker draws from a message.
 type fact struct {
 	kind   engine.Kind
-	thread bool     // of one thread, not of its process
+	thread bool     // about one thread, not its process
 	m      *message // valid until the call returns; nil for a gap
 	seq    uint64   // number of the message on its CPU
 
 	status   int32 // KindExit: the wait status
 	known    bool  // status is certain
-	doubtful bool  // a loss may have hidden that the pid is another process's now
+	doubtful bool  // a loss may have hidden that the pid was reused
 	gap      engine.Gap
 }
 
@@ -33,8 +33,8 @@ func (f *fact) fill(ev *engine.RawEvent) {
 	m, t := f.m, &ev.Task
 	ev.Kind, ev.PID, ev.TID, ev.CPU, ev.Seq, ev.Time = f.kind, m.pid, m.tid, m.cpu, f.seq, m.time
 	ev.Thread = f.thread
-	// The kernel reports real_parent, which for a child made with CLONE_PARENT is not who made
-	// it. It reports none at the end of a process that was waited for already.
+	// The kernel reports real_parent, which is not the creator of a child made with
+	// CLONE_PARENT. It reports 0 at the exit of a process that was already waited for.
 	if m.ppid != 0 && !(f.thread && f.kind == engine.KindExit) {
 		t.PPID = m.ppid
 		t.Known |= engine.FieldPPID.Set()
@@ -76,24 +76,24 @@ func (f *fact) setIDs(ev *engine.RawEvent) {
 	case UID:
 		ev.IDChange, t.Cred.UID, t.Cred.EUID = engine.ChangedUID, m.args[0], m.args[1]
 		t.Known |= engine.FieldUIDs.Set()
-		if !f.thread { // it reports the group ids in a second message
+		if !f.thread { // an exec reports the group ids in a second message
 			t.Cached |= ofGroup
 		}
 	case GID:
 		ev.IDChange, t.Cred.GID, t.Cred.EGID = engine.ChangedGID, m.args[0], m.args[1]
 		t.Known |= engine.FieldGIDs.Set()
-	default: // setsid(2) makes the caller's group leader the leader of all three
+	default: // setsid(2) sets both to the pid
 		ev.IDChange, t.SID, t.PGID = engine.ChangedSID, m.pid, m.pid
 		t.Known |= engine.FieldSID.Set() | engine.FieldPGID.Set()
 	}
-	if m.what != SID && !f.thread { // an exec, which can fail yet, sets comm as well
+	if m.what != SID && !f.thread { // an exec also sets comm, and can still fail
 		t.Cached |= engine.FieldComm.Set()
 	}
 	t.Cached &^= t.Known
 }
 
-// ofOther returns the fields that become another thread's, if a thread with ids of its own has
-// taken the leader's number to execute. No message reports them.
+// ofOther returns the fields that can be of another thread: a thread with ids of its own takes the
+// leader's number when it executes. No message reports these ids.
 func (f *fact) ofOther() engine.Fields {
 	if f.m.threads && !f.thread && f.m.what != SID {
 		return engine.FieldsIDs
@@ -101,11 +101,11 @@ func (f *fact) ofOther() engine.Fields {
 	return 0
 }
 
-// wanted returns the fields that are read from /proc for the event of a fact.
+// wanted returns the fields to read from /proc for the event of a fact.
 func (f *fact) wanted(o *source.Options) (want engine.Fields) {
 	switch {
 	case f.thread, f.kind == engine.KindExit && f.m.reaped():
-		return 0 // the values in /proc are not its own
+		return 0 // /proc shows the values of another task
 	case f.kind == engine.KindFork:
 		return procfs.Readable &^ engine.FieldLogin.Set() // inherited from the creator
 	case f.kind == engine.KindExec:

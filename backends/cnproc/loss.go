@@ -5,13 +5,13 @@ import "github.com/quark-linux/quark/engine"
 // loss counts missing messages. The socket counts the messages that it drops. Missing numbers among
 // the messages of a CPU also reveal messages that the kernel had no memory to send.
 //
-// The socket reports an overrun once, before it delivers its queue, which is older than the loss.
-// It drops every later message until the queue is empty. So the gap of an overrun is reported when
-// the socket was seen empty, before a message with a later stamp than the report, or at the next
-// report, whichever is first.
+// The socket reports an overrun once, before it delivers the messages in its queue, which are
+// older than the loss. It drops every later message until the queue is empty. So the gap of an
+// overrun is reported at the first of these events: the socket is empty, a message has a later
+// stamp than the report, or the socket reports the next overrun.
 type loss struct {
 	seq      sequence
-	counted  uint64 // every message that was dropped earlier is in a gap
+	counted  uint64 // all messages dropped before this time are in gaps
 	overrun  uint64 // time of the report of an overrun without a gap, 0 if there is none
 	overruns uint64 // reports of overruns
 	dropped  uint64 // messages that the socket dropped
@@ -19,8 +19,8 @@ type loss struct {
 	void     uint64 // ends that are counted as lost: the owner of their message is unknown
 }
 
-// saw counts a message. It returns the number of the message on its CPU and the gap before it,
-// whose Count is 0 if no message is missing that no gap has reported.
+// saw counts a message. It returns the number of the message on its CPU, and the gap before the
+// message. The gap's Count is 0 if all missing messages are in earlier gaps.
 func (l *loss) saw(m *message) (seq uint64, g engine.Gap) {
 	seq, last := l.seq.saw(m.cpu, m.seq, m.time)
 	if l.seq.gaps > l.told {
@@ -30,7 +30,7 @@ func (l *loss) saw(m *message) (seq uint64, g engine.Gap) {
 	return seq, g
 }
 
-// gap returns the gap of all messages that the socket has dropped and no gap has reported.
+// gap returns a gap with all messages that the socket has dropped and that are in no gap yet.
 func (l *loss) gap(now func() uint64, drops func() uint64) engine.Gap {
 	g := engine.Gap{Cause: engine.LossSocketFull, CPU: engine.AllCPUs, From: l.counted}
 	l.counted, l.overrun = now(), 0
@@ -44,8 +44,8 @@ func (l *loss) gap(now func() uint64, drops func() uint64) engine.Gap {
 // total returns how many events are known to be lost.
 func (l *loss) total() uint64 { return max(l.dropped, l.seq.gaps) + l.void }
 
-// sequence finds lost messages by gaps in the kernel's sequence numbers: the messages of a CPU come
-// in their order.
+// sequence finds lost messages by gaps in the kernel's sequence numbers: each CPU sends its
+// messages in order.
 type sequence struct {
 	cpus []cpuSequence
 	gaps uint64 // missing numbers

@@ -181,7 +181,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 	kept := maps.Clone(s.track.byPID.In)
 	for range retry.For(10 * time.Second) {
 		s.Populate(to)
-		s.track.settle(now() + 3*maxStraggle)
+		s.track.dropRetired(now() + 3*maxStraggle)
 		maps.DeleteFunc(kept, func(pid uint32, _ process) bool {
 			_, still := s.track.byPID.In[pid]
 			_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))

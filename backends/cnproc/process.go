@@ -19,18 +19,18 @@ const (
 
 // process is the record of the latest process of a pid.
 type process struct {
-	born    uint64 // stamp of its FORK, or time of a look at /proc
-	execed  uint64 // stamp of the latest EXEC, or time of the look
+	born    uint64 // stamp of its FORK, or time of the read of /proc
+	execed  uint64 // stamp of the latest EXEC, or time of the read
 	last    uint64 // latest stamp of an EXIT
-	aliveAt uint64 // threads that had ended by then did so by themselves
-	epoch   uint32 // losses before it was seen; others may hide its end, or the next process
+	aliveAt uint64 // threads that had ended by then did not end the process
+	epoch   uint32 // losses before the record; later ones may hide its end, or the next process
 	state   state
 	owed    uint8 // ends of earlier processes of the pid, reported before their messages
 	doubt   bool  // a loss may hide the end of an earlier process of the pid
 
 	live       uint32 // threads besides the leader
 	leader     int32  // wait status of the leader, if it has ended
-	leaderDone bool   // its message has come
+	leaderDone bool   // the leader's message has arrived
 	threaded   bool   // it has, or had, other threads
 	endings    groupstatus.Endings
 }
@@ -50,7 +50,7 @@ type bootClock struct {
 	now func() uint64 // CLOCK_MONOTONIC
 }
 
-// retired is a process that has ended, but may have messages on their way.
+// retired is a process that has ended, and whose messages may still arrive.
 type retired struct {
 	pid  uint32
 	time uint64
@@ -78,7 +78,7 @@ func (s *processes) trim() {
 	s.born, s.ended, s.retired = freelist.Shrink(s.born), freelist.Shrink(s.ended), freelist.Shrink(s.retired)
 }
 
-// lose forgets what a loss may have changed of the processes that still ran.
+// lose resets the records of running processes, which may have changed without a message.
 func (s *processes) lose() {
 	s.epoch++
 	clear(s.threads.In)
@@ -94,7 +94,7 @@ func (s *processes) addThread(pid, tid uint32, p *process) {
 	if s.threads.In[tid] == pid {
 		return
 	}
-	s.removeThread(tid) // its exit was lost, and the number is used again
+	s.removeThread(tid) // its exit was lost, and the tid is reused
 	s.threads.Put(tid, pid)
 	p.live++
 	if p.threaded = true; s.workers {
@@ -124,9 +124,9 @@ func (s *processes) replace(pid uint32, p process) {
 	s.byPID.Put(pid, p)
 }
 
-// settle drops the records of processes that ended long before a time at which all messages had
+// dropRetired drops the records of processes that ended long ago. All messages until now must have
 // arrived.
-func (s *processes) settle(now uint64) {
+func (s *processes) dropRetired(now uint64) {
 	n := 0
 	for ; n < len(s.retired) && s.retired[n].time+2*maxStraggle < now; n++ {
 		r := s.retired[n]
@@ -142,8 +142,8 @@ func (s *processes) settle(now uint64) {
 
 // end is the meaning of an exit message for its process.
 type end struct {
-	all    bool   // the process has ended with it
-	looked bool   // /proc has shown that
+	all    bool   // the message ends the process
+	looked bool   // /proc has shown the end
 	time   uint64 // of the end: a thread can be delayed between stamping and sending a message
 	status int32  // of the process
 	known  bool   // status is certain
@@ -163,14 +163,14 @@ func (s *processes) endThread(m *message, p *process) end {
 	case leader && m.time < p.execed:
 		return end{}
 	case leader && (p.alone() || p.leaderDone):
-		// In the latter case a thread took its number, and was killed in the exec.
+		// If leaderDone, a thread took the leader's number, and was killed in the exec.
 		return end{all: true, time: m.time, status: int32(m.status), known: true}
 	case leader:
 		p.leaderDone, p.leader = true, int32(m.status)
 	case s.threads.In[m.tid] == m.pid:
 		delete(s.threads.In, m.tid)
 		p.live--
-	default: // of a former image
+	default: // a thread of a former image
 		return end{}
 	}
 	p.last = max(p.last, m.time)

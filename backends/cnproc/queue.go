@@ -14,7 +14,7 @@ import (
 //   - All values are read through one descriptor, so they belong to one process, which started no
 //     later than the event.
 //   - A fork's executable, command line and comm are used only while the process has not executed
-//     another image, which the kernel shows as a flag. They are not used while an exec is half way,
+//     another image, which the kernel shows as a flag. They are not used during an exec,
 //     see [procfs.Reader.Read].
 //   - A fork's cgroup is not the root while the child may not have run yet.
 //   - A fork's session is not one that the process leads itself.
@@ -26,7 +26,7 @@ type queue struct {
 	clock   *bootClock
 	passes  func(status int32) bool
 	entries []entry
-	unread  int // all before this position are read, or not to be read
+	unread  int // position of the first entry that is still to be read
 	// position of a process's latest event that was, or is to be, read
 	byPID freelist.Map[uint32, int]
 
@@ -45,9 +45,9 @@ type reader interface {
 type entry struct {
 	ev     *engine.RawEvent
 	want   engine.Fields // to be read
-	read   engine.Fields // were read
-	cached engine.Fields // an earlier value is cached, if no other was read
-	time   uint64        // of the reading, 0 while there is none
+	read   engine.Fields // have been read
+	cached engine.Fields // the earlier value is cached, unless another one is read
+	time   uint64        // of the read, 0 before it
 	older  int           // position of the event of the process before it in byPID, -1 for none
 	silent bool          // it is not delivered
 }
@@ -93,7 +93,7 @@ func changedBy(m *message) engine.Fields {
 func (q *queue) add(ev *engine.RawEvent, want engine.Fields) *entry {
 	status := want & engine.FieldExit.Set()
 	if want &^= ev.Task.Known &^ ev.Task.Cached; want != 0 {
-		want |= status // it is proof, where the message's is not
+		want |= status // it is proof, unlike the status in the message
 	}
 	if q.proc == nil {
 		want = 0
@@ -112,7 +112,7 @@ func (q *queue) add(ev *engine.RawEvent, want engine.Fields) *entry {
 	return &q.entries[len(q.entries)-1]
 }
 
-// clear removes the fields that m changes from the readings, done or due, of its process.
+// clear removes the fields that m changes from its process's values that are read or to be read.
 func (q *queue) clear(m *message) {
 	pos, ok := q.byPID.In[m.pid]
 	if !ok {
@@ -129,7 +129,7 @@ func (q *queue) clear(m *message) {
 		case h.time == 0:
 			h.want &^= lost
 		case born && q.clock.StartedBefore(h.ev.Task.Start, m.time):
-			// It was read of the process that had the number before.
+			// The values are of the previous process of the pid.
 		case m.time <= h.time || born:
 			h.drop(lost)
 		}
@@ -146,7 +146,7 @@ func (h *entry) drop(lost engine.Fields) {
 	t.Truncated &^= lost
 }
 
-// distrust discards the readings, done or due. It returns how many events lack fields.
+// distrust discards all values that are read or to be read. It returns how many events lack fields.
 func (q *queue) distrust() (unread uint64) {
 	for i := range q.entries {
 		h := &q.entries[i]
@@ -178,7 +178,7 @@ func (q *queue) readAll() {
 	}
 }
 
-// readExit asks the process, if its parent has not yet, how it ended.
+// readExit reads the status of a process that has ended and was not waited for.
 func (q *queue) readExit(h *entry) {
 	t := &h.ev.Task
 	status, start, ok := q.proc.ExitStatus(h.ev.PID)
@@ -191,19 +191,19 @@ func (q *queue) readExit(h *entry) {
 
 func (q *queue) readProcess(h *entry) {
 	ev, t := h.ev, &h.ev.Task
-	known, truncated, told := t.Known, t.Truncated, t.Cred
+	known, truncated, reported := t.Known, t.Truncated, t.Cred
 	st, err := q.proc.Read(ev.PID, h.want&^engine.FieldExit.Set()|engine.FieldStart.Set(), ev)
 	if err != nil || !q.mayBe(h, t.Start) {
-		// Gone, or another process with the same number.
+		// The process is gone, or the pid is reused.
 		t.Known, t.Truncated = known, truncated
 		return
 	}
-	// The ids in the message are the event's.
+	// The ids in the message are those at the event.
 	if known.Has(engine.FieldUIDs) {
-		t.Cred.UID, t.Cred.EUID = told.UID, told.EUID
+		t.Cred.UID, t.Cred.EUID = reported.UID, reported.EUID
 	}
 	if known.Has(engine.FieldGIDs) {
-		t.Cred.GID, t.Cred.EGID = told.GID, told.EGID
+		t.Cred.GID, t.Cred.EGID = reported.GID, reported.EGID
 	}
 	if ev.Kind == engine.KindFork {
 		t.Known &^= h.want & notOfBirth(ev, &st)
@@ -224,12 +224,12 @@ func (q *queue) learnInit(ev *engine.RawEvent) {
 // birth it has the values that it inherits.
 func notOfBirth(ev *engine.RawEvent, st *procfs.Status) (later engine.Fields) {
 	if !st.ForkNoExec && !st.Kthread {
-		// It is executing, or has executed; the event of that follows.
+		// It is executing, or has executed: its EXEC follows.
 		later |= procfs.Replaced
 	}
 	if ev.Task.SID == ev.PID {
-		// No child is born as the leader of a session: it is about to send the message of
-		// its setsid(2), or has.
+		// No child starts as a session leader: it has called setsid(2), and has sent the
+		// message or is about to.
 		later |= ofSession
 	}
 	if !st.Ran && string(ev.Bytes(engine.FieldCgroup)) == "/" {
@@ -249,7 +249,7 @@ func (q *queue) mayBe(h *entry, start uint64) bool {
 	return q.clock.StartedBy(start, h.ev.Time)
 }
 
-// release inserts the events into the sink. It returns how many they were, without gaps.
+// release inserts the events into the sink. It returns their number, without gaps.
 func (q *queue) release(to engine.Sink) (inserted uint64) {
 	for i := range q.entries {
 		h := &q.entries[i]
@@ -259,7 +259,7 @@ func (q *queue) release(to engine.Sink) (inserted uint64) {
 			delete(q.inits, ev.PID)
 			t.Known &^= engine.FieldExit.Set() &^ h.read
 		}
-		// Its status may not have been known before.
+		// The status may have been unknown when the event was queued.
 		if h.silent || ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !q.passes(t.Exit.WaitStatus) {
 			to.Release(ev)
 			continue

@@ -313,7 +313,7 @@ func TestBurstIsGivenBack(t *testing.T) {
 		got := &sink{room: 1 << 20}
 		feed(s, got, births...)
 		feed(s, got, ends...)
-		s.track.settle(time + 3*maxStraggle)
+		s.track.dropRetired(time + 3*maxStraggle)
 		s.track.idle()
 		s.to = &sink{}
 		s.track.trim()

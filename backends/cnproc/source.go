@@ -47,7 +47,7 @@ type socket struct {
 	loss      loss
 	silence   silence
 	dropsBase uint32
-	decode    uint64 // messages that make no sense
+	decode    uint64 // invalid messages
 	foreign   uint64 // messages of user space
 	received  uint64 // messages of the kernel, also answers to other listeners
 }
@@ -255,7 +255,7 @@ func (s *Source) receive() (full, emptied bool, err error) {
 	return false, false, nil
 }
 
-// overran records the report of an overrun. The socket has been empty since the one before.
+// overran records the report of an overrun. The socket has been empty since the previous report.
 func (s *Source) overran() {
 	if s.loss.overrun != 0 {
 		s.lose()

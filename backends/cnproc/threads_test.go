@@ -66,7 +66,7 @@ func play(s *Source, to *sink, messages ...func(*Source)) {
 
 // left returns how many records are left behind when all messages have arrived.
 func left(s *Source) int {
-	s.track.settle(s.clock.now() + 3*maxStraggle)
+	s.track.dropRetired(s.clock.now() + 3*maxStraggle)
 	return len(s.track.byPID.In) + len(s.track.threads.In)
 }
 

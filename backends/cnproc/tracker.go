@@ -36,7 +36,7 @@ type view interface {
 type dumps struct {
 	spread  bool            // the kernel is older
 	dumping map[uint32]bool // processes that may dump core
-	dumped  uint64          // the latest end of one
+	dumped  uint64          // time of the latest end of such a process
 }
 
 // end records the end of a process and reports whether another dump may have set its status.
@@ -98,8 +98,8 @@ func (t *tracker) lose(g engine.Gap) {
 }
 
 // fork records a birth. If the pid is reused, the earlier process has ended, and its exit message
-// is owed: a process that ends wakes its parent before it sends its message. With PREEMPT_RT that
-// is the rule if a parent reuses the pid.
+// is still to come: a process that ends wakes its parent before it sends its message. With
+// PREEMPT_RT this order is the rule if a parent reuses the pid.
 func (t *tracker) fork(m *message) {
 	old, ok := t.byPID.In[m.pid]
 	if m.tid != m.pid {
@@ -127,8 +127,8 @@ func (t *tracker) fork(m *message) {
 	t.replace(m.pid, p)
 }
 
-// stateAt returns the state of a process that had one thread at a time: messages of its next
-// threads may be missing.
+// stateAt returns the state of a process that had one thread at the given time. A loss may hide its
+// later threads.
 func (t *tracker) stateAt(time uint64) state {
 	if time <= t.lostTo {
 		return unseen
@@ -139,7 +139,7 @@ func (t *tracker) stateAt(time uint64) state {
 // exec leaves a process with one thread.
 func (t *tracker) exec(m *message) {
 	p := t.byPID.In[m.pid]
-	if p.state == over && m.time < p.last { // of before the look that found no process
+	if p.state == over && m.time < p.last { // sent before /proc showed no process
 		p.leaderDone = false
 		t.byPID.Put(m.pid, p)
 		return
@@ -280,7 +280,7 @@ func (t *tracker) look(m *message, time uint64) (st procfs.Status, ended bool) {
 	return st, st.Over()
 }
 
-// loseEnd counts an end as lost: it is unknown whether the message belongs to one.
+// loseEnd counts an end as lost, because the process of its message is unknown.
 func (t *tracker) loseEnd(m *message) {
 	t.loss.void++
 	t.state(&fact{kind: engine.KindGap, gap: engine.Gap{
@@ -291,12 +291,12 @@ func (t *tracker) loseEnd(m *message) {
 // relearnInterval is the shortest time, in ns, between two looks through /proc after losses.
 const relearnInterval = 100_000_000
 
-// idle does what waits for an empty socket. It looks at new threads: the end of a worker of the
-// kernel is unrelated to the end of its process. It looks at processes with ended threads: these
-// have ended by themselves if another thread still runs.
+// idle is called when the socket is empty. It checks new threads: the end of a kernel worker is
+// unrelated to the end of its process. It checks processes with ended threads: if another thread
+// still runs, the ended threads did not end the process.
 func (t *tracker) idle() {
 	now := t.clock.now()
-	t.settle(now)
+	t.dropRetired(now)
 	if t.relearn && now >= t.learned+relearnInterval {
 		t.learn()
 	}
@@ -323,8 +323,8 @@ func (t *tracker) idle() {
 	t.born, t.ended = t.born[:0], t.ended[:0]
 }
 
-// learn reads the existing processes from /proc, at the start and after a loss, but for those born
-// since. Messages in the socket can be older, which does no harm to the set of threads.
+// learn reads the existing processes from /proc at the start and after a loss, except processes
+// forked since then. Older messages in the socket do no harm to the set of threads.
 func (t *tracker) learn() {
 	var pids []uint32
 	if t.relearn = false; t.view != nil {
@@ -349,7 +349,7 @@ func (t *tracker) learnProcess(pid uint32) {
 	began := t.clock.now()
 	st, _, err := t.view.Status(pid)
 	if err != nil || st.Over() || st.Zombie() && st.Threads <= 1 {
-		return // its exit message may be still to come
+		return // its exit message may still come
 	}
 	p := process{born: began, execed: began, epoch: t.epoch, state: seen, threaded: true, doubt: true, leaderDone: st.Zombie()}
 	t.replace(pid, p)
