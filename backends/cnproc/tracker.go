@@ -112,15 +112,14 @@ func (t *tracker) fork(m *message) {
 	p := process{born: m.time, epoch: t.epoch, state: t.stateAt(m.time), doubt: t.epoch > 0 && m.time <= t.lostTo+maxStraggle}
 	if ok && old.epoch == t.epoch {
 		p.owed, p.doubt = old.owed, p.doubt || old.doubt
-		ended := old.state == over
-		if !ended && old.born < m.time {
-			ended = true
+		if old.state != over && old.born < m.time {
+			old.state = over
 			end := message{what: Exit, cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, exitSignal: -1}
 			t.state(&fact{kind: engine.KindExit, m: &end})
 			t.early[m.pid] = end.time
 			t.retired = append(t.retired, retired{m.pid, end.time})
 		}
-		if ended && !old.leaderDone {
+		if old.state == over && !old.leaderDone {
 			p.owed++
 		}
 	}
@@ -358,7 +357,7 @@ func (t *tracker) learnProcess(pid uint32) {
 		p.aliveAt = t.clock.now()
 		alive, _ := groupstatus.Runs(t.view, pid, p.leaderDone)
 		if !alive || len(tids) != int(st.Threads) || p.leaderDone && !t.last6 {
-			p.state = unseen
+			p.state, t.ended = unseen, append(t.ended, pid) // idle tries once more
 		}
 		for _, tid := range tids {
 			if p.state == seen && tid != pid {
