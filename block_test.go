@@ -35,12 +35,12 @@ func TestBlockOutlastsHolding(t *testing.T) {
 			t.Fatal(err)
 		case q.Drained():
 			if events < 20 {
-				t.Errorf("%d events", events)
+				t.Errorf("got %d events", events)
 			}
 			return
 		}
 		if held > 0 {
-			t.Fatalf("after %d events Block ended while %d were held", events, held)
+			t.Fatalf("after %d events Block returned while %d were held", events, held)
 		}
 		before := processes(q)
 		if err := q.Block(-1); err != nil {
@@ -95,12 +95,12 @@ func TestBlockEndsWhileHolding(t *testing.T) {
 	} {
 		start := time.Now()
 		if err := block(); err != nil || time.Since(start) < pause || time.Since(start) > deadline {
-			t.Errorf("%s: %v after %v", name, err, time.Since(start))
+			t.Errorf("%s: got error %v after %v", name, err, time.Since(start))
 		}
 	}
 	time.AfterFunc(pause, func() { q.Close() })
 	if err := q.Block(deadline); err == nil {
-		t.Error("Close has not ended Block")
+		t.Error("Close did not end Block")
 	}
 }
 

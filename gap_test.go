@@ -94,7 +94,7 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 		}
 		gap := next("gap", func(ev *quark.Event) bool { note(ev); return ev.Events == quark.EventGap })
 		if gap.Gap.From >= gap.Gap.To {
-			t.Errorf("gap %+v", gap.Gap)
+			t.Errorf("got gap %+v", gap.Gap)
 		}
 		next("GONE of the processes whose EXIT was lost", func(ev *quark.Event) bool { note(ev); return len(left) == 0 })
 		unix.Kill(changes, unix.SIGKILL)
@@ -111,7 +111,7 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 			quark.FieldComm: p.Comm != "waiter",
 		} {
 			if lie && p.Known.Has(f) && !p.Cached.Has(f) {
-				t.Errorf("%s is not cached and wrong\n%s", f, exit.AppendDump(nil))
+				t.Errorf("%s is wrong but not cached\n%s", f, exit.AppendDump(nil))
 			}
 		}
 	})
@@ -263,5 +263,5 @@ func each(t *testing.T, q *quark.Queue, f func(*quark.Event) bool) {
 			return
 		}
 	}
-	t.Fatalf("not the events within %v", deadline)
+	t.Fatalf("the expected events did not come within %v", deadline)
 }

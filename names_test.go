@@ -36,21 +36,21 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if u, g := n.User(p, 4242), n.Group(p, 4242); u != "passwd-bob" || g != "group-bob" {
-		t.Errorf("of a directory service: %q, %q", u, g)
+		t.Errorf("from a directory service: got user %q, group %q", u, g)
 	}
 	if u, g, g2 := n.User(p, 1), n.Group(p, 4), n.Group(p, 50); u != "daemon" || g != "adm" || g2 != "staff" || n.User(p, 2) != "" || n.Group(p, 0) != "" {
-		t.Errorf("%q %q %q", u, g, g2)
+		t.Errorf("got user %q, groups %q and %q", u, g, g2)
 	}
 	p.Known, p.Cgroup = SetOf(FieldCgroup), "/docker/"+strings.Repeat("0123456789abcdef", 4)
 	if u, g := n.User(p, 1), n.Group(p, 4); u != "" || g != "" {
-		t.Errorf("in a container uid 1 is %q, gid 4 %q", u, g)
+		t.Errorf("in a container: got user %q of uid 1, group %q of gid 4, want none", u, g)
 	}
 
 	p.Known, p.NS.User = SetOf(FieldCgroup, FieldUserNS), engine.InitialUserNamespace
 	if u := n.User(p, 1); u != "" {
-		t.Errorf("in a container with the host's users uid 1 is %q", u)
+		t.Errorf("in a container with the host's users: got user %q of uid 1", u)
 	}
 	if p.NS.User = 4026532000; n.User(p, 1) != "daemon" {
-		t.Errorf("in a container with a user namespace uid 1 is %q", n.User(p, 1))
+		t.Errorf("in a container with a user namespace: got user %q of uid 1", n.User(p, 1))
 	}
 }

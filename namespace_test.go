@@ -64,7 +64,7 @@ func TestOpenRefusesNamespaces(t *testing.T) {
 			continue
 		}
 		if !strings.HasPrefix(got, "true") || !strings.Contains(got, "in its own "+name+" namespace") {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got %q", name, got)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestOpenRefusesNamespaces(t *testing.T) {
 func TestOpenRefusesForeignProc(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		if got := rerun(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}); !strings.HasPrefix(got, "true") || !strings.Contains(got, "/proc is mounted for another pid namespace") {
-			t.Errorf("%q", got)
+			t.Errorf("got %q", got)
 		}
 		return
 	}

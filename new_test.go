@@ -29,7 +29,7 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := q.Lookup(2); p == nil || p.Comm != "sh" || p.AsOf() != q.Clock().Now() || q.Backend() != m.Name() {
-		t.Errorf("process 2 is %+v", p)
+		t.Errorf("got process 2 %+v", p)
 	}
 	var got []string
 	for ev, err := range q.Events(t.Context()) {
@@ -39,7 +39,7 @@ func TestNew(t *testing.T) {
 		got = append(got, ev.Wall.UTC().Format("05.000 ")+ev.Events.String())
 	}
 	if !slices.Equal(got, []string{"01.001 FORK+EXIT"}) || !q.Drained() {
-		t.Errorf("events %q, drained %v", got, q.Drained())
+		t.Errorf("got events %q, drained %v", got, q.Drained())
 	}
 	if err := q.Close(); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestNobody(t *testing.T) {
 	ancestors, whole := q.Ancestors(nobody)
 	if nobody.Clone() != nil || q.SessionLeader(nobody) != nil || q.GroupLeader(nobody) != nil ||
 		len(ancestors) > 0 || whole {
-		t.Errorf("of nobody: ancestors %v, whole %v", ancestors, whole)
+		t.Errorf("nil process: got ancestors %v, whole %v", ancestors, whole)
 	}
 	for n := range 256 { // a newer version may have more values
 		for _, v := range []fmt.Stringer{quark.Kind(n), quark.Kind(n).Events(), quark.Field(n), quark.Loss(n), quark.Join(n), quark.Origin(n),
@@ -155,7 +155,7 @@ func TestOpenContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if q, err := quark.OpenContext(ctx, quark.Options{HoldTime: 1}); q != nil || err == nil {
-		t.Errorf("%v, %v", q, err)
+		t.Errorf("got queue %v, error %v", q, err)
 	}
 }
 

@@ -14,6 +14,6 @@ import (
 func TestOpenElsewhere(t *testing.T) {
 	q, err := quark.Open(quark.Options{})
 	if q != nil || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), runtime.GOOS+"/"+runtime.GOARCH) {
-		t.Errorf("%v, %v", q, err)
+		t.Errorf("got queue %v, error %v", q, err)
 	}
 }

@@ -39,21 +39,21 @@ func TestWakeIsKept(t *testing.T) {
 		q.Wake()
 		nothing()
 		if ready() != 1 {
-			t.Error("the descriptor is not ready after Wake and Get")
+			t.Error("after Wake and Get: the descriptor is not ready")
 		}
 		nothing()
 		if ready() != 0 {
-			t.Error("the descriptor is ready though all is known")
+			t.Error("the descriptor is ready without an event or Wake")
 		}
 		q.Wake()
 		nothing()
 		start := time.Now()
 		if err := q.Block(deadline); err != nil || time.Since(start) >= deadline {
-			t.Errorf("Block after Wake and Get: %v, %v", err, time.Since(start))
+			t.Errorf("Block after Wake and Get: got error %v after %v", err, time.Since(start))
 		}
 		nothing()
 		if ready() != 0 {
-			t.Error("the descriptor is ready though Block has ended")
+			t.Error("the descriptor is ready after Block returned")
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestWaitWithoutDescriptors(t *testing.T) {
 		t.Fatal(back)
 	}
 	if err != nil || took > deadline {
-		t.Errorf("after %v: %v", took, err)
+		t.Errorf("after %v: got error %v", took, err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestWatcher(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := q.Get(); !errors.Is(err, quark.ErrNothing) || w.asked == asked {
-			t.Fatalf("%v, asked %d times", err, w.asked)
+			t.Fatalf("got error %v, Populate called %d times", err, w.asked)
 		}
 	}
 	fds := []unix.PollFd{{Fd: int32(q.FD()), Events: unix.POLLIN}}

@@ -23,7 +23,7 @@ func TestEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		q := open(t, opts)
 		if p := q.Lookup(uint32(os.Getpid())); p == nil || p.PPID != uint32(os.Getppid()) {
-			t.Errorf("own process in the table: %+v", p)
+			t.Errorf("got own process %+v", p)
 		}
 		ev := exitOf(t, q, spawn(t))
 		if age := time.Since(ev.Wall); age < 0 || age > deadline {
@@ -137,7 +137,7 @@ func TestDrain(t *testing.T) {
 			seen = seen || err == nil && ev.Process.PID == pid && ev.Events.Has(quark.EventExit)
 		}
 		if !seen {
-			t.Error("what was held is lost")
+			t.Error("the held events were lost")
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestDrainEmptiesTheSource(t *testing.T) {
 			t.Fatal(err)
 		}
 		if uint64(len(ends)) > st.Lost() || !q.Drained() {
-			t.Errorf("%d ends are not delivered, and not all of them counted as lost: %+v", len(ends), st)
+			t.Errorf("%d exits are missing, but not all are counted as lost: %+v", len(ends), st)
 		}
 	})
 }
@@ -217,7 +217,7 @@ func TestClose(t *testing.T) {
 		}
 		q.Wake()
 		if after := openFDs(t); after != before {
-			t.Errorf("%d descriptors before, %d after", before, after)
+			t.Errorf("got %[2]d descriptors, want %[1]d as before", before, after)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestWrongOptions(t *testing.T) {
 			}
 		}
 		if after := openFDs(t); after != before {
-			t.Errorf("%d descriptors before, %d after", before, after)
+			t.Errorf("got %[2]d descriptors, want %[1]d as before", before, after)
 		}
 	})
 }
@@ -275,7 +275,7 @@ func TestChoice(t *testing.T) {
 	}
 	defer q.Close()
 	if q.Backend() != "cnproc" || len(q.Attempts()) != 1 {
-		t.Errorf("backend %s after %v", q.Backend(), q.Attempts())
+		t.Errorf("got backend %s after attempts %v", q.Backend(), q.Attempts())
 	}
 }
 
@@ -369,7 +369,7 @@ func TestCloseFromAnywhere(t *testing.T) {
 			}
 		}
 		if after := openFDs(t); after != before {
-			t.Errorf("%d descriptors before, %d after", before, after)
+			t.Errorf("got %[2]d descriptors, want %[1]d as before", before, after)
 		}
 	})
 }
@@ -394,7 +394,7 @@ func TestCloseDuringLookup(t *testing.T) {
 			}
 		}
 		if l := q.SessionLeader(ev.Process); l != nil && l.PID != ev.Process.PID {
-			t.Errorf("after Close the leader is %d", l.PID)
+			t.Errorf("after Close: got leader %d", l.PID)
 		}
 	})
 }
@@ -420,7 +420,7 @@ func TestFilterUsesTheQueue(t *testing.T) {
 				continue // what the kernel loses is not filtered
 			}
 			if !errors.Is(err, os.ErrClosed) {
-				t.Fatalf("%v, %v", ev, err)
+				t.Fatalf("got event %v, error %v", ev, err)
 			}
 		}
 	})

@@ -67,7 +67,7 @@ func TestRecordLives(t *testing.T) {
 		}
 		defer again.Close()
 		if ended := ends(t, again); !maps.Equal(ended, seen) || len(seen) == 0 || again.Backend() != q.Backend() || r.Torn() != nil {
-			t.Errorf("the ends of %d are replayed, of %d by %s; torn: %v", len(ended), len(seen), again.Backend(), r.Torn())
+			t.Errorf("replayed exits of %d processes, want %d as by %s; truncated: %v", len(ended), len(seen), again.Backend(), r.Torn())
 		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)

@@ -164,7 +164,7 @@ func (w *watch) end(t *testing.T) {
 	}
 	for p := range w.queue.Processes() {
 		if c, _ := p.Container(); !p.Exited && strings.Contains(p.Cgroup, unique()) {
-			t.Errorf("%s: pid %d, %s, is still in %+v", w.name, p.PID, p.Image.Exe, c)
+			t.Errorf("%s: pid %d (%s): got container %+v, want none", w.name, p.PID, p.Image.Exe, c)
 		}
 	}
 }
@@ -372,10 +372,10 @@ func (b *box) judgeEnd(t *testing.T, w *watch, pid, code int, was truth.State) {
 	ev := w.last(t, pid, quark.EventExit)
 	p := ev.Process
 	if !w.endedWith(p, code) {
-		t.Errorf("%s: pid %d ended with %#x (known: %v), not with %d", w.name, pid, p.Exit.WaitStatus, p.Known, code)
+		t.Errorf("%s: pid %d: got wait status %#x (known: %v), want exit code %d", w.name, pid, p.Exit.WaitStatus, p.Known, code)
 	}
 	if ppid := fmt.Sprint(p.PPID); p.Known.Has(quark.FieldPPID) && !p.Cached.Has(quark.FieldPPID) && ppid != was.Value[engine.FieldPPID] {
-		t.Errorf("%s: the parent of pid %d is %s at its end, not %s", w.name, pid, ppid, was.Value[engine.FieldPPID])
+		t.Errorf("%s: parent of pid %d at its exit: got %s, want %s", w.name, pid, ppid, was.Value[engine.FieldPPID])
 	}
 	b.judgeContainer(t, w, ev, was.Value[engine.FieldCgroup])
 }
@@ -402,7 +402,7 @@ func (b *box) judgeBrief(t *testing.T, w *watch, like truth.State, begin uint64)
 	for _, ev := range slices.Backward(w.events) {
 		if p := ev.Process; ev.Time > begin && ev.Events.Has(quark.EventExit) && p.Image.Exe == "/brief" {
 			if b.judgeContainer(t, w, ev, like.Value[engine.FieldCgroup]); !w.endedWith(p, 3) {
-				t.Errorf("%s: /brief ended with %#x", w.name, p.Exit.WaitStatus)
+				t.Errorf("%s: /brief: got wait status %#x", w.name, p.Exit.WaitStatus)
 			}
 			return
 		}
@@ -723,7 +723,7 @@ lxc.init.cwd = /work
 		out := output(t, call("lxc-info", "-p", "-H")...)
 		pid, err := strconv.Atoi(string(bytes.TrimSpace(out)))
 		if err != nil {
-			t.Fatalf("lxc-info: %q", out)
+			t.Fatalf("lxc-info: got output %q", out)
 		}
 		return b.id, pid
 	}
@@ -749,7 +749,7 @@ func writeNspawn(t *testing.T, b *box) {
 	b.state = func(t *testing.T, first int) (string, int) {
 		pids, err := children.Of(first)
 		if len(pids) != 1 {
-			t.Fatalf("children of systemd-nspawn: %v, %v", pids, err)
+			t.Fatalf("children of systemd-nspawn: got %v, error %v", pids, err)
 		}
 		return b.id, pids[0]
 	}

@@ -127,7 +127,7 @@ func TestStartInStorm(t *testing.T) {
 		t.Logf("%d events: %d have no FORK, %d no image, %d are of another tree", events, wrong[0], wrong[1], wrong[2])
 		// A process that executes while it is read can lack its image.
 		if events == 0 || wrong[0] != 0 || 50*wrong[1] > events || wrong[2] != 0 {
-			t.Error("wrong")
+			t.Error("too many events have no FORK or image, or are of another tree")
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestEndInStorm(t *testing.T) {
 				t.Fatal(err)
 			}
 			if over := int64(st.Source.Produced - st.Removals - uint64(st.Buffered) - st.Lost()); over != 0 {
-				t.Errorf("%d produced are %d too many: %+v", st.Source.Produced, over, st)
+				t.Errorf("got %d produced events, %d too many: %+v", st.Source.Produced, over, st)
 			}
 			q.Close()
 		}

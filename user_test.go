@@ -47,7 +47,7 @@ func TestUser(t *testing.T) {
 	}
 	sources, err := filepath.Glob(filepath.Join(dir, "*", "*.go"))
 	if err != nil || len(sources) != 6 {
-		t.Fatalf("sources %q, %v", sources, err)
+		t.Fatalf("got sources %q, error %v", sources, err)
 	}
 	for _, name := range sources {
 		data, err := os.ReadFile(name)

@@ -117,13 +117,13 @@ func TestWhere(t *testing.T) {
 			case name == "": // its ancestors are unknown
 				strangers++
 			case name == "hidden" && whole(ev.Process, engine.FieldArgs):
-				t.Errorf("%s of the hidden process was delivered", ev.Events)
+				t.Errorf("got %s of the hidden process, want none", ev.Events)
 			case name != "hidden" && name != "last":
 				ends = append(ends, ev.Clone())
 			}
 		}
 		if len(ends) != len(all) {
-			t.Errorf("%d ends of %d", len(ends), len(all))
+			t.Errorf("got exits of %d processes, want %d", len(ends), len(all))
 		}
 		for _, c := range classes {
 			m := matcher(t, q, c.source)
@@ -139,15 +139,15 @@ func TestWhere(t *testing.T) {
 			}
 		}
 		if reports := q.Capabilities().Kinds[engine.KindExecFailed].Origin != engine.OriginNone; reports != (len(failures) == 1) {
-			t.Errorf("%d failed execs, reported: %v", len(failures), reports)
+			t.Errorf("got %d failed execs; backend reports them: %v", len(failures), reports)
 		}
 		for _, ev := range failures {
 			if v := matcher(t, q, `exec_failed_errno == ENOENT and exec_failed_path ~ "**/missing"`).Judge(ev); v == engine.VerdictDrop || v == engine.VerdictUnsure && ev.Failed.PathKnown {
-				t.Errorf("verdict %d of %+v", v, ev.Failed)
+				t.Errorf("got verdict %d for %+v", v, ev.Failed)
 			}
 		}
 		if s, err := q.Stats(); err != nil || s.Filtered == 0 || strangers > s.Unsure {
-			t.Errorf("%+v, %v; %d events of processes outside the tree", s, err, strangers)
+			t.Errorf("got stats %+v, error %v, and %d events from outside the tree, want 0", s, err, strangers)
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestLive(t *testing.T) {
 			continue
 		}
 		if sum, err := new(exehash.Cache).Sum(ev.Process); err != nil || sum.SHA256 != sha256.Sum256(contents) {
-			t.Errorf("%x, cached %v, %v", sum.SHA256, sum.Cached, err)
+			t.Errorf("got sum %x, cached %v, error %v", sum.SHA256, sum.Cached, err)
 		}
 		return
 	}

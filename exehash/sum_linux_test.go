@@ -118,13 +118,13 @@ func TestSum(t *testing.T) {
 	check := func(c *Cache, name string, cached bool) {
 		t.Helper()
 		if got, err := c.Sum(p); err != nil || got != (Sum{digest, cached}) {
-			t.Errorf("%s: %x, cached %v, %v", name, got.SHA256[:4], got.Cached, err)
+			t.Errorf("%s: got sum %x, cached %v, error %v", name, got.SHA256[:4], got.Cached, err)
 		}
 	}
 	fails := func(c *Cache, name string, want error) {
 		t.Helper()
 		if got, err := c.Sum(p); !errors.Is(err, want) || got != (Sum{}) {
-			t.Errorf("%s: %x, %v", name, got.SHA256[:4], err)
+			t.Errorf("%s: got sum %x, error %v", name, got.SHA256[:4], err)
 		}
 	}
 	p, end := running(t, path)
@@ -195,7 +195,7 @@ func TestNewFile(t *testing.T) {
 	p, _ := running(t, path)
 	p.Start = min(p.Start, p.Start/1e9*1e9)
 	if got, err := new(Cache).Sum(p); err != nil || got != (Sum{digest, true}) {
-		t.Errorf("%x, cached %v, %v", got.SHA256[:4], got.Cached, err)
+		t.Errorf("got sum %x, cached %v, error %v", got.SHA256[:4], got.Cached, err)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestMemfd(t *testing.T) {
 	}
 	p, _ := running(t, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ro.Fd()))
 	if got, err := new(Cache).Sum(p); err != nil || got != (Sum{digest, true}) {
-		t.Errorf("%x, cached %v, %v", got.SHA256[:4], got.Cached, err)
+		t.Errorf("got sum %x, cached %v, error %v", got.SHA256[:4], got.Cached, err)
 	}
 }
 

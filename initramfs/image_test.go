@@ -48,7 +48,7 @@ func unpack(t *testing.T, gz []byte) []cpio.Record {
 		t.Fatal(err)
 	}
 	if !zr.ModTime.IsZero() || zr.Name != "" {
-		t.Errorf("gzip header has time %v, name %q", zr.ModTime, zr.Name)
+		t.Errorf("got gzip header with time %v, name %q, want neither", zr.ModTime, zr.Name)
 	}
 	raw, err := io.ReadAll(zr)
 	if err != nil {
@@ -127,17 +127,17 @@ func TestImage(t *testing.T) {
 	for name, text := range map[string]string{"bin/one": "several", "bin/two": ""} {
 		r := byName[name]
 		if got := content(t, r); !strings.HasSuffix(got, text) || text == "" && got != "" {
-			t.Errorf("%s has %d bytes; only the first of the hard links has contents", name, len(got))
+			t.Errorf("%s: got %d bytes, want contents only in the first hard link", name, len(got))
 		}
 		if r.Ino == 0 || r.Ino != byName["bin/one"].Ino || r.NLink < 2 {
 			t.Errorf("%s: inode %d, %d links: it is not a hard link", name, r.Ino, r.NLink)
 		}
 	}
 	if got := content(t, byName["types.btf"]); got != "types" {
-		t.Errorf("types.btf has wrong content %q", got)
+		t.Errorf("types.btf: got content %q", got)
 	}
 	if got := content(t, byName["init"]); !strings.HasSuffix(got, "some-init") {
-		t.Errorf("init has wrong content %q", got)
+		t.Errorf("init: got content %q", got)
 	}
 
 	t.Run("reproducible", func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(first.Bytes(), second.Bytes()) {
-			t.Error("a second build gives other bytes")
+			t.Error("two builds differ")
 		}
 	})
 
@@ -214,7 +214,7 @@ func TestRunCleansUpOnError(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "image.gz")
 	if err := run([]string{"-o", out, "-init", filepath.Join(dir, "none"), "x"}, io.Discard); err == nil {
-		t.Fatal("no error without an init")
+		t.Fatal("without an init: got no error")
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil {

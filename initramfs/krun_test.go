@@ -135,7 +135,7 @@ func TestKrunGuest(t *testing.T) {
 		close(input.stop)
 		cmd.Wait() // for the output
 		if err != nil || state.ExitCode() != 0 || !strings.Contains(out.String(), `read "word"`) {
-			t.Errorf("%v, %v; output:\n%s", state, err, out.String())
+			t.Errorf("got state %v, error %v; output:\n%s", state, err, out.String())
 		}
 	})
 

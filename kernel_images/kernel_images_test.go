@@ -67,7 +67,7 @@ func TestCandidates(t *testing.T) {
 		}
 	}
 	if got := releaseOf(debian.Package{Name: "linux-binary-unsigned-7.3.4+deb13-cloud-amd64"}); got != "7.3.4+deb13-cloud-amd64" {
-		t.Errorf("release %q", got)
+		t.Errorf("got release %q", got)
 	}
 	if _, err := debian.ParsePackages(strings.NewReader("Package: x\nSize: many\n")); err == nil {
 		t.Error("a size that is not a number is accepted")
@@ -117,7 +117,7 @@ func TestUnpack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got, err := debian.Find(t.Context(), buildDeb(t, tt.files), imageFile); err != nil || string(got) != tt.want {
-				t.Errorf("%q, %v", got, err)
+				t.Errorf("got image %q, error %v", got, err)
 			}
 		})
 	}
@@ -125,13 +125,13 @@ func TestUnpack(t *testing.T) {
 	t.Run("no image", func(t *testing.T) {
 		_, err := debian.Find(t.Context(), buildDeb(t, map[string]string{"usr/share/doc/x": "x"}), imageFile)
 		if !errors.Is(err, debian.ErrNoFile) {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v", err)
 		}
 	})
 	t.Run("link", func(t *testing.T) {
 		deb := buildDeb(t, map[string]string{"usr/share/doc/x": "x"}, "boot/vmlinuz-1")
 		if got, err := debian.Find(t.Context(), deb, imageFile); !errors.Is(err, debian.ErrNoFile) {
-			t.Errorf("%q, error %v", got, err)
+			t.Errorf("got image %q, error %v", got, err)
 		}
 	})
 	t.Run("truncated", func(t *testing.T) {
@@ -161,12 +161,12 @@ func TestCache(t *testing.T) {
 		}
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "image" {
-		t.Errorf("through the link: %q, error %v", b, err)
+		t.Errorf("through the link: got %q, error %v", b, err)
 	}
 	if got := c.replacement("gone"); got != "gone" {
 		t.Errorf("an image without a replacement is replaced by %s", got)
 	}
 	if err := c.replace("gone", name); err != nil || c.replacement("gone") != name {
-		t.Errorf("replaced by %s, error %v", c.replacement("gone"), err)
+		t.Errorf("got replacement %s, error %v", c.replacement("gone"), err)
 	}
 }

@@ -18,7 +18,7 @@ var sum = strings.Repeat("0", 64)
 func TestLockFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock.json")
 	if l, err := readLock(path); err != nil || len(l) != 0 {
-		t.Errorf("no file: %v, %v", l, err)
+		t.Errorf("no file: got %v, error %v", l, err)
 	}
 	want := lock{"b": {Package: "p", Version: "1", SHA256: sum}, "a": {Package: "q", Version: "2", SHA256: sum}}
 	if err := want.write(path); err != nil {
@@ -32,14 +32,14 @@ func TestLockFile(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if b, _ := os.ReadFile(path); strings.Index(string(b), `"a"`) > strings.Index(string(b), `"b"`) {
-		t.Error("it is not in order")
+		t.Error("the lock file is not sorted")
 	}
 	for _, bad := range []string{"{", `{"x":{}}`, `{"x":{"package":"p","version":"1","sha256":"0"}}`} {
 		if err := os.WriteFile(path, []byte(bad), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := readLock(path); err == nil {
-			t.Errorf("%s: no error", bad)
+			t.Errorf("%s: got no error", bad)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestLockPrefers(t *testing.T) {
 		{"other", p1, "other", true},
 	} {
 		if err := l.check(tt.row, tt.p, tt.sum); (err == nil) != tt.ok {
-			t.Errorf("%+v: %v", tt, err)
+			t.Errorf("%+v: got error %v", tt, err)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestProvide(t *testing.T) {
 	f := &fetcher{cache: c, say: t.Logf}
 	err = f.provide(t.Context(), rows, dir, false, &out)
 	if err == nil || !strings.Contains(err.Error(), "damaged-amd64: apt-get not found") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	want := "good-amd64: cached linux-image-1 1, sha256 ok\n" +
 		"replaced-amd64: cached 2_2.1, sha256 ok, for the locked 2 is gone\n"
@@ -153,7 +153,7 @@ func TestProvide(t *testing.T) {
 	}
 	for name, want := range map[string]string{"good": "good-amd64", "replaced": "newer"} {
 		if b, err := os.ReadFile(filepath.Join(dir, "amd64", name)); err != nil || string(b) != want {
-			t.Errorf("%s holds %q, error %v", name, b, err)
+			t.Errorf("%s: got %q, error %v", name, b, err)
 		}
 	}
 	// An existing link is better than none.
@@ -162,7 +162,7 @@ func TestProvide(t *testing.T) {
 	}
 	out.Reset()
 	if err := f.provide(t.Context(), rows[:1], dir, true, &out); err != nil || !strings.HasPrefix(out.String(), "damaged-amd64: cached 2_2.1, sha256 ok; not refreshed: apt-get not found") {
-		t.Errorf("printed %q, error %v", &out, err)
+		t.Errorf("got output %q, error %v", &out, err)
 	}
 	if kept, err := readLock(filepath.Join(dir, "lock.json")); err != nil || cmp.Diff(l, kept) != "" {
 		t.Errorf("the lock changed: %s, %v", cmp.Diff(l, kept), err)

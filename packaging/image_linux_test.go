@@ -39,7 +39,7 @@ func readPod(t *testing.T) (p pod) {
 	}
 	p.args = list("args")
 	if drop := list("drop"); !slices.Equal(drop, []string{"ALL"}) {
-		t.Errorf("dropped are %q", drop)
+		t.Errorf("got dropped capabilities %q", drop)
 	}
 	for _, name := range list("add") {
 		p.capabilities = append(p.capabilities, "CAP_"+name)
@@ -122,7 +122,7 @@ func unpackImage(t *testing.T, archive, root string) {
 	}
 	outer := read(filepath.Join(layout, "index.json"))
 	if len(outer.Manifests) != 1 {
-		t.Fatalf("%d names in the archive", len(outer.Manifests))
+		t.Fatalf("got %d names in the archive", len(outer.Manifests))
 	}
 	for _, image := range read(blob(outer.Manifests[0])).Manifests {
 		if image.Platform.Architecture == runtime.GOARCH {
@@ -168,7 +168,7 @@ func TestImageAsContainer(t *testing.T) {
 		t.Errorf("%v: %s", err, errs)
 	}
 	if !strings.Contains(out, `"args":["/bin/echo","outside","the","container"]`) {
-		t.Errorf("no process of the host in %d bytes", len(out))
+		t.Errorf("%d bytes of output contain no process of the host", len(out))
 	}
 
 	// A missing setting is reported by name. Kubernetes itself rejects a user namespace with

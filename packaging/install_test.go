@@ -119,7 +119,7 @@ func TestInstalledFiles(t *testing.T) {
 	}
 	for _, c := range commands(t, dir) {
 		if out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-V").Output(); err != nil || string(out) != c+" version "+version+"\n" {
-			t.Errorf("%s -V: %q, %v", c, out, err)
+			t.Errorf("%s -V: got %q, error %v", c, out, err)
 		}
 		for _, place := range []string{"share/man/man8/" + c + ".8.gz", "share/bash-completion/completions/" + c,
 			"share/zsh/site-functions/_" + c, "share/fish/vendor_completions.d/" + c + ".fish"} {
@@ -138,7 +138,7 @@ func TestInstalledFiles(t *testing.T) {
 			mode = 0o755
 		}
 		if info.Mode() != mode || info.Size() == 0 {
-			t.Errorf("%s: %v with %d bytes", path, info.Mode(), info.Size())
+			t.Errorf("%s: got mode %v, %d bytes", path, info.Mode(), info.Size())
 		}
 	}
 }
@@ -154,10 +154,10 @@ func TestInstallWithoutGo(t *testing.T) {
 		t.Errorf("installed are %q, with Go %q", got, want)
 	}
 	if out := makeIt(t, dir, "uninstall", without); out != "" {
-		t.Errorf("make uninstall printed %q", out)
+		t.Errorf("make uninstall: got output %q", out)
 	}
 	if left := filesBelow(t, dir); len(left) > 0 {
-		t.Errorf("left are %q", left)
+		t.Errorf("left behind: %q", left)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestPackages(t *testing.T) {
 		}
 	}
 	if slices.Sort(all); !slices.Equal(all, listed(t, "files")) {
-		t.Errorf("the packages have %q", all)
+		t.Errorf("the packages contain %q", all)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestUninstall(t *testing.T) {
 	}
 	makeIt(t, dir, "uninstall")
 	if left := filesBelow(t, dir); !slices.Equal(left, []string{"/" + others}) {
-		t.Errorf("left are %q", left)
+		t.Errorf("left behind: %q", left)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "usr/share/doc/quark")); err == nil {
 		t.Error("quark's own directory is left")
@@ -258,7 +258,7 @@ func TestLibrary(t *testing.T) {
 	}
 	functions := regexp.MustCompile(`(?m)\b(quark_\w+)\(`).FindAllSubmatch(header, -1)
 	if len(functions) < 10 {
-		t.Fatalf("quark.h has %d functions", len(functions))
+		t.Fatalf("got %d functions in quark.h", len(functions))
 	}
 	for _, f := range functions {
 		if page := fmt.Sprintf("/usr/share/man/man3/%s.3.gz", f[1]); !slices.Contains(want, page) {
@@ -282,7 +282,7 @@ func TestLibrary(t *testing.T) {
 
 	makeIt(t, dir, "uninstall-library", libdir)
 	if left := filesBelow(t, dir); len(left) > 0 {
-		t.Errorf("left are %q", left)
+		t.Errorf("left behind: %q", left)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "usr/share/doc/libquark")); err == nil {
 		t.Error("the library's own directory is left")
@@ -296,12 +296,12 @@ func TestCompletions(t *testing.T) {
 		for _, place := range []string{"bash-completion/completions/" + c, "zsh/site-functions/_" + c, "fish/vendor_completions.d/" + c + ".fish"} {
 			script, err := os.ReadFile(filepath.Join(dir, "usr/share", place))
 			if err != nil || !bytes.Contains(script, []byte("__complete")) || !bytes.Contains(script, []byte(c)) {
-				t.Errorf("%s: %v, %d bytes", place, err, len(script))
+				t.Errorf("%s: got error %v, %d bytes", place, err, len(script))
 			}
 		}
 		out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "__complete", "--vers").Output()
 		if err != nil || !bytes.HasPrefix(out, []byte("--version\t")) {
-			t.Errorf("%s completes --vers with %q, %v", c, out, err)
+			t.Errorf("%s: --vers completes to %q, error %v", c, out, err)
 		}
 	}
 }

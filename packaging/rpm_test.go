@@ -57,7 +57,7 @@ func testRPM(t *testing.T, files, packages, list []string) {
 	}
 	rpm(packages, "--erase", "--noscripts", "--nodeps")
 	if left := ours(); len(left) > 0 {
-		t.Errorf("left are %q", left)
+		t.Errorf("left behind: %q", left)
 	}
 	if left, err := filepath.Glob(filepath.Join(root, "usr/share/doc/*")); err != nil || len(left) > 0 {
 		t.Errorf("own directories are left: %q, %v", left, err)

@@ -39,7 +39,7 @@ func TestPahole(t *testing.T) {
 				if !o.Found() {
 					for _, path := range o.Target.Alternatives {
 						if at, ok := p.offset(path); ok {
-							t.Errorf("%s was not found (%v), pahole has it at %d", path, o.Err, at)
+							t.Errorf("%s: got error %v, want offset %d as in pahole", path, o.Err, at)
 						}
 					}
 					continue
@@ -50,7 +50,7 @@ func TestPahole(t *testing.T) {
 					got = o.Value
 				}
 				if !ok {
-					t.Errorf("%s: at %d, pahole does not have it", o.Path, got)
+					t.Errorf("%s: got offset %d, want none as in pahole", o.Path, got)
 				} else if got != want {
 					t.Errorf("%s: at %d, pahole has %d", o.Path, got, want)
 				}

@@ -80,7 +80,7 @@ func TestBootEnds(t *testing.T) {
 					return
 				}
 			}
-			t.Fatalf("process %d is left", pid)
+			t.Fatalf("process %d still exists", pid)
 		})
 	}
 }

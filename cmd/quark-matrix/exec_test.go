@@ -16,14 +16,14 @@ import (
 func TestGuestArgs(t *testing.T) {
 	args, limit, err := guestArgs([]string{"-test.testlogfile=/x", "-test.paniconexit0", "-test.gocoverdir=/y", "-test.timeout=10m0s", "-test.run=A", "x"})
 	if err != nil || limit != 10*time.Minute+graceTime || !slices.Equal(args, []string{"-test.paniconexit0", "-test.timeout=10m0s", "-test.run=A", "x"}) {
-		t.Errorf("%q, %v, %v", args, limit, err)
+		t.Errorf("got arguments %q, limit %v, error %v", args, limit, err)
 	}
 	if _, _, err := guestArgs([]string{"-test.coverprofile=/x"}); err == nil || !strings.Contains(err.Error(), "copies no files") {
 		t.Errorf("a profile: error %v", err)
 	}
 	env := guestEnv([]string{"HOME=/x", "QUARK_A=1", "QUARK_RESULTS=/x", "GODEBUG=x=1", "GOCOVERDIR=/x"})
 	if !slices.Equal(env, []string{"QUARK_A=1", "GODEBUG=x=1"}) {
-		t.Errorf("%q", env)
+		t.Errorf("got environment %q", env)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestGoTestExec(t *testing.T) {
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 			out, err := cmd.CombinedOutput()
 			if (err != nil) != tt.bad {
-				t.Errorf("error %v", err)
+				t.Errorf("got error %v", err)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(string(out), want) {

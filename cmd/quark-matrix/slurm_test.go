@@ -43,14 +43,14 @@ func TestSlurm(t *testing.T) {
 	s.finish(t, 2*time.Minute)
 	s.compare(t, results, "local/two-held  release-of-two-held  present", "FRESH=1")
 	if got := read(t, filepath.Join(results, "merge.txt")); !strings.Contains(got, "\n14 passed, 2 failed, 0 skipped\n") {
-		t.Errorf("the merged table:\n%s", got)
+		t.Errorf("got merged table:\n%s", got)
 	}
 
 	if got := read(t, filepath.Join(impossible, "shards", "1.txt")); strings.Count(got, "no kernel \"local/four\"") != 3 {
-		t.Errorf("a shard that can't run:\n%s", got)
+		t.Errorf("got output of a shard that can't run:\n%s", got)
 	}
 	if got := read(t, filepath.Join(impossible, "merge.txt")); !strings.Contains(got, "no results in ") {
-		t.Errorf("the merge of nothing:\n%s", got)
+		t.Errorf("got output of merging nothing:\n%s", got)
 	}
 }
 

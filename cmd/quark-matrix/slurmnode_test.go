@@ -194,5 +194,5 @@ func (n *slurmNode) cancelAll(t *testing.T) {
 			return
 		}
 	}
-	t.Error("jobs are left")
+	t.Error("jobs still exist")
 }

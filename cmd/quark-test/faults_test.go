@@ -90,12 +90,12 @@ func TestFaults(t *testing.T) {
 	} {
 		for i, backend := range defaultBackends {
 			if line := "\n" + name + " @ " + backend + ": " + want[i]; !strings.Contains("\n"+out.String(), line) {
-				t.Errorf("no line %q", line)
+				t.Errorf("the output lacks line %q", line)
 			}
 		}
 	}
 	if !strings.Contains(out.String(), "\nt_none @ none: ok\n") || !strings.HasSuffix(out.String(), "\n6 passed, 22 failed, 3 skipped\n") || failed != 22 {
-		t.Errorf("%d failed, the end is %q", failed, out.String()[max(0, out.Len()-100):])
+		t.Errorf("got %d failed tests, end of output %q", failed, out.String()[max(0, out.Len()-100):])
 	}
 	checkRecords(t, file)
 	if t.Failed() {
@@ -150,7 +150,7 @@ func TestInterrupted(t *testing.T) {
 		cancel()
 	}()
 	if _, err := program(ctx, []string{"t_hang"}, w); err == nil || !strings.Contains(err.Error(), "interrupted") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestUnopened(t *testing.T) {
 		x.cells = []*cell{{test: x, backend: "nothing"}}
 		x.guard(func() { shared.open(x, tinyBuffers) })
 		if c := x.cells[0]; !c.failed || !c.ended || !strings.Contains(c.reason, "nothing") {
-			t.Errorf("test %d: %v, %q", i, c.failed, c.reason)
+			t.Errorf("test %d: got failed %v, reason %q", i, c.failed, c.reason)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestTable(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, r := range tests {
 		if seen[r.name] || !strings.HasPrefix(r.name, "t_") || r.doc == "" || r.run == nil {
-			t.Errorf("bad row or the second of its name: %q", r.name)
+			t.Errorf("invalid or duplicate row %q", r.name)
 		}
 		seen[r.name] = true
 	}
@@ -65,7 +65,7 @@ func TestTable(t *testing.T) {
 func TestScenariosHaveTests(t *testing.T) {
 	for _, s := range scenario.All() {
 		if !slices.ContainsFunc(tests, func(r row) bool { return r.name == s.Test }) {
-			t.Errorf("scenario %s is of test %q, which is not there", s.Name, s.Test)
+			t.Errorf("scenario %s names test %q, which does not exist", s.Name, s.Test)
 		}
 	}
 }

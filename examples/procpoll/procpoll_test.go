@@ -107,16 +107,16 @@ func TestReadings(t *testing.T) {
 	want(t, got, "EXIT 7 dash", "FORK 7 next", "GAP 1")
 	fork, gap := &got.raw[1], &got.raw[2]
 	if fork.Task.Start != 502*engine.ProcStartUnit || fork.Task.Cached != fields&^engine.FieldStart.Set() || fork.Task.PGID != 7 {
-		t.Errorf("the FORK is %+v", fork.Task)
+		t.Errorf("got FORK %+v", fork.Task)
 	}
 	if gap.Time != gap.Gap.From || gap.Gap.From >= fork.Time || gap.Gap.To != fork.Time {
-		t.Errorf("the gap is %+v, the FORK at %d", gap.Gap, fork.Time)
+		t.Errorf("got gap %+v, FORK at %d", gap.Gap, fork.Time)
 	}
 
 	delete(proc, "7/stat")
 	want(t, read(t, s, 9), "EXIT 7 next")
 	if st, err := s.Stats(); err != nil || st.Produced != 8 || st.LostTotal() != 1 {
-		t.Errorf("counted %+v, %v", st, err)
+		t.Errorf("got stats %+v, error %v", st, err)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestErrors(t *testing.T) {
 	for _, bad := range []string{"", "2", "2 (a S 1", "2 (a) S 1 2", ") 2 (a"} {
 		proc.file("2/stat", "%s", bad)
 		if to := new(readings); s.Populate(&readings{room: 9}) == nil || len(to.events) != 0 {
-			t.Errorf("%q: no error", bad)
+			t.Errorf("%q: got no error", bad)
 		}
 	}
 	s.Close()
@@ -165,7 +165,7 @@ func TestCapabilities(t *testing.T) {
 	table := open(t, proc).Capabilities()
 	for f := range engine.Field(engine.NumFields) {
 		if known := table.Fields[f].Origin != engine.OriginNone; known != fields.Has(f) || table.Fields[f].Via == "" {
-			t.Errorf("%s: %+v", f, table.Fields[f])
+			t.Errorf("%s: got %+v", f, table.Fields[f])
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := q.Lookup(uint32(os.Getpid())); p == nil || p.Comm != strings.TrimSpace(string(comm)) || p.PPID != uint32(os.Getppid()) {
-		t.Errorf("this process is %+v", p)
+		t.Errorf("got own process %+v", p)
 	}
 	child := exec.Command("cat")
 	in, err := child.StdinPipe()
@@ -209,7 +209,7 @@ func TestHost(t *testing.T) {
 		}
 		if seen.Has(quark.EventExec) {
 			if ev.Process.Comm != "cat" || ev.Process.PPID != uint32(os.Getpid()) {
-				t.Errorf("the child is %+v", ev.Process)
+				t.Errorf("got child %+v", ev.Process)
 			}
 			in.Close()
 			if err := child.Wait(); err != nil {

@@ -174,7 +174,7 @@ func TestTypesAreOfTheCategory(t *testing.T) {
 		}
 	}
 	if !seen["process-exec-failed"] || !seen["process-existing"] {
-		t.Errorf("there is no failed exec, or nothing from the start, in %v", seen)
+		t.Errorf("no failed exec, or no process of the start, in %v", seen)
 	}
 }
 
@@ -202,12 +202,12 @@ func TestFieldsAreOfTheSchema(t *testing.T) {
 			n++
 		}
 		if n < 5 {
-			t.Errorf("%s: %d documents", file, n)
+			t.Errorf("%s: got %d documents", file, n)
 		}
 	}
 	for name := range seen {
 		if !slices.Contains(known, name) && !strings.HasPrefix(name, "quark.") {
-			t.Errorf("%s is no field of the schema", name)
+			t.Errorf("%s is not a field of the schema", name)
 		}
 	}
 	for _, name := range []string{"@timestamp", "event.outcome", "process.args_count", "process.exit_code", "process.parent.pid", "user.id"} {

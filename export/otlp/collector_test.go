@@ -146,8 +146,8 @@ func TestKilledCollector(t *testing.T) {
 	}
 	n, came := e.Counts(), c.names()
 	checkBalance(t, n, events)
-	t.Logf("%d were exported: %d came, %+v, retold %d", events, came["quark.process"], n.Dropped, came["quark.events.dropped"])
+	t.Logf("exported %d: received %d, dropped %+v, dropped as reported %d", events, came["quark.process"], n.Dropped, came["quark.events.dropped"])
 	if came["quark.process"] != n.Delivered || came["quark.process"]+n.Lost() != events || n.Dropped["queue_full"] == 0 || came["quark.events.dropped"] == 0 {
-		t.Errorf("came %v, %+v", came, n)
+		t.Errorf("got received %v, counts %+v", came, n)
 	}
 }

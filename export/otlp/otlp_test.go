@@ -59,7 +59,7 @@ func sent(t *testing.T, source quark.Source, o quark.Options) *receiver {
 		t.Fatal(err)
 	}
 	if n := e.Counts(); n.Taken != n.Delivered || n.Taken != uint64(len(r.got())) || n.Queued != 0 || n.Taken == 0 {
-		t.Fatalf("%d came of %+v", len(r.got()), n)
+		t.Fatalf("received %d records, counts %+v", len(r.got()), n)
 	}
 	return r
 }
@@ -85,7 +85,7 @@ func TestRecords(t *testing.T) {
 	r := sent(t, m, quark.Options{FailedExecs: true, Where: where})
 	golden.Compare(t, "testdata/records.golden", dump(r.got()))
 	if r.resource["service.name"] != "quark" || r.resource["os.type"] != "linux" {
-		t.Errorf("resource %v", r.resource)
+		t.Errorf("got resource %v", r.resource)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestNamesAreOfTheConventions(t *testing.T) {
 	}
 	for name := range seen {
 		if !known[name] && !strings.HasPrefix(name, "quark.") {
-			t.Errorf("%s is no name of the conventions", name)
+			t.Errorf("%s is not a name of the conventions", name)
 		}
 	}
 	for _, name := range []string{"process.pid", "process.parent_pid", "process.executable.path", "process.command_args", "process.exit.code",
@@ -148,7 +148,7 @@ func TestHostName(t *testing.T) {
 	m := enginetest.NewMachine()
 	m.Running("/bin/sh").Fork().Exit(0)
 	if r := sent(t, named{m}, quark.Options{}); r.resource["host.name"] != "wrong \ufffd" {
-		t.Errorf("resource %v", r.resource)
+		t.Errorf("got resource %v", r.resource)
 	}
 }
 
@@ -161,11 +161,11 @@ func TestEnvironment(t *testing.T) {
 	m.Running("/bin/sh").Fork().Exit(0)
 	r := sent(t, m, quark.Options{})
 	if r.header.Get("x-token") != "secret" || r.header.Get("Content-Encoding") != "gzip" || r.resource["deployment.environment.name"] != "test" {
-		t.Errorf("headers %v, resource %v", r.header, r.resource)
+		t.Errorf("got headers %v, resource %v", r.header, r.resource)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nonexistent")
 	if _, err := otlp.New(nil, quick(r.url())); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 

@@ -43,7 +43,7 @@ func flood(t *testing.T, o otlp.Options, n int, between func(i int, e *otlp.Expo
 				}
 			}
 			if longest > time.Second {
-				t.Errorf("an Export took %v", longest)
+				t.Errorf("Export took %v", longest)
 			}
 		}
 	})
@@ -58,13 +58,13 @@ func drained(t *testing.T, e *otlp.Exporter) {
 			return
 		}
 	}
-	t.Errorf("after a minute %+v", e.Counts())
+	t.Errorf("got counts after a minute %+v", e.Counts())
 }
 
 func checkBalance(t *testing.T, n export.Counts, taken uint64) {
 	t.Helper()
 	if n.Taken != taken || n.Taken != n.Delivered+n.Queued+n.Lost() {
-		t.Errorf("%d were exported: %+v", taken, n)
+		t.Errorf("exported %d, got counts %+v", taken, n)
 	}
 }
 
@@ -185,14 +185,14 @@ func TestBadTargets(t *testing.T) {
 				}
 			}
 			if n.Lost() != lost || n.Queued != 0 {
-				t.Errorf("%+v", n)
+				t.Errorf("got counts %+v", n)
 			}
 			if c.name == "warns" {
 				if len(reports) != 1 {
-					t.Errorf("%d reports of one warning", len(reports))
+					t.Errorf("got %d reports of one warning", len(reports))
 				}
 			} else if len(c.dropped) == 0 && c.report != "" && distinct(r.got()) != events {
-				t.Errorf("%d of %d came", distinct(r.got()), events)
+				t.Errorf("received %d records, want %d", distinct(r.got()), events)
 			}
 			if c.report == "" {
 				return
@@ -240,7 +240,7 @@ func TestUnreachable(t *testing.T) {
 			checkBalance(t, n, 1000)
 			// A batch was being sent, the other had not begun.
 			if n.Delivered != 0 || n.Queued != 0 || n.Dropped["queue_full"] < 800 || n.Dropped["ended"] == 0 || n.Dropped["unconfirmed"] == 0 || n.Dropped["rejected"] > 0 {
-				t.Errorf("%+v", n)
+				t.Errorf("got counts %+v", n)
 			}
 		})
 	}
@@ -270,7 +270,7 @@ func TestKilledReceiver(t *testing.T) {
 	n := e.Counts()
 	checkBalance(t, n, events)
 	if came := distinct(r.got()); came+n.Lost() != events || n.Dropped["queue_full"] == 0 {
-		t.Errorf("%d came, %+v", came, n)
+		t.Errorf("received %d records, counts %+v", came, n)
 	}
 	told := uint64(0)
 	for _, record := range r.got() {
@@ -279,6 +279,6 @@ func TestKilledReceiver(t *testing.T) {
 		}
 	}
 	if told == 0 {
-		t.Error("no record tells of events that were dropped")
+		t.Error("no record reports the dropped events")
 	}
 }

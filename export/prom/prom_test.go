@@ -110,7 +110,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, name := range []string{"quark_info{backend=", "quark_processes ", "quark_delivery_lag_seconds_count ", "process_start_time_seconds "} {
 		if !strings.Contains(text, "\n"+name) {
-			t.Errorf("there is no %s", name)
+			t.Errorf("metric %s is missing", name)
 		}
 	}
 	if t.Failed() || status != http.StatusOK {
@@ -123,7 +123,7 @@ func TestClosedQueueFailsTheScrape(t *testing.T) {
 	s, q := served(t)
 	q.Close()
 	if text, status := scrape(t, s); status != http.StatusInternalServerError || strings.Contains(text, "quark_raw_events_total") {
-		t.Errorf("status %d: %s", status, text)
+		t.Errorf("got status %d: %s", status, text)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestPortInUse(t *testing.T) {
 	s, q := served(t)
 	_, err := prom.Listen(s.Addr().String(), prom.New(q, prom.Options{}))
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "choose another") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestSlowClients(t *testing.T) {
 	begin := time.Now()
 	for status := 0; status != http.StatusOK; _, status = scrape(t, s) {
 		if time.Since(begin) > 5*time.Second {
-			t.Fatal("no scrape beside slow clients within 5 s")
+			t.Fatal("no scrape succeeded within 5 s while other clients were slow")
 		}
 	}
 	begin = time.Now()
@@ -181,7 +181,7 @@ func TestSilentClients(t *testing.T) {
 	for range 3 {
 		begin := time.Now()
 		if _, status := scrape(t, s); status != http.StatusOK || time.Since(begin) > 10*time.Second {
-			t.Errorf("status %d after %v", status, time.Since(begin))
+			t.Errorf("got status %d after %v", status, time.Since(begin))
 		}
 	}
 }

@@ -173,7 +173,7 @@ func TestDashboard(t *testing.T) {
 	for _, e := range all {
 		for _, name := range regexp.MustCompile(`\b(?:quark|process)_\w+`).FindAllString(e, -1) {
 			if used[name] = true; !exposed[name] {
-				t.Errorf("%s: there is no metric %s", e, name)
+				t.Errorf("%s: metric %s does not exist", e, name)
 			}
 		}
 	}
@@ -183,6 +183,6 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	if len(all) < 10 {
-		t.Errorf("there are %d expressions", len(all))
+		t.Errorf("got %d expressions", len(all))
 	}
 }

@@ -164,6 +164,6 @@ func TestPortOnFile(t *testing.T) {
 		t.Error(err)
 	}
 	if b, _ := os.ReadFile(name); !strings.HasSuffix(string(b), "\n") {
-		t.Errorf("wrote %q", b)
+		t.Errorf("got %q written", b)
 	}
 }

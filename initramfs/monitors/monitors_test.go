@@ -30,7 +30,7 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 	if !slices.Contains(roots(), "linux-perf") || slices.Contains(roots(), "") {
-		t.Errorf("packages %q", roots())
+		t.Errorf("got packages %q", roots())
 	}
 }
 
@@ -60,11 +60,11 @@ func TestClosure(t *testing.T) {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 	if _, err := closure([]string{"b"}, newest); err == nil || !strings.Contains(err.Error(), "no package b") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	broken := errors.New("broken")
 	if _, err := closure([]string{"a"}, func([]string) (map[string]debian.Package, error) { return nil, broken }); err != broken {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestTreeRead(t *testing.T) {
 	} {
 		content, ok := tr.read(name)
 		if ok != want || ok && string(content) != "x" {
-			t.Errorf("%s: %q, %v", name, content, ok)
+			t.Errorf("%s: got %q, found %v", name, content, ok)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestNeed(t *testing.T) {
 	}
 	libs, _ := f.ImportedLibraries()
 	if len(libs) != 1 || tr.files["lib/"+triplets[f.Machine]+"/"+libs[0]] == nil {
-		t.Skip("the shell does not need the C library alone, or that is not where Debian has it")
+		t.Skip("the shell needs libraries other than libc, or libc is not at Debian's path")
 	}
 	wanted := make(map[string][]byte)
 	if err := tr.need(sh, "sh", wanted); err != nil {
@@ -120,10 +120,10 @@ func TestNeed(t *testing.T) {
 		}
 	}
 	if err := tr.need(sh, "sh", make(map[string][]byte)); err == nil || !strings.Contains(err.Error(), "which no package contains") {
-		t.Errorf("without %s: error %v", libs[0], err)
+		t.Errorf("without %s: got error %v", libs[0], err)
 	}
 	if err := tr.need([]byte("#!/bin/sh\n"), "script", wanted); err == nil {
-		t.Error("a script is accepted")
+		t.Error("a script: got no error")
 	}
 	static := filepath.Join(t.TempDir(), "static")
 	if err := tinyelf.Write(static, 0); err != nil {
@@ -142,7 +142,7 @@ func TestPack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, _ := pack(map[string][]byte{"usr/lib/t/libc.so": []byte("c"), "bin/sh": []byte("s")}, "sh 1\n"); !bytes.Equal(b, again) {
-		t.Error("the same files, other bytes")
+		t.Error("two archives of the same files differ")
 	}
 	z, err := zstd.NewReader(bytes.NewReader(b))
 	if err != nil {
@@ -170,6 +170,6 @@ func TestPack(t *testing.T) {
 func TestUsage(t *testing.T) {
 	var out bytes.Buffer
 	if status := command(t.Context(), []string{"x"}, &out); status != 2 || !strings.Contains(out.String(), "unexpected operand") {
-		t.Errorf("status %d, %s", status, &out)
+		t.Errorf("got status %d, output %s", status, &out)
 	}
 }

@@ -35,6 +35,6 @@ func TestCreate(t *testing.T) {
 	}
 	check("new")
 	if st, err := os.Stat(path); err != nil || st.Mode() != 0o644 {
-		t.Errorf("mode %v, error %v", st.Mode(), err)
+		t.Errorf("got mode %v, error %v", st.Mode(), err)
 	}
 }

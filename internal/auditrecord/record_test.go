@@ -30,9 +30,9 @@ func TestParse(t *testing.T) {
 	} {
 		var r Record
 		if err := r.Parse(Syscall, []byte(c.text)); (err == nil) != c.good {
-			t.Errorf("%q: %v", c.text, err)
+			t.Errorf("%q: got error %v", c.text, err)
 		} else if c.good && (r.Type != c.want.Type || r.Time != c.want.Time || r.Serial != c.want.Serial || !bytes.Equal(r.Body, c.want.Body)) {
-			t.Errorf("%q: %+v", c.text, r)
+			t.Errorf("%q: got %+v", c.text, r)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestText(t *testing.T) {
 	} {
 		got, ok := AppendText([]byte("."), []byte(value))
 		if want == "?" && (ok || string(got) != ".") || want != "?" && (!ok || string(got) != "."+want) {
-			t.Errorf("%q: %q, %v", value, got, ok)
+			t.Errorf("%q: got %q, %v", value, got, ok)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestArguments(t *testing.T) {
 			a.Add(&Record{Type: Execve, Body: []byte(r)})
 		}
 		if a.Complete() == c.bad || !c.bad && (string(a.Text) != c.want || a.Cut != c.cut) {
-			t.Errorf("%s: %q, cut %v, bad %v", c.name, a.Text, a.Cut, c.bad)
+			t.Errorf("%s: got %q, cut %v; bad record: %v", c.name, a.Text, a.Cut, c.bad)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestArguments(t *testing.T) {
 // The calls of an ABI and of its neighbour differ, and each ABI has all calls.
 func TestCalls(t *testing.T) {
 	if ABIAMD64.Call(59) != Exec || ABI386.Call(59) != NoCall || ABIARM64.Call(220) != Clone || ABI(1).Call(59) != NoCall {
-		t.Error("a call is confused with another")
+		t.Error("two calls are confused")
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		for _, abi := range Native(arch) {
@@ -149,7 +149,7 @@ func FuzzRecord(f *testing.F) {
 		a.Add(&r)
 		a.Complete()
 		if len(a.Text) > a.Limit {
-			t.Errorf("%d bytes of arguments", len(a.Text))
+			t.Errorf("got %d bytes of arguments", len(a.Text))
 		}
 		total := 0
 		for m := r.Members(); ; {
@@ -159,11 +159,11 @@ func FuzzRecord(f *testing.F) {
 			}
 			total += len(name) + len(value)
 			if text, ok := AppendText(nil, value); ok && len(text) > len(value) {
-				t.Errorf("%q became %q", value, text)
+				t.Errorf("%q: got text %q", value, text)
 			}
 		}
 		if total > len(r.Body) {
-			t.Errorf("%d bytes of members in %d", total, len(r.Body))
+			t.Errorf("got %d bytes of members in a body of %d", total, len(r.Body))
 		}
 	})
 }

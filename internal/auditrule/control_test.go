@@ -34,7 +34,7 @@ func TestForgedAnswer(t *testing.T) {
 		t.Errorf("another process can send to it: %v", err)
 	}
 	if st, ok, err := c.Answer(); ok || err != nil {
-		t.Errorf("it has the answer %+v, %v", st, err)
+		t.Errorf("got answer %+v, error %v", st, err)
 	}
 }
 

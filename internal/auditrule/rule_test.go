@@ -21,7 +21,7 @@ func TestRule(t *testing.T) {
 	b := want.Bytes()
 	got, err := Parse(append(bytes.Clone(b), 0, 0, 0)) // messages are padded
 	if err != nil || got.Key() != "some key" || !got.Selects(59) || !got.Selects(322) || got.Selects(60) || got.Selects(1<<31) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, error %v", got, err)
 	}
 	for i := range want.Fields {
 		if hasText(want.Fields[i].Field) {
@@ -33,7 +33,7 @@ func TestRule(t *testing.T) {
 	}
 	for _, n := range []int{0, 12, len(b) - 1} {
 		if _, err := Parse(b[:n]); err == nil {
-			t.Errorf("%d bytes are a rule", n)
+			t.Errorf("%d bytes: parsed as a rule", n)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := Parse(r.Bytes())
 		if err != nil || !reflect.DeepEqual(again, r) {
-			t.Errorf("%+v became %+v, %v", r, again, err)
+			t.Errorf("%+v: got %+v, error %v", r, again, err)
 		}
 	})
 }
@@ -58,7 +58,7 @@ func FuzzStatus(f *testing.F) {
 	f.Add(uint16(messageGet), make([]byte, 44))
 	f.Fuzz(func(t *testing.T, kind uint16, b []byte) {
 		if _, ok := parseStatus(kind, b); ok && len(b) < 28 {
-			t.Errorf("%d bytes are a status", len(b))
+			t.Errorf("%d bytes: parsed as a status", len(b))
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestBurstIsGivenBack(t *testing.T) {
 		list = freelist.Shrink(list)
 	})
 	if len(m.In) != 1 || m.In[1<<20][0] != 7 || len(list) != 1 {
-		t.Errorf("left are %v and %v", m.In, list)
+		t.Errorf("got map %v and list %v after the burst", m.In, list)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestRoomStays(t *testing.T) {
 	}
 	burst()
 	if n := testing.AllocsPerRun(10, func() { m.Trim(); burst() }); n != 0 {
-		t.Errorf("%v allocations in each burst", n)
+		t.Errorf("got %v allocations in each burst", n)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestTimer(t *testing.T) {
 		want bool
 	}{{0, false}, {freelist.TrimEvery - 1, false}, {freelist.TrimEvery, true}, {freelist.TrimEvery, false}, {1, false}, {2 * freelist.TrimEvery, true}, {10 * freelist.TrimEvery, true}} {
 		if got := timer.Due(c.now); got != c.want {
-			t.Errorf("at %d: %v", c.now, got)
+			t.Errorf("at %d: got %v", c.now, got)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestFollow(t *testing.T) {
 	measured.Wall = measured.Wall.Add(time.Second)
 	f.due = 0
 	if f.Follow(); !f.clock.Newest().Wall.Equal(measured.Wall) {
-		t.Error("a wall clock that was set is not followed")
+		t.Error("the wall clock was set, but the offset is unchanged")
 	}
 }
 
@@ -53,6 +53,6 @@ func TestSteady(t *testing.T) {
 		f.Follow()
 	}
 	if o := f.clock.Newest(); o != first {
-		t.Errorf("the clocks were found changed: %+v, then %+v", first, o)
+		t.Errorf("the offsets changed from %+v to %+v, want no change", first, o)
 	}
 }

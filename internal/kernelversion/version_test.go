@@ -18,16 +18,16 @@ func TestOlder(t *testing.T) {
 		{"7.3-rc1", "7.10", true},
 	} {
 		if got, err := Older(tt.release, tt.version); err != nil || got != tt.want {
-			t.Errorf("%s is older than %s: %v, %v", tt.release, tt.version, got, err)
+			t.Errorf("%s older than %s: got %v, error %v", tt.release, tt.version, got, err)
 		}
 	}
 	for _, bad := range []string{"", "x", "5", "-5.10", "5.9999999999999999999999"} {
 		if _, err := Older(bad, "5.10"); err == nil {
-			t.Errorf("%q is a version", bad)
+			t.Errorf("%q: got no error", bad)
 		}
 	}
 	if _, err := Older("5.10", strings.Repeat("9", 99)); err == nil {
-		t.Error("any number is a version")
+		t.Error("a number of 99 digits: got no error")
 	}
 }
 
@@ -40,7 +40,7 @@ func TestIsRealtime(t *testing.T) {
 		"#94-Ubuntu SMP PREEMPT_RT Mon Feb 17 11:48:39 UTC 2025": true,
 	} {
 		if got := isRealtime(version); got != want {
-			t.Errorf("%s: %v", version, got)
+			t.Errorf("%s: got %v", version, got)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestParseCgroup(t *testing.T) {
 func TestParseNS(t *testing.T) {
 	for text, want := range map[string]uint32{"mnt:[4026531841]": 4026531841, "uts:[0]": 0} {
 		if got, ok := ParseNamespace([]byte(text)); !ok || got != want {
-			t.Errorf("%q: %d, %v", text, got, ok)
+			t.Errorf("%q: got %d, %v", text, got, ok)
 		}
 	}
 	for _, bad := range []string{"", "mnt:[", "mnt:[]", "mnt:[1", "mnt:[4294967296]", "]", "[x]"} {
@@ -108,7 +108,7 @@ func TestParseNS(t *testing.T) {
 func TestParseNumbers(t *testing.T) {
 	for text, want := range map[string]uint64{"0": 0, "18446744073709551615": math.MaxUint64, "007": 7} {
 		if got, ok := Uint64([]byte(text), 10); !ok || got != want {
-			t.Errorf("%q: %d, %v", text, got, ok)
+			t.Errorf("%q: got %d, %v", text, got, ok)
 		}
 	}
 	for _, bad := range []string{"", "-1", "18446744073709551616", "99999999999999999999999", "1 ", "a", "+1"} {
@@ -124,7 +124,7 @@ func FuzzParseStat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if st, ok := ParseStat(b); ok {
 			if st.Start%Tick != 0 || len(st.Comm) > len(b) {
-				t.Errorf("%+v", st)
+				t.Errorf("got %+v", st)
 			}
 		} else if st.Comm != nil || st.Start != 0 {
 			t.Errorf("rejected, but returned %+v", st)
@@ -136,7 +136,7 @@ func FuzzParseCgroup(f *testing.F) {
 	f.Add([]byte("12:pids:/x\n0::/z\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, h := ParseCgroup(b); h != NoHierarchy && (len(p) == 0 || p[0] != '/' || bytes.IndexByte(p, '\n') >= 0) {
-			t.Errorf("%q", p)
+			t.Errorf("got path %q", p)
 		}
 	})
 }
@@ -165,9 +165,9 @@ func TestOwnNamespace(t *testing.T) {
 		t.Skip(err)
 	}
 	if inode, err := OwnNamespace("pid"); err != nil || inode == 0 || InInitialNamespace("pid") != (inode == 0xeffffffc) {
-		t.Errorf("pid namespace %#x, %v", inode, err)
+		t.Errorf("got pid namespace %#x, error %v", inode, err)
 	}
 	if _, err := OwnNamespace("none"); err == nil {
-		t.Error("a namespace of no kind")
+		t.Error("a namespace without kind: got no error")
 	}
 }

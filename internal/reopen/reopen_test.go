@@ -60,7 +60,7 @@ func TestReopen(t *testing.T) {
 	check(t, name+".1", "one\ntwo\n")
 	check(t, name, "three\n")
 	if st, err := os.Stat(name); err != nil || st.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", st.Mode(), err)
+		t.Errorf("got mode %v, error %v", st.Mode(), err)
 	}
 }
 
@@ -108,14 +108,14 @@ func TestReopenFails(t *testing.T) {
 	write(t, f, "two\n")
 	check(t, name+".1", "one\ntwo\n")
 	if failed == nil || !strings.Contains(failed.Error(), "reopen the file: ") {
-		t.Errorf("reported %v", failed)
+		t.Errorf("got reported error %v", failed)
 	}
 }
 
 func TestNoFile(t *testing.T) {
 	for name, want := range map[string]string{t.TempDir(): "is a directory", os.DevNull: "not a regular file", filepath.Join(t.TempDir(), "no", "file"): "no such file"} {
 		if _, err := Open(name, nil); runtime.GOOS != "windows" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: error %v", name, err)
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 }

@@ -23,6 +23,6 @@ func TestMeter(t *testing.T) {
 		}
 	}
 	if more := m.Resident(); rss < 1<<20 || more < rss+48<<20 {
-		t.Errorf("resident are %d bytes, after 64 MiB more %d", rss, more)
+		t.Errorf("got %d resident bytes, and %d after allocating 64 MiB", rss, more)
 	}
 }

@@ -86,7 +86,7 @@ func TestSymbols(t *testing.T) {
 	slices.Sort(exported)
 	golden.Compare(t, "testdata/symbols.txt", []byte(strings.Join(exported, "\n")+"\n"))
 	if name, err := file.DynString(elf.DT_SONAME); err != nil || !slices.Equal(name, []string{"libquark.so.0"}) {
-		t.Errorf("its name is %q: %v", name, err)
+		t.Errorf("got library name %q, error %v", name, err)
 	}
 	text, err := os.ReadFile("../quark.h")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestConstants(t *testing.T) {
 	want := func(name string, value int) {
 		t.Helper()
 		if got, ok := h.constants[name]; !ok || got != value {
-			t.Errorf("%s is %d (%v) in quark.h, %d in Go", name, got, ok, value)
+			t.Errorf("%s: got %d (%v) in quark.h, want %d as in Go", name, got, ok, value)
 		}
 	}
 	upper := func(s any) string {
@@ -167,7 +167,7 @@ func TestPythonABI(t *testing.T) {
 			name = "QUARK_FIELD_" + n
 		}
 		if got, ok := h.constants[name]; !ok || uint64(got) != value {
-			t.Errorf("%s is %d in Python, %d (%v) in quark.h", name, value, got, ok)
+			t.Errorf("%s: got %d in Python, want %d (%v) as in quark.h", name, value, got, ok)
 		}
 	}
 }

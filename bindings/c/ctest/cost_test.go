@@ -90,7 +90,7 @@ func costs(t testing.TB, recording []byte, turns, rounds int) (inC, inGo float64
 		eventsC, spentC := spent(t, program, file, rounds)
 		eventsGo, spentGo := spent(t, pure, file, rounds)
 		if eventsC != eventsGo || eventsGo < lifetimes*rounds {
-			t.Fatalf("%d events in C, %d in Go", eventsC, eventsGo)
+			t.Fatalf("got %d events in C, want %d as in Go", eventsC, eventsGo)
 		}
 		inC, inGo = least(inC, spentC/float64(eventsC)), least(inGo, spentGo/float64(eventsGo))
 	}

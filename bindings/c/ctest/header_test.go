@@ -76,7 +76,7 @@ func layOut(t testing.TB, name, body string) layout {
 		}
 		d := declaration.FindStringSubmatch(statement)
 		if d == nil || sizes[d[1]] == 0 && d[2] == "" {
-			t.Fatalf("struct %s: no type with a known size in %q", name, statement)
+			t.Fatalf("struct %s: unknown type in %q", name, statement)
 		}
 		align := sizes[d[1]]
 		if d[2] != "" {
@@ -86,7 +86,7 @@ func layOut(t testing.TB, name, body string) layout {
 		for _, word := range strings.Split(d[3], ", ") {
 			m := declarator.FindStringSubmatch(word)
 			if m == nil {
-				t.Fatalf("struct %s: %q is no name of a member", name, word)
+				t.Fatalf("struct %s: invalid member name %q", name, word)
 			}
 			size := align
 			if m[2] != "" {

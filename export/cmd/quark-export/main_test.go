@@ -102,19 +102,19 @@ func TestMetrics(t *testing.T) {
 		}
 		r.Body.Close()
 		if time.Since(begin) > 30*time.Second {
-			t.Fatalf("no exit is counted within 30 s:\n%s", text)
+			t.Fatalf("no exit was counted within 30 s:\n%s", text)
 		}
 		exec.Command("true").Run()
 	}
 	if !resident.Match(text) {
-		t.Errorf("resident memory is not known:\n%s", text)
+		t.Errorf("resident memory is unknown:\n%s", text)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	rest, _ := io.ReadAll(lines)
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("the end by a signal: %v\n%s", err, rest)
+		t.Errorf("exit after a signal: got error %v\n%s", err, rest)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestOTLP(t *testing.T) {
 	}
 	m := regexp.MustCompile(`(?m)^otlp: (\d+) events, (\d+) delivered$`).FindSubmatch(rest)
 	if m == nil || string(m[1]) != string(m[2]) || !strings.Contains(string(rest), "quark-export: otlp: the target is not ready, retrying: status 503\nquark-export: otlp: works again\n") {
-		t.Errorf("at the end:\n%s", rest)
+		t.Errorf("got output at the end:\n%s", rest)
 	}
 }
 
@@ -201,11 +201,11 @@ func TestECS(t *testing.T) {
 	}
 	written, err := os.ReadFile(file)
 	if err != nil || string(written) != string(printed)+string(printed) {
-		t.Errorf("%d bytes are written, %d printed: %v", len(written), len(printed), err)
+		t.Errorf("got %d bytes in the file, want %d as printed; error %v", len(written), len(printed), err)
 	}
 	filtered, err := exporter(t, "replay", "--ecs", "-s", "--filter", "exit and exit_signal == SIGKILL", recording).Output()
 	if err != nil || strings.Count(string(filtered), "\n") != 1 {
-		t.Errorf("filtered: %v: %s", err, filtered)
+		t.Errorf("filtered: got error %v: %s", err, filtered)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestStatusOfDropped(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	line := regexp.MustCompile(`(?m)^quark-export: ([1-9]\d*) of (\d+) events were not delivered to their targets: the lines above say why$`)
 	if m := line.FindSubmatch(out); m == nil || string(m[1]) != string(m[2]) || cmd.ProcessState.ExitCode() != 3 {
-		t.Errorf("error %v: %s", err, out)
+		t.Errorf("got error %v: %s", err, out)
 	}
 }
 

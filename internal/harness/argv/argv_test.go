@@ -56,11 +56,11 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		line := Encode(words)
 		if got := strings.Fields(line); len(got) > maxWords || strings.ContainsAny(line, "\"'\\\n") {
-			t.Fatalf("%q: %q", words, line)
+			t.Fatalf("%q: got %q", words, line)
 		}
 		got, err := Decode(strings.Fields(line))
 		if err != nil || !slices.Equal(got, words) {
-			t.Errorf("%q: %q, %v", words, got, err)
+			t.Errorf("%q: got %q, error %v", words, got, err)
 		}
 	})
 }

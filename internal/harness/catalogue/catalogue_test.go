@@ -14,16 +14,16 @@ func TestCatalogue(t *testing.T) {
 	links, names := make(map[string]bool), make(map[string]bool)
 	for _, r := range rows {
 		if names[r.Name] || r.Name == "" || r.Series == "" || r.Flavour == "" || r.Arch == "" || len(r.Suites) == 0 || r.Image != "" && !names[r.Image] {
-			t.Errorf("%s: a name twice, a member that is missing, or no row before with its image", r.Name)
+			t.Errorf("%s: duplicate name, missing member, or no earlier row with its image", r.Name)
 		}
 		names[r.Name] = true
 		if links[r.Link()] == (r.Image == "") {
-			t.Errorf("%s: its link is %s, which another row has: %v", r.Name, r.Link(), links[r.Link()])
+			t.Errorf("%s: link %s is also that of another row: %v", r.Name, r.Link(), links[r.Link()])
 		}
 		links[r.Link()] = true
 		differs := r.Lacks != nil || r.CPUs != 0 || r.Append != nil || r.Env != nil
 		if IsOdd(r.Name) != differs || IsOdd(r.Name) != (r.Image != "") {
-			t.Errorf("%s: how it differs says nothing, or it has no image: %+v", r.Name, r)
+			t.Errorf("%s: no difference from other rows, or no image: %+v", r.Name, r)
 		}
 	}
 	for _, want := range []string{"amd64/5.10-cloud", "amd64/6.1-cloud", "amd64/6.12-cloud", "amd64/newest-cloud", "arm64/6.1-cloud", "arm64/6.12-cloud"} {

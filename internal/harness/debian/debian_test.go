@@ -58,7 +58,7 @@ Dir::State "var/lib/apt";
 		}
 	}
 	if strings.Contains(got, "Post-Invoke") || strings.Contains(got, "var/lib/apt") {
-		t.Errorf("the system's hooks or directories are in it:\n%s", got)
+		t.Errorf("got the system's hooks or directories:\n%s", got)
 	}
 	// The last one counts.
 	if strings.LastIndex(got, `AllowInsecureRepositories "false"`) < strings.LastIndex(got, `AllowInsecureRepositories "true"`) {
@@ -72,7 +72,7 @@ func FuzzParsePackages(f *testing.F) {
 		packages, err := ParsePackages(bytes.NewReader(data))
 		for _, p := range packages {
 			if err == nil && (p.Name == "" || p.Version == "") {
-				t.Errorf("a package without name or version: %+v", p)
+				t.Errorf("got a package without name or version: %+v", p)
 			}
 		}
 	})

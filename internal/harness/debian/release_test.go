@@ -9,7 +9,7 @@ func TestCodename(t *testing.T) {
 		{"NAME=x\n", ""},
 	} {
 		if got, err := codename(c.text); got != c.want || (err == nil) != (c.want != "") {
-			t.Errorf("%q: %q, %v", c.text, got, err)
+			t.Errorf("%q: got %q, error %v", c.text, got, err)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestAppend(t *testing.T) {
 		t.Error("the caller's list was changed")
 	}
 	if got := b.Next(8); string(got) != "image\x00\x00\x00" {
-		t.Errorf("begins with %q", got)
+		t.Errorf("got first bytes %q", got)
 	}
 	if bytes.Contains(b.Bytes(), []byte(dir)) {
 		t.Errorf("the archive has the path %s of this machine", dir)
@@ -57,7 +57,7 @@ func TestAppend(t *testing.T) {
 		text, err := io.ReadAll(io.NewSectionReader(r, 0, int64(r.FileSize)))
 		var got Run
 		if err != nil || json.Unmarshal(text, &got) != nil || !got.Exec || got.Binaries[0].Package != "x/y" {
-			t.Errorf("list %s, %v", text, err)
+			t.Errorf("got list %s, error %v", text, err)
 		}
 	}
 	want := []string{"quark", "quark/x", "quark/x/y", "quark/x/y/y.test", "quark/x/y/testdata", "quark/x/y/testdata/a",
@@ -67,7 +67,7 @@ func TestAppend(t *testing.T) {
 	}
 	run.Binaries[0].Package = "../x"
 	if err := Archive(io.Discard, run); err == nil {
-		t.Error("no error for a package outside of the module")
+		t.Error("a package outside the module: got no error")
 	}
 }
 
@@ -135,6 +135,6 @@ func TestParser(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if p.rest != "warning of the runtime\n" {
-		t.Errorf("output of no test %q", p.rest)
+		t.Errorf("got output of no test %q", p.rest)
 	}
 }

@@ -104,7 +104,7 @@ func TestAdd(t *testing.T) {
 			write(t, filepath.Join(dir, tt.want.Name+".btf"), types)
 			rows, err := Rows(dir)
 			if err != nil || rows[0].NoBTF || rows[0].BTFFile != tt.want.Name+".btf" {
-				t.Errorf("%s with a file of types: %+v, %v", tt.image, rows, err)
+				t.Errorf("%s with a file of types: got %+v, error %v", tt.image, rows, err)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestGzip(t *testing.T) {
 	write(t, filepath.Join(dir, "mine"), []byte("\x1f\x8b"))
 	write(t, filepath.Join(dir, "mine.json"), []byte(`{"release":"6.6.6","arch":"amd64"}`))
 	if rows, err := Rows(dir); err != nil || len(rows) != 1 || rows[0].Arch != "amd64" {
-		t.Errorf("rows %v, %v", rows, err)
+		t.Errorf("got rows %v, error %v", rows, err)
 	}
 }
 
@@ -124,10 +124,10 @@ func TestDescription(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "mine"), image(make([]byte, 100)))
 	if rows, err := Rows(dir); err != nil || len(rows) != 1 {
-		t.Errorf("without a description: %v, %v", rows, err)
+		t.Errorf("without a description: got %v, error %v", rows, err)
 	}
 	write(t, filepath.Join(dir, "mine.json"), []byte("{"))
 	if _, err := Rows(dir); err == nil || !strings.Contains(err.Error(), "add it again") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 }

@@ -52,7 +52,7 @@ func TestVM(t *testing.T) {
 		t.Errorf("panic %q, want %q", got, want)
 	}
 	if got := vm.Errors(); got != "trouble\n" {
-		t.Errorf("standard error %q", got)
+		t.Errorf("got standard error %q", got)
 	}
 	for _, want := range [][]any{{record.End{Status: 3}, nil}, nil} {
 		var got []any
@@ -83,7 +83,7 @@ func TestInput(t *testing.T) {
 	}
 	select {
 	case <-vm.Done():
-		t.Error("the input had an end")
+		t.Error("the input ended")
 	case <-time.After(50 * time.Millisecond):
 	}
 }
@@ -106,7 +106,7 @@ done`
 	}
 	vm.Stop()
 	if !strings.HasSuffix(console.String(), "sysrq: Show State\ntask:init\n") {
-		t.Errorf("console %q", &console)
+		t.Errorf("got console %q", &console)
 	}
 	if err := vm.PrintStacks(context.Background()); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("after the end: error %v", err)
@@ -132,7 +132,7 @@ func TestStopByForce(t *testing.T) {
 	}
 	vm.Stop()
 	if s := vm.cmd.ProcessState.String(); s != "signal: killed" {
-		t.Errorf("it ended by %s", s)
+		t.Errorf("the machine ended by %s", s)
 	}
 }
 
@@ -146,6 +146,6 @@ func TestAcceleration(t *testing.T) {
 		t.Error("the probe does not run in an emulated machine")
 	}
 	if runs("/bin/true", KVM) || runs("/nonexistent", KVM) {
-		t.Error("what is no qemu runs guests")
+		t.Error("a program other than qemu: runs returned true")
 	}
 }

@@ -44,10 +44,10 @@ func TestKey(t *testing.T) {
 		seen[k] = what
 	}
 	if key("h", "i", Machine{}, func(g *Guest) { g.Kernel.Path = "elsewhere" }) != keys["base"] {
-		t.Error("the place of the kernel changes the key")
+		t.Error("the path of the kernel changes the key")
 	}
 	if key("h x", "i", Machine{}, nil) != keys["base"] {
-		t.Error("what runs other architectures changes the key")
+		t.Error("the digest of another architecture changes the key")
 	}
 }
 
@@ -110,7 +110,7 @@ func TestRunner(t *testing.T) {
 				t.Errorf("%s: %s (%s), want %s", o.Guest, o.State, o.Reason, want)
 			}
 			if b, err := os.ReadFile(filepath.Join(out, outcomes[i].Log)); err != nil || !strings.Contains(string(b), "hello of "+guests[i].Kernel.Path) {
-				t.Errorf("console %q, %v", b, err)
+				t.Errorf("got console %q, error %v", b, err)
 			}
 		}
 		b, err := os.ReadFile(dir + "/runs")
@@ -132,6 +132,6 @@ func TestRunner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, _ := os.ReadDir(cache.dir); len(after) != len(entries)-1 {
-		t.Errorf("%d entries after %d", len(after), len(entries))
+		t.Errorf("got %d entries, want one less than %d", len(after), len(entries))
 	}
 }

@@ -85,7 +85,7 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%s: %s; cells %s; want %s: %q; %s", state, reason, states, tt.state, tt.reason, tt.cells)
 			}
 			if (state == record.Pass) != (reason == "") {
-				t.Errorf("%s with the reason %q", state, reason)
+				t.Errorf("got state %s with reason %q", state, reason)
 			}
 		})
 	}
@@ -120,16 +120,16 @@ quark-matrix: the guest's stacks:
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 	if len(text.tail) != maxTail || !strings.HasSuffix(text.tail[maxTail-1], "Attempted to kill init!") {
-		t.Errorf("the last lines are %q", text.tail)
+		t.Errorf("got last lines %q", text.tail)
 	}
 	if len(text.stacks) != 2 || !strings.HasSuffix(text.stacks[1], "tty_wait_until_sent+0x1/0x2") {
-		t.Errorf("the stacks of init are %q", text.stacks)
+		t.Errorf("got stacks of init %q", text.stacks)
 	}
 	var many strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&many, "[    1.000000] BUG: %d\n", i)
 	}
 	if text, _ := readConsole(strings.NewReader(many.String())); len(text.complaints) != maxComplaints {
-		t.Errorf("%d complaints kept", len(text.complaints))
+		t.Errorf("got %d complaints", len(text.complaints))
 	}
 }

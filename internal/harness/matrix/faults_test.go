@@ -117,7 +117,7 @@ func TestFaults(t *testing.T) {
 				{Test: "t_never", Backend: "ebpf", State: record.Lost},
 			}
 			if len(o.Cells) != len(want) {
-				t.Fatalf("cells %+v", o.Cells)
+				t.Fatalf("got cells %+v", o.Cells)
 			}
 			for i, c := range o.Cells {
 				if c.Test != want[i].Test || c.State != want[i].State {
@@ -125,7 +125,7 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			if !strings.Contains(o.Cells[1].Reason, tt.bad) || !strings.HasPrefix(o.Cells[2].Reason, "not run: ") {
-				t.Errorf("reasons %q and %q", o.Cells[1].Reason, o.Cells[2].Reason)
+				t.Errorf("got reasons %q and %q", o.Cells[1].Reason, o.Cells[2].Reason)
 			}
 		})
 	}
@@ -172,9 +172,9 @@ func TestInterrupt(t *testing.T) {
 	}()
 	_, err := Machine{QEMU: qemu}.Run(ctx, Guest{Part: PartTests, Kernel: Kernel{Name: "k", Path: image}, Image: image}, dir)
 	if err == nil || !strings.Contains(err.Error(), "interrupted") {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("process %d is left: %v", pid, err)
+		t.Errorf("process %d still exists: %v", pid, err)
 	}
 }

@@ -74,7 +74,7 @@ func TestFindKernels(t *testing.T) {
 		for _, k := range kernels {
 			names = append(names, k.Name)
 			if k.GoTests == strings.HasPrefix(k.Name, "odd/") && tt.patterns != nil {
-				t.Errorf("%s: Go tests: %v", k.Name, k.GoTests)
+				t.Errorf("%s: got Go tests %v", k.Name, k.GoTests)
 			}
 		}
 		if err != nil || strings.Join(names, " ") != tt.want {
@@ -172,7 +172,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("repro of a Go test %q, want %q", got, want)
 	}
 	if _, err := Plan(kernels, Selection{}, nil); err == nil {
-		t.Error("no initramfs is no error")
+		t.Error("without initramfs: got no error")
 	}
 }
 
@@ -216,7 +216,7 @@ func TestShard(t *testing.T) {
 		}
 		for _, g := range guests {
 			if count[g.Name()] != 1 {
-				t.Errorf("of %d parts %d have guest %s", n, count[g.Name()], g.Name())
+				t.Errorf("of %d parts, %d contain guest %s", n, count[g.Name()], g.Name())
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func sample() Results {
 func TestCount(t *testing.T) {
 	passed, failed, skipped := sample().Count()
 	if passed != 2 || failed != 4 || skipped != 1 || sample().Good() {
-		t.Errorf("%d passed, %d failed, %d skipped", passed, failed, skipped)
+		t.Errorf("got %d passed, %d failed, %d skipped", passed, failed, skipped)
 	}
 }
 

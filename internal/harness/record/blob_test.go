@@ -24,14 +24,14 @@ func TestBlobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == len(mixed)-1 && f.Missing() != b.Name {
-			t.Errorf("missing is %q before the last part", f.Missing())
+			t.Errorf("before the last part: got missing file %q", f.Missing())
 		}
 		if err := f.Add(rec.(Blob)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if f.Missing() != "" || len(f.Whole) != len(content) {
-		t.Errorf("missing %q, %d files", f.Missing(), len(f.Whole))
+		t.Errorf("got missing file %q, %d complete files", f.Missing(), len(f.Whole))
 	}
 	for name, want := range content {
 		if !bytes.Equal(f.Whole[name], want) {
@@ -43,7 +43,7 @@ func TestBlobs(t *testing.T) {
 		{Name: "new", Offset: 1, Size: 2}, {Name: "new", Size: -1}, {Name: "new", Size: 1, Data: []byte("xx")}, {Name: "new", Offset: -1, Size: 1}, {Name: "cover/a"},
 	} {
 		if err := f.Add(bad); err == nil {
-			t.Errorf("%+v is taken", bad)
+			t.Errorf("%+v: got no error", bad)
 		}
 	}
 }

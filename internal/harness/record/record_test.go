@@ -39,10 +39,10 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	if _, err := Encode(3); err == nil {
-		t.Error("a number is a record")
+		t.Error("a number: got no error")
 	}
 	if _, err := Encode(Result{Log: strings.Repeat("x", MaxLine)}); err == nil {
-		t.Error("a line of any length is made")
+		t.Error("a line longer than MaxLine: got no error")
 	}
 }
 
@@ -75,11 +75,11 @@ func TestEveryFlipIsFound(t *testing.T) {
 			b := bytes.Clone(line)
 			b[i] ^= 1 << bit
 			if _, err := Decode(b); !errors.Is(err, ErrDamaged) {
-				t.Fatalf("bit %d of byte %d flipped: error %v", bit, i, err)
+				t.Fatalf("bit %d of byte %d flipped: got error %v", bit, i, err)
 			}
 		}
 		if _, err := Decode(append(bytes.Clone(line[:i]), line[i+1:]...)); !errors.Is(err, ErrDamaged) {
-			t.Fatalf("without byte %d: error %v", i, err)
+			t.Fatalf("without byte %d: got error %v", i, err)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestSplitter(t *testing.T) {
 		var got []any
 		collect := func(rec any, err error) {
 			if (rec == nil) != errors.Is(err, ErrDamaged) {
-				t.Fatalf("record %v with error %v", rec, err)
+				t.Fatalf("got record %v, error %v", rec, err)
 			}
 			got = append(got, rec)
 		}
@@ -132,7 +132,7 @@ func TestSplitterIsBounded(t *testing.T) {
 		s.Feed(make([]byte, MaxLine/2), func(any, error) { damaged++ })
 	}
 	if damaged != 1 || cap(s.rest) > 4*MaxLine {
-		t.Errorf("%d damaged lines, %d bytes held", damaged, cap(s.rest))
+		t.Errorf("got %d damaged lines, %d buffered bytes", damaged, cap(s.rest))
 	}
 }
 
@@ -148,7 +148,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		rec, err := Decode(line)
 		if (rec == nil) == (err == nil) {
-			t.Fatalf("record %v, error %v", rec, err)
+			t.Fatalf("got record %v, error %v", rec, err)
 		}
 		if err != nil {
 			return
@@ -159,7 +159,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		second, err := Decode(again)
 		if err != nil || !cmp.Equal(rec, second) {
-			t.Fatalf("%v becomes %v, error %v", rec, second, err)
+			t.Fatalf("%v: got %v, error %v", rec, second, err)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestFiles(t *testing.T) {
 	}
 	sum, err := os.ReadFile(c.Path(name) + ".sha256")
 	if err != nil || string(sum) != stored+"  "+name+"\n" {
-		t.Errorf("checksum file %q, error %v", sum, err)
+		t.Errorf("got checksum file %q, error %v", sum, err)
 	}
 
 	t.Run("a failed write keeps the old one and leaves nothing", func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestFiles(t *testing.T) {
 		}
 		c.removeTemporary(time.Now().Add(-time.Hour))
 		if _, err := os.Stat(temp); err != nil {
-			t.Error("a fetcher at work lost its file")
+			t.Error("the file of a running writer was removed")
 		}
 		c.removeTemporary(time.Now().Add(time.Hour))
 		if _, err := os.Stat(temp); !os.IsNotExist(err) {

@@ -10,6 +10,6 @@ func TestDir(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", "")
 	if got := Dir("kernels", "f"); got != "f" {
-		t.Errorf("without HOME %s", got)
+		t.Errorf("without HOME: got %s", got)
 	}
 }

@@ -14,7 +14,7 @@ func TestGoodData(t *testing.T) {
 	}
 	t.Logf("%s", b)
 	if os.Getenv("QUARK_GUEST_TEST") != "1" || os.Getpid() == 1 {
-		t.Error("this is no guest of the test")
+		t.Error("the test does not run in a guest")
 	}
 }
 
@@ -24,7 +24,7 @@ func TestGoodSkip(t *testing.T) { t.Skip("as it should") }
 
 func TestTypes(t *testing.T) {
 	if path := os.Getenv("QUARK_BTF_PATH"); path != "/k.btf" { // which the image may have
-		t.Errorf("the types are in %q", path)
+		t.Errorf("got types in %q", path)
 	}
 }
 
