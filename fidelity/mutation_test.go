@@ -144,6 +144,7 @@ func set(p *engine.Process, f engine.Field, text string) {
 			engine.FieldGIDs: {&p.Cred.GID, &p.Cred.EGID}, engine.FieldSGID: {&p.Cred.SGID},
 			engine.FieldUTSNS: {&ns.UTS}, engine.FieldIPCNS: {&ns.IPC}, engine.FieldMntNS: {&ns.Mnt}, engine.FieldNetNS: {&ns.Net},
 			engine.FieldUserNS: {&ns.User}, engine.FieldCgroupNS: {&ns.Cgroup}, engine.FieldTimeNS: {&ns.Time},
+			engine.FieldNoNewPrivs: {&p.NoNewPrivs}, engine.FieldSeccomp: {&p.Seccomp},
 		}[f]
 		format = strings.TrimSpace(strings.Repeat("%d ", len(into)))
 	}
@@ -613,7 +614,8 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldArgs, "old\x00one\x00", engine.FieldCwd, "/a/b", engine.FieldCgroup, "/slice",
 			engine.FieldParentSignal, "10", engine.FieldBirthParentTID, "3", engine.FieldLogin, "6 1", engine.FieldExeFile, "0:0 1 2 100755 0 0 false", engine.FieldExecPath, "./old",
 			engine.FieldEnviron, "A=1\x00",
-			engine.FieldPIDNS, "4026531836 8", engine.FieldUserNS, "15", engine.FieldCgroupNS, "16", engine.FieldTimeNS, "17", engine.FieldEntryLeader, "container 8")},
+			engine.FieldPIDNS, "4026531836 8", engine.FieldUserNS, "15", engine.FieldCgroupNS, "16", engine.FieldTimeNS, "17", engine.FieldEntryLeader, "container 8",
+			engine.FieldNoNewPrivs, "0", engine.FieldSeccomp, "0")},
 		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 100, Latest: 1e9 + 110, State: tell(
 			engine.FieldParentSignal, "10", engine.FieldBirthParentTID, "8", engine.FieldPrivileges, "set_gid")},
 		{Op: truth.IDs, PID: 9, Earliest: 1e9 + 120, Latest: 1e9 + 130, Own: true, ID: engine.ChangedUID | engine.ChangedGID, State: tell(
@@ -626,7 +628,8 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldArgs, "new\x00two\x00", engine.FieldCwd, "/c/d", engine.FieldCgroup, "/other",
 			engine.FieldLogin, "7 2", engine.FieldExeFile, "0:0 3 4 100755 0 0 true", engine.FieldExecPath, "./new",
 			engine.FieldEnviron, "B=2\x00",
-			engine.FieldUserNS, "25", engine.FieldCgroupNS, "26", engine.FieldTimeNS, "27", engine.FieldEntryLeader, "sshd 9", engine.FieldPrivileges, "set_uid")},
+			engine.FieldUserNS, "25", engine.FieldCgroupNS, "26", engine.FieldTimeNS, "27", engine.FieldEntryLeader, "sshd 9", engine.FieldPrivileges, "set_uid",
+			engine.FieldNoNewPrivs, "1", engine.FieldSeccomp, "2")},
 		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 1e9 + 172, Latest: 1e9 + 173},
 		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 1e9 + 175, Latest: 1e9 + 176},
 		{Op: truth.Ptrace, PID: 9, Earliest: 1e9 + 177, Latest: 1e9 + 178, Own: true, Tracer: 3},
