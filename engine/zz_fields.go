@@ -140,8 +140,8 @@ var fieldNames = [NumFields]string{
 	"privileges",
 }
 
-// FieldChanges is the rule by which known fields become cached: a field that an event
-// does not bring is cached after it if it can change unseen, or by a kind of event that
+// FieldChanges is the rule by which known fields become cached. A field that an event
+// lacks becomes cached if it can change without an event, or by a kind of event that
 // the source does not report.
 var FieldChanges = [NumFields]FieldChange{
 	FieldPPID:         {By: 0, Unseen: "the parent exits"},

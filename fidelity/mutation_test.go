@@ -128,7 +128,7 @@ func set(p *engine.Process, f engine.Field, text string) {
 		into, format = []any{&p.TTY.Major, &p.TTY.Minor}, "%d:%d"
 	case engine.FieldExeFile:
 		x := &p.ExeFile
-		_, text, _ = strings.Cut(text, " ") // all namespaces are on device 0:0
+		_, text, _ = strings.Cut(text, " ") // all files are on device 0:0
 		into, format = []any{&x.Inode, &x.Ctime, &x.Mode, &x.UID, &x.GID, &x.Removed}, "%d %d %o %d %d %t"
 	case engine.FieldPIDNS:
 		into, format = []any{&ns.PID, &p.NSPID}, "%d %d"

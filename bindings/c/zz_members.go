@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// layNumbers writes the numbers of p that are known.
+// layNumbers copies the known numbers of p to c.
 func layNumbers(c *C.struct_quark_process, p *quark.Process) {
 	known := p.Known
 	lay(known.Has(quark.FieldPPID), &c.proc_ppid, p.PPID)

@@ -135,7 +135,7 @@ func TestForeignPIDAgain(t *testing.T) {
 	}
 }
 
-// A backend with a coarse clock may be late by its clock error, and may omit events as its table lists.
+// A backend with a coarse clock may be late by the clock error, and may omit what its table lists.
 // Its values are scored like those of other backends: an earlier value is wrong.
 func TestClock(t *testing.T) {
 	delayed := func(by uint64) *Delivered {

@@ -1,4 +1,4 @@
-// gen writes the files derived from the table of package schema. Run it by "go generate
+// gen writes the files generated from the tables of package schema. Run it by "go generate
 // ./engine/schema".
 package main
 
@@ -43,7 +43,7 @@ func files(root string) map[string][]byte {
 	}
 }
 
-// writer is a text that is made.
+// writer collects a generated text.
 type writer struct{ bytes.Buffer }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
@@ -67,8 +67,8 @@ func source(pkg string, body func(*writer), imports ...string) []byte {
 	return text
 }
 
-// part returns a file with new generated parts between their begin and end lines. After the mark of
-// a comment follow the name of each part and the function that writes it.
+// part returns a file in which the parts between begin and end lines are generated anew. mark
+// begins a comment. Then follow, for each part, its name and the function that writes it.
 func part(root, name, mark string, parts ...any) []byte {
 	text, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
@@ -96,8 +96,8 @@ func headerKinds(w *writer) {
 	}
 }
 
-// headerFields writes the flags for C. Those that the engine derives are numbered from the top, so
-// that the others can grow.
+// headerFields writes the flags for C. Derived flags are numbered from the top, so that other flags
+// can be added.
 func headerFields(w *writer) {
 	for i, f := range schema.Flags {
 		doc := ""
@@ -108,7 +108,7 @@ func headerFields(w *writer) {
 	}
 }
 
-// headerMembers writes the members of struct quark_process that have a type in their row.
+// headerMembers writes the members of struct quark_process whose row has a type.
 func headerMembers(w *writer) {
 	for _, r := range schema.Rows {
 		if strings.Contains(r.C, " ") {
@@ -124,7 +124,7 @@ func structure(header []byte, name string) []string {
 	return slices.DeleteFunc(strings.Split(body, "\n"), func(l string) bool { return strings.Contains(l, "enerated ") })
 }
 
-// manual returns a function that writes a structure for a manual page, with less room before its
+// manual returns a function that writes a structure for a manual page, with less space before the
 // comments.
 func manual(header []byte, name string) func(*writer) {
 	return func(w *writer) {
@@ -168,14 +168,14 @@ func pythonStructures(header []byte) func(*writer) {
 	}
 }
 
-// declaration has the parts of a member: whether it is a structure, its type, a star, its names and
-// the length of an array.
+// declaration matches a member. Its groups are: struct, the type, a star, the names, and the length
+// of an array.
 var declaration = regexp.MustCompile(`^\t(?:const )?(struct )?(\w+) (\*?)([\w, ]+)(?:\[(\d+)\])?;`)
 
-// members writes a function that lays the numbers of a process for C. There a member is 0 while it
-// is unknown, and no value is left out.
+// members writes a function that copies the numbers of a process to C. In C an unknown member is 0,
+// and no value is omitted.
 func members(w *writer) {
-	w.line("// layNumbers writes the numbers of p that are known.\nfunc layNumbers(c *C.struct_quark_process, p *quark.Process) {\n" +
+	w.line("// layNumbers copies the known numbers of p to c.\nfunc layNumbers(c *C.struct_quark_process, p *quark.Process) {\n" +
 		"known := p.Known")
 	for _, r := range schema.Rows {
 		if r.C == "" {
@@ -191,7 +191,7 @@ func members(w *writer) {
 	w.line("}")
 }
 
-// cName is the name of a flag in C: a plus sign is not one.
+// cName returns the name of a flag in C, which can't contain a plus sign.
 func cName(f schema.Flag) string {
 	if strings.Contains(f.Name, "+") {
 		return strings.ToUpper(f.Go)
@@ -220,8 +220,8 @@ func pythonBits(w *writer) {
 	w.line("}")
 }
 
-// values lists the values of a process for a manual page. Values without a description are of the
-// group that the one before begins.
+// values lists the values of a process for a manual page. Values without a description belong to
+// the group of the previous value.
 func values(w *writer) {
 	for i := 0; i < len(schema.Rows); i++ {
 		first := schema.Rows[i]
@@ -245,10 +245,10 @@ func list(w *writer, macro string, of func(schema.Row) bool) {
 	w.line(".It %s %s", macro, strings.Join(names, " , "))
 }
 
-// atEnd are the flags of values that only an EXIT has, and of the start.
+// atEnd are the flags of the start, and of values that only an EXIT has.
 const atEnd = "Start Exit CPUTime PeakRSS IO"
 
-// columnsOfRows lists the columns that need no words of their own.
+// columnsOfRows lists the columns that need no description of their own.
 func columnsOfRows(w *writer) {
 	list(w, "Cm", func(r schema.Row) bool {
 		own := slices.Contains([]string{"tty", "exe_mode", "privileges", "login_session"}, r.Name) || r.Flag == "" || strings.Contains(atEnd, r.Flag)
@@ -256,7 +256,7 @@ func columnsOfRows(w *writer) {
 	})
 }
 
-// numbers lists the numbers of filters that need no words of their own.
+// numbers lists the numbers of filters that need no description of their own.
 func numbers(w *writer) {
 	list(w, "Va", func(r schema.Row) bool {
 		own := r.Flag != "" && strings.Contains(atEnd+" Login ExeFile", r.Flag) || r.Name == "ns_pid" || r.Known != ""
@@ -264,7 +264,7 @@ func numbers(w *writer) {
 	})
 }
 
-// others returns a function that lists the fields that quark(7) does not describe by hand.
+// others returns a function that lists the fields for which quark(7) has no handwritten text.
 func others(root string) func(*writer) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/quark.7"))
 	if err != nil {
@@ -281,7 +281,7 @@ func others(root string) func(*writer) {
 	}
 }
 
-// changes lists the events that change each field, fields with the same changes together.
+// changes lists the events that change each field. It groups fields with the same changes.
 func changes(w *writer) {
 	kinds := make(map[string]string)
 	for _, k := range schema.Kinds {
@@ -318,7 +318,7 @@ func comment(doc string) string {
 	return " // " + doc
 }
 
-// fields writes the kinds and the flags as constants, and the sets that follow from their traits.
+// fields writes the kinds and the flags as constants, and the sets of flags with equal traits.
 func fields(w *writer) {
 	w.line("// The kinds of raw event.\nconst (")
 	first := " Kind = iota"
@@ -352,8 +352,8 @@ func fields(w *writer) {
 	for _, f := range schema.Flags {
 		w.line("%q,", f.Name)
 	}
-	w.line("}\n\n// FieldChanges is the rule by which known fields become cached: a field that an event\n" +
-		"// does not bring is cached after it if it can change unseen, or by a kind of event that\n" +
+	w.line("}\n\n// FieldChanges is the rule by which known fields become cached. A field that an event\n" +
+		"// lacks becomes cached if it can change without an event, or by a kind of event that\n" +
 		"// the source does not report.\nvar FieldChanges = [NumFields]FieldChange{")
 	for _, f := range schema.Flags {
 		var by []string
@@ -392,7 +392,7 @@ func fields(w *writer) {
 	inherited(w)
 }
 
-// inherited writes how fields of Inherited are copied.
+// inherited writes the function that copies fields of Inherited.
 func inherited(w *writer) {
 	w.line("\n// copy copies the fields of k from o.\nfunc (i *Inherited) copy(o *Inherited, k Fields) {")
 	for _, f := range schema.Flags {
@@ -432,10 +432,10 @@ func columns(w *writer) {
 	w.line("}\n}")
 }
 
-// ofFile is the executable's file in the expression of a row.
+// ofFile matches the executable's file in the expression of a row.
 var ofFile = regexp.MustCompile(`\bx\.`)
 
-// rows writes the table of values with functions that return them.
+// rows writes the table of values, with a function for each.
 func rows(w *writer) {
 	w.line("var rows = [...]Row{")
 	for _, r := range schema.Rows {
@@ -488,7 +488,7 @@ func rows(w *writer) {
 	w.line("}")
 }
 
-// exports writes the names of package engine that package quark has.
+// exports writes the names of package engine that package quark exports.
 func exports(w *writer) {
 	list := func(doc, prefix string, names []string) {
 		w.line("// %s\nconst (", doc)

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// The generated files are those of the table.
+// The generated files are up to date.
 func TestGenerated(t *testing.T) {
 	root := "../../.."
 	for name, want := range files(root) {
 		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not of the table: run go generate ./engine/schema (%v)", name, err)
+			t.Errorf("%s is outdated: run go generate ./engine/schema (error %v)", name, err)
 		}
 	}
 }
