@@ -11,7 +11,8 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// Block goes on while what it reads is too young, and changes nothing that can be looked up.
+// Block keeps waiting while the events that it reads are too young, and does not change the result
+// of lookups.
 func TestBlockOutlastsHolding(t *testing.T) {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")
@@ -57,7 +58,7 @@ func TestBlockOutlastsHolding(t *testing.T) {
 	}
 }
 
-// processes returns what is known of each process.
+// processes returns the known values of each process.
 func processes(q *quark.Queue) (lines []string) {
 	for p := range q.Processes() {
 		ev := quark.Event{Process: p}
@@ -104,7 +105,7 @@ func TestBlockEndsWhileHolding(t *testing.T) {
 	}
 }
 
-// brokenSource fails as soon as it is told to.
+// brokenSource fails on request.
 type brokenSource struct {
 	enginetest.Source
 	broken error
@@ -117,7 +118,7 @@ func (s *brokenSource) Populate(to engine.Sink) error {
 	return s.Source.Populate(to)
 }
 
-// The error of a source that Block reads is what Get returns, after what is held.
+// If Block reads an error of the source, Get returns the error after the held events.
 func TestBlockMeetsError(t *testing.T) {
 	src := new(brokenSource)
 	q := holding(t, src, src.Push)

@@ -27,8 +27,8 @@ func tiny(opts quark.Options) quark.Options {
 	return opts
 }
 
-// After a loss nothing of before is said to be true: an image whose EXEC was lost is
-// cached, and a process whose EXIT was lost is found to be gone.
+// After a loss earlier values are not reported as current: an image whose EXEC was lost is cached,
+// and a process whose EXIT was lost is reported as ended.
 func TestLossIsToldAndNotBelieved(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		opts = tiny(opts)
@@ -67,7 +67,7 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 			t.Fatalf("no %s within %v", what, deadline)
 			return nil
 		}
-		// Its birth is in the queue still when the gap is read.
+		// Its FORK is still in the queue when the gap is read.
 		young, endYoung := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
 		for range 50 { // nobody reads: the ring is full
 			spawn(t)
@@ -84,7 +84,7 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 		left := map[uint32]bool{uint32(ends): true}
 		note := func(ev *quark.Event) {
 			switch {
-			// On a busy machine its birth is lost as well.
+			// On a busy machine its FORK is lost too.
 			case ev.Process.PID == uint32(young) && ev.Events == quark.EventFork:
 				left[ev.Process.PID] = true
 			// An EXIT that was not lost is right, too.
@@ -117,7 +117,7 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 	})
 }
 
-// A process that had ended before the start and waits for its parent is not taken for a living one.
+// A process that ended before the start, and has not been reaped, does not count as running.
 func TestZombieBeforeOpen(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		pid, end := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
@@ -134,7 +134,7 @@ func TestZombieBeforeOpen(t *testing.T) {
 	})
 }
 
-// A process whose pid was another's before a loss has nothing of that one.
+// If a pid belonged to another process before a loss, the new process has none of its values.
 func TestPidReusedDuringLoss(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		opts = tiny(opts)

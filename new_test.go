@@ -17,10 +17,10 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// deadline is for what normally takes milliseconds.
+// deadline limits waits that normally take milliseconds.
 const deadline = 30 * time.Second
 
-// A queue on any source: its clock and processes count, and its end is that of the queue.
+// A queue on any source uses the source's clock and processes, and ends with the source.
 func TestNew(t *testing.T) {
 	m := enginetest.NewMachine()
 	m.Running("/bin/sh").Fork().Exit(0)

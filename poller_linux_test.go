@@ -12,8 +12,7 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// A Wake ends the next wait even if Get comes between, with a descriptor that is polled too, and
-// not more than one.
+// A Wake ends exactly one wait, the next, even after a Get, and also a wait on the descriptor.
 func TestWakeIsKept(t *testing.T) {
 	q, err := quark.New(enginetest.NewMachine(), quark.Options{})
 	if err != nil {

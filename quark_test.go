@@ -32,7 +32,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// exitOf takes events until the end of a process, which it returns.
+// exitOf reads events until the EXIT of a process, and returns it.
 func exitOf(t *testing.T, q *quark.Queue, pid uint32) *quark.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -50,8 +50,8 @@ func exitOf(t *testing.T, q *quark.Queue, pid uint32) *quark.Event {
 	return nil
 }
 
-// What happened before the context ends is delivered, however long events are held, and nothing
-// after that.
+// Events from before the end of the context are delivered, however long events are held, and no
+// later ones.
 func TestEventsUntilContextEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		opts.HoldTime = time.Hour
@@ -122,8 +122,8 @@ func TestWakeEndsBlock(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
-		// The proc connector tells of an exit a moment after wait4(2) has: this one
-		// holds it for a while when all have got it.
+		// The proc connector reports an exit a moment after wait4(2). This process holds
+		// the event for a while when all have received it.
 		witness := open(t, opts)
 		opts.HoldTime = time.Hour
 		q := open(t, opts)
@@ -142,7 +142,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// What waits in the kernel when the end begins is delivered too, and Events ends then.
+// Events that are in the kernel at Drain are delivered too, and then Events ends.
 func TestDrainEmptiesTheSource(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		witness := open(t, opts)
@@ -318,7 +318,7 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 	}
 }
 
-// Close, Stats and Wake from other goroutines: whoever waits is told.
+// Close, Stats and Wake from other goroutines end a wait.
 func TestCloseFromAnywhere(t *testing.T) {
 	tries := 20
 	if testing.Short() {

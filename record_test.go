@@ -97,8 +97,8 @@ func newWriter(t *testing.T, to io.Writer) *trace.Writer {
 	return w
 }
 
-// ends returns which children of this process have ended, by the events of q: with a known status,
-// if the kernel tells it.
+// ends returns the children of this process that have ended by the events of q, with a known status
+// if the kernel reports it.
 func ends(t *testing.T, q *quark.Queue) map[uint32]bool {
 	pids := make(map[uint32]bool)
 	told := q.Capabilities().Fields[quark.FieldExit].Origin == quark.OriginKernel

@@ -31,8 +31,8 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// No test runs on the main thread: TestRuntimes gives its thread a mount namespace of its own, and
-// what /proc/self shows of the main thread is what others take for this process's.
+// No test runs on the main thread: TestRuntimes gives its thread a new mount namespace, but
+// /proc/self must show the process's own namespace, that of the main thread.
 func init() { runtime.LockOSThread() }
 
 // box is a container that a runtime is to make.
@@ -61,8 +61,9 @@ const (
 	boxPod   = "a5c1f8d5-1919-434d-add7-4afaafdaef89"
 )
 
-// Each backend says of what real runtimes make what these and the kernel say: the container from
-// its first exec on, namespaces, ids and paths, what enters it later, and how it ends.
+// Each backend reports the containers of real runtimes as the runtimes and the kernel do: the
+// container from its first exec on, namespaces, ids and paths, processes that enter later, and
+// exits.
 func TestRuntimes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("it makes containers: needs root")
@@ -110,7 +111,7 @@ func have(program string) error {
 	return err
 }
 
-// watch is a queue that is read, and what it delivered.
+// watch is a queue and the events that it delivered.
 type watch struct {
 	name   string
 	queue  *quark.Queue
@@ -196,7 +197,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 	ownMounts(t, b.host)
 	b.makeRoot(t)
 	before := cgroupDirs()
-	t.Cleanup(func() { b.sweep(t, before) })
+	t.Cleanup(func() { b.removeLeftovers(t, before) })
 	if b.cgroup != "" {
 		b.cgroup = "/" + unique() + b.cgroup
 	}
@@ -225,12 +226,12 @@ func (b *box) test(t *testing.T, watches []*watch) {
 		t.Fatal(err)
 	}
 	defer proc.Close()
-	init := b.look(t, proc, pid)
+	init := b.readState(t, proc, pid)
 	if inner := strings.Fields(init.Value[engine.FieldPIDNS]); inner[1] != "1" || init.Value[engine.FieldExe] != "/init" {
 		t.Fatalf("pid %d is not the first of the container: %v, %s", pid, inner, init.Value[engine.FieldExe])
 	}
 
-	// A process that lives long, and one that ends at once.
+	// One process runs for long, the other exits at once.
 	var later int
 	var entered truth.State
 	if b.enter != nil {
@@ -241,7 +242,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 		if later = findIn(t, proc, init, "/later"); later == 0 {
 			t.Fatal("there is no /later in the container")
 		}
-		entered = b.look(t, proc, later)
+		entered = b.readState(t, proc, later)
 		for _, w := range watches {
 			w.last(t, later, quark.EventExec) // all of it has been read
 		}
@@ -270,20 +271,20 @@ func (b *box) test(t *testing.T, watches []*watch) {
 
 	for _, w := range watches {
 		ev := w.last(t, pid, quark.EventExec)
-		b.judge(t, w, ev, init)
+		b.checkExec(t, w, ev, init)
 		if p := ev.Process; !b.legacy && p.Known.Has(quark.FieldEntryLeader) && (p.EntryType != quark.EntryContainer || int(p.EntryLeader.PID) != pid) {
 			t.Errorf("%s: the first process came in by %v, leader %d", w.name, p.EntryType, p.EntryLeader.PID)
 		}
 		if later != 0 {
-			b.judge(t, w, w.last(t, later, quark.EventExec), entered)
-			b.judgeEnd(t, w, later, 5, entered)
+			b.checkExec(t, w, w.last(t, later, quark.EventExec), entered)
+			b.checkEnd(t, w, later, 5, entered)
 		}
 		if !b.legacy {
-			b.judgeMoved(t, w, moved.cmd.Process.Pid, init.Value[engine.FieldCgroup])
+			b.checkMoved(t, w, moved.cmd.Process.Pid, init.Value[engine.FieldCgroup])
 		}
 	}
 
-	// It ends by itself, and so does the runtime.
+	// The container's process and the runtime exit by themselves.
 	first.gate.Close()
 	if b.start == nil {
 		first.cmd.Wait()
@@ -300,7 +301,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 		}
 	}
 	for _, w := range watches {
-		b.judgeEnd(t, w, pid, 7, init)
+		b.checkEnd(t, w, pid, 7, init)
 		for _, kind := range []quark.Events{quark.EventExec, quark.EventExit} {
 			p := w.last(t, first.cmd.Process.Pid, kind).Process
 			if c, _ := p.Container(); c.ID != "" {
@@ -308,13 +309,13 @@ func (b *box) test(t *testing.T, watches []*watch) {
 			}
 		}
 		if b.enter != nil {
-			b.judgeBrief(t, w, entered, begin)
+			b.checkBrief(t, w, entered, begin)
 		}
 	}
 }
 
-// look returns what the kernel says of a process that stands still.
-func (b *box) look(t *testing.T, proc truth.Proc, pid int) truth.State {
+// readState returns the kernel's values of a paused process.
+func (b *box) readState(t *testing.T, proc truth.Proc, pid int) truth.State {
 	t.Helper()
 	_, s, err := proc.Read(strconv.Itoa(pid))
 	if err != nil {
@@ -326,8 +327,9 @@ func (b *box) look(t *testing.T, proc truth.Proc, pid int) truth.State {
 	return s
 }
 
-// judge compares an exec with the truth. All is known, as the process stood still.
-func (b *box) judge(t *testing.T, w *watch, ev *quark.Event, want truth.State) {
+// checkExec compares an exec with the ground truth. All fields are known, because the process
+// paused.
+func (b *box) checkExec(t *testing.T, w *watch, ev *quark.Event, want truth.State) {
 	t.Helper()
 	p := ev.Process
 	for f := range engine.FieldEntryLeader {
@@ -340,11 +342,11 @@ func (b *box) judge(t *testing.T, w *watch, ev *quark.Event, want truth.State) {
 			t.Errorf("%s: %v of pid %d is %q, not %q", w.name, f, p.PID, got, want.Value[f])
 		}
 	}
-	b.judgeContainer(t, w, ev, want.Value[engine.FieldCgroup])
+	b.checkContainer(t, w, ev, want.Value[engine.FieldCgroup])
 }
 
-// judgeContainer looks at the container of a process in a cgroup, which may be one below the box's.
-func (b *box) judgeContainer(t *testing.T, w *watch, ev *quark.Event, cgroup string) {
+// checkContainer checks the container of a process in a cgroup, which may be below the box's.
+func (b *box) checkContainer(t *testing.T, w *watch, ev *quark.Event, cgroup string) {
 	t.Helper()
 	want := b.want
 	if b.legacy {
@@ -366,8 +368,8 @@ func (w *watch) endedWith(p *quark.Process, code int) bool {
 	return (p.NSPID == 1 || !p.Known.Has(quark.FieldPIDNS)) && w.queue.Capabilities().Fields[quark.FieldExit].Unproven&engine.UnprovenReboot != 0
 }
 
-// judgeEnd looks at the end of a process.
-func (b *box) judgeEnd(t *testing.T, w *watch, pid, code int, was truth.State) {
+// checkEnd looks at the end of a process.
+func (b *box) checkEnd(t *testing.T, w *watch, pid, code int, was truth.State) {
 	t.Helper()
 	ev := w.last(t, pid, quark.EventExit)
 	p := ev.Process
@@ -377,12 +379,12 @@ func (b *box) judgeEnd(t *testing.T, w *watch, pid, code int, was truth.State) {
 	if ppid := fmt.Sprint(p.PPID); p.Known.Has(quark.FieldPPID) && !p.Cached.Has(quark.FieldPPID) && ppid != was.Value[engine.FieldPPID] {
 		t.Errorf("%s: parent of pid %d at its exit: got %s, want %s", w.name, pid, ppid, was.Value[engine.FieldPPID])
 	}
-	b.judgeContainer(t, w, ev, was.Value[engine.FieldCgroup])
+	b.checkContainer(t, w, ev, was.Value[engine.FieldCgroup])
 }
 
-// judgeMoved looks at a process that was moved into the container between its exec and its end,
-// which nothing tells: it is not in there, or what is said may be old.
-func (b *box) judgeMoved(t *testing.T, w *watch, pid int, to string) {
+// checkMoved checks a process that was moved into the container between its exec and its exit,
+// which no event reports: it is reported outside, or its cgroup as cached.
+func (b *box) checkMoved(t *testing.T, w *watch, pid int, to string) {
 	t.Helper()
 	if p := w.last(t, pid, quark.EventExec).Process; p.Cgroup == to && p.Known.Has(quark.FieldCgroup) && !p.Cached.Has(quark.FieldCgroup) {
 		t.Errorf("%s: pid %d was not yet in %s at its exec", w.name, pid, to)
@@ -391,17 +393,17 @@ func (b *box) judgeMoved(t *testing.T, w *watch, pid int, to string) {
 	if ev.Process.Cached.Has(quark.FieldCgroup) && ev.Process.Cgroup != to {
 		return
 	}
-	b.judgeContainer(t, w, ev, to)
+	b.checkContainer(t, w, ev, to)
 }
 
-// judgeBrief looks for the process that ended at once, of which no pid is known.
-func (b *box) judgeBrief(t *testing.T, w *watch, like truth.State, begin uint64) {
+// checkBrief finds and checks the process that exited at once, whose pid is unknown.
+func (b *box) checkBrief(t *testing.T, w *watch, like truth.State, begin uint64) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ev := range slices.Backward(w.events) {
 		if p := ev.Process; ev.Time > begin && ev.Events.Has(quark.EventExit) && p.Image.Exe == "/brief" {
-			if b.judgeContainer(t, w, ev, like.Value[engine.FieldCgroup]); !w.endedWith(p, 3) {
+			if b.checkContainer(t, w, ev, like.Value[engine.FieldCgroup]); !w.endedWith(p, 3) {
 				t.Errorf("%s: /brief: got wait status %#x", w.name, p.Exit.WaitStatus)
 			}
 			return
@@ -479,7 +481,7 @@ func (s *spawned) ready() bool {
 	return n == 1
 }
 
-// failure ends the command and returns how it did and what it wrote.
+// failure ends the command and returns its exit and output.
 func (s *spawned) failure() string {
 	if s.cmd.ProcessState == nil {
 		s.cmd.Process.Kill()
@@ -530,7 +532,7 @@ func unified() string {
 	return "/sys/fs/cgroup/unified"
 }
 
-// cgroupDirs returns all cgroups, those inside others first.
+// cgroupDirs returns all cgroups, children before their parents.
 func cgroupDirs() (dirs []string) {
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -542,9 +544,9 @@ func cgroupDirs() (dirs []string) {
 	return dirs
 }
 
-// sweep removes what is left, and fails if that is more than the empty cgroups that no runtime
-// removes: those above a container, and LXC's own.
-func (b *box) sweep(t *testing.T, before []string) {
+// removeLeftovers removes the cgroups that remain. It fails if there are others than empty parents
+// of a container and LXC's own, which no runtime removes.
+func (b *box) removeLeftovers(t *testing.T, before []string) {
 	if b.remove != nil {
 		exec.Command(b.remove[0], b.remove[1:]...).Run()
 	}
@@ -601,7 +603,7 @@ func (b *box) makeRoot(t *testing.T) {
 	}
 }
 
-// output returns what a command of the runtime says.
+// output returns the output of a command of the runtime.
 func output(t *testing.T, args ...string) []byte {
 	t.Helper()
 	out, err := exec.Command(args[0], args[1:]...).Output()

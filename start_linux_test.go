@@ -73,8 +73,8 @@ func TestStormProcess(t *testing.T) {
 	all.Wait()
 }
 
-// Events begin when all of the processes are known that have them: each had its FORK, or is one
-// that Open found. It has an image and a place in the tree.
+// When events begin, each of their processes is known: it had a FORK, or Open found it. It has an
+// image and a place in the tree.
 func TestStartInStorm(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		opts.MinAgg, opts.HoldTime = true, 20*time.Millisecond
@@ -132,7 +132,7 @@ func TestStartInStorm(t *testing.T) {
 	})
 }
 
-// At an orderly end in a storm each event that was made is delivered or counted as lost.
+// After Drain in a storm each event is delivered or counted as lost.
 func TestEndInStorm(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		storm(t)

@@ -23,8 +23,8 @@ replace github.com/quark-linux/quark => `
 // publicPackages are all that the programs of users import of this module.
 var publicPackages = regexp.MustCompile(`"github.com/quark-linux/quark(/engine/enginetest)?"`)
 
-// A module of a user builds, vets and tests the examples with the public packages alone: their unit
-// tests need no kernel. One of them then runs a command.
+// A user's module can build, vet and test the examples with only the public packages: the unit
+// tests need no kernel. Then one example runs a command.
 func TestUser(t *testing.T) {
 	checkout, err := os.Getwd()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// After the wall clock was set, events have the new wall time, and no process starts after its end.
+// After the wall clock was set, events have the new wall time, and no process starts after its
+// exit.
 func TestWallClockSet(t *testing.T) {
 	if !scenario.InGuest() {
 		t.Skip("sets the wall clock: runs in guests only (make guest-test PKG=. RUN=TestWallClockSet)")

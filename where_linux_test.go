@@ -20,9 +20,9 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// TestWhere runs a process for each class of term, and compares what a filter with such a term
-// decides about the ends of all of them with what they did. The queue has a filter itself, which
-// drops one of them and every other process of the machine.
+// TestWhere runs a process for each class of term, and compares the decision of a filter with the
+// term about each exit with the expected result. The queue has its own filter, which drops one of
+// these processes and all other processes of the machine.
 func TestWhere(t *testing.T) {
 	plain, setuid, waiter := writePrograms(t)
 	var st unix.Stat_t
@@ -116,7 +116,7 @@ func TestWhere(t *testing.T) {
 				// It is a self-test child, or was to execute the missing program.
 			case name == "": // its ancestors are unknown
 				strangers++
-			case name == "hidden" && whole(ev.Process, engine.FieldArgs):
+			case name == "hidden" && isComplete(ev.Process, engine.FieldArgs):
 				t.Errorf("got %s of the hidden process, want none", ev.Events)
 			case name != "hidden" && name != "last":
 				ends = append(ends, ev.Clone())
@@ -133,7 +133,7 @@ func TestWhere(t *testing.T) {
 				if slices.Contains(c.want, name) {
 					want = engine.VerdictPass
 				}
-				if v != want && (v != engine.VerdictUnsure || whole(ev.Process, c.field)) {
+				if v != want && (v != engine.VerdictUnsure || isComplete(ev.Process, c.field)) {
 					t.Errorf("%s: verdict %d of %s, want %d: %+v", c.source, v, name, want, ev.Process)
 				}
 			}
@@ -202,5 +202,5 @@ func matcher(t *testing.T, q *quark.Queue, source string) *filter.Matcher {
 	return m
 }
 
-// whole reports whether a field is known and not cut.
-func whole(p *quark.Process, f quark.Field) bool { return (p.Known &^ p.Truncated).Has(f) }
+// isComplete reports whether a field is known and not cut.
+func isComplete(p *quark.Process, f quark.Field) bool { return (p.Known &^ p.Truncated).Has(f) }

@@ -188,7 +188,7 @@ func TestSum(t *testing.T) {
 	fails(&c, "no process", ErrUnknown)
 }
 
-// A file that was written just before its EXEC can be written again with the same ctime.
+// A file that was written just before an EXEC may be written again with the same ctime.
 func TestNewFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "program")
 	digest := writeProgram(t, path, "")

@@ -78,7 +78,7 @@ func TestKrunRefuses(t *testing.T) {
 	}
 }
 
-// words is an endless input of one line, as input before the guest listens is lost.
+// words is an endless input of one line, because input is lost until the guest reads.
 type words struct{ stop chan struct{} }
 
 func (w words) Read(b []byte) (int, error) {

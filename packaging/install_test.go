@@ -179,7 +179,7 @@ func TestAllCommandsAreInstalled(t *testing.T) {
 	}
 }
 
-// The lines of the packages make up the list, and only one has the service with its options.
+// Together the packages have all lines of the list, and only one has the service with its options.
 func TestPackages(t *testing.T) {
 	var all []string
 	for name, commands := range map[string][]string{

@@ -69,7 +69,8 @@ func rawKernels(t *testing.T) map[string][]byte {
 	return kernels
 }
 
-// pahole is its output: the members of each type, including those of anonymous structs and unions.
+// pahole holds the output of pahole: the members of each type, including those of anonymous structs
+// and unions.
 type pahole map[string]map[string]paholeMember
 
 type paholeMember struct {

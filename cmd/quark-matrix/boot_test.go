@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBootEnds ends guests by signals: the status says which, and nothing of a guest is left.
+// TestBootEnds ends guests by signals: the status names the signal, and nothing of the guest
+// remains.
 func TestBootEnds(t *testing.T) {
 	for _, tt := range []struct {
 		signal syscall.Signal
@@ -47,7 +48,7 @@ func TestBootEnds(t *testing.T) {
 			image, started := filepath.Join(dir, "image"), filepath.Join(dir, "pid")
 			bzImage := make([]byte, 1024)
 			copy(bzImage[0x202:], "HdrS")
-			// For a request it prints its stacks and ends.
+			// After a request the fake guest prints its stacks and ends.
 			qemu := "#!/bin/sh\necho $$ >" + started + ".new\nmv " + started + ".new " + started + "\ndd bs=1 count=1 >/dev/null 2>&1\necho stacks\n"
 			if err := errors.Join(os.WriteFile(image, bzImage, 0o644), os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte(qemu), 0o755)); err != nil {
 				t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// holdEnv names a file: the guests of kernels whose name ends in -held run while it is there.
+// holdEnv names a file. Guests of kernels whose name ends in -held run as long as the file exists.
 const holdEnv = "QUARK_FAKE_HOLD"
 
 // fakeQEMU is an emulator whose guests have passed some tests at once.

@@ -133,7 +133,7 @@ func TestRunAndMerge(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	// One of them was killed: what there is is shown, and what is missing named.
+	// One run was killed: the existing results are printed, and the missing ones named.
 	if err := os.MkdirAll(filepath.Join(dir, "3"), 0o755); err != nil {
 		t.Fatal(err)
 	}

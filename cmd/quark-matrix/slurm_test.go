@@ -17,7 +17,7 @@ import (
 )
 
 // TestSlurm runs shards of the matrix as jobs of a Slurm cluster, with guests that end at once. One
-// shard is killed while it runs and is queued again; the merged table is that of a run without
+// shard is killed while it runs, and is queued again. The merged table equals that of a run without
 // Slurm.
 func TestSlurm(t *testing.T) {
 	node := startSlurm(t)
@@ -28,8 +28,8 @@ func TestSlurm(t *testing.T) {
 	}
 	node.env = append(node.env, "QUARK_MATRIX_ITSELF=1", "KRUN_ACCEL=tcg", "GOARCH=amd64", "GOHOSTARCH=amd64", "PREPARED=1",
 		"PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Join(root, "cache"), holdEnv+"="+hold)
-	// A shard that can't run on any node is tried three times meanwhile, and the merge says
-	// that there are no results.
+	// Meanwhile a shard that can't run on any node is tried three times. The merge reports that
+	// it has no results.
 	s := slurmRun{node, root, 1, []string{"KERNELS=local/four", "PKG="}}
 	impossible := s.submit(t, "test-kernel")
 

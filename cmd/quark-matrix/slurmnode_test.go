@@ -15,14 +15,14 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// slurmNode is a Slurm cluster of this machine alone. Nothing of it is outside of its directory: it
-// has its own key, ports, spool and configuration, and is gone when the test ends.
+// slurmNode is a Slurm cluster of only this machine. All its files are in its directory. It has its
+// own key, ports, spool and configuration, and is removed at the end of the test.
 type slurmNode struct {
 	dir string
 	env []string // of commands that talk to it
 }
 
-// slurmPrograms are what a node needs, by the Debian package that has it.
+// slurmPrograms lists the programs that a node needs, by Debian package.
 var slurmPrograms = []struct{ pkg, program string }{
 	{"munge", "/usr/sbin/munged"}, {"slurmctld", "/usr/sbin/slurmctld"}, {"slurmd", "/usr/sbin/slurmd"}, {"slurm-client", "/usr/bin/sbatch"},
 }
@@ -103,7 +103,8 @@ ReturnToService=2
 NodeName=quark NodeAddr=127.0.0.1 CPUs=8 RealMemory=32000 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `, host, n.path("socket"), ports[0], ports[1], n.path("state"), n.path("spool"), n.path("slurmctld.pid"), n.path("slurmd.pid"))
-	// A machine may have no cgroup for slurmd. Without a way to say so, 22.05 does without one.
+	// A machine may have no cgroup for slurmd. Slurm 22.05 has no option for this, but needs no
+	// cgroup.
 	cgroup := ""
 	var major, minor int
 	version, err := exec.Command("/usr/sbin/slurmd", "-V").Output()
@@ -182,7 +183,7 @@ func (n *slurmNode) jobs() int {
 	return strings.Count(out, "\n")
 }
 
-// cancelAll ends what a test that has failed has left.
+// cancelAll cancels the jobs that a failed test has left.
 func (n *slurmNode) cancelAll(t *testing.T) {
 	if n.jobs() == 0 {
 		return

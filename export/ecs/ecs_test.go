@@ -53,8 +53,8 @@ func documents(t testing.TB, source quark.Source, o quark.Options) []byte {
 	return out
 }
 
-// lives returns the documents of a short life, a shell of a user with a privileged program, of what
-// fails and what is lost.
+// lives returns the documents of a short process, of a user's shell with a privileged program, of
+// failed execs and of lost events.
 func lives(t *testing.T) []byte {
 	m := enginetest.NewMachine()
 	shell := m.Running("/bin/bash", "-l")
@@ -69,8 +69,8 @@ func lives(t *testing.T) []byte {
 	return documents(t, m, quark.Options{FailedExecs: true})
 }
 
-// What is known is there also where it is empty, and the parent of now beside the one that forked
-// the process.
+// A known value is included even if empty, and the current parent in addition to the one that
+// forked the process.
 func TestKnownValues(t *testing.T) {
 	m := enginetest.NewMachine()
 	shell := m.Running("/bin/sh")
@@ -151,8 +151,8 @@ func TestDocuments(t *testing.T) {
 	golden.Compare(t, "testdata/documents.golden", pretty.Bytes())
 }
 
-// The schema lists for each category the types that are expected of its events, and consumers
-// refuse others: of processes they are five, among which "error" is not.
+// The schema lists the expected types of events of each category, and consumers reject others. For
+// processes there are five, which do not include "error".
 func TestTypesAreOfTheCategory(t *testing.T) {
 	ofProcesses := []string{"access", "change", "end", "info", "start"}
 	seen := make(map[string]bool)
@@ -178,8 +178,7 @@ func TestTypesAreOfTheCategory(t *testing.T) {
 	}
 }
 
-// The members are those of the schema, but for those below quark, in what each backend reports on
-// each kernel.
+// All members outside of quark are in the schema, for the events of each backend on each kernel.
 func TestFieldsAreOfTheSchema(t *testing.T) {
 	list, err := os.ReadFile("testdata/fields.txt")
 	if err != nil {

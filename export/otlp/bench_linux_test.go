@@ -33,7 +33,7 @@ const (
 	paceSeconds = 5
 )
 
-// exportPaced exports the events of a recording, again and again, and prints what it has taken.
+// exportPaced repeatedly exports the events of a recording, and prints its CPU time and memory.
 func exportPaced(url string) {
 	fail := func(err error) {
 		if err != nil {
@@ -76,9 +76,9 @@ func exportPaced(url string) {
 	fmt.Println(float64(cpu)/1000/float64(sent), float64(peak)/1024, n.Delivered, n.Lost())
 }
 
-// BenchmarkExport measures a process that exports 5,000 events a second, beside a receiver in
-// another process: its CPU time for an event, and its peak memory, also with a target that is not
-// there, for which as much waits as may.
+// BenchmarkExport measures the CPU time per event and the peak memory of a process that exports
+// 5,000 events per second to a receiver in another process. It also measures an absent target, for
+// which as many events as possible are queued.
 //
 //	go test -C export -run - -bench Export -benchtime 1x ./otlp
 func BenchmarkExport(b *testing.B) {

@@ -48,7 +48,7 @@ service:
 	}
 }
 
-// ready waits until it takes connections.
+// ready waits until the collector accepts connections.
 func (c *theCollector) ready() {
 	for range retry.For(time.Minute) {
 		if conn, err := net.Dial("tcp", c.address); err == nil {

@@ -64,7 +64,8 @@ func sent(t *testing.T, source quark.Source, o quark.Options) *receiver {
 	return r
 }
 
-// A short life, a container's, what fails, what is no text, what is lost, an end by a signal.
+// A short process, a process of a container, a failed exec, invalid UTF-8, lost events, an exit by
+// a signal.
 func TestRecords(t *testing.T) {
 	m := enginetest.NewMachine()
 	shell := m.Running("/bin/bash", "-l")
@@ -89,8 +90,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// The names are those of the semantic conventions, but for those that begin with "quark.", in what
-// each backend reports on each kernel.
+// All names that do not begin with "quark." are in the semantic conventions, for the events of each
+// backend on each kernel.
 func TestNamesAreOfTheConventions(t *testing.T) {
 	list := exec.Command("go", "list", "-f", "{{.Dir}}", "go.opentelemetry.io/otel/semconv/v1.43.0")
 	dir, err := list.Output()

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// receiver is one of OTLP by HTTP, with the protocol's own messages. It can be killed and started
-// again at the same address.
+// receiver is a receiver of OTLP by HTTP, with the protocol's own messages. It can be killed and
+// restarted at the same address.
 type receiver struct {
 	t       testing.TB
 	address string
@@ -52,7 +52,7 @@ func (r *receiver) start() {
 	go r.server.Serve(l)
 }
 
-// kill ends it in the middle of whatever it does.
+// kill ends the receiver at once, even during a request.
 func (r *receiver) kill() { r.server.Close() }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {

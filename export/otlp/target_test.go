@@ -68,7 +68,7 @@ func checkBalance(t *testing.T, n export.Counts, taken uint64) {
 	}
 }
 
-// What targets do wrong is counted by its cause, or tried again, and delays nobody.
+// Errors of targets are counted by cause or retried, and do not delay Export.
 func TestBadTargets(t *testing.T) {
 	const events = 500
 	protobuf := func(w http.ResponseWriter, status int, body string) {
@@ -209,7 +209,8 @@ func TestBadTargets(t *testing.T) {
 	}
 }
 
-// A target that is not there, or takes nothing, costs what has no room, and the end is in time.
+// With an absent or silent target only events beyond the queue's size are dropped, and Close
+// returns in time.
 func TestUnreachable(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never reads
 	if err != nil {

@@ -165,7 +165,7 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// Many clients that say nothing, or half of a request, keep no other out.
+// Many clients that send nothing, or half of a request, do not block others.
 func TestSilentClients(t *testing.T) {
 	s, _ := served(t)
 	for i := range 200 {

@@ -83,8 +83,8 @@ func query(base, expression string) (a answer, err error) {
 	return a, json.NewDecoder(r.Body).Decode(&a)
 }
 
-// Debian's Prometheus scrapes what the server shows, has the values, and takes every expression of
-// the dashboard.
+// Debian's Prometheus scrapes the server, stores the values, and accepts every expression of the
+// dashboard.
 func TestPrometheus(t *testing.T) {
 	s, _ := served(t)
 	base := prometheus(t, s.Addr().String())
@@ -157,7 +157,7 @@ func expressions(t *testing.T) (all []string) {
 	return all
 }
 
-// The dashboard shows what there is, and all of it.
+// The dashboard shows all metrics, and only existing ones.
 func TestDashboard(t *testing.T) {
 	s, _ := served(t)
 	text, _ := scrape(t, s)

@@ -53,8 +53,7 @@ func bzImage(payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// Each as the kernel's build leaves it: behind all but gzip's stream stands the
-// unpacked size.
+// The streams are as in a kernel build: the unpacked size follows all but gzip's.
 
 func sized(packed []byte, size int) []byte {
 	return binary.LittleEndian.AppendUint32(packed, uint32(size))

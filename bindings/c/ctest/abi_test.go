@@ -18,8 +18,8 @@ import (
 	"github.com/quark-linux/quark/internal/golden"
 )
 
-// What testdata/abi.txt has may only grow: programs that were compiled before go on working.
-// go test -update writes it.
+// testdata/abi.txt may only grow, so that compiled programs keep working. go test -update writes
+// it.
 func TestABI(t *testing.T) {
 	h := parseHeader(t)
 	var b strings.Builder

@@ -71,7 +71,7 @@ func compile(t testing.TB, source string, flags ...string) string {
 	return program
 }
 
-// pkgConfig returns what pkg-config says that users of the library need.
+// pkgConfig returns the compiler and linker flags that pkg-config prints for the library.
 func pkgConfig(t testing.TB, lib string) []string {
 	t.Helper()
 	if _, err := exec.LookPath("pkg-config"); err != nil {

@@ -51,7 +51,7 @@ func TestCheckStatic(t *testing.T) {
 	}
 }
 
-// Valgrind sees what is wrong: that something is used too late or beyond its end.
+// Valgrind reports the defects: a use after free and an access beyond the end.
 func TestCheckSeesDefects(t *testing.T) {
 	program := compile(t, "testdata/defects.c")
 	whole, _ := recordings(t)

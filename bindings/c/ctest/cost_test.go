@@ -16,8 +16,8 @@ import (
 
 const lifetimes = 3000 // processes in a recording
 
-// oneByOne is a recording in which each event is waited for: for most of them C calls Go three
-// times, once to wait and twice to get the event and to hear that there is no other.
+// oneByOne returns a recording in which the caller waits for each event. For most events C calls Go
+// three times: to wait, to get the event, and to find that there is no other event.
 func oneByOne(t testing.TB) []byte {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")
@@ -31,7 +31,7 @@ func oneByOne(t testing.TB) []byte {
 	return record(t, m)
 }
 
-// burst is a source of which all is there at once, as in a wait of a busy machine.
+// burst is a source whose events are all available at once, as after a wait on a busy machine.
 type burst struct {
 	enginetest.Source
 	clock *enginetest.Clock
@@ -75,9 +75,9 @@ func atOnce(t testing.TB) []byte {
 	return record(t, b)
 }
 
-// costs returns the CPU time in ns of an event in C and in Go. Two programs that do the same with
-// one recording, cost.c and cost.go, are run in turns: in a process of its own each has the same
-// collections of garbage to pay for. The least of each counts, as others use the machine too.
+// costs returns the CPU time in ns of an event in C and in Go. cost.c and cost.go, which do the
+// same with one recording, run in turns, in separate processes with equal garbage collection. The
+// least time of each counts, because other processes use the machine too.
 func costs(t testing.TB, recording []byte, turns, rounds int) (inC, inGo float64) {
 	program, pure := compile(t, "testdata/cost.c"), filepath.Join(t.TempDir(), "cost")
 	build := exec.Command("go", "build", "-o", pure, "testdata/cost.go")
@@ -112,8 +112,8 @@ func spent(t testing.TB, program, file string, rounds int) (events int, ns float
 	return events, ns
 }
 
-// An event takes a few times what it does in Go at most, on any machine. BenchmarkCost says how
-// much more it is on this one.
+// On any machine, an event in C takes at most a few times as long as in Go. BenchmarkCost measures
+// the ratio.
 func TestCost(t *testing.T) {
 	const limit = 4
 	inC, inGo := costs(t, atOnce(t), 4, 5)

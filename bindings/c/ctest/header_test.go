@@ -28,9 +28,9 @@ type member struct {
 	offset, size int
 }
 
-// sizes are those of all types in quark.h, which are also their alignments. The ABIs of amd64 and
-// arm64 on Linux, both LP64, agree on them, and on structures: each member at the next multiple of
-// its alignment, the whole a multiple of the largest one.
+// sizes holds the sizes, which are also the alignments, of all types in quark.h. They are the same
+// on amd64 and arm64 (LP64), as is the layout of structures: each member at the next multiple of
+// its alignment, the size a multiple of the largest alignment.
 var sizes = map[string]int{"char": 1, "uint8_t": 1, "int": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8, "*": 8}
 
 var (

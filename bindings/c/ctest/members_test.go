@@ -64,7 +64,7 @@ var never = map[string]bool{"thread": true, "tracer_pid": true, "tracer_tid": tr
 // values are the members of a structure by their names in C.
 type values map[string]string
 
-// set sets a member to a value if it is known, and else to what C has for it.
+// set sets a member to a value if the value is known, else to the value in C.
 func (v values) set(name string, known bool, value any) {
 	switch {
 	case !known && reflect.TypeOf(value).Kind() == reflect.String && name != "process.comm":
@@ -83,7 +83,7 @@ func (v values) set(name string, known bool, value any) {
 	}
 }
 
-// latin1 is a text as Python decodes it.
+// latin1 decodes a string as Python does.
 func latin1[T string | []byte](s T) string {
 	runes := make([]rune, len(s))
 	for i := range len(s) {

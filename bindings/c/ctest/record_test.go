@@ -59,8 +59,8 @@ func lives() *enginetest.Machine {
 	return m
 }
 
-// growing makes events that are one byte longer each, so that one is just too long for the memory
-// of the one before.
+// growing makes events that grow by one byte each, so that some event is just too long for the
+// memory of the previous event.
 func growing() *enginetest.Machine {
 	m := enginetest.NewMachine()
 	p := m.Running("/bin/sh").Fork()

@@ -26,12 +26,12 @@ type report struct {
 	} `xml:"error"`
 }
 
-// ofGo is where Go keeps its memory. Valgrind does not know that goroutines have stacks there, and
-// takes some of what they do for wrong. What C has allocated is described as a block.
+// ofGo is where Go keeps its memory. Valgrind does not recognize the stacks of goroutines there,
+// and reports some valid accesses as errors. It describes memory allocated by C as a block.
 const ofGo = "rw- anonymous segment"
 
-// valgrind runs a program under valgrind, and returns its output and what it has done wrong with
-// memory. Values that were never set are not looked for, as valgrind does not know what Go sets.
+// valgrind runs a program under valgrind, and returns the output and the memory errors. It does not
+// check for uninitialized values, because valgrind does not see which values Go sets.
 func valgrind(t testing.TB, program string, args ...string) (out, stderr, wrong string) {
 	t.Helper()
 	needs(t, "valgrind", "to see wrong use of memory: apt-get install valgrind libc6-dbg")
@@ -39,7 +39,7 @@ func valgrind(t testing.TB, program string, args ...string) (out, stderr, wrong 
 	run := exec.CommandContext(t.Context(), "valgrind", append([]string{"-q", "--undef-value-errors=no", "--error-limit=no",
 		"--child-silent-after-fork=yes", "--leak-check=full", "--show-leak-kinds=definite,indirect",
 		"--xml=yes", "--xml-file=" + file, program}, args...)...)
-	// Valgrind says that there is RDTSCP, which on a CPU without it is an illegal instruction.
+	// Valgrind reports RDTSCP as supported, but the instruction is illegal on a CPU without it.
 	run.Env = append(os.Environ(), "GODEBUG=cpu.rdtscp=off")
 	var message bytes.Buffer
 	run.Stderr = &message

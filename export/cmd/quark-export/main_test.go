@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 const recording = "../../../engine/enginetest/testdata/ebpf-6.18.trace"
 
-// exporter returns the command with arguments, before which variables of the environment may be.
+// exporter returns the command with arguments. Environment variables may precede the arguments.
 func exporter(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -118,8 +118,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What happens is sent to a target that answers at first with an error, and at the end there is how
-// much it was.
+// Events are sent to a target that first answers with an error. At the end the numbers of events
+// are printed.
 func TestOTLP(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -153,7 +153,7 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
-// What can't be exported is said before anything is printed.
+// Invalid options are reported before anything is printed.
 func TestRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -209,8 +209,8 @@ func TestECS(t *testing.T) {
 	}
 }
 
-// Events that a target has not got make the exit status 3, with a line that says how many. The
-// target is a port at which nobody listens.
+// If events were not delivered, the exit status is 3, and a line reports their number. The target
+// is a port without a listener.
 func TestStatusOfDropped(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -225,7 +225,7 @@ func TestStatusOfDropped(t *testing.T) {
 	}
 }
 
-// The manual has each option of the help, and no other, but for those that quark-mon(8) has.
+// The manual documents exactly the options of the help, except those that quark-mon(8) documents.
 func TestManual(t *testing.T) {
 	manual, err := os.ReadFile("../../../docs/quark-export.8")
 	if err != nil {

@@ -44,8 +44,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// FuzzRoundTrip: any arguments arrive as they left, whatever their bytes, in words that the kernel
-// leaves as they are.
+// FuzzRoundTrip: Decode returns the arguments of Encode, with any bytes, and the kernel does not
+// change the encoded words.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add("quark-test\x00-b\x00t_exec")
 	f.Add("a\x00\x00\"b c\"\x00%\x00\xff\n")

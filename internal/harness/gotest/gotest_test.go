@@ -14,8 +14,8 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 )
 
-// TestAppend: the archive begins at a multiple of 4, has the binary beside its testdata, each after
-// its directory, and a list without paths of the host.
+// TestAppend: the archive begins at a multiple of 4. It contains the binary next to its testdata,
+// each after its directory, and a list without paths of the host.
 func TestAppend(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"bin": "binary", "testdata/a/b": "data", "testdata/c": "", "other": "no"} {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestArguments: what is asked for comes last on the kernel's command line, so that it overrides
-// what is set here.
+// TestArguments: the caller's words come last on the kernel's command line, so that they override
+// the defaults.
 func TestArguments(t *testing.T) {
 	c := Config{Initramfs: "i", Command: []string{"sh", "-c", "a b"}, Append: "mitigations=auto x", Input: strings.NewReader(""), GDB: 99}
 	c.CPUs, c.Memory, c.Accel = 2, 512, TCG

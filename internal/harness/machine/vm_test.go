@@ -68,7 +68,7 @@ func TestVM(t *testing.T) {
 	}
 }
 
-// TestInput: the guest gets what is read, and no end of it.
+// TestInput: the guest gets the input, but no end of file.
 func TestInput(t *testing.T) {
 	vm := script(t, "read a; read b; echo $a-$b >&3; exec cat >/dev/null", Config{Input: strings.NewReader("1\n2\n")})
 	got := ""

@@ -62,8 +62,7 @@ func writeKernel(t *testing.T, path string) string {
 	return path
 }
 
-// TestRunner runs guests with a script for qemu: what was good is not run again, unless it is asked
-// for.
+// TestRunner runs guests with a script for qemu: guests that passed run again only on request.
 func TestRunner(t *testing.T) {
 	dir := t.TempDir()
 	line := func(rec any) string {
@@ -122,7 +121,7 @@ func TestRunner(t *testing.T) {
 		}
 		runs = strings.Count(string(b), "run")
 	}
-	// What is old goes; what was used lately stays.
+	// Old entries are removed; recently used ones stay.
 	old := time.Now().Add(-2 * maxAge)
 	entries, _ := os.ReadDir(cache.dir)
 	for _, e := range entries[:1] {

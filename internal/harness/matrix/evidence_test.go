@@ -19,8 +19,8 @@ func result(test string, s record.State) record.Result {
 	return r
 }
 
-// TestJudge goes through what can be known of a guest.
-func TestJudge(t *testing.T) {
+// TestScore scores all combinations of records and console lines.
+func TestScore(t *testing.T) {
 	hello, end := &record.Hello{}, &record.End{}
 	plan := []record.Job{job("a"), job("b")}
 	joint := []record.Job{job("a"), job("b"), {Test: "b", Backend: "kprobe"}, job("c")}

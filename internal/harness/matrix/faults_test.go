@@ -151,7 +151,7 @@ func TestCommandCell(t *testing.T) {
 	}
 }
 
-// TestInterrupt: the end of the context ends the guest at once, and nothing of it is left.
+// TestInterrupt: the end of the context ends the guest at once, and nothing of the guest remains.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
 	qemu, started := filepath.Join(dir, "qemu"), filepath.Join(dir, "pid")

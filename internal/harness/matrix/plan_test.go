@@ -176,7 +176,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanLocal: types are hidden where others would take their place, or on request.
+// TestPlanLocal: types are hidden if other types would replace them, or on request.
 func TestPlanLocal(t *testing.T) {
 	kernels := []Kernel{
 		{Name: "local/rhel", Arch: "amd64", Path: "k/r", Unarchived: true}, {Name: "local/none", Arch: "amd64", Path: "k/n", NoBTF: true, Unarchived: true},
@@ -222,7 +222,7 @@ func TestShard(t *testing.T) {
 	}
 }
 
-// TestOddMachines: what odd machines are booted with, and which tests run there.
+// TestOddMachines checks the arguments and tests of odd machines.
 func TestOddMachines(t *testing.T) {
 	kernels := []Kernel{
 		{Name: "odd/4-cpus-amd64", Arch: "amd64", Path: "k/a", Odd: catalogue.Odd{CPUs: 4, Append: []string{"x=1"}, Env: []string{"A=1"}}},

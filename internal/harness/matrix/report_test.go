@@ -110,8 +110,8 @@ func TestWriteAndLoad(t *testing.T) {
 	}
 }
 
-// TestMergeShards: shards make one run, in its order, and a guest of a shard without results is
-// missing: such a run is not good, in any of its reports.
+// TestMergeShards: shards are merged into one run, in its order. A guest of a shard without results
+// is missing, and the run is reported as failed.
 func TestMergeShards(t *testing.T) {
 	guest := func(name string) Outcome {
 		return Outcome{Guest: name, Kernel: Kernel{Name: name}, State: record.Pass, Part: PartTests,
@@ -175,7 +175,7 @@ func TestMergeShards(t *testing.T) {
 	}
 }
 
-// TestPlanOfShard: a shard misses those of its own guests that have not run.
+// TestPlanOfShard: the missing guests of a shard are its own guests that have not run.
 func TestPlanOfShard(t *testing.T) {
 	var whole []Guest
 	for _, name := range []string{"a", "b", "c"} {

@@ -46,7 +46,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestForm pins the lines of records, as other programs read them.
+// TestForm pins the form of the lines, because other programs read them.
 func TestForm(t *testing.T) {
 	for _, tt := range []struct {
 		record any
