@@ -46,18 +46,18 @@ type actor struct {
 	hides   engine.Fields // fields whose value in /proc is wrong for other readers
 }
 
-// listCalls lists the system calls of a process that actor by starts. before, if not nil, adds
+// listCalls lists the system calls of a process that starter starts. addFirst, if not nil, adds
 // calls at the start.
-func (f *play) listCalls(l *script.Process, by *actor, thread bool, before func(*process)) *process {
-	a := &actor{process: f.script(), f: f, number: f.lives, mounts: by.mounts, timed: by.timed, root: by.root, hides: by.hides}
+func (f *play) listCalls(l *script.Process, starter *actor, thread bool, addFirst func(*process)) *process {
+	a := &actor{process: f.script(), f: f, number: f.lives, mounts: starter.mounts, timed: starter.timed, root: starter.root, hides: starter.hides}
 	f.lives++
 	p := a.process
 	p.refused, p.thread = true, thread
 	p.stamp()
 	// The kernel writes the ids behind the two words of the first clock reading.
 	p.self, p.childID = bare.Word{Script: p.Script, Call: 0, Index: 2}, bare.Word{Script: p.Script, Call: 0, Index: 3}
-	if before != nil {
-		before(p)
+	if addFirst != nil {
+		addFirst(p)
 	}
 	for i := range l.Ops {
 		op := &l.Ops[i]
