@@ -22,7 +22,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		t.revive(p)
 	}
 	if r.Thread {
-		return t.applyThread(p, r)
+		return t.applyThread(p, r, match == matchNew)
 	}
 	switch r.Kind {
 	case KindFork:
@@ -139,8 +139,8 @@ func (t *table) stateOf(r *RawEvent) *process {
 }
 
 // applyThread returns the state of r's thread. It updates process p with the fields that all its
-// threads share.
-func (t *table) applyThread(p *process, r *RawEvent) *process {
+// threads share. isNew is set if r added p to the table.
+func (t *table) applyThread(p *process, r *RawEvent, isNew bool) *process {
 	if known, cached := r.Task.Known, r.Task.Cached; p.life == living {
 		r.Task.Known &^= FieldsThread
 		r.Task.Cached &^= FieldsThread
@@ -148,6 +148,9 @@ func (t *table) applyThread(p *process, r *RawEvent) *process {
 		p.setCached(t.unseen, r)
 		r.Task.Known, r.Task.Cached = known, cached
 		p.asOf = r.Time
+	}
+	if isNew {
+		t.adoptMarks(p)
 	}
 	v := &t.view
 	t.release(v)

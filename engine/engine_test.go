@@ -202,17 +202,23 @@ func TestProcessOfThreadEvent(t *testing.T) {
 	}
 }
 
-// The end of a thread of an unknown process, without a start time, adds no process to the table:
-// the process may already have ended, and would never leave the table.
+// The end of a thread of an unknown process adds no process to the table: the process may already
+// have ended, and would never leave the table. A rounded start time does not prove the opposite.
 func TestThreadOfAnUnknownProcess(t *testing.T) {
-	for _, processEnds := range []bool{false, true} {
+	const start = uint64(time.Second)
+	for n := range 4 {
+		hasStart, processEnds := n&1 != 0, n&2 != 0
 		r := newRig(t, engine.Options{MinAgg: true})
-		thread := exited(raw(exit, 3, 50), 3<<8)
+		thread, end := exited(raw(exit, 3, 50), 3<<8), exited(raw(exit, 3, 40), 9)
+		if hasStart {
+			thread, end = started(thread, start+7), started(end, start)
+			end.Task.StartUnit = engine.ProcStartUnit
+		}
 		thread.Thread, thread.TID, thread.Task.PPID = true, 7, 2
 		thread.Task.Known |= engine.FieldPPID.Set()
 		events := []enginetest.Raw{thread}
 		if processEnds {
-			events = append([]enginetest.Raw{exited(raw(exit, 3, 40), 9)}, thread)
+			events = append([]enginetest.Raw{end}, thread)
 		}
 		r.src.Push(events...)
 		r.clock.Advance(2 * time.Second)
@@ -228,7 +234,27 @@ func TestThreadOfAnUnknownProcess(t *testing.T) {
 			t.Errorf("the thread's event has %+v", p)
 		}
 		if p := r.Lookup(3); (p != nil) != processEnds || p != nil && !p.Exited {
-			t.Errorf("process ended %v: the table has %+v", processEnds, p)
+			t.Errorf("start %v, process ended %v: the table has %+v", hasStart, processEnds, p)
+		}
+	}
+}
+
+// A process whose first event is of a thread may have any marks, in this event and later ones.
+func TestMarksOfUnknownProcessOfThread(t *testing.T) {
+	for _, kind := range []engine.Kind{fork, comm, exit} {
+		r := newRig(t, engine.Options{MinAgg: true, Judge: func(*engine.Event) engine.Verdict { return engine.VerdictPass }})
+		thread := started(raw(kind, 3, 50), 5)
+		thread.Thread, thread.TID = true, 7
+		r.src.Push(thread, started(raw(exec, 3, 60), 5))
+		r.clock.Advance(2 * time.Second)
+		for range 2 {
+			ev, err := r.Get()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m := ev.Process.Marks; m.Maybe != ^uint32(0) {
+				t.Errorf("%s after a thread's %s: got marks %+v", ev.Events, kind, m)
+			}
 		}
 	}
 }

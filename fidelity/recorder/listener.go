@@ -247,7 +247,8 @@ func (l *Listener) addRelatives(s *score.Seen, ev *engine.Event) {
 func (l *Listener) compareTable(ev *engine.Event) string {
 	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntryLeader).With(engine.FieldPrivileges)
 	if ev.Thread {
-		if ev.Events.Has(engine.EventExit) && !p.Known.Has(engine.FieldStart) {
+		id, ok := p.Identity()
+		if ev.Events.Has(engine.EventExit) && (!ok || l.Queue.LookupIdentity(id) == nil) {
 			return "" // the process may have ended or be unknown
 		}
 		// A thread's event has new values of fields that change without an event.

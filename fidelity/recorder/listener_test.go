@@ -58,3 +58,22 @@ func TestAwaitsLateEnd(t *testing.T) {
 		}
 	}
 }
+
+func (q queue) Lookup(uint32) *engine.Process { return nil }
+
+func (q queue) LookupIdentity(engine.Identity) *engine.Process { return nil }
+
+// Only the EXIT of a thread may have a process that is not in the table.
+func TestProcessNotInTable(t *testing.T) {
+	for _, ev := range []engine.Event{
+		{Events: engine.EventExit}, {Events: engine.EventFork, Thread: true}, {Events: engine.EventExit, Thread: true},
+	} {
+		for _, known := range []engine.Fields{0, engine.FieldStart.Set()} {
+			ev.Process = &engine.Process{PID: 7, Task: engine.Task{Known: known}}
+			got := NewListener(queue{}, 0, true).compareTable(&ev)
+			if ok := ev.Thread && ev.Events == engine.EventExit; ok != (got == "") {
+				t.Errorf("%s of a thread %v, known %s: got %q", ev.Events, ev.Thread, known, got)
+			}
+		}
+	}
+}
