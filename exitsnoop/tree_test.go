@@ -548,7 +548,7 @@ func traceBlocked(root string, args []string) error {
 	defer s.Close()
 	id, err := s.TraceTree(uint32(os.Getpid()), TreeOptions{Existing: true})
 	if id == 0 || !errors.Is(err, errBlocked) {
-		return fmt.Errorf("TraceTree returned %d: %v", id, err)
+		return fmt.Errorf("TraceTree returned %d: %w", id, err)
 	}
 	return nil
 }

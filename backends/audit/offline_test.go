@@ -58,9 +58,6 @@ func (d *feed) record(kind auditrecord.Type, serial uint32, at uint64, body stri
 	d.s.add(kind, fmt.Appendf(nil, "audit(%d.%03d:%d): %s", ms/1000, ms%1000, serial, body))
 }
 
-// ids are the ids in the records of a call.
-var ids = engine.Credentials{UID: 1, EUID: 3, SUID: 4, GID: 2, EGID: 5, SGID: 6}
-
 // call gives the records of a call by a process.
 func (d *feed) call(at uint64, c auditrecord.Call, pid, ppid int, result int64, a0 uint64, others ...string) {
 	d.serial++

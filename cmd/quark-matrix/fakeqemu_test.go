@@ -48,7 +48,7 @@ func fakeQEMU() {
 			result.State, result.Reason = record.Fail, "it is bad"
 		}
 		// The error is that a file can't be drained.
-		w.Write(record.Start{Test: j.Test, Backend: j.Backend})
+		w.Write(record.Start(j))
 		say(result)
 	}
 	say(record.End{})

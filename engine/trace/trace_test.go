@@ -538,7 +538,7 @@ func TestClockChange(t *testing.T) {
 		r.Arm(true)
 		err = r.Populate(&got)
 	}
-	if err != io.EOF || len(got.events) != 3 {
+	if !errors.Is(err, io.EOF) || len(got.events) != 3 {
 		t.Fatalf("got %d events, error %v", len(got.events), err)
 	}
 	for _, o := range want {

@@ -58,7 +58,7 @@ func (evs Events) Kinds(pid int) string {
 	return strings.Join(s, " ")
 }
 
-// Room, Reserve, Insert and Release implement an [engine.Sink] that keeps all events.
+// Room implements, with Reserve, Insert and Release, an [engine.Sink] that keeps all events.
 func (evs *Events) Room() int { return 1 << 20 }
 
 // Reserve implements engine.Sink.

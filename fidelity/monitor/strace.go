@@ -235,7 +235,7 @@ func straceTexts(args string) (texts []string, cut bool) {
 			}
 			texts = append(texts, string(text))
 			args = args[1+end:]
-		case c == ' ' && inList == false && strings.HasPrefix(args, " NULL"):
+		case c == ' ' && !inList && strings.HasPrefix(args, " NULL"):
 			return texts, cut
 		}
 		args = args[1:]

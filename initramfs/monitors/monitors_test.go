@@ -63,7 +63,7 @@ func TestClosure(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 	broken := errors.New("broken")
-	if _, err := closure([]string{"a"}, func([]string) (map[string]debian.Package, error) { return nil, broken }); err != broken {
+	if _, err := closure([]string{"a"}, func([]string) (map[string]debian.Package, error) { return nil, broken }); !errors.Is(err, broken) {
 		t.Errorf("got error %v", err)
 	}
 }

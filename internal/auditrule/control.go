@@ -3,6 +3,7 @@ package auditrule
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -78,7 +79,7 @@ func (c *Control) Ask() error { return c.send(messageGet, 0, nil) }
 // Answer returns the answer to Ask, if it has arrived. After an error there is none.
 func (c *Control) Answer() (st Status, ok bool, err error) {
 	kind, data, err := c.receive(0)
-	if err == unix.EAGAIN {
+	if errors.Is(err, unix.EAGAIN) {
 		return Status{}, false, nil
 	}
 	st, ok = parseStatus(kind, data)

@@ -120,14 +120,14 @@ var clone3 = sync.OnceValue(func() (k cloneSupport) {
 	missing := func(what, since string, err error) error {
 		return fmt.Errorf("kernel lacks %s (Linux %s): %w: %w", what, since, errors.ErrUnsupported, err)
 	}
-	if err := try(0, [11]uint64{}); err != unix.EINVAL { // ENOSYS, or a seccomp filter
+	if err := try(0, [11]uint64{}); !errors.Is(err, unix.EINVAL) { // ENOSYS, or seccomp
 		k.exists = missing("clone3(2)", "5.3", err)
 	}
 	const tooManyPIDs = 9 // index of the number of pids
-	if err := try(cloneArgsSetTID, [11]uint64{tooManyPIDs: 1 << 20}); err != unix.EINVAL {
+	if err := try(cloneArgsSetTID, [11]uint64{tooManyPIDs: 1 << 20}); !errors.Is(err, unix.EINVAL) {
 		k.setTID = missing("set_tid of clone3(2)", "5.5", err)
 	}
-	if err := try(cloneArgsCgroup, [11]uint64{cloneIntoCgroup, 10: 1 << 40}); err != unix.EINVAL {
+	if err := try(cloneArgsCgroup, [11]uint64{cloneIntoCgroup, 10: 1 << 40}); !errors.Is(err, unix.EINVAL) {
 		k.intoCgroup = missing("CLONE_INTO_CGROUP of clone3(2)", "5.7", err)
 	}
 	return k
