@@ -18,11 +18,11 @@ import (
 func Page(out io.Writer, list []*Report) error {
 	p := report.Page{
 		Title: "quark: what each backend sees, against ground truth",
-		Notes: []string{"Processes of the scenarios recorded themselves what they did. All backends of a kernel listened to the same run. " +
-			"A cell is the share of values that were known and right; the rest to 100 % is reported as unknown. Point at a cell for more."},
+		Notes: []string{"Each process of a scenario recorded its own actions. All backends of a kernel observed the same run. " +
+			"A cell is the share of values that were known and right; the rest up to 100 % was unknown. Point at a cell for more."},
 		Legend: []report.Cell{
 			heat("all right", 100), heat("half is unknown, as the capability table says", 50),
-			{Text: "unknown without a reason", Class: report.Odd}, {Text: "wrong, missed or made up", Class: report.Bad},
+			{Text: "unknown without a reason", Class: report.Odd}, {Text: "wrong, lost without a count, or never happened", Class: report.Bad},
 		},
 	}
 	var columns []column
@@ -42,7 +42,7 @@ func Page(out io.Writer, list []*Report) error {
 	p.Sections = []report.Section{
 		{Table: fieldTable(columns)},
 		{Title: "Delay", Drawings: delayCharts(columns),
-			Notes: []string{"From the kernel's time stamp to delivery, less the hold time. An event that is delivered sooner, because many are waiting, has no delay."}},
+			Notes: []string{"From the kernel's time stamp to delivery, less the hold time. An event that is delivered before the hold time ends, because many events wait, has no delay."}},
 		{Table: scenarioTable(columns)},
 	}
 	for _, row := range p.Sections[len(p.Sections)-1].Table.Rows {
@@ -94,9 +94,9 @@ func verdictCell(v score.Counts) report.Cell {
 	case v.Wrong > 0:
 		c.Class, c.Text = report.Bad, share(v.Wrong, n)+" wrong"
 	case v.Stale > 0:
-		c.Class, c.Text = report.Bad, share(v.Stale, n)+" stale"
+		c.Class, c.Text = report.Bad, share(v.Stale, n)+" outdated"
 	case v.Unexplained > 0:
-		c.Class, c.Text = report.Odd, share(v.Unexplained, n)+" unexplained"
+		c.Class, c.Text = report.Odd, share(v.Unexplained, n)+" unknown without a reason"
 	}
 	return c
 }
@@ -123,7 +123,7 @@ func seenCell(s *score.Score) report.Cell {
 		return report.Cell{Text: "-", Title: "no events"}
 	}
 	c := heat(share(s.Seen, s.Truth), 100*s.Seen/s.Truth)
-	c.Title = fmt.Sprintf("%d of %d events, %d phantoms, %d duplicates, %d out of order, %d not joined",
+	c.Title = fmt.Sprintf("%d of %d events, %d that never happened, %d duplicates, %d out of order, %d not joined",
 		s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined)
 	if s.Seen < s.Truth || s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined > 0 {
 		c.Class = report.Bad

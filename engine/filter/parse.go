@@ -137,7 +137,7 @@ func (p *parser) term() node {
 		p.fail(t.at, "a kind of event or a field is expected, not %s", &t)
 	}
 	p.advance()
-	if k, ok := kinds[t.text]; ok {
+	if k, ok := kinds[strings.ToLower(t.text)]; ok {
 		return kindTerm(k)
 	}
 	switch t.text {

@@ -108,7 +108,7 @@ func TestGoodExpressions(t *testing.T) {
 		"exe_flags == (set_uid, removed) and exe_dev != 8:1 and exe_inode == 18446744073709551615 and tty == 0:0", "privileges != none",
 		"environ.LD_PRELOAD ~ '*' or environ.A=='' or cached environ.A", "entity_id ~ 'ab*' and ns_pid == 1", "cwd == / or cwd ~ **/ or cgroup == /../x or container_runtime == ('', docker)",
 		"comm ~ [a-z]*-?", "comm == a-name-of-15-by || !(uid = 0) && !exit", "exe == bash and exe ~ (ba*, '**h', /bin/*) and exec_path == ./x",
-		"comm ~ a-name*-of-15-by*", "known exit_code and not cached cgroup", "container_runtime == docker and uts_ns != 4026531838",
+		"comm ~ a-name*-of-15-by*", "EXEC and not Exit", "known exit_code and not cached cgroup", "container_runtime == docker and uts_ns != 4026531838",
 	} {
 		if _, err := Parse(source); err != nil {
 			t.Errorf("%s: got error %v", source, err)
