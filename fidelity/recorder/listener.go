@@ -248,8 +248,10 @@ func (l *Listener) compareTable(ev *engine.Event) string {
 	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntryLeader).With(engine.FieldPrivileges)
 	if ev.Thread {
 		id, ok := p.Identity()
-		if ev.Events.Has(engine.EventExit) && (!ok || l.Queue.LookupIdentity(id) == nil) {
-			return "" // the process may have ended or be unknown
+		if ev.Events.Has(engine.EventExit) {
+			if in := l.Queue.LookupIdentity(id); !ok || in == nil || in.Exited {
+				return "" // the process may have ended or be unknown
+			}
 		}
 		// A thread's event has new values of fields that change without an event.
 		fields &^= engine.FieldsThread | engine.ChangeUnseen
