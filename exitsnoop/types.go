@@ -114,7 +114,7 @@ const (
 	defaultLockWait = time.Minute
 )
 
-// step returns the error of fail for a step.
+// step returns the error that o.fail has for the named step, nil without o.fail.
 func (o *Options) step(name string) error {
 	if o.fail == nil {
 		return nil

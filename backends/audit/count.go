@@ -58,8 +58,9 @@ func (s *Source) countBacklog(count uint32, now uint64) {
 	b.count, b.since = count, now
 }
 
-// react handles the changes of others. After an error no more records come.
-func (s *Source) react() error {
+// handleChanges handles changes by other programs to the audit configuration. After an error the
+// kernel sends no more records.
+func (s *Source) handleChanges() error {
 	c := s.changed
 	s.changed = changes{}
 	s.loss.bound = s.loss.bound || c.rules || c.removed

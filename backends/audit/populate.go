@@ -37,7 +37,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		s.conclude(full || early || emptied && s.finishing)
 	}
 	s.checkBacklog()
-	err := s.react()
+	err := s.handleChanges()
 	if err != nil { // no more records come
 		s.conclude(true)
 	}

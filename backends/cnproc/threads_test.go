@@ -193,11 +193,11 @@ func TestThreadsDoNotLeak(t *testing.T) {
 	play(s, &got, script("+11", "+12", "-11=0")...)
 	feed(s, &got, record(Fork, 0, 10, 2*ms, 1, 1, 10, 10))
 	if len(s.track.threads.In) != 0 {
-		t.Errorf("after a fork of the same number: %+v", s.track.processes)
+		t.Errorf("fork with the id of a thread: got %+v, want no threads", s.track.processes)
 	}
 	feed(s, &got, record(Fork, 0, 11, 3*ms, 10, 10, 11, 10), record(Fork, 0, 12, 3*ms, 1, 1, 20, 20), record(Fork, 0, 13, 3*ms, 20, 20, 11, 20))
 	if s.track.threads.In[11] != 20 || s.track.byPID.In[10].live != 0 {
-		t.Errorf("after a thread of the same number: %+v", s.track.processes)
+		t.Errorf("thread with the id of another: got %+v, want it in process 20", s.track.processes)
 	}
 	s.track.lose(engine.Gap{CPU: engine.AllCPUs})
 	s.track.learn()

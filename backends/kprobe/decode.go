@@ -49,8 +49,8 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	}
 }
 
-// allReleased reports whether the group has only the ending thread and perhaps its leader left. If
-// the leader was the last to live, it must have written the group's peak.
+// allReleased reports whether all threads of the group are released but the ending thread, and
+// possibly the leader. A leader that exited last has written the group's peak.
 func (a *assembly) allReleased() bool {
 	v := &a.values
 	n := v.u32(slotThreads)

@@ -201,8 +201,8 @@ func addExitState(b *builder, _ *hook) {
 	b.addMember(slotLeaderCode, typeS32, leader, "task_struct.exit_code")
 	b.addMember(slotLeaderState, typeU32, leader, "task_struct.exit_state")
 	b.addMember(slotOwnCode, typeS32, firstArgument, "task_struct.exit_code")
-	// Fetch this first: once it shows that all threads but these two are released, no further
-	// thread can be released.
+	// Fetch the number of threads first: if only the ending thread and its leader remain, no
+	// thread is released before the later fetches.
 	signal := b.follow(firstArgument, "task_struct.signal")
 	b.addMember(slotThreads, typeU32, signal, "signal_struct.nr_threads")
 	b.addUse(slotOwnUse, firstArgument, false)

@@ -59,7 +59,7 @@ func TestLeaveOut(t *testing.T) {
 	table := new(engine.CapabilityTable)
 	table.Kinds[engine.KindFork].Origin = engine.OriginKernel
 	if err := (&Options{Kinds: engine.EventPtrace}).LeaveOut(table); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("only what is not reported: %v", err)
+		t.Errorf("options with unreported kinds only: got error %v, want ErrUnsupported", err)
 	}
 }
 

@@ -59,7 +59,7 @@ const (
 	// exec.
 	EnrichFull Enrich = iota
 	// EnrichNone reads no fields: events carry only what the kernel sends. It is for counting.
-	// The existing threads are still looked up in /proc when the source is opened and after a
-	// loss, because exits are of threads.
+	// At the start and after a loss the source still reads the list of threads from /proc: the
+	// kernel reports the exit of each thread, and the source must find the last one.
 	EnrichNone
 )

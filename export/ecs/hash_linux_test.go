@@ -38,7 +38,7 @@ func TestHash(t *testing.T) {
 	for events, want := range map[quark.Events]bool{quark.EventFork | quark.EventExec: true, quark.EventExit: false} {
 		document := e.Append(nil, &quark.Event{Events: events, Process: p})
 		hash := fmt.Sprintf(`"hash":{"sha256":"%x"}`, sha256.Sum256(contents))
-		// Its start is unknown, and so whether the file changed since.
+		// The start of the process is unknown: the file may have changed since.
 		if strings.Contains(string(document), hash) != want || strings.Contains(string(document), `"cached":["hash"]`) != want {
 			t.Errorf("%v: %s", events, document)
 		}

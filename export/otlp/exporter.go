@@ -30,8 +30,8 @@ type Options struct {
 	Headers map[string]string // of each request, such as credentials
 	TLS     *tls.Config       // nil: the system's roots
 
-	// Length and Bytes limit the queued events: 16384, and about 16 MiB of memory, which is
-	// some 4,000 events. Further events are dropped.
+	// Length limits the number of queued events; 0 means 16384. Bytes limits their memory; 0
+	// means about 16 MiB, which is enough for some 4,000 events. Further events are dropped.
 	Length, Bytes int
 	Batch         int           // events per request: 512
 	Delay         time.Duration // how long a request waits to become full: 1 s

@@ -362,8 +362,8 @@ func (j *scorer) mayShowChange(e, before *truth.Event) bool {
 	case e.Kind == engine.KindIDChange, e.Kind == engine.KindExec && j.w.reported(engine.KindIDChange):
 		return false
 	case e.Kind == engine.KindExec:
-		// An exec keeps the real ids, so other real ids show a change without an event. The
-		// ids are from /proc, and may have changed until the read.
+		// An exec does not change the real ids. If they differ, a change of ids was missed,
+		// or the ids changed before /proc was read.
 		all := []*truth.Event{e}
 		if e.Process != nil {
 			all = e.Process.Events

@@ -124,7 +124,7 @@ func (s *Script) Smaller() iter.Seq[*Script] {
 			}
 		}
 		lives := s.all()
-		// An operation with its block is the largest piece.
+		// Try to remove the largest pieces first: operations together with their blocks.
 		for _, blocks := range []bool{true, false} {
 			for l, life := range lives {
 				for i, op := range life.Ops {
