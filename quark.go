@@ -70,15 +70,12 @@ type Options struct {
 	// GONE only with all EXITs.
 	Kinds Events
 
-	// FailedExecs adds EventExecFailed to the kinds that are reported: each failed exec, with
-	// the requested path and the error. A search for a command in PATH makes several.
-	// FailedExecs makes all system calls a little slower.
+	// FailedExecs also reports each failed exec, with the requested path and the error. A
+	// search for a command in PATH makes several. All system calls get a little slower.
 	FailedExecs bool
 
 	// Exits selects the exits that are reported. With ExitsNonzero a process that exits with
-	// status 0 is removed from the table without an event. If Kinds is only EXIT, the proc
-	// connector (Linux 6.6) then sends messages of failing threads only, so the exit status may
-	// be cached.
+	// status 0 is removed from the table without an event.
 	Exits Exits
 
 	// Environ selects the environment variables that are reported of an exec, none by default,
