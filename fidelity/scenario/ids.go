@@ -177,8 +177,6 @@ func setuidProgram(d *director) {
 	} {
 		h := d.prepare(c.thread)
 		c.thread.image(path, []string{"thread"}, nil)
-		// For a moment of the exec /proc shows the thread's ids before it as the process's.
-		c.leader.unsettled(engine.FieldSUID.Set())
 		c.leader.startThread(c.thread).Stop()
 		c.leader.after.Set(engine.FieldPrivileges, c.by.String())
 		h.process = d.start(c.leader)
