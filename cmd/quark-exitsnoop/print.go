@@ -100,11 +100,3 @@ func ago(at uint64) string {
 	}
 	return fmt.Sprintf(" %v ago", d.Round(time.Second))
 }
-
-// shellStatus returns a shell's exit status for a wait status.
-func shellStatus(w syscall.WaitStatus) int {
-	if w.Signaled() {
-		return 128 + int(w.Signal())
-	}
-	return w.ExitStatus()
-}

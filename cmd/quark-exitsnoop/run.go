@@ -11,12 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/exitsnoop"
-)
-
-// Exit statuses of a shell for a command that cannot run.
-const (
-	statusCannotRun = 126
-	statusNotFound  = 127
+	"github.com/quark-linux/quark/internal/shellstatus"
 )
 
 // runCommand runs a command, prints its end and the ends of processes that outlive it, or with -t
@@ -25,14 +20,14 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 	cmd := exec.Command(o.args[0], o.args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if cmd.Err != nil {
-		return statusOf(cmd.Err), fmt.Errorf("run: %w", cmd.Err)
+		return shellstatus.OfStart(cmd.Err), fmt.Errorf("run: %w", cmd.Err)
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return statusCannotRun, fmt.Errorf("run: adopt orphans: %w", err)
+		return shellstatus.CannotRun, fmt.Errorf("run: adopt orphans: %w", err)
 	}
 	c, err := exitsnoop.Start(cmd)
 	if err != nil {
-		return statusOf(err), fmt.Errorf("run: %w", err)
+		return shellstatus.OfStart(err), fmt.Errorf("run: %w", err)
 	}
 	defer c.Close()
 	// A signal is forwarded, and does not end this process.
@@ -40,15 +35,7 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 	if err := printExits(c, o); err != nil {
 		return statusFailed, err
 	}
-	return shellStatus(cmd.ProcessState.Sys().(syscall.WaitStatus)), untraced(c.Store, exitsnoop.Stats{})
-}
-
-// statusOf returns a shell's status for a command that did not start.
-func statusOf(err error) int {
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		return statusNotFound
-	}
-	return statusCannotRun
+	return shellstatus.OfWait(cmd.ProcessState.Sys().(syscall.WaitStatus)), untraced(c.Store, exitsnoop.Stats{})
 }
 
 // printExits prints exits until all processes of the command have ended: without -t of the command

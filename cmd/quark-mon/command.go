@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,18 +13,13 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
+	"github.com/quark-linux/quark/internal/shellstatus"
 )
 
 // statusError is the exit status of the command of quark-mon -- COMMAND.
 type statusError int
 
 func (s statusError) Error() string { return fmt.Sprintf("the command exited with %d", int(s)) }
-
-// The exit statuses of a shell for a command that cannot be run.
-const (
-	statusCannotRun = 126
-	statusNotFound  = 127
-)
 
 // child is a monitored command.
 type child struct {
@@ -64,12 +58,8 @@ func (c *child) start(clock *quark.Clock, done func()) error {
 	c.printer = line.New(line.Options{Columns: columns, Clock: clock})
 	c.began = time.Now()
 	if err := c.Start(); err != nil {
-		status := statusCannotRun
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			status = statusNotFound
-		}
 		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
-		return statusError(status)
+		return statusError(shellstatus.OfStart(err))
 	}
 	c.running.Store(c)
 	go func() {
@@ -142,12 +132,8 @@ func (c *child) report(w io.Writer) {
 
 // status returns the exit status of the command as an error, nil for 0.
 func (c *child) status() error {
-	ws, ok := c.ProcessState.Sys().(syscall.WaitStatus)
-	switch {
-	case ok && ws.Signaled():
-		return statusError(128 + int(ws.Signal()))
-	case c.ProcessState.ExitCode() != 0:
-		return statusError(c.ProcessState.ExitCode())
+	if s := shellstatus.OfWait(c.ProcessState.Sys().(syscall.WaitStatus)); s != 0 {
+		return statusError(s)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/harness/record"
+	"github.com/quark-linux/quark/internal/shellstatus"
 )
 
 const commandPath = "/bin"
@@ -72,23 +73,16 @@ func runCommand(opts options) record.End {
 
 // notStarted returns the end record of a command that could not be executed, with a shell's status.
 func notStarted(path string, err error) record.End {
-	status := 126
-	if errors.Is(err, os.ErrNotExist) {
-		status = 127
-	}
-	return record.End{Status: status, Error: fmt.Sprintf("run %s: %v", path, err)}
+	return record.End{Status: shellstatus.OfStart(err), Error: fmt.Sprintf("run %s: %v", path, err)}
 }
 
 // ended returns the end record for a wait status.
 func ended(status unix.WaitStatus) record.End {
+	e := record.End{Status: shellstatus.OfWait(syscall.WaitStatus(status))}
 	if status.Signaled() {
-		return record.End{
-			Status:     128 + int(status.Signal()),
-			Signal:     int(status.Signal()),
-			CoreDumped: status.CoreDump(),
-		}
+		e.Signal, e.CoreDumped = int(status.Signal()), status.CoreDump()
 	}
-	return record.End{Status: status.ExitStatus()}
+	return e
 }
 
 func wait() (int, unix.WaitStatus, error) {

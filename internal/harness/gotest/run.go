@@ -12,9 +12,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/quark-linux/quark/internal/harness/record"
+	"github.com/quark-linux/quark/internal/shellstatus"
 )
 
 // Main runs the binaries of the archive in a guest and returns the exit status: with Exec the
@@ -76,7 +78,7 @@ func (g *guest) exec(b Binary) (int, error) {
 		fmt.Fprintf(outputTo{g, 2}, "start the test binary: %v (CGO_ENABLED=0 links it statically: the guest has no libraries)\n", err)
 		return 0, err
 	}
-	return record.ShellStatus(cmd.ProcessState), nil
+	return shellstatus.OfWait(cmd.ProcessState.Sys().(syscall.WaitStatus)), nil
 }
 
 // outputTo writes to the host's standard output or error.

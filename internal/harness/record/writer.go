@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,14 +62,6 @@ func (w *Writer) Write(rec any) error {
 		}
 	}
 	return nil
-}
-
-// ShellStatus returns the exit status that a shell would return for a process that has ended.
-func ShellStatus(s *os.ProcessState) int {
-	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return s.ExitCode()
 }
 
 // MaxLog bounds the log in a record, because a serial line is slow.
