@@ -18,16 +18,7 @@ import (
 // TestSweep: opening any backend removes the probes of processes that have exited, including those
 // of a zombie and of an earlier process with the same pid. It removes no other probes.
 func TestSweep(t *testing.T) {
-	fs, err := tracefs.Open()
-	if err != nil {
-		t.Skip(err)
-	}
-	defer fs.Close()
-	probes, err := fs.Probes()
-	if err != nil {
-		t.Skip(err)
-	}
-	defer probes.Close()
+	fs, probes := openProbes(t)
 	// ended returns the probe group of a child that has exited and is a zombie.
 	ended := func() (group string, c *exec.Cmd) {
 		c = exec.Command("/proc/self/exe", "-test.run=^$")
@@ -72,16 +63,7 @@ func TestSweepWaits(t *testing.T) {
 		os.Stdin.Read(make([]byte, 1))
 		return
 	}
-	fs, err := tracefs.Open()
-	if err != nil {
-		t.Skip(err)
-	}
-	defer fs.Close()
-	probes, err := fs.Probes()
-	if err != nil {
-		t.Skip(err)
-	}
-	defer probes.Close()
+	fs, probes := openProbes(t)
 	for range 20 {
 		c := exec.Command("/proc/self/exe", "-test.run=^TestSweepWaits$")
 		c.Env = append(os.Environ(), "QUARK_TEST_IDLE=1")
@@ -102,6 +84,22 @@ func TestSweepWaits(t *testing.T) {
 		}
 		c.Wait()
 	}
+}
+
+// openProbes opens tracefs and its list of kprobes, or skips the test.
+func openProbes(t *testing.T) (*tracefs.FS, *tracefs.Probes) {
+	t.Helper()
+	fs, err := tracefs.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { fs.Close() })
+	probes, err := fs.Probes()
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { probes.Close() })
+	return fs, probes
 }
 
 // groupOf returns the name for the probes of a process that started so many ticks before process

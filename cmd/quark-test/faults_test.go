@@ -57,14 +57,20 @@ var faulty = []row{
 
 const faultyEnv = "QUARK_TEST_FAULTY"
 
-func TestFaults(t *testing.T) {
+// useFaulty replaces the tests by faulty ones, in child processes too.
+func useFaulty(t *testing.T) {
+	t.Helper()
 	if why := unfitReason(); why != "" {
 		t.Skip(why)
 	}
 	t.Setenv(faultyEnv, "1")
 	was := tests
 	tests = faulty
-	defer func() { tests = was }()
+	t.Cleanup(func() { tests = was })
+}
+
+func TestFaults(t *testing.T) {
+	useFaulty(t)
 	var out strings.Builder
 	file := filepath.Join(t.TempDir(), "records")
 	failed, err := program(context.Background(), []string{"-t", "--deadline", "4s", "-j", file}, &out)
@@ -131,13 +137,7 @@ func checkRecords(t *testing.T, file string) {
 }
 
 func TestInterrupted(t *testing.T) {
-	if why := unfitReason(); why != "" {
-		t.Skip(why)
-	}
-	t.Setenv(faultyEnv, "1")
-	was := tests
-	tests = faulty
-	defer func() { tests = was }()
+	useFaulty(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	out, w, err := os.Pipe()
 	if err != nil {
