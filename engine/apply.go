@@ -21,21 +21,23 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		t.refresh(p)
 		t.revive(p)
 	}
-	if r.Thread {
-		return t.applyThread(p, r, match == matchNew)
-	}
-	switch r.Kind {
-	case KindFork:
+	switch {
+	case r.Thread:
+		t.applyThread(p, r)
+	case r.Kind == KindFork:
 		t.applyFork(p, r)
-	case KindExec:
+	case r.Kind == KindExec:
 		t.applyExec(p, r)
-	case KindExit:
+	case r.Kind == KindExit:
 		t.applyExit(p, r, now)
 	default:
 		t.applyChange(p, r)
 	}
-	if match == matchNew && r.Kind != KindFork {
+	if match == matchNew && !r.isBirth() {
 		t.adoptMarks(p)
+	}
+	if r.Thread {
+		return t.stateOfThread(p, r)
 	}
 	return p
 }
@@ -138,9 +140,8 @@ func (t *table) stateOf(r *RawEvent) *process {
 	return v
 }
 
-// applyThread returns the state of r's thread. It updates process p with the fields that all its
-// threads share. isNew is set if r added p to the table.
-func (t *table) applyThread(p *process, r *RawEvent, isNew bool) *process {
+// applyThread updates p with the fields of r that all threads of a process share.
+func (t *table) applyThread(p *process, r *RawEvent) {
 	if known, cached := r.Task.Known, r.Task.Cached; p.life == living {
 		r.Task.Known &^= FieldsThread
 		r.Task.Cached &^= FieldsThread
@@ -149,9 +150,10 @@ func (t *table) applyThread(p *process, r *RawEvent, isNew bool) *process {
 		r.Task.Known, r.Task.Cached = known, cached
 		p.asOf = r.Time
 	}
-	if isNew {
-		t.adoptMarks(p)
-	}
+}
+
+// stateOfThread returns the state of r's thread in process p.
+func (t *table) stateOfThread(p *process, r *RawEvent) *process {
 	v := &t.view
 	t.release(v)
 	t.copy(v, p)
