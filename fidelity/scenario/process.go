@@ -306,10 +306,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 			before = max(before, p.group.reached()) // the leader has ended by then
 			r.ID = engine.ChangedUID | engine.ChangedGID
 			if ofThread {
-				// The thread becomes the process, with the thread's fields; then
-				// the exec changes them.
-				own.Forget(^ofThreads)
-				d.record(truth.Record{Op: truth.Shown, PID: p.group.pid, Latest: before, State: own})
+				d.recordShown(p, own, before)
 			}
 		}
 		for _, t := range p.others {
@@ -376,6 +373,16 @@ func (d *director) recordSteps(p *process, end uint64) {
 			d.record(r)
 		}
 	}
+	if !process && p.left != 0 { // held.await has recorded its exec
+		d.recordShown(p, own, max(p.reached(), p.group.reached()))
+	}
+}
+
+// recordShown records that thread p becomes the process at its exec. The process first has the
+// thread's own fields; then the exec changes them.
+func (d *director) recordShown(p *process, own truth.State, at uint64) {
+	own.Forget(^ofThreads)
+	d.record(truth.Record{Op: truth.Shown, PID: p.group.pid, Latest: at, State: own})
 }
 
 // gate is a pipe on which one process waits for another. The end of the scenario closes it.

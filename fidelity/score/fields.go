@@ -199,8 +199,6 @@ func (j *scorer) scoreField(v *Counts, s *Seen, e *truth.Event, f engine.Field) 
 		verdict = &v.Cached
 	case cached && (!got.kernel && opened(e, f) || j.wasOpen(e, f)):
 		return // at some earlier or later time the field had no ground truth
-	case cached && !got.kernel && engine.FieldsIDs.Has(f) && maybeOfThread(e):
-		return // during the exec /proc shows the ids of that thread
 	case cached && j.stale(got, e):
 		verdict = &v.Cached
 	case j.stale(got, e):
@@ -219,14 +217,6 @@ func (j *scorer) scoreField(v *Counts, s *Seen, e *truth.Event, f engine.Field) 
 		}
 	}
 	*verdict++
-}
-
-// maybeOfThread reports whether another thread may have executed after e.
-func maybeOfThread(e *truth.Event) bool {
-	l := e.Process
-	return (len(l.Threads) > 0 || l.OpenThreads) && slices.ContainsFunc(l.Events[slices.Index(l.Events, e):], func(o *truth.Event) bool {
-		return o != e && o.Kind == engine.KindExec
-	})
 }
 
 // opened reports whether the field had no ground truth from some time after e on.
