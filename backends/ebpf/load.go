@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -42,6 +43,9 @@ type loader struct {
 	plain   bool   // the kernel can't map maps into memory
 	low     bool   // loops have the limits lowLimits
 
+	// iterator is the id of bpf_iter_task, or 0 if the snapshot comes from /proc.
+	iterator btf.TypeID
+
 	// cast is the id of bpf_rdonly_cast, or 0 if programs read by calls. bytes is the type that
 	// cast casts to.
 	cast, bytes btf.TypeID
@@ -71,6 +75,9 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	l := &loader{spec: spec, types: kernel.Spec, maps: map[string]*ebpf.Map{}, options: *o, perf: perf, execCalls: spec.Maps[programsMapExecCalls]}
 	delete(spec.Maps, programsMapExecCalls)
 	l.findCast(kernel)
+	if cgroup != programsCgroupSourceCGROUP_PIDS { // in cgroup v1, names can change while they are read
+		l.iterator = kernel.TaskIterator
+	}
 	if perf == "" {
 		spec.Maps[programsMapRing].MaxEntries = uint32(size)
 	} else if err := l.prepareForPerf(); err != nil {
@@ -175,43 +182,65 @@ func (l *loader) loadOnStack(names []string) (map[string]*ebpf.Program, error) {
 	return programs, err
 }
 
-// tryLoad loads programs. onTaskStack keeps their handlers on the task's stack.
+// tryLoad loads programs in parallel. onTaskStack keeps their handlers on the task's stack.
 func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Program, error) {
 	group := *l.spec
-	group.Programs = make(map[string]*ebpf.ProgramSpec, len(names))
-	for name, p := range l.spec.Programs {
-		if slices.Contains(names, name) {
-			group.Programs[name] = p
-		}
-	}
-	spec := group.Copy() // with the instructions of this group only
-	for name, p := range spec.Programs {
-		setReads(p, l.cast, l.bytes)
-		if l.plain {
-			l.inlineConstants(p)
-		}
-		if onTaskStack && isHandler(name) {
-			keepOnTaskStack(p)
-		}
-	}
-	opts := ebpf.CollectionOptions{
-		Programs:        ebpf.ProgramOptions{KernelTypes: l.types},
-		MapReplacements: l.maps,
-	}
-	c, err := ebpf.NewCollectionWithOptions(spec, opts)
+	group.Programs = nil
+	c, err := ebpf.NewCollectionWithOptions(&group, ebpf.CollectionOptions{MapReplacements: l.maps})
 	if err != nil {
 		return nil, explain(err)
 	}
 	defer c.Close()
+	names = slices.Compact(slices.Sorted(slices.Values(names))) // hooks share handlers
+	programs, errs := make([]*ebpf.Program, len(names)), make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { programs[i], errs[i] = l.loadProgram(name, onTaskStack, c.Maps) })
+	}
+	all.Wait()
+	byName := make(map[string]*ebpf.Program, len(names))
+	for i, p := range programs {
+		if err == nil && errs[i] != nil {
+			err = explain(errs[i])
+		}
+		byName[names[i]] = p
+	}
+	if err != nil {
+		for _, p := range programs {
+			p.Close()
+		}
+		return nil, err
+	}
 	for name, m := range c.Maps {
 		if l.maps[name] == nil && !m.IsPinned() && name != constants {
 			l.maps[name] = m
 			delete(c.Maps, name)
 		}
 	}
-	programs := c.Programs
-	c.Programs = nil
-	return programs, nil
+	return byName, nil
+}
+
+func (l *loader) loadProgram(name string, onTaskStack bool, maps map[string]*ebpf.Map) (*ebpf.Program, error) {
+	one := *l.spec
+	one.Programs = map[string]*ebpf.ProgramSpec{name: l.spec.Programs[name]}
+	spec := one.Copy()
+	p := spec.Programs[name]
+	setReads(p, l.cast, l.bytes)
+	if l.plain {
+		l.inlineConstants(p)
+	}
+	if onTaskStack && isHandler(name) {
+		keepOnTaskStack(p)
+	}
+	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
+		Programs:        ebpf.ProgramOptions{KernelTypes: l.types},
+		MapReplacements: maps,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.DetachProgram(name), nil
 }
 
 // isHandler reports whether a program is a handler, which twin programs tail-call.

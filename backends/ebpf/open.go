@@ -50,7 +50,6 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 		s.Close()
 		return nil, err
 	}
-	s.openSnapshot(l, kernel.TaskIterator, cgroup)
 	if len(s.alone) > 0 && !kernelversion.AtLeast(skipsCounted) {
 		s.capabilities.Notes = append(s.capabilities.Notes,
 			"some EXEC_FAILED, ID_CHANGE and PTRACE may be lost uncounted: before Linux "+skipsCounted+" the kernel does not count the programs that it skips while a task in bpf(2) is preempted")
@@ -91,6 +90,7 @@ func (s *Source) open(l *loader, shared *source.Options) error {
 			return err
 		}
 	}
+	defer s.loadSnapshot(l).Wait()
 	attach := func(kinds engine.Events) error {
 		for _, h := range hooks {
 			if kinds.Has(h.kind.Events()) {

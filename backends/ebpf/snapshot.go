@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"sync"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -19,14 +21,24 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// openSnapshot loads the program that describes the existing processes. If this fails, the snapshot
-// comes from /proc.
-func (s *Source) openSnapshot(l *loader, iterator btf.TypeID, cgroup programsCgroupSource) {
-	// In cgroup v1, names of cgroups can change while they are read.
-	if iterator == 0 || cgroup == programsCgroupSourceCGROUP_PIDS {
-		return
+// loadSnapshot loads the program that describes the existing processes, while the caller attaches
+// others. If this fails, the snapshot comes from /proc.
+func (s *Source) loadSnapshot(l *loader) *sync.WaitGroup {
+	var loading sync.WaitGroup
+	if l.iterator == 0 {
+		return &loading
 	}
-	s.snapshot, _ = l.loadIterator(programsProgQuarkSnapshot, iterator)
+	values, err := l.newConstants()
+	if err != nil {
+		return &loading
+	}
+	spec, all := l.spec.Programs[programsProgQuarkSnapshot].Copy(), maps.Clone(l.maps)
+	all[constants] = values
+	loading.Go(func() {
+		defer values.Close() // the program keeps the map open
+		s.snapshot, _ = loadIterator(spec, l.iterator, all, l.types)
+	})
+	return &loading
 }
 
 // Snapshot calls f for every process with the program's description. If the description is
@@ -151,23 +163,22 @@ func nextRecord(in *bufio.Reader) ([]byte, error) {
 	return record, nil
 }
 
-// loadIterator loads an iterator. The kernel identifies its kind by the id of a function in its
-// types. To find the id, package ebpf would decode all of the kernel's types, which takes longer
-// than all other steps.
-func (l *loader) loadIterator(name string, function btf.TypeID) (*ebpf.Program, error) {
-	spec := l.spec.Programs[name].Copy()
-	setReads(spec, 0, 0) // reads by calls return an error if the memory was freed
+// newConstants makes a map of the constants.
+func (l *loader) newConstants() (*ebpf.Map, error) {
 	of := l.spec.Maps[constants]
 	for _, v := range l.spec.Variables {
 		if v.SectionName == constants {
 			copy(of.Contents[0].Value.([]byte)[v.Offset:], v.Value)
 		}
 	}
-	constants, err := ebpf.NewMap(of)
-	if err != nil {
-		return nil, fmt.Errorf("make constants: %w", err)
-	}
-	defer constants.Close() // the program keeps the map open
+	return ebpf.NewMap(of)
+}
+
+// loadIterator loads an iterator. The kernel identifies its kind by the id of a function in its
+// types. To find the id, package ebpf would decode all of the kernel's types, which takes longer
+// than all other steps.
+func loadIterator(spec *ebpf.ProgramSpec, function btf.TypeID, maps map[string]*ebpf.Map, kernel *btf.Spec) (*ebpf.Program, error) {
+	setReads(spec, 0, 0) // reads by calls return an error if the memory was freed
 	var relocations []*btf.CORERelocation
 	var relocated []*asm.Instruction
 	for i := range spec.Instructions {
@@ -178,31 +189,27 @@ func (l *loader) loadIterator(name string, function btf.TypeID) (*ebpf.Program, 
 		if !in.IsLoadFromMap() {
 			continue
 		}
-		m := l.maps[in.Reference()]
-		if m == nil {
-			m = constants
-		}
-		if err := in.AssociateMap(m); err != nil {
+		if err := in.AssociateMap(maps[in.Reference()]); err != nil {
 			return nil, err
 		}
 	}
 	var types btf.Builder
-	fixups, err := btf.CORERelocate(relocations, []*btf.Spec{l.types}, spec.ByteOrder, types.Add)
+	fixups, err := btf.CORERelocate(relocations, []*btf.Spec{kernel}, spec.ByteOrder, types.Add)
 	if err != nil {
-		return nil, fmt.Errorf("relocate %s: %w", name, err)
+		return nil, fmt.Errorf("relocate %s: %w", spec.Name, err)
 	}
 	for i, f := range fixups {
 		if err := f.Apply(relocated[i]); err != nil {
-			return nil, fmt.Errorf("relocate %s: %w", name, err)
+			return nil, fmt.Errorf("relocate %s: %w", spec.Name, err)
 		}
 	}
 	functions, _, err := btf.MarshalExtInfos(spec.Instructions, &types)
 	if err != nil {
-		return nil, fmt.Errorf("relocate %s: %w", name, err)
+		return nil, fmt.Errorf("relocate %s: %w", spec.Name, err)
 	}
 	handle, err := btf.NewHandle(&types)
 	if err != nil {
-		return nil, fmt.Errorf("load types of %s: %w", name, err)
+		return nil, fmt.Errorf("load types of %s: %w", spec.Name, err)
 	}
 	defer handle.Close()
 	var code bytes.Buffer
@@ -217,10 +224,10 @@ func (l *loader) loadIterator(name string, function btf.TypeID) (*ebpf.Program, 
 		functions: unsafe.Pointer(&functions[0]), functionSize: btf.FuncInfoSize,
 		functionCount: uint32(len(functions)) / btf.FuncInfoSize,
 	}
-	copy(attr.name[:len(attr.name)-1], name)
+	copy(attr.name[:len(attr.name)-1], spec.Name)
 	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 	if errno != 0 {
-		return nil, fmt.Errorf("load %s: %w", name, errno)
+		return nil, fmt.Errorf("load %s: %w", spec.Name, errno)
 	}
 	return ebpf.NewProgramFromFD(int(fd))
 }
