@@ -261,8 +261,8 @@ const (
 	OmitIDs  = engine.OmitIDs
 	OmitAny  = engine.OmitAny
 
-	UnprovenSignal = engine.UnprovenSignal
-	UnprovenReboot = engine.UnprovenReboot
+	UnprovenThreadExit = engine.UnprovenThreadExit
+	UnprovenReboot     = engine.UnprovenReboot
 
 	UnprovenLateReboot = engine.UnprovenLateReboot
 )

@@ -152,8 +152,9 @@ type Unproven uint8
 
 // The classes of exits.
 const (
-	// UnprovenSignal is a fatal signal that arrives while the last thread is in exit(2).
-	UnprovenSignal Unproven = 1 << iota
+	// UnprovenThreadExit is exit(2) of the last thread, if a fatal signal arrives meanwhile, or
+	// if a kernel thread of the process, for io_uring, ends after it.
+	UnprovenThreadExit Unproven = 1 << iota
 	// UnprovenReboot is reboot(2) in a pid namespace with an unread first process.
 	UnprovenReboot
 	// UnprovenLateReboot is reboot(2) by another process of a pid namespace whose first process

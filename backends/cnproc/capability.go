@@ -95,7 +95,7 @@ func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bo
 	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldExit].Via = "exit_code of the threads, or /proc/PID/stat of a zombie (Linux 6.1); " +
 		"unknown if the statuses of the threads do not prove it, and for the first process of a pid namespace"
-	t.Fields[engine.FieldExit].Unproven = engine.UnprovenSignal | engine.UnprovenReboot | engine.UnprovenLateReboot
+	t.Fields[engine.FieldExit].Unproven = engine.UnprovenThreadExit | engine.UnprovenReboot | engine.UnprovenLateReboot
 	t.Fields[engine.FieldExit].Partial = engine.EventExit
 	t.Fields[engine.FieldPPID].Partial = engine.EventExit
 	t.Fields[engine.FieldLogin].At &= engine.EventExec

@@ -399,7 +399,7 @@ func unproven(u engine.Unproven, status int32, e *truth.Event) bool {
 		!e.Process.Events[0].State.Known.Has(engine.FieldPIDNS) // in a new namespace
 	return u&engine.UnprovenReboot != 0 && reboot && (status == 0 || status == kill) ||
 		u&engine.UnprovenLateReboot != 0 && reboot && status != kill ||
-		u&engine.UnprovenSignal != 0 && e.Process.ByThread && e.Status&0x7f != 0 && status&0x7f == 0
+		u&engine.UnprovenThreadExit != 0 && e.Process.ByThread && (e.Status&0x7f != 0 || e.Status == 0) && status&0x7f == 0
 }
 
 // ofPID returns the delivered events with the pid of l, and the gaps.

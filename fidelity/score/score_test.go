@@ -1363,12 +1363,13 @@ func TestUnprovenStatus(t *testing.T) {
 		status         int32
 		unknown, wrong int
 	}{
-		{true, engine.UnprovenSignal, 15, 1, 0},
+		{true, engine.UnprovenThreadExit, 15, 1, 0},
 		{true, 0, 15, 0, 1},
-		{false, engine.UnprovenSignal, 15, 0, 1},
-		{true, engine.UnprovenSignal, 4 << 8, 0, 1},
+		{false, engine.UnprovenThreadExit, 15, 0, 1},
+		{true, engine.UnprovenThreadExit, 0, 1, 0},
+		{true, engine.UnprovenThreadExit, 4 << 8, 0, 1},
 		{false, engine.UnprovenReboot, 1, 1, 0},
-		{false, engine.UnprovenSignal, 1, 0, 1},
+		{false, engine.UnprovenThreadExit, 1, 0, 1},
 		{false, engine.UnprovenReboot, 15, 0, 1},
 		{false, engine.UnprovenLateReboot, 2, 1, 0},
 		{false, engine.UnprovenLateReboot, 15, 0, 1},
