@@ -127,9 +127,10 @@ func Open(opts Options) (*Queue, error) {
 			return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "about env." + name, Err: errors.New("Environ does not ask for this variable")})
 		}
 	}
-	if err := opts.Where.Check(Reported{
+	reported := Reported{
 		Kinds: cmp.Or(opts.kinds(), source.DefaultKinds), Threads: opts.Threads, Nonzero: opts.Exits == ExitsNonzero, MinAgg: opts.MinAgg, Matrix: opts.Matrix,
-	}); err != nil {
+	}
+	if err := opts.Where.Check(reported); err != nil {
 		return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "of no use", Err: err})
 	}
 	if err := opts.engineOptions().Check(); err != nil { // before a system call
@@ -142,6 +143,10 @@ func Open(opts Options) (*Queue, error) {
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
 	q := &Queue{source: src, attempts: attempts, clocks: hostclock.New()}
+	reported.Kinds &= src.Capabilities().Reported()
+	if err := opts.Where.CheckAny(reported); err != nil {
+		return nil, fmt.Errorf("open quark: %w", errors.Join(&OptionError{Option: "Where", Value: "of no use with " + src.Name(), Err: err}, q.Close()))
+	}
 	if q.proc, err = backends.OpenProc(src, &opts.Environ); err == nil {
 		err = q.start(opts, q.clocks.Clock(), q.look, q.proc.Scan)
 	}

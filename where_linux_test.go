@@ -4,6 +4,7 @@ package quark_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -204,3 +205,26 @@ func matcher(t *testing.T, q *quark.Queue, source string) *filter.Matcher {
 
 // isComplete reports whether a field is known and not cut.
 func isComplete(p *quark.Process, f quark.Field) bool { return (p.Known &^ p.Truncated).Has(f) }
+
+// Open refuses a filter that needs a kind that the backend lacks, unless an alternative is left.
+func TestWhereNeedsKindOfBackend(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		opts.FailedExecs = true
+		q := open(t, opts)
+		reported := q.Capabilities().Reported().Has(quark.EventExecFailed)
+		for source, refused := range map[string]bool{"exec_failed and uid == 0": !reported, "exec_failed or exec": false} {
+			f, err := filter.Parse(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts.Where = f
+			q, err := quark.Open(opts)
+			if err == nil {
+				q.Close()
+			}
+			if wrong := new(quark.OptionError); errors.As(err, &wrong) != refused || !refused && err != nil {
+				t.Errorf("filter %s: got error %v, want an error %v", source, err, refused)
+			}
+		}
+	})
+}

@@ -27,6 +27,16 @@ func (t *CapabilityTable) ChangedUnseen() Fields {
 	return unseen
 }
 
+// Reported returns the kinds of events that the source reports, at least in part.
+func (t *CapabilityTable) Reported() (kinds Events) {
+	for k, c := range t.Kinds {
+		if c.Origin != OriginNone {
+			kinds |= Kind(k).Events()
+		}
+	}
+	return kinds
+}
+
 // all reports whether the source reports every event of a kind.
 func (t *CapabilityTable) all(k Kind) bool {
 	return t.Kinds[k].Origin != OriginNone && t.Kinds[k].Partial == 0

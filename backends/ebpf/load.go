@@ -75,7 +75,7 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	l := &loader{spec: spec, types: kernel.Spec, maps: map[string]*ebpf.Map{}, options: *o, perf: perf, execCalls: spec.Maps[programsMapExecCalls]}
 	delete(spec.Maps, programsMapExecCalls)
 	l.findCast(kernel)
-	if cgroup != programsCgroupSourceCGROUP_PIDS { // in cgroup v1, names can change while they are read
+	if cgroup != programsCgroupSourceCGROUP_PIDS { // the names of cgroup v1 are not stable
 		l.iterator = kernel.TaskIterator
 	}
 	if perf == "" {

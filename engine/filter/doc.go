@@ -24,11 +24,11 @@
 //     such as 136:0, or 0:0 for none.
 //   - exe_uid, exe_gid, exe_dev (such as 8:1) and exe_inode, of the executable's file. A kernel
 //     thread has no executable: terms with these fields are false for it.
-//   - Fields of the end of a process: exit_code, exit_signal (a number or a name such as SIGKILL);
-//     duration, cpu_time, user_time and system_time, times such as 1.5s or 200ms; peak_rss, rchar,
-//     wchar, read_bytes and write_bytes, in bytes, or with K, M or G in units of 1024, 1024² or
-//     1024³ bytes. A term with one of them is false for an event without EXIT or GONE. A term with
-//     exit_code is also false if a signal ended the process.
+//   - Fields of the end of a process: exit_code, exit_signal (a number or a name such as SIGKILL or
+//     SIGRTMIN+1); duration, cpu_time, user_time and system_time, times such as 1.5s or 200ms;
+//     peak_rss, rchar, wchar, read_bytes and write_bytes, in bytes, or with K, M or G in units of
+//     1024, 1024² or 1024³ bytes. A term with one of them is false for an event without EXIT or
+//     GONE. A term with exit_code is also false if a signal ended the process.
 //   - exec_failed_errno of a failed exec, a number or a name such as ENOENT. A term with it or with
 //     exec_failed_path is false for other events.
 //

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"math"
 	"os/user"
 	"strconv"
@@ -119,6 +120,15 @@ var fields = func() map[string]field {
 	}
 	for _, name := range []string{"pid", "ns_pid"} {
 		all[name].(*numberField).least = 1
+	}
+	// SECCOMP_MODE_DEAD is 3. clone(2) has 8 bits for the signal.
+	for name, most := range map[string]uint64{"no_new_privs": 1, "seccomp": 3, "parent_signal": 255} {
+		all[name].(*numberField).most = most
+	}
+	for name, f := range all {
+		if strings.HasSuffix(name, "_ns") {
+			f.(*numberField).least = 1
+		}
 	}
 	for _, name := range []string{"exe", "cwd", "cgroup"} {
 		all[name].(*textField).rooted = true
@@ -252,9 +262,19 @@ func executableFlags(p *engine.Process) (bits uint) {
 }
 
 // signalNumber returns the number of a signal from its name, with or without the prefix SIG.
+// Real-time signals have numbers as names, or names relative to RTMIN or RTMAX, as in kill(1).
 func signalNumber(name string) (uint64, bool) {
-	for n := 1; n < 32; n++ {
-		if full := engine.SignalName(n); name == full || "SIG"+name == full {
+	name = strings.TrimPrefix(name, "SIG")
+	// Libraries reserve the signals 32 and 33.
+	for base, first := range map[string]int{"RTMIN": 34, "RTMAX": 64} {
+		if offset, ok := strings.CutPrefix(name, base); ok {
+			n, err := strconv.Atoi(cmp.Or(offset, "0"))
+			n += first
+			return uint64(n), err == nil && 34 <= n && n <= 64
+		}
+	}
+	for n := 1; n <= 64; n++ {
+		if "SIG"+name == engine.SignalName(n) {
 			return uint64(n), true
 		}
 	}

@@ -153,7 +153,8 @@ func ifEnd(eval func(ev *engine.Event) truth) func(ev *engine.Event) truth {
 type naiveNumber struct {
 	name  string
 	f     engine.Field
-	least uint64 // the smallest number for comparisons
+	least uint64 // bounds of numbers for comparisons
+	most  uint64
 	get   func(p *engine.Process) uint64
 }
 
@@ -166,9 +167,16 @@ var naiveNumbers = func() (all []naiveNumber) {
 		if !plain || r.Fields == 0 || r.Fields&(1<<engine.FieldExit|engine.FieldsUsage) != 0 {
 			continue
 		}
-		n := naiveNumber{r.Name, engine.Field(bits.TrailingZeros64(uint64(r.Fields))), 0, r.Number}
-		if r.Name == "ns_pid" {
+		n := naiveNumber{r.Name, engine.Field(bits.TrailingZeros64(uint64(r.Fields))), 0, maxPID, r.Number}
+		switch {
+		case r.Name == "ns_pid" || strings.HasSuffix(r.Name, "_ns"):
 			n.least = 1
+		case r.Name == "no_new_privs":
+			n.most = 1
+		case r.Name == "seccomp":
+			n.most = 3
+		case r.Name == "parent_signal":
+			n.most = 255
 		}
 		all = append(all, n)
 	}
@@ -262,14 +270,14 @@ func (r events) term() testExpr {
 		}}
 	case 2:
 		f := naiveNumbers[r.IntN(len(naiveNumbers))]
-		if op := pick(r, "<", "<=", ">", ">="); r.IntN(2) == 0 {
+		if op := pick(r, "<", "<=", ">", ">="); f.most == maxPID && r.IntN(2) == 0 {
 			n := uint64(pick[uint32](r, 2, 3, 1000, maxPID-1))
 			return testExpr{fmt.Sprint(f.name, op, n), f.ifKnown(func(ev *engine.Event) bool { return compare(op, f.get(ev.Process), n) })}
 		}
 		var values []string
 		var numbers []uint64
 		for range 1 + r.IntN(3) {
-			numbers = append(numbers, max(uint64(r.number()), f.least))
+			numbers = append(numbers, min(max(uint64(r.number()), f.least), f.most))
 			values = append(values, strconv.FormatUint(numbers[len(numbers)-1], 10))
 		}
 		op := pick(r, "==", "!=")
@@ -663,6 +671,9 @@ func TestCheckAsNaive(t *testing.T) {
 			ev.Thread = ev.Thread && reported.Threads
 			if reported.Nonzero {
 				ev.Process.Task.Exit.WaitStatus = pick(r, nonzero...)
+			}
+			if ev.Events.Has(engine.EventCoreDump) {
+				ev.Process.Task.Exit.WaitStatus = pick(r, int32(11), int32(6|0x80))
 			}
 			if e.eval(ev) == yes {
 				t.Fatalf("seed %d: %s is true for %v, %+v, but Check returned %v", seed, e.text, ev.Events, ev.Process, check)

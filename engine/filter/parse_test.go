@@ -101,7 +101,7 @@ func TestErrors(t *testing.T) {
 // These expressions are correct.
 func TestGoodExpressions(t *testing.T) {
 	for _, source := range []string{
-		`exec and uid != 0 and exe ~ "/tmp/**"`, "not not exec", "failed # those\n or thread", "exit_signal == (SIGKILL, TERM, 6)",
+		`exec and uid != 0 and exe ~ "/tmp/**"`, "not not exec", "failed # those\n or thread", "exit_signal == (SIGKILL, TERM, 6)", "exit_signal == (SIGRTMIN, RTMIN+1, SIGRTMAX-2, SIG35, SIGRTMAX)", "no_new_privs == 1 and seccomp < 3 and pid_ns != 1",
 		"login_uid != unset", "uid == root and gid != (root, 5) and login_uid == root and exe_gid == root", "container_id == '' and container_pod != x", "entry_leader_type == (container, sshd)", "duration >= 1h2m and exit_code > 127",
 		"tree == (1, 4711) or tree != 4194303", "comm == \"\" or exec", "core_dump or gone or setproctitle",
 		"cpu_time > 1.5s or write_bytes >= 10M or peak_rss < 4096", "exec_failed_errno == (ENOENT, 13) and exec_failed_path ~ '/opt/**'",
@@ -167,6 +167,17 @@ func TestContradictions(t *testing.T) {
 		{"exit_code == 0", "exit_code is never true: ends with status 0 are not reported", nonzero},
 		{"exit_code < 1 or exec", "exit_code is never true: ends", nonzero},
 		{"exit_code < 2", "", nonzero},
+		{"exit and not failed", "not failed is never true: ends with status 0", nonzero},
+		{"exec and not failed", "", nonzero},
+		{"exit and not exit_code > 0", "", nonzero},
+		{"core_dump and exit_code == 1", "the terms are never true together: a core dump ends", all},
+		{"core_dump and exit and not failed", "not failed is never true: a core dump ends", all},
+		{"core_dump and not failed", "", all},
+		{"exec_failed and not failed", "not failed is never true: exec_failed is a failure", all},
+		{"failed and not failed", "the terms about failed are", all},
+		{"not failed and exit_code == 5", "the terms about exit_code are", all},
+		{"not failed and exit_signal == 9", "the terms about exit_signal are", all},
+		{"not failed and not exit_code == 5 and uid == 0", "", all},
 		{"fork and exit_code == 1", "", all},
 		{"fork and exit_code == 1", "fork and exit_code: no event has such kinds", minimal},
 		{"fork and (exec or exit)", "fork and exit: no event", minimal},

@@ -56,6 +56,15 @@ func (f *Filter) Check(r Reported) error {
 	return nil
 }
 
+// CheckAny is like [Filter.Check], but accepts alternatives and rules that can never be true if
+// others can.
+func (f *Filter) CheckAny(r Reported) error {
+	if f == nil {
+		return nil
+	}
+	return r.scope().check(allOf(f.conditions))
+}
+
 // scope is a set of events: those of these kinds for which all facts are true.
 type scope struct {
 	reported engine.Events
@@ -68,11 +77,12 @@ type scope struct {
 // together has the kinds that one event can have. Each such event has first.
 type together struct{ first, all engine.Events }
 
-// fact is a comparison that is true, or false, for each event of a scope.
+// fact is a comparison that is true, or false, for each event of a scope that has the given kinds.
 type fact struct {
 	comparison
-	is  bool
-	why string // reason of a fact that no term states, else ""
+	is    bool
+	why   string          // reason of a fact that no term states, else ""
+	given []engine.Events // an event has one kind of each element
 }
 
 // comparison is a term about one value of an event.
@@ -115,11 +125,17 @@ func (r *Reported) scope() *scope {
 		s.together = append(s.together, together{engine.EventGone, engine.EventGone})
 	}
 	if !r.Threads {
-		s.facts = append(s.facts, fact{boolOf(threadTerm{}), false, "the events of threads are not reported"})
+		s.addFact(boolOf(threadTerm{}), false, "the events of threads are not reported")
 	}
+	const nonzero = "ends with status 0 are not reported"
 	if r.Nonzero {
-		s.facts = append(s.facts, fact{between("exit_code", 1, 255), true, "ends with status 0 are not reported"})
+		s.addFact(boolOf(failedTerm{}), true, nonzero, engine.EventExit)
+		s.addFact(between("exit_code", 1, 255), true, nonzero)
 	}
+	const dumped = "a core dump ends the process by a signal"
+	s.addFact(boolOf(failedTerm{}), true, dumped, engine.EventCoreDump, engine.EventExit)
+	s.addFact(between("exit_signal", 1, 64), true, dumped, engine.EventCoreDump, engine.EventExit)
+	s.addFact(boolOf(failedTerm{}), true, "exec_failed is a failure", fails)
 	return s
 }
 
@@ -153,6 +169,9 @@ func (s *scope) check(n node) error {
 	if err := within.restrict(n, true, &choices); err != nil {
 		return err
 	}
+	if err := within.contradiction(); err != nil {
+		return err
+	}
 	for _, alternatives := range choices {
 		var err error
 		for _, one := range alternatives {
@@ -180,7 +199,10 @@ func (s *scope) restrict(n node, is bool, choices *[][]node) error {
 	case kindTerm:
 		return s.restrictKinds(strings.ToLower(engine.Events(n).String()), engine.Events(n), is)
 	case failedTerm:
+		s.addFact(boolOf(n), is, "")
 		if !is {
+			s.addFact(between("exit_signal", 0, 0), true, "", ends)
+			s.addFact(between("exit_code", 0, 0), true, "", ends)
 			return nil
 		}
 		*choices = append(*choices, []node{kindTerm(fails), between("exit_signal", 1, 64), between("exit_code", 1, 255)})
@@ -248,9 +270,7 @@ func (s *scope) restrictValue(n node, is bool) error {
 			return nil // kernel threads have no list
 		}
 		if is && t.about() == fields["exit_code"] {
-			if err := s.addFact(fact{between("exit_signal", 0, 0), true, "an end by a signal has no exit_code"}); err != nil {
-				return err
-			}
+			s.addFact(between("exit_signal", 0, 0), true, "an end by a signal has no exit_code")
 		}
 	case *textTerm:
 		of = t.of
@@ -270,45 +290,80 @@ func (s *scope) restrictValue(n node, is bool) error {
 		known = t.fields
 	}
 	if known != 0 {
-		word := "known " + strings.TrimPrefix(nameOf(n), "cached ")
-		if err := s.addFact(fact{boolOf(stateTerm{known, false, word}), true, ""}); err != nil {
-			return err
-		}
+		s.addFact(boolOf(stateTerm{known, false, "known " + strings.TrimPrefix(nameOf(n), "cached ")}), true, "")
 	}
 	if c, ok := n.(comparison); ok {
-		if err := s.addFact(fact{c, is, ""}); err != nil {
-			return err
-		}
+		s.addFact(c, is, "")
 	}
 	if b := boolOf(n); b != nil {
-		return s.addFact(fact{b, is, ""})
+		s.addFact(b, is, "")
 	}
 	return nil
 }
 
-// addFact adds a fact to s. It returns an error if the facts about one value contradict each other.
-func (s *scope) addFact(c fact) error {
-	s.facts = append(s.facts, c)
-	var same []fact
-	var samples []sample
+func (s *scope) addFact(c comparison, is bool, why string, given ...engine.Events) {
+	s.facts = append(s.facts, fact{c, is, why, given})
+}
+
+// applies reports whether each event of s has the given kinds.
+func (s *scope) applies(f fact) bool {
+	for _, kinds := range f.given {
+		for _, t := range s.together {
+			certain := kinds.Has(t.first) || slices.ContainsFunc(s.some, func(some engine.Events) bool { return some&t.all&^kinds == 0 })
+			if s.hasAll(t) && !certain {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// contradiction returns an error if the facts about one value contradict each other.
+func (s *scope) contradiction() error {
+	about := make(map[any][]fact)
 	for _, f := range s.facts {
-		if f.about() == c.about() {
-			same = append(same, f)
-			samples = f.samples(samples, f.is)
+		if s.applies(f) {
+			about[f.about()] = append(about[f.about()], f)
 		}
 	}
-	possible := func(x sample) bool {
-		return !slices.ContainsFunc(same, func(f fact) bool { return f.holds(x) != f.is })
-	}
-	if len(samples) == 0 || slices.ContainsFunc(samples, possible) {
-		return nil
-	}
-	for _, f := range same {
-		if f.why != "" {
-			return fmt.Errorf("%s is never true: %s", nameOf(c.comparison), f.why)
+	for _, f := range s.facts { // in this order, for the same error each time
+		if same := about[f.about()]; !possible(same) {
+			return impossible(same)
 		}
 	}
-	return fmt.Errorf("the terms about %s are never true together", nameOf(c.comparison))
+	return nil
+}
+
+// possible reports whether a value can satisfy all facts.
+func possible(facts []fact) bool {
+	var samples []sample
+	for _, f := range facts {
+		samples = f.samples(samples, f.is)
+	}
+	return len(samples) == 0 || slices.ContainsFunc(samples, func(x sample) bool {
+		return !slices.ContainsFunc(facts, func(f fact) bool { return f.holds(x) != f.is })
+	})
+}
+
+// impossible returns the error for facts about one value.
+func impossible(facts []fact) error {
+	name := nameOf(facts[0].comparison)
+	var reasons []string
+	for _, f := range facts {
+		if f.why != "" && !slices.Contains(reasons, f.why) {
+			reasons = append(reasons, f.why)
+			if b, ok := f.comparison.(*boolTerm); ok && f.is {
+				name = "not " + b.word
+			}
+		}
+	}
+	switch len(reasons) {
+	case 0:
+		return fmt.Errorf("the terms about %s are never true together", name)
+	case 1:
+		return fmt.Errorf("%s is never true: %s", name, reasons[0])
+	}
+	return fmt.Errorf("the terms are never true together: %s", strings.Join(reasons, ", and "))
 }
 
 // nameOf returns the word at the beginning of a term.
@@ -318,6 +373,8 @@ func nameOf(n any) string {
 		return t.word
 	case threadTerm:
 		return "thread"
+	case failedTerm:
+		return "failed"
 	case stateTerm:
 		return t.word
 	case *markTerm:
@@ -351,7 +408,7 @@ type boolTerm struct {
 func boolOf(n node) *boolTerm {
 	b := &boolTerm{word: nameOf(n)}
 	switch t := n.(type) {
-	case threadTerm:
+	case threadTerm, failedTerm:
 	case stateTerm:
 		b.key = fmt.Sprint(t.fields, t.cached)
 	case *markTerm:
