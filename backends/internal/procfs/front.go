@@ -26,9 +26,9 @@ const (
 	readPatience = 100 * time.Millisecond
 	readLimit    = 3 * time.Second
 
-	// impatience divides readPatience while that many reads wait: many such processes must not
+	// Each waiting read halves readPatience, up to this many times: such processes must not
 	// delay the others.
-	impatience = 8
+	mostHalvings = 4
 
 	// maxBlocked bounds the threads that wait for processes. Beyond it no memory is read.
 	maxBlocked = 64
@@ -203,10 +203,7 @@ func (r *Reader) askOnce(q question, ev *engine.RawEvent) *answer {
 		w.ev = *ev
 	}
 	w.questions <- struct{}{}
-	patience := r.patience
-	if r.waiting.Load() >= impatience {
-		patience /= impatience
-	}
+	patience := r.patience >> min(r.waiting.Load(), mostHalvings)
 	if r.timer == nil {
 		r.timer = time.NewTimer(patience)
 	} else {
