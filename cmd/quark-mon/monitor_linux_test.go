@@ -615,16 +615,19 @@ func TestRecord(t *testing.T) {
 		r := start(t, flag, "-j", "-s", "--hold-time", "50ms", "-w", file)
 		want := r.exitOf(t, sh(t, "exit 9").Process.Pid)
 		go io.Copy(io.Discard, r.out)
-		// A block is written at the first event a second after it began.
-		before := size(t, file)
-		for range retry.For(deadline) {
-			if size(t, file) != before {
-				break
+		// A block is written at the first event a second after it began, and is complete
+		// once the next one is written.
+		for range 2 {
+			before := size(t, file)
+			for range retry.For(deadline) {
+				if size(t, file) != before {
+					break
+				}
+				sh(t, "exit 0")
 			}
-			sh(t, "exit 0")
-		}
-		if size(t, file) == before {
-			t.Fatalf("%s: nothing is written within %v", flag, deadline)
+			if size(t, file) == before {
+				t.Fatalf("%s: nothing is written within %v", flag, deadline)
+			}
 		}
 		r.Process.Kill()
 		r.Wait()

@@ -124,7 +124,7 @@ func TestBadTargets(t *testing.T) {
 			return true
 		}, map[string]uint64{"rejected": events}, "not an OTLP message"},
 		{"refuses a part", partial(5), map[string]uint64{"rejected": 5}, // of each request
-			 "too old (5 logs rejected)"},
+			"too old (5 logs rejected)"},
 		{"refuses more than there are", partial(1e12), map[string]uint64{"rejected": events}, "logs rejected"},
 		{"refuses less than none", partial(-7), nil, ""},
 		{"warns", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
