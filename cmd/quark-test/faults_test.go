@@ -38,7 +38,11 @@ var faulty = []row{
 	{name: "t_hang", run: func(t *test) { t.Waiting("EXIT of pid 5"); time.Sleep(time.Hour) }},
 	{name: "t_exit", run: func(*test) { os.Exit(3) }},
 	{name: "t_descriptor", run: func(*test) { unix.Open("/dev/null", unix.O_RDONLY, 0) }},
-	{name: "t_process", run: func(*test) { exec.Command("sleep", "100").Start() }},
+	{name: "t_process", run: func(*test) {
+		cmd := exec.Command("sleep", "100")
+		cmd.Start()
+		cmd.Process.Release() // closes its pidfd
+	}},
 	{name: "t_orphan", run: func(*test) { exec.Command("sh", "-c", "sleep 100 &").Run() }},
 	{name: "t_mount", run: func(t *test) {
 		dir := t.TempDir()
