@@ -223,7 +223,7 @@ const (
 	AllCPUs = engine.AllCPUs // a Gap's CPU if the events may be of any CPU
 )
 
-// The rules by which raw events are joined.
+// The rules for joining raw events.
 const (
 	JoinNever      = engine.JoinNever
 	JoinOnce       = engine.JoinOnce       // unless an event of the kind has joined already
@@ -238,7 +238,7 @@ func DefaultMatrix() *Matrix { return engine.DefaultMatrix() }
 // MinimalMatrix joins only repeated changes of comm and ids, as Options.MinAgg does.
 func MinimalMatrix() *Matrix { return engine.MinimalMatrix() }
 
-// The backends, and how a source obtains something.
+// The backends, and the origins of the values of a source.
 const (
 	EBPF         = backends.EBPF
 	KProbe       = backends.KProbe

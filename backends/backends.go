@@ -21,7 +21,7 @@ const (
 
 	Audit Set = 1 << 4 // records of the kernel's audit subsystem
 
-	// All has the backends that Open tries if none are named.
+	// All are the backends that Open tries by default.
 	All = EBPF | KProbe | CNProc
 	// Every has all backends.
 	Every = All | Audit
@@ -53,7 +53,7 @@ type Attempt struct {
 
 func (a Attempt) String() string { return a.Backend + ": " + a.Err.Error() }
 
-// names lists the names of the backends in the order in which Open tries them.
+// names has the backends in the order in which Open tries them.
 var names = [...]struct {
 	backend Set
 	name    string
@@ -67,21 +67,21 @@ var names = [...]struct {
 // withThreads are the backends that can report single threads.
 const withThreads = EBPF | KProbe | CNProc
 
-// ReportsThreads reports whether the backend with that name can report single threads.
+// ReportsThreads reports whether the named backend can report single threads.
 func ReportsThreads(name string) bool {
 	set, err := Parse(name)
 	return err == nil && set&withThreads != 0
 }
 
-// backend is a backend of this operating system.
+// backend is an implementation for this operating system.
 type backend struct {
 	options string // the member of Options for this backend
 	check   func(*Options) error
 	open    func(*Options) (engine.Source, error)
 }
 
-// Proc gives a queue the parts of /proc that it needs in addition to its backend. It keeps its
-// descriptor when the process drops privileges and changes its root.
+// Proc is the part of /proc that a queue needs in addition to its backend. It keeps its descriptor
+// when the process drops privileges or changes its root.
 type Proc interface {
 	// Scan reads the existing processes and calls f with each. Parents may follow their
 	// children. f must not use the event after it returns.
@@ -109,7 +109,7 @@ func (s Set) Names() (members []string) {
 
 func (s Set) String() string { return strings.Join(s.Names(), ",") }
 
-// Parse returns the set of the backend with that name.
+// Parse returns the set with the named backend.
 func Parse(name string) (Set, error) {
 	for _, n := range names {
 		if n.name == name {
@@ -119,11 +119,10 @@ func Parse(name string) (Set, error) {
 	return 0, fmt.Errorf("unknown backend %q: must be one of %s", name, Every)
 }
 
-// Open opens the first allowed backend that this kernel and the process's privileges support. The
+// Open opens the first allowed backend that the kernel and the process's privileges support. The
 // attempts list the backends that failed before it. The error is an *Error, or an
-// *engine.OptionError if an option has a wrong value, even an option of a backend that would not be
-// tried. The error is errors.ErrUnsupported on systems other than Linux on amd64 and arm64, and in
-// a pid, user or time namespace other than the host's.
+// *engine.OptionError if any option has a wrong value. It is errors.ErrUnsupported on systems other
+// than Linux on amd64 and arm64, and in a pid, user or time namespace other than the host's.
 func Open(opts Options) (engine.Source, []Attempt, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, nil, err

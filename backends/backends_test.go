@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNames: each backend has a bit, a name and an entry in the list of this system.
+// TestNames checks that each backend has a bit, a name and an entry in the list of this system.
 func TestNames(t *testing.T) {
 	var all Set
 	for _, n := range names {

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/internal/auditrecord"
 )
 
-// conclude inserts the events that have waited long enough into the sink, or with force all events,
-// and reports the holes before them as a gap.
+// conclude inserts the events into the sink that have waited long enough. With force it inserts all
+// events. It reports the missing numbers before an event as a gap.
 func (s *Source) conclude(force bool) {
 	from, lost := s.last, uint64(0)
 	for len(s.queue.events) > 0 && s.to.Room() > 0 && (force || s.socket.empty >= s.queue.events[0].at+s.hold) {
@@ -46,14 +46,14 @@ func (s *Source) drop(e *event) {
 	e.ev, e.state = nil, concluded
 }
 
-// report makes a raw event of an event. It returns false if a record is missing that shows whether
+// report makes the raw event of an event. It returns false if a missing record leaves open whether
 // something happened.
 func (s *Source) report(e *event) bool {
 	switch {
 	case e.isBirth():
 		s.reportBirth(e)
 	case e.nr == auditrecord.ExecAt && e.success && !e.args.Some():
-		// AT_EXECVE_CHECK (Linux 6.14) asks only whether a file may be executed.
+		// AT_EXECVE_CHECK (Linux 6.14) only asks whether a file may be executed.
 		return e.state == complete && !s.doubtful(e)
 	case e.ev == nil:
 	case e.executes():
@@ -73,9 +73,9 @@ func (s *Source) report(e *event) bool {
 	return true
 }
 
-// insert inserts an event into the sink. Its time is no earlier than the begin of the call and the
-// event before. A birth can return long after its child has begun: its time is also no earlier than
-// the actions of the caller and of earlier processes with the pid.
+// insert inserts an event into the sink. Its time is not before the start of the call and not
+// before the previous event. A birth can return long after its child has started. So the time is
+// also not before the actions of the caller, and of earlier processes with the pid.
 func (s *Source) insert(e *event) {
 	ev := e.ev
 	e.ev = nil
@@ -111,8 +111,8 @@ func (e *event) setCaller(parent uint32) {
 	t.Cached &^= engine.FieldPPID.Set()
 }
 
-// reportBirth reports a FORK, unless an event of the child was reported before. A child of vfork(2)
-// can have one if its creator waits long: that event began a process without the FORK.
+// reportBirth reports a FORK, unless an event of the child was already reported. This can happen
+// after vfork(2), if the creator waits long: the child's event then began the process.
 func (s *Source) reportBirth(e *event) {
 	child, parent := e.child(), e.pid
 	if s.latest[child].stamp >= e.stamp {
@@ -124,7 +124,7 @@ func (s *Source) reportBirth(e *event) {
 	}
 	s.verify(e)
 	t := &e.ev.Task
-	// The flags of clone3(2) are not seen. They can have CLONE_PARENT.
+	// The flags of clone3(2) are unknown, and can include CLONE_PARENT.
 	known := e.nr != auditrecord.Clone3 || t.Known.Has(engine.FieldPPID) && t.PPID == e.pid
 	if e.nr == auditrecord.Clone && e.a0&unix.CLONE_PARENT != 0 {
 		parent = e.ppid
@@ -149,8 +149,8 @@ func (s *Source) reportExec(e *event) {
 	if e.hasPath {
 		ev.Set(engine.FieldExecPath, e.path)
 	}
-	// exe is a path from the root of the process if it can be reached from there, which the
-	// record does not show. It is if the exec was asked for that very path.
+	// exe is a path from the root of the process if it is reachable from there, which the
+	// record does not show. It is reachable if the caller passed the same path.
 	if bytes.HasPrefix(e.path, []byte("/")) && bytes.Equal(e.path, e.exe) && !bytes.HasSuffix(e.exe, []byte(" (deleted)")) {
 		ev.Set(engine.FieldExe, e.exe)
 		t.Cached &^= engine.FieldExe.Set()
@@ -159,8 +159,8 @@ func (s *Source) reportExec(e *event) {
 	s.insert(e)
 }
 
-// reportFailed reports an exec that has failed. With EINTR the kernel can make the call again, with
-// EAGAIN another thread may have executed, and one that fails too late ends the process.
+// reportFailed reports a failed exec. After EINTR the kernel may repeat the call, after EAGAIN
+// another thread may have executed, and a late failure ends the process.
 func (s *Source) reportFailed(e *event) {
 	errno := unix.Errno(-e.result)
 	ended := s.queue.later(e, func(o *event) bool { return o.nr == abend || errno == unix.EAGAIN && o.executes() })
@@ -173,8 +173,8 @@ func (s *Source) reportFailed(e *event) {
 	s.insert(e)
 }
 
-// reportEnd reports the EXIT of a process after a thread has called exit_group, unless another
-// thread executes, or is still there.
+// reportEnd reports the EXIT of a process in which a thread called exit_group, unless another
+// thread executes or still exists.
 func (s *Source) reportEnd(e *event) {
 	certain := !s.doubtful(e)
 	exec := s.queue.later(e, func(o *event) bool {

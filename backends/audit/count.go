@@ -20,7 +20,7 @@ func (s *Source) gap(cause engine.Loss, from, count uint64) {
 }
 
 // checkDrops checks whether the socket has dropped messages. Their numbers are missing before the
-// next one that is received.
+// next received number.
 func (s *Source) checkDrops() {
 	if n, l := nlsocket.Drops(s.socket.fd), &s.loss; n != l.drops {
 		l.drops, l.dropped, l.pending = n, s.now(), true
@@ -28,7 +28,7 @@ func (s *Source) checkDrops() {
 	}
 }
 
-// doubtful reports whether an event after the begin of a call may be lost.
+// doubtful reports whether a later event than the start of a call may be lost.
 func (s *Source) doubtful(e *event) bool { return s.loss.at >= e.stamp || s.queue.hasHoles() }
 
 // checkBacklog uses the kernel's answer to the last question, and asks the next one.

@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// Failed attempts of others have no effect, for example while the rules are locked.
+// Failed attempts of other programs have no effect, for example while the rules are locked.
 func TestConfigChange(t *testing.T) {
 	for _, c := range []struct {
 		body string
@@ -44,7 +44,7 @@ func TestConfigChange(t *testing.T) {
 	}
 }
 
-// populateUntil calls Populate until it returns an error or has brought enough.
+// populateUntil calls Populate until it returns an error or has delivered enough events.
 func populateUntil(t *testing.T, s *Source, evs *conform.Events, enough func() bool) error {
 	t.Helper()
 	for range retry.For(20 * time.Second) {
@@ -59,8 +59,8 @@ func populateUntil(t *testing.T, s *Source, evs *conform.Events, enough func() b
 	return nil
 }
 
-// Rules of others may hide events: the count of lost events is a lower bound from then on, and the
-// table notes rules that were there before. A rule that hides all events is an error.
+// Rules of other programs may hide events. The count of lost events is then a lower bound, and the
+// table has a note. A rule that hides all events is an error.
 func TestRulesOfOthers(t *testing.T) {
 	c := control(t)
 	s := open(t, Options{}, source.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// state is which records of an event have arrived.
+// state is the set of records of an event that have arrived.
 type state uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	concluded              // no more records are needed
 )
 
-// event is what the records of one serial number report, with the raw event that it may become.
+// event has the values in the records of one serial number, and the raw event that they describe.
 type event struct {
 	call
 	serial   uint32
@@ -42,7 +42,7 @@ type event struct {
 	got  engine.Fields    // the fields read from /proc
 }
 
-// call is what SYSCALL reports.
+// call has the values in a SYSCALL record.
 type call struct {
 	nr        auditrecord.Call
 	success   bool
@@ -54,7 +54,7 @@ type call struct {
 	comm, exe []byte
 }
 
-// abend stands for the call if a signal with a core dump ends the process.
+// abend stands for the call of a process that a signal ends with a core dump.
 const abend auditrecord.Call = 255
 
 func (e *event) reset() {
@@ -91,11 +91,11 @@ func (e *event) add(r *auditrecord.Record) {
 	e.state = max(e.state, partial)
 }
 
-// numbers are the members that are numbers of 32 bits.
+// numbers are the members with a number of 32 bits.
 var numbers = []string{"pid", "ppid", "auid", "ses", "uid", "euid", "suid", "gid", "egid", "sgid"}
 
-// parse parses SYSCALL, or the pid of ANOM_ABEND. It reports whether all members are there and
-// valid.
+// parse reads a SYSCALL record, or the pid of an ANOM_ABEND record. It reports whether all members
+// exist and are valid.
 func (c *call) parse(r *auditrecord.Record) bool {
 	var n [10]uint32
 	var abi, nr uint64
@@ -141,8 +141,8 @@ func (c *call) parse(r *auditrecord.Record) bool {
 	return c.pid != 0 && found == len(numbers)
 }
 
-// addPath adds the path given to an exec, which is the first. The kernel has it as execveat(2) was
-// given it; a path relative to a descriptor is named as for interpreters.
+// addPath adds the first path of an exec: the path that the caller passed. If the path is relative
+// to a descriptor of execveat(2), addPath names it as the kernel names it for interpreters.
 func (e *event) addPath(r *auditrecord.Record) {
 	const atCwd = -100 // AT_FDCWD
 	for m := r.Members(); e.isExec() && !e.hasPath; {
@@ -166,18 +166,18 @@ func (e *event) addPath(r *auditrecord.Record) {
 	}
 }
 
-// pending reports whether SYSCALL has come and the event is still to be concluded.
+// pending reports whether the SYSCALL record has arrived but the event is not concluded.
 func (e *event) pending() bool { return e.state == known || e.state == complete }
 
-// isBirth reports whether the call may have made a process.
+// isBirth reports whether the call may have created a process.
 func (e *event) isBirth() bool {
 	return e.success && (e.nr == auditrecord.Fork || e.nr == auditrecord.Clone3 || e.nr == auditrecord.Clone && e.a0&unix.CLONE_THREAD == 0)
 }
 
-// child is the number that a birth returned.
+// child returns the number that the creating call returned.
 func (e *event) child() uint32 { return uint32(e.result) }
 
-// bears reports whether the event is the birth of a process with a pid.
+// bears reports whether the event is the birth of the process with this pid.
 func (e *event) bears(pid uint32) bool { return e.isBirth() && e.child() == pid }
 
 func (e *event) isExec() bool { return e.nr == auditrecord.Exec || e.nr == auditrecord.ExecAt }

@@ -12,11 +12,11 @@ import (
 	"github.com/quark-linux/quark/internal/auditrule"
 )
 
-// auditedVariable is set for a test binary that was started after audit was enabled.
+// auditedVariable is set in a test binary that was started after audit was enabled.
 const auditedVariable = "QUARK_AUDITED"
 
-// TestMain enables audit in a guest, and runs the tests in a process that is made after that:
-// earlier processes are not audited.
+// TestMain enables audit in a guest, then runs the tests in a new process: audit ignores older
+// processes.
 func TestMain(m *testing.M) {
 	if inGuest() && os.Getenv(auditedVariable) == "" {
 		os.Setenv(auditedVariable, "1")
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 
-// guest skips a test of the kernel that is not in a guest.
+// guest skips a test that must not change the audit rules of a host.
 func guest(t testing.TB) {
 	t.Helper()
 	if !inGuest() {
@@ -42,7 +42,7 @@ func guest(t testing.TB) {
 	}
 }
 
-// open opens a source that the test's end closes, or skips the test.
+// open opens a source, which is closed at the end of the test, or skips the test.
 func open(t testing.TB, o Options, shared source.Options) *Source {
 	t.Helper()
 	guest(t)

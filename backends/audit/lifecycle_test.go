@@ -23,7 +23,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// left opens a source, says so, and waits to be killed.
+// left opens a source, prints a line, and waits until it is killed.
 func left() {
 	_, err := Open(source.Options{}, Options{Enable: true})
 	conform.Try("open", err)
@@ -31,13 +31,13 @@ func left() {
 	unix.Pause()
 }
 
-// opens says that it opens a source, and does.
+// opens prints a line and opens a source.
 func opens() {
 	fmt.Println("opens")
 	left()
 }
 
-// control is a connection that the test's end closes.
+// control returns a connection that is closed at the end of the test.
 func control(t *testing.T) *auditrule.Control {
 	t.Helper()
 	guest(t)
@@ -69,7 +69,7 @@ func ours(list [][]byte) (n int) {
 	return n
 }
 
-// foreign adds a rule of somebody else for the time of the test.
+// foreign adds a rule of another program until the test ends.
 func foreign(t *testing.T, c *auditrule.Control) {
 	t.Helper()
 	r := auditrule.Rule{List: auditrule.ListExit, Action: auditrule.Always, Fields: []auditrule.Field{
@@ -87,8 +87,8 @@ func foreign(t *testing.T, c *auditrule.Control) {
 	})
 }
 
-// The rules are the same after Close as before Open, also if others have rules, and the rules of
-// two sources do not touch each other.
+// The rules after Close are the rules from before Open, even if other programs have rules. Two
+// sources do not change each other's rules.
 func TestRulesAreRemoved(t *testing.T) {
 	c := control(t)
 	foreign(t, c)
@@ -113,7 +113,7 @@ func TestRulesAreRemoved(t *testing.T) {
 	}
 }
 
-// The next Open removes the rules that a killed process left, and no others.
+// Open removes the rules that a killed process left behind, and no others.
 func TestLeftovers(t *testing.T) {
 	c := control(t)
 	foreign(t, c)
@@ -138,7 +138,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// Audit is enabled only on request, and disabled again if no one uses it.
+// Audit is enabled only on request, and is disabled when its last user closes.
 func TestEnable(t *testing.T) {
 	c := control(t)
 	enabled := func() uint32 {
@@ -166,7 +166,7 @@ func TestEnable(t *testing.T) {
 	if s.Close(); enabled() != auditrule.Off {
 		t.Error("it is enabled after Close")
 	}
-	// The last one of those that use it disables it, also if the first was killed.
+	// The last source disables audit, even if the first one was killed.
 	s = open(t, Options{}, source.Options{})
 	other := open(t, Options{}, source.Options{})
 	if s.Close(); enabled() != auditrule.On {
@@ -193,7 +193,7 @@ func TestEnable(t *testing.T) {
 	}
 }
 
-// Audit is disabled by the next source, whenever those before were killed.
+// The next source disables audit if all earlier ones were killed.
 func TestKilled(t *testing.T) {
 	c := control(t)
 	st, err := c.Status()
@@ -232,7 +232,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// The rules that somebody removes are added again, with a gap, and an end of audit is an error.
+// If another program removes rules, they are added again and a gap is reported. If it disables
+// audit, reading ends with an error.
 func TestDisturbed(t *testing.T) {
 	c := control(t)
 	s := open(t, Options{}, source.Options{})
@@ -257,8 +258,7 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// While no one reads, the records that the socket has no room for are counted, and gaps report all
-// of them.
+// The socket counts records that it drops while nobody reads, and gaps report all of them.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{ReceiveBuffer: 1}, source.Options{})
 	var evs conform.Events
@@ -308,7 +308,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// An error names the missing privilege. The thread that tries ends with the test.
+// An error names the missing privilege. The thread without privileges ends with the test.
 func TestOpenRefuses(t *testing.T) {
 	guest(t)
 	for _, c := range []struct {
@@ -361,13 +361,13 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// refused prints why it can't open a source.
+// refused prints the error of opening a source.
 func refused() {
 	_, err := Open(source.Options{}, Options{Enable: true})
 	fmt.Println(err)
 }
 
-// Births are reported of a process that waits, with its fields from /proc.
+// The birth of a process that waits is reported with its fields from /proc.
 func TestBirths(t *testing.T) {
 	s := open(t, Options{}, source.Options{})
 	conform.Drain(t, s)
@@ -390,7 +390,7 @@ func TestBirths(t *testing.T) {
 	}
 }
 
-// waits says that it runs, and waits for the end of its input.
+// waits prints a line, and waits until its input ends.
 func waits() {
 	fmt.Println("runs")
 	fmt.Scanln()

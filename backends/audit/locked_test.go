@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/internal/auditrule"
 )
 
-// TestLocked locks the rules until the guest ends, so that it is the last of the kernel's.
+// TestLocked locks the rules until the guest ends, so it has to be the last test.
 func TestLocked(t *testing.T) {
 	c := control(t)
 	if err := c.Enable(auditrule.Locked); err != nil {

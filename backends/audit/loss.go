@@ -19,10 +19,10 @@ type loss struct {
 	backlog backlog
 }
 
-// backlog follows the kernel's count of records that it had no room for: those take no number. The
-// count also includes records that the kernel did not keep for a missing auditd, if it was booted
-// with audit=1, and records that a running auditd did not read. Then the count is not used, and
-// Stats are a lower bound.
+// backlog follows the kernel's count of dropped records, which have no serial number. The kernel
+// also counts records that it did not keep because auditd is missing (with audit=1 at boot), and
+// records that auditd did not read. In these cases the count is not used, and Stats are a lower
+// bound.
 type backlog struct {
 	control *auditrule.Control // asked without waiting, nil if the count is not used
 	count   uint32
@@ -30,7 +30,7 @@ type backlog struct {
 	due     uint64 // when to ask, 0 if no record has come since the last question
 }
 
-// arm schedules a question to the kernel, because a record has come.
+// arm schedules a question to the kernel after a record has arrived.
 func (b *backlog) arm(now uint64) {
 	const interval = 250_000_000 // ns
 	if b.due == 0 && b.control != nil {
@@ -45,14 +45,14 @@ func (b *backlog) close() {
 	b.control, b.due = nil, 0
 }
 
-// changes are the changes by others since the last Populate.
+// changes has the changes that other programs made since the last Populate.
 type changes struct {
 	disabled bool // audit itself
 	removed  bool // rules of this source
 	rules    bool // other rules, which may hide something
 }
 
-// add adds a record of a change of audit. It skips failed attempts.
+// add adds a record about a change of audit, unless the change failed.
 func (c *changes) add(r *auditrecord.Record, key string) {
 	text := strings.ReplaceAll(string(r.Body), `"`, "") + " " // older kernels quote op
 	has := func(part string) bool { return strings.Contains(text, part) }

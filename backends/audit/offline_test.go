@@ -22,7 +22,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// offline returns a source without a socket, which reads this machine's /proc, and its sink.
+// offline returns a source without a socket, and its sink. The source reads this machine's /proc.
 func offline(t testing.TB) (*Source, *conform.Events) {
 	t.Helper()
 	s := newSource(source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
@@ -36,7 +36,7 @@ func offline(t testing.TB) (*Source, *conform.Events) {
 	return s, evs
 }
 
-// native are the numbers of calls of this machine.
+// native returns the number of a system call on this machine.
 func native(c auditrecord.Call) (arch auditrecord.ABI, number uint32) {
 	arch, number = auditrecord.Native(runtime.GOARCH)[0], 1<<20
 	for n, o := range arch.Calls() {
@@ -47,7 +47,7 @@ func native(c auditrecord.Call) (arch auditrecord.ABI, number uint32) {
 	return arch, number
 }
 
-// feed gives a source records of events, with serial numbers that count up.
+// feed makes records of events with increasing serial numbers.
 type feed struct {
 	s      *Source
 	serial uint32
@@ -58,7 +58,7 @@ func (d *feed) record(kind auditrecord.Type, serial uint32, at uint64, body stri
 	d.s.add(kind, fmt.Appendf(nil, "audit(%d.%03d:%d): %s", ms/1000, ms%1000, serial, body))
 }
 
-// call gives the records of a call by a process.
+// call makes the records of a system call.
 func (d *feed) call(at uint64, c auditrecord.Call, pid, ppid int, result int64, a0 uint64, others ...string) {
 	d.serial++
 	arch, nr := native(c)
@@ -78,7 +78,7 @@ func (d *feed) call(at uint64, c auditrecord.Call, pid, ppid int, result int64, 
 	d.record(auditrecord.EndOfEvent, d.serial, at, "")
 }
 
-// end concludes all events of a source, and returns those that are new in its sink.
+// end concludes all events of a source, and returns the new ones in its sink.
 func (d *feed) end() conform.Events {
 	evs := d.s.to.(*conform.Events)
 	n := len(*evs)
@@ -103,7 +103,7 @@ func sleeper(t *testing.T) int {
 	return p.PID
 }
 
-// A child can do something before the call that has made it returns: the birth comes first.
+// A child can act before the call that created it returns. Its birth is still delivered first.
 func TestBirthFirst(t *testing.T) {
 	s, _ := offline(t)
 	me := os.Getpid()
@@ -136,7 +136,7 @@ func TestBirthFirst(t *testing.T) {
 	}
 }
 
-// The events of threads are in order, and their process ends after them, unless one of them
+// The events of threads are in order. The end of their process follows them, unless a thread
 // executes.
 func TestOrder(t *testing.T) {
 	const pid, other, birth = 1<<22 + 5, 1<<22 + 6, 1<<22 + 7
@@ -175,8 +175,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A pid that is used again at once has lives one after the other, also where /proc shows none of
-// them, and where their births come last.
+// If a pid is reused at once, its processes are delivered one after the other, even if /proc shows
+// none of them and their births arrive last.
 func TestReuse(t *testing.T) {
 	const pid, parent = 1<<22 + 7, 1<<22 + 5
 	s, _ := offline(t)
@@ -196,7 +196,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// A number that a fork has returned is the pid of a process only if /proc shows it.
+// The number that a fork returns is the pid of a process only if /proc shows that process.
 func TestWhoseNumber(t *testing.T) {
 	me := os.Getpid()
 	for _, c := range []struct {
@@ -259,7 +259,7 @@ func TestExecPath(t *testing.T) {
 	}
 }
 
-// A check whether a file may be executed is no exec.
+// A call that only checks whether a file may be executed is not an exec.
 func TestExecCheck(t *testing.T) {
 	s, _ := offline(t)
 	d := feed{s: s}
@@ -269,7 +269,7 @@ func TestExecCheck(t *testing.T) {
 	}
 }
 
-// The executed file, and the exec itself, are unknown if the record of the arguments may be lost.
+// The executed file and the exec are unknown if the record of the arguments may be lost.
 func TestExecOfLostArguments(t *testing.T) {
 	for name, c := range map[string]struct {
 		break_ func(s *Source)
@@ -291,8 +291,8 @@ func TestExecOfLostArguments(t *testing.T) {
 	}
 }
 
-// The call of a creator that lost its CPU returns late. The birth is reported, with the time of its
-// begin, unless an event of the child was reported before.
+// If the creator loses its CPU, its call returns late. The birth is reported with the start time of
+// the call, unless an event of the child was reported before.
 func TestBirthOfLongCall(t *testing.T) {
 	for _, did := range []bool{false, true} {
 		s, _ := offline(t)
@@ -312,7 +312,7 @@ func TestBirthOfLongCall(t *testing.T) {
 	}
 }
 
-// The fields from /proc may be of another process, or image, if a record was lost since.
+// After a lost record, fields from /proc may belong to another process or image.
 func TestReadAfterLoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		break_ func(s *Source)
@@ -339,7 +339,8 @@ func TestReadAfterLoss(t *testing.T) {
 	}
 }
 
-// An exec that fails too late to go back ends the process by a signal, and is no event.
+// An exec that fails after its point of no return ends the process by a signal, and is not an
+// event.
 func TestLateFailure(t *testing.T) {
 	s, _ := offline(t)
 	d := feed{s: s}
@@ -351,8 +352,8 @@ func TestLateFailure(t *testing.T) {
 	}
 }
 
-// Audit says EINTR of a call that the kernel makes again, of one that ends with its thread, and of
-// one that was interrupted: which it was is not known.
+// Audit reports EINTR for a call that the kernel repeats, for a call that ends with its thread, and
+// for an interrupted call. The records do not show which of them it was.
 func TestInterruptedExec(t *testing.T) {
 	for errno, want := range map[unix.Errno]int{unix.EINTR: 0, unix.ENOENT: 1} {
 		s, _ := offline(t)
@@ -364,7 +365,7 @@ func TestInterruptedExec(t *testing.T) {
 	}
 }
 
-// The records of programs and of logins have numbers too: these numbers are not missing.
+// The records of programs and logins have serial numbers, too. These are not counted as lost.
 func TestOtherRecords(t *testing.T) {
 	s, _ := offline(t)
 	d := feed{s: s}
@@ -394,8 +395,8 @@ func TestDeliverBeforeError(t *testing.T) {
 	evs.One(t, 1<<22+5, engine.KindExec)
 }
 
-// The status of an end is the argument of exit_group, or unknown if threads called it with
-// different ones. A process that is there still has not ended.
+// The status of an end is the argument of exit_group, or unknown if threads passed different
+// arguments. A process that /proc still shows has not ended.
 func TestEnds(t *testing.T) {
 	const gone = 1<<22 + 5
 	for _, c := range []struct {
@@ -433,7 +434,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// An event stamped before the wall clock is set has a time between the event before and its
+// An event stamped before a change of the wall clock gets a time between the previous event and its
 // receipt.
 func TestWallClockSet(t *testing.T) {
 	for _, by := range []int64{3_600_000_000_000, -3_600_000_000_000} {
@@ -455,7 +456,7 @@ func TestWallClockSet(t *testing.T) {
 	}
 }
 
-// Each number that is missing is a lost event.
+// Each missing number is a lost event.
 func TestHoles(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -494,7 +495,7 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// A number that is missing is counted also where a birth has been reported before it.
+// A missing number is counted even if a later birth was already reported.
 func TestHoleBeforeBirth(t *testing.T) {
 	s, evs := offline(t)
 	d, at := feed{s: s}, s.now()
@@ -508,7 +509,7 @@ func TestHoleBeforeBirth(t *testing.T) {
 	}
 }
 
-// An event is held until all earlier events can have come.
+// An event is held until all earlier events must have arrived.
 func TestHold(t *testing.T) {
 	s, evs := offline(t)
 	at := s.now()
@@ -532,7 +533,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// An event with a lost record is counted, unless the record of the call has come.
+// An event with a lost record is counted as lost, unless the record of the call has arrived.
 func TestPartOfEvent(t *testing.T) {
 	s, evs := offline(t)
 	d := feed{s: s}
@@ -543,7 +544,7 @@ func TestPartOfEvent(t *testing.T) {
 	}
 }
 
-// Records that the kernel had no room for are counted once.
+// Records that the kernel dropped are counted once.
 func TestBacklog(t *testing.T) {
 	s, evs := offline(t)
 	s.loss.backlog.count = 1<<32 - 5
@@ -556,7 +557,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// The rules are as the options want them, and each has the key.
+// The rules match the options, and each has the source's key.
 func TestWanted(t *testing.T) {
 	const none, always, succeeded = "", "always", "succeeded"
 	for _, c := range []struct {
@@ -602,8 +603,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// FuzzMessage gives a source any message, and any record of an event that is under way. The seeds
-// are records of a guest.
+// FuzzMessage gives a source an arbitrary message, or an arbitrary record of an event that is not
+// concluded. The seeds are records from a guest.
 func FuzzMessage(f *testing.F) {
 	b, err := os.ReadFile("testdata/messages")
 	if err != nil {

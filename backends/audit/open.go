@@ -17,7 +17,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// Open adds the rules and listens to records. Audit has to be enabled, or Options.Enable set.
+// Open adds the rules and listens to records. Audit must be enabled, or Options.Enable must be set.
 func Open(shared source.Options, o Options) (*Source, error) {
 	if err := errors.Join(setDefaults(&o), shared.CheckTypes()); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *Source) openAll() (err error) {
 	if err := s.listen(); err != nil {
 		return err
 	}
-	// From now on the records show if audit is disabled. A source that has ended meanwhile may
+	// From now on the records show if audit is disabled. Another source that has just ended may
 	// have disabled it.
 	st, err := s.status()
 	if err == nil && st.Enabled == auditrule.Off {
@@ -95,7 +95,7 @@ func (s *Source) openAll() (err error) {
 	return s.shared.LeaveOut(&s.caps)
 }
 
-// status returns the status of audit. It fails unless audit is usable, or may be enabled.
+// status returns the status of audit. It fails if audit is neither usable nor may be enabled.
 func (s *Source) status() (auditrule.Status, error) {
 	st, err := s.rules.control.Status()
 	switch {

@@ -32,7 +32,8 @@ func (s *Source) Populate(to engine.Sink) error {
 		}
 		s.readProcesses()
 		s.checkDrops()
-		// With the sink half full its events get younger, and one could come too late.
+		// When the sink is half full, the engine delivers events earlier, and a held event
+		// could arrive too late.
 		early := 2*(to.Room()-len(s.queue.events)) <= s.size
 		s.conclude(full || early || emptied && s.finishing)
 	}
@@ -44,8 +45,8 @@ func (s *Source) Populate(to engine.Sink) error {
 	return err
 }
 
-// drain handles the rest of a batch of records, or fetches one. It reports whether no record is
-// left, and whether the sink has no room for them.
+// drain handles the rest of a batch of records, or receives one. emptied is set if no record is
+// left, full if the sink has no room for the records.
 func (s *Source) drain() (emptied, full bool, err error) {
 	k := &s.socket
 	for k.batch.Next == k.batch.N {
@@ -100,7 +101,7 @@ func (s *Source) add(kind auditrecord.Type, text []byte) {
 	}
 }
 
-// begin attaches the raw event that an event with a known call may become.
+// begin attaches a raw event to an event whose call is known.
 func (s *Source) begin(e *event) {
 	kind, pid := engine.KindFork, e.pid
 	switch {

@@ -3,7 +3,7 @@ package audit
 import "slices"
 
 // queue holds events in the order of their serial numbers. A concluded event stays until all
-// before it are concluded, so that a missing number is always a lost event.
+// earlier ones are concluded, so a missing number is always a lost event.
 type queue struct {
 	events []*event
 	free   []*event
@@ -11,7 +11,7 @@ type queue struct {
 	begun  bool
 }
 
-// latest is the latest event that was reported of a pid.
+// latest is the latest reported event of a pid.
 type latest struct {
 	stamp, time uint64
 	end         bool
@@ -40,7 +40,7 @@ func (q *queue) get(serial uint32) (e *event, isNew bool) {
 	return e, true
 }
 
-// hole returns how many numbers are missing before the front event, and skips them.
+// hole returns the number of missing serial numbers before the front event, and skips them.
 func (q *queue) hole() (n uint64) {
 	front := q.events[0].serial
 	if q.begun {
@@ -50,7 +50,8 @@ func (q *queue) hole() (n uint64) {
 	return n
 }
 
-// hasHoles reports whether numbers are missing between the events, or still on their way.
+// hasHoles reports whether serial numbers are missing between the events. Some of them may still
+// arrive.
 func (q *queue) hasHoles() bool {
 	n := len(q.events)
 	return n > 0 && int(q.events[n-1].serial-q.events[0].serial) != n-1
@@ -64,9 +65,9 @@ func (q *queue) trim() {
 	}
 }
 
-// first returns the event to conclude first: the front one, with two exceptions. Threads can finish
-// their calls after another one has called exit_group: the end comes last. A child can act before
-// its parent's call returns: the birth comes first.
+// first returns the event to conclude next. This is the front event, with two exceptions. Threads
+// can finish their calls after one thread has called exit_group: the end comes last. A child can
+// act before its parent's call returns: the birth comes first.
 func (q *queue) first(latest map[uint32]latest) *event {
 	e := q.events[slices.IndexFunc(q.events, func(e *event) bool { return e.state != concluded && !q.goesOn(e) })]
 	for range q.events { // the parent's birth, and so on
@@ -79,7 +80,7 @@ func (q *queue) first(latest map[uint32]latest) *event {
 	return e
 }
 
-// goesOn reports whether a process has done something other than an exec after its end began.
+// goesOn reports whether a process has done anything except an exec after its end began.
 func (q *queue) goesOn(end *event) bool {
 	if !end.pending() || !end.isEnd() {
 		return false
@@ -89,8 +90,8 @@ func (q *queue) goesOn(end *event) bool {
 }
 
 // birth returns the pending birth of the process that made a call, or nil. The birth began no later
-// than the call. If the latest event of the pid was no end and not long ago, the birth is of the
-// next process.
+// than the call. If the latest event of the pid is recent and not an end, there is no pending
+// birth.
 func (q *queue) birth(call *event, l latest) *event {
 	const long = 1_000_000_000 // ns
 	for _, o := range q.events {
@@ -102,7 +103,7 @@ func (q *queue) birth(call *event, l latest) *event {
 	return nil
 }
 
-// reborn reports whether another event than e is a pending birth of the pid.
+// reborn reports whether an event other than e is a pending birth of the pid.
 func (q *queue) reborn(e *event, pid uint32) bool {
 	return slices.ContainsFunc(q.events, func(o *event) bool { return o != e && o.pending() && o.bears(pid) })
 }

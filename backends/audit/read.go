@@ -10,17 +10,17 @@ import (
 // constant are the fields that never change in a process.
 const constant = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)
 
-// ofRecords are the fields that are only taken from records, of a birth or an exec.
+// ofRecords are the fields that only the records of a birth or an exec supply.
 const ofRecords = engine.FieldsIDs | engine.Fields(1<<engine.FieldComm|1<<engine.FieldBirthParentTID|1<<engine.FieldExecPath|
 	1<<engine.FieldLogin|1<<engine.FieldArgs)
 
-// atBirth and atExec are the fields that are read from /proc. A child has the image of its creator.
+// atBirth and atExec are the fields that are read from /proc. A child has its creator's image.
 const (
 	atBirth = procfs.Readable &^ ofRecords &^ procfs.Replaced
 	atExec  = procfs.Readable &^ ofRecords &^ (1 << engine.FieldPPID)
 )
 
-// readProcesses reads the processes of the events that have arrived.
+// readProcesses reads the processes of the newly arrived events.
 func (s *Source) readProcesses() {
 	if len(s.toRead) > 0 {
 		s.boot.Update()
@@ -40,8 +40,8 @@ func (s *Source) readProcesses() {
 	s.toRead = s.toRead[:0]
 }
 
-// read adds the values in /proc to an event, marked cached unless they never change. It reports
-// whether they can be of the event's process.
+// read adds values from /proc to an event, marked as cached unless they never change. It reports
+// whether they can belong to the event's process.
 func (s *Source) read(e *event, pid uint32, want engine.Fields) bool {
 	t := &e.ev.Task
 	st, err := s.proc.Read(pid, want, e.ev)
@@ -55,9 +55,9 @@ func (s *Source) read(e *event, pid uint32, want engine.Fields) bool {
 	return true
 }
 
-// readBirth decides whether a call has made a process and returned its pid in the initial
-// namespace: the caller is in that namespace, which never changes, or its child is. clone3(2) may
-// have made a thread.
+// readBirth decides whether a call created a process, and whether the returned number is its pid in
+// the initial namespace. This is so if the caller or its child is in that namespace. clone3(2) may
+// have created a thread.
 func (s *Source) readBirth(e *event) {
 	t := &e.ev.Task
 	shown := s.read(e, e.child(), atBirth) && !s.boot.StartedBefore(t.Start, e.stamp)
@@ -68,7 +68,7 @@ func (s *Source) readBirth(e *event) {
 	}
 }
 
-// isInitial reports whether a process that made a call at a time is in the initial pid namespace.
+// isInitial reports whether the process that made a call is in the initial pid namespace.
 func (s *Source) isInitial(pid uint32, at uint64) bool {
 	t := &s.scratch.Task
 	s.scratch.Reset()
@@ -76,15 +76,15 @@ func (s *Source) isInitial(pid uint32, at uint64) bool {
 	return err == nil && t.Known.Has(engine.FieldPIDNS) && t.NS.PID == proctext.InitialPIDNamespace && s.boot.StartedBefore(t.Start, at)
 }
 
-// verify drops the reading if it may be of the next process of the pid: that process was not there
-// before the call, and a birth of another one with its pid has come, or may be lost.
+// verify drops the values from /proc if they may belong to the next process with the pid: if that
+// process did not exist before the call, and its birth has arrived or may be lost.
 func (s *Source) verify(e *event) {
 	if !s.boot.StartedBefore(e.ev.Task.Start, e.stamp) && (s.doubtful(e) || s.queue.reborn(e, e.ev.PID)) {
 		e.forget(engine.AllFields)
 	}
 }
 
-// forget drops fields that were read.
+// forget drops fields from /proc.
 func (e *event) forget(fields engine.Fields) {
 	fields &= e.got
 	t := &e.ev.Task

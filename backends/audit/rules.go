@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/internal/auditrule"
 )
 
-// rules are a source's rules in the kernel. Each has the key of its owner.
+// rules are a source's rules in the kernel. Each has the source's key.
 type rules struct {
 	control *auditrule.Control
 	key     string
@@ -26,10 +26,9 @@ type rules struct {
 // queues numbers the sources of this process.
 var queues atomic.Uint32
 
-// noteKey is the key of the note: a rule about no system call, which records that a source has
-// enabled audit. It is added before that, and stays until audit is disabled again or left to
-// others, even if a source is killed meanwhile. It belongs to no source: the last one to end
-// removes it.
+// noteKey is the key of the note. The note is a rule without a system call. It records that a
+// source has enabled audit, even if the source is killed. A source adds it before it enables audit.
+// The note belongs to no source: the last source to end removes it.
 const noteKey = "quark_has_enabled_audit"
 
 func note() []byte {
@@ -43,14 +42,14 @@ func newRule(abi auditrecord.ABI, key string) auditrule.Rule {
 	}}
 }
 
-// isSource reports whether a key belongs to a source, or to the note.
+// isSource reports whether a key belongs to a source or to the note.
 func isSource(key string) bool {
 	_, _, ok := owner.Parse(key)
 	return ok || key == noteKey
 }
 
-// open adds the rules after the rules of others, which so keep their keys on the records that they
-// cause. It returns a note if rules of others may hide events, or an error if they hide all.
+// open adds the source's rules after the rules of others, so that records caused by those keep
+// their keys. It returns a note if rules of others may hide events, or an error if they hide all.
 func (r *rules) open(o *source.Options) (hidden string, err error) {
 	list, err := r.sweep()
 	if err != nil {
@@ -73,8 +72,8 @@ func (r *rules) open(o *source.Options) (hidden string, err error) {
 	return hidden, r.add()
 }
 
-// wanted returns a source's rules: for each ABI, one for calls that do not return or have an event
-// for their failure too, and one for calls that succeed. Births are always wanted, because they
+// wanted returns a source's rules. For each ABI one rule selects calls that do not return or whose
+// failure is an event, and one selects successful calls. Births are always wanted, because they
 // show which process has a pid.
 func wanted(o *source.Options, key string) (list [][]byte) {
 	for _, abi := range auditrecord.Native(runtime.GOARCH) {
@@ -94,7 +93,7 @@ func wanted(o *source.Options, key string) (list [][]byte) {
 	return list
 }
 
-// sweep removes the rules of processes that ended without removing them, and returns the others.
+// sweep removes the rules that ended processes left behind, and returns the others.
 func (r *rules) sweep() (others []auditrule.Rule, err error) {
 	list, err := r.control.Rules()
 	for _, b := range list {
@@ -109,7 +108,7 @@ func (r *rules) sweep() (others []auditrule.Rule, err error) {
 	return others, err
 }
 
-// enable enables audit. The note comes first.
+// enable adds the note, then enables audit.
 func (r *rules) enable() error {
 	r.enabled = true
 	if err := r.add(); err != nil {
@@ -118,7 +117,7 @@ func (r *rules) enable() error {
 	return r.control.Enable(auditrule.On)
 }
 
-// add adds the rules that are not there, and the note.
+// add adds the missing rules and the note.
 func (r *rules) add() error {
 	list := r.added
 	if r.enabled {
@@ -137,8 +136,8 @@ func (r *rules) add() error {
 	return nil
 }
 
-// close removes the rules, and disables audit if a source has enabled it and no one else uses it:
-// there is no auditd and no rule. If programs other than sources use it, it is theirs from now on.
+// close removes the rules. It disables audit if a source had enabled it and nobody else uses it: no
+// auditd runs, and no rule is left. If another program uses audit, audit stays enabled.
 func (r *rules) close() error {
 	var errs []error
 	for _, b := range r.added {

@@ -42,7 +42,7 @@ type Source struct {
 	handed    uint64
 }
 
-// socket is where the kernel sends records.
+// socket receives the kernel's records.
 type socket struct {
 	fd    int
 	batch *nlsocket.Batch
@@ -59,10 +59,10 @@ const (
 // Name is "audit".
 func (s *Source) Name() string { return "audit" }
 
-// Capabilities returns what this source reports on the running kernel.
+// Capabilities returns the capability table for the running kernel.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.caps }
 
-// FD is a descriptor over the socket and a timer.
+// FD returns a descriptor for the socket and a timer.
 func (s *Source) FD() int {
 	if s.closed {
 		return -1
@@ -70,7 +70,7 @@ func (s *Source) FD() int {
 	return s.socket.pace.FD()
 }
 
-// Arm prepares FD: under load it wakes at intervals only, and in time for the queue.
+// Arm prepares FD. Under load FD wakes only at intervals, in time for the queue.
 func (s *Source) Arm(idle bool) bool {
 	k := &s.socket
 	if s.closed || k.batch.Next < k.batch.N {
@@ -85,15 +85,15 @@ func (s *Source) Arm(idle bool) bool {
 	return true
 }
 
-// Held returns a lower bound of the times of the events in the queue.
+// Held returns a lower bound for the times of the events in the queue.
 func (s *Source) Held() (oldest uint64, ok bool) { return s.last, len(s.queue.events) > 0 }
 
-// Finish makes Populate deliver all events without waiting: events of uncertain processes lack the
-// fields from /proc.
+// Finish makes Populate deliver all events without waiting. If the process of an event is
+// uncertain, the fields from /proc are missing.
 func (s *Source) Finish() { s.finishing = true }
 
-// Close removes the rules, closes the socket, and disables audit if a source has enabled it and no
-// one else uses it now.
+// Close removes the rules and closes the socket. It disables audit if a source had enabled it and
+// nobody else uses it.
 func (s *Source) Close() (err error) {
 	if s.closed {
 		return nil
@@ -116,9 +116,9 @@ func (s *Source) Close() (err error) {
 	return err
 }
 
-// Stats returns the counters. Lost events are system calls, including calls that become no event,
-// such as the birth of a thread. If the kernel had no room for records, only the number of records
-// is known, and each counts as one.
+// Stats returns the counters. Lost events are system calls, including calls that are no events,
+// such as the birth of a thread. If the kernel had no room for records, only their number is known,
+// and each counts as one event.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	st := engine.SourceStats{Lost: s.loss.lost, Bound: s.loss.bound || s.loss.pending}
 	st.Produced = s.handed + st.LostTotal()

@@ -18,7 +18,7 @@ var kindRows = [engine.NumKinds]string{
 	engine.KindCoreDump:     "PROC_EVENT_EXIT with the core bit in the status",
 }
 
-// reports has for each field the events whose messages contain it.
+// reports has, for each field, the events whose messages contain it.
 var reports = [engine.NumFields]engine.Events{
 	engine.FieldPPID:           engine.EventFork | engine.EventExit | engine.EventCoreDump,
 	engine.FieldPGID:           engine.EventIDChange,
@@ -34,8 +34,8 @@ var reports = [engine.NumFields]engine.Events{
 // endDelay is the largest measured delay of an exit message on a busy machine, in ns.
 const endDelay = 2_000_000_000
 
-// capabilities returns the capability table of a source. reads are the fields that /proc shows, 0
-// if it is not read. counts is set if the kernel counts requests, see silence.
+// capabilities returns the capability table of a source. reads are the fields from /proc, 0 if
+// /proc is not read. counts is set if the kernel counts requests, see silence.
 func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bool) (t engine.CapabilityTable) {
 	var reported engine.Events
 	for k, via := range kindRows {
@@ -87,9 +87,9 @@ func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bo
 			row.Via = "the kernel's message has no such field, and /proc is not read"
 		}
 	}
-	// The last thread reports the end to the parent, then removes its entries from the cache
-	// of /proc, where it can be preempted, and then sends its message. UID and GID messages
-	// come for setfsuid(2) and setfsgid(2), too.
+	// The last thread notifies the parent, removes its entries from the cache of /proc, where
+	// it can be preempted, and then sends its message. The kernel also sends UID and GID
+	// messages for setfsuid(2) and setfsgid(2).
 	t.Stamps.Ends, t.SameIDs = endDelay, true
 	t.Fields[engine.FieldArgs].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { conform.Main(m, programs) }
 
-// programs are what the tests start as child processes.
+// programs are the child processes of the tests.
 var programs = map[string]func(){
 	"drop-privileges": func() {
 		parent := uint32(os.Getppid())
@@ -101,8 +101,8 @@ func watch(t testing.TB, s *Source, to *sink, done func() bool) {
 
 func lockThread() { runtime.LockOSThread() }
 
-// command is exec.Command for a program of the host, or skips the test where it is missing: a guest
-// has none of them. For true(1) it makes one.
+// command is exec.Command for a program of the host. If the program is missing, as in a guest, it
+// writes its own true(1) or skips the test.
 func command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	if name == "true" {

@@ -28,7 +28,7 @@ type fact struct {
 	gap      engine.Gap
 }
 
-// fill makes ev the event of a fact.
+// fill makes ev the event of the fact.
 func (f *fact) fill(ev *engine.RawEvent) {
 	m, t := f.m, &ev.Task
 	ev.Kind, ev.PID, ev.TID, ev.CPU, ev.Seq, ev.Time = f.kind, m.pid, m.tid, m.cpu, f.seq, m.time
@@ -92,8 +92,8 @@ func (f *fact) setIDs(ev *engine.RawEvent) {
 	t.Cached &^= t.Known
 }
 
-// ofOther returns the fields that can be of another thread: a thread with ids of its own takes the
-// leader's number when it executes. No message reports these ids.
+// ofOther returns the fields that may have the values of another thread. A thread with its own ids
+// can execute and take the leader's number, and no message reports these ids.
 func (f *fact) ofOther() engine.Fields {
 	if f.m.threads && !f.thread && f.m.what != SID {
 		return engine.FieldsIDs
@@ -101,7 +101,7 @@ func (f *fact) ofOther() engine.Fields {
 	return 0
 }
 
-// wanted returns the fields to read from /proc for the event of a fact.
+// wanted returns the fields to read from /proc for the event of the fact.
 func (f *fact) wanted(o *source.Options) (want engine.Fields) {
 	switch {
 	case f.thread, f.kind == engine.KindExit && f.m.reaped():
@@ -128,11 +128,11 @@ func (f *fact) wanted(o *source.Options) (want engine.Fields) {
 	return want
 }
 
-// showsStatus is set if /proc shows the status of a process that has ended.
+// showsStatus is set if /proc shows the status of an ended process.
 var showsStatus = kernelversion.AtLeast("6.1")
 
 // failuresOnly reports whether only failing exits are wanted. /proc is then read at the exit,
-// because there is no earlier event to read it for.
+// because no earlier event is delivered.
 func failuresOnly(o *source.Options) bool {
 	return o.Kinds == engine.EventExit && o.Exits == source.ExitsNonzero
 }

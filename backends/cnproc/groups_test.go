@@ -10,14 +10,14 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// town is a machine on which processes with threads live at the same time, each with a number of
-// its own.
+// town is a machine with processes that have threads and live at the same time, each with its own
+// pid.
 type town struct {
 	*machine
 	groups map[uint32]*oneGroup
 }
 
-// oneGroup is the life of a process with threads.
+// oneGroup is a process with threads, from birth to end.
 type oneGroup struct {
 	threads       []oneTask
 	ended, reaped uint64
@@ -25,7 +25,7 @@ type oneGroup struct {
 	told          int
 }
 
-// oneTask is a thread while it has a number.
+// oneTask is a thread while it has its number.
 type oneTask struct {
 	tid          uint32
 	begin, until uint64
@@ -41,7 +41,7 @@ func newTown(t testing.TB, seed uint64) *town {
 	return w
 }
 
-// some returns a time, mostly a short one.
+// some returns a time that is usually short.
 func (w *town) some(most uint64) uint64 {
 	if w.rnd.IntN(3) > 0 {
 		most /= 50
@@ -49,8 +49,8 @@ func (w *town) some(most uint64) uint64 {
 	return 1 + w.rnd.Uint64N(most)
 }
 
-// group makes the life of a process: threads are born and end; one of them may execute, for which
-// the others end; and so on.
+// group simulates a process: threads start and end, and a thread may execute, which ends the
+// others.
 func (w *town) group(pid uint32, born uint64) {
 	g := &oneGroup{}
 	w.groups[pid] = g
@@ -145,7 +145,7 @@ func (w *town) Status(pid uint32) (st procfs.Status, start uint64, err error) {
 	return st, start / engine.ProcStartUnit * engine.ProcStartUnit, nil
 }
 
-// The end of a process with threads is reported once, after it has ended, or is in a gap.
+// The end of a process with threads is reported once, after the end, or lies in a gap.
 func TestEndOfGroupAfterLoss(t *testing.T) {
 	ends, lost, outside := 0, 0, 0
 	seeds := []uint64{841, 2475, 2673, 10994} // ends reported twice, and one that was missing
@@ -162,10 +162,10 @@ func TestEndOfGroupAfterLoss(t *testing.T) {
 	}
 }
 
-// The same for a source that begins to watch running processes, without any loss.
+// The same holds for a source that begins to watch running processes, without a loss.
 func TestEndOfGroupAfterOpening(t *testing.T) {
 	ends, lost, outside := 0, 0, 0
-	// Including seeds with ends that were reported too early, and again.
+	// Some seeds are of earlier failures, with ends that were reported too early or twice.
 	seeds := []uint64{821, 1797, 1870, 2110, 2265, 2329, 2439, 2466, 2546, 2615, 2841}
 	for seed := range uint64(300) {
 		seeds = append(seeds, seed)
@@ -176,7 +176,7 @@ func TestEndOfGroupAfterOpening(t *testing.T) {
 		w.pass(w.rnd.Uint64N(3000 * ms))
 		w.queue = nil             // there was no socket
 		w.pass(w.rnd.Uint64N(ms)) // and this was before the look
-		// Processes that have left /proc by now may be missing.
+		// Processes that have left /proc may be missing.
 		e, l, o := w.ends(t, seed, w.time+2*ms)
 		ends, lost, outside = ends+e, lost+l, outside+o
 	}
@@ -185,8 +185,8 @@ func TestEndOfGroupAfterOpening(t *testing.T) {
 	}
 }
 
-// ends lets the processes go on. It counts the ends since a time that are reported, that are lost,
-// and that are lost without a gap.
+// ends lets the processes continue. It counts the ends since a time that are reported, lost, and
+// lost without a gap.
 func (w *town) ends(t *testing.T, seed, since uint64) (ends, lost, outside int) {
 	s, got := watching(w, &w.time)
 	var gaps []engine.Gap

@@ -33,7 +33,7 @@ func run(t *testing.T, o Options, cmd *exec.Cmd, shared ...source.Options) (*sin
 		return slices.ContainsFunc(to.events.Of(pid, engine.KindExit), func(ev *engine.RawEvent) bool { return !ev.Thread })
 	})
 	cmd.Wait()
-	// It must have no later events.
+	// No later event may follow.
 	time.Sleep(5 * time.Millisecond)
 	if err := s.Populate(to); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestConform(t *testing.T) {
 
 func now() uint64 { return clock.Monotonic() }
 
-// Threads that began before the source was opened are found in /proc.
+// Threads that started before the source was opened are found in /proc.
 func TestThreadsOfBefore(t *testing.T) {
 	cmd := conform.Child("wait")
 	in, _ := conform.Start(t, cmd)
@@ -83,8 +83,9 @@ func TestThreadsOfBefore(t *testing.T) {
 	wantStatus(t, to, cmd)
 }
 
-// endBare starts a process, which writes to one pipe and waits at another, and returns its end as s
-// reports it and its wait status. The source is opened before the process starts, or when it waits.
+// endBare starts a process that writes to one pipe and waits at another. It returns the reported
+// end and the wait status. before decides whether the source is opened before the process starts,
+// or while it waits.
 func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, wait int) *barefork.Script, shared ...source.Options) (*engine.RawEvent, unix.WaitStatus) {
 	t.Helper()
 	var pipes [4]int
@@ -127,7 +128,7 @@ func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, 
 	return to.events.One(t, p.PID, engine.KindExit), status
 }
 
-// The end of a thread that the kernel runs for a process does not concern the process.
+// The end of a kernel thread of a process does not affect the status of the process.
 func TestStatusWithIOUring(t *testing.T) {
 	if !kernelversion.AtLeast("5.12") {
 		t.Skip("before Linux 5.12 no thread of a process is the kernel's")
@@ -144,7 +145,7 @@ func TestStatusWithIOUring(t *testing.T) {
 	}
 }
 
-// The message of the first process of a pid namespace does not have the status that reboot(2) sets.
+// The message of the first process of a pid namespace lacks the status that reboot(2) sets.
 func TestStatusOfReboot(t *testing.T) {
 	for i := range 3 {
 		before, shared := i > 0, []source.Options{}
@@ -161,8 +162,8 @@ func TestStatusOfReboot(t *testing.T) {
 	}
 }
 
-// A change of ids is read while a tracer holds its process in the next exec, which is not reported
-// yet: the name is not reported. The same holds while an exec waits for the file that it loads.
+// A change of ids is read while a tracer stops the process in its next exec, which has no message
+// yet. The name is not reported. The same holds while an exec waits for its file.
 func TestCommOfExecUnderWay(t *testing.T) {
 	s, to := kernel(t, Options{}), &sink{room: 1 << 20}
 	next := filepath.Join(t.TempDir(), "next")

@@ -2,13 +2,13 @@ package cnproc
 
 import "github.com/quark-linux/quark/engine"
 
-// loss counts missing messages. The socket counts the messages that it drops. Missing numbers among
-// the messages of a CPU also reveal messages that the kernel had no memory to send.
+// loss counts missing messages. The socket counts the messages that it drops. Gaps in the sequence
+// numbers of a CPU also reveal messages that the kernel had no memory to send.
 //
-// The socket reports an overrun once, before it delivers the messages in its queue, which are
-// older than the loss. It drops every later message until the queue is empty. So the gap of an
-// overrun is reported at the first of these events: the socket is empty, a message has a later
-// stamp than the report, or the socket reports the next overrun.
+// The socket reports an overrun once, before the messages in its queue, which are older than the
+// loss. It drops every later message until the queue is empty. So the gap of an overrun is reported
+// when the socket is empty, when a message has a later stamp than the report, or when the socket
+// reports another overrun.
 type loss struct {
 	seq      sequence
 	counted  uint64 // all messages dropped before this time are in gaps
@@ -19,8 +19,8 @@ type loss struct {
 	void     uint64 // ends that are counted as lost: the owner of their message is unknown
 }
 
-// saw counts a message. It returns the number of the message on its CPU, and the gap before the
-// message. The gap's Count is 0 if all missing messages are in earlier gaps.
+// saw counts a message. It returns the message's number on its CPU and the gap before it. The gap's
+// Count is 0 if earlier gaps contain all missing messages.
 func (l *loss) saw(m *message) (seq uint64, g engine.Gap) {
 	seq, last := l.seq.saw(m.cpu, m.seq, m.time)
 	if l.seq.gaps > l.told {
@@ -30,7 +30,7 @@ func (l *loss) saw(m *message) (seq uint64, g engine.Gap) {
 	return seq, g
 }
 
-// gap returns a gap with all messages that the socket has dropped and that are in no gap yet.
+// gap returns a gap with the dropped messages that are in no earlier gap.
 func (l *loss) gap(now func() uint64, drops func() uint64) engine.Gap {
 	g := engine.Gap{Cause: engine.LossSocketFull, CPU: engine.AllCPUs, From: l.counted}
 	l.counted, l.overrun = now(), 0
@@ -41,7 +41,7 @@ func (l *loss) gap(now func() uint64, drops func() uint64) engine.Gap {
 	return g
 }
 
-// total returns how many events are known to be lost.
+// total returns the known number of lost events.
 func (l *loss) total() uint64 { return max(l.dropped, l.seq.gaps) + l.void }
 
 // sequence finds lost messages by gaps in the kernel's sequence numbers: each CPU sends its
@@ -58,8 +58,8 @@ type cpuSequence struct {
 	time  uint64 // time stamp of the latest message
 }
 
-// saw counts a message. It returns its number extended to 64 bits, and the latest time stamp of the
-// messages of its CPU before it, 0 if there is none.
+// saw counts a message. It returns the message's number, extended to 64 bits, and the latest
+// earlier time stamp of its CPU, or 0.
 func (s *sequence) saw(cpu, seq uint32, time uint64) (n, last uint64) {
 	for int(cpu) >= len(s.cpus) {
 		s.cpus = append(s.cpus, cpuSequence{})

@@ -23,8 +23,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// onEveryCPU runs a process to its end on each CPU, one after the other, and calls f after
-// each.
+// onEveryCPU runs a process on each CPU in turn, and calls f after each end.
 func onEveryCPU(t *testing.T, f func()) {
 	t.Helper()
 	lockThread()
@@ -61,10 +60,10 @@ func storm(t *testing.T, n int) {
 	time.Sleep(20 * time.Millisecond)
 }
 
-// TestLossIsExact stops reading, overruns a tiny buffer, and compares what the
-// source says it got and lost with what another one with room for all has got.
+// TestLossIsExact overruns a tiny buffer. It compares the events and losses of this source with the
+// events of a source that has enough room.
 func TestLossIsExact(t *testing.T) {
-	// With Threads every message is an event, or two.
+	// With Threads, every message is one or two events.
 	big := kernel(t, Options{Enrich: source.EnrichNone}, source.Options{Threads: true})
 	tiny := kernel(t, Options{Enrich: source.EnrichNone, ReceiveBuffer: 16 << 10})
 	sinkBig, sinkTiny := &sink{room: 1 << 20}, &sink{room: 1 << 20}
@@ -84,9 +83,9 @@ func TestLossIsExact(t *testing.T) {
 			t.Errorf("round %d, before reading: %+v", round, st)
 		}
 		populate()
-		// The socket counts a message that it drops at once; its number is missing when
-		// a later one of its CPU was read. Others on this machine can overrun it
-		// meanwhile, so the two are equal when nothing was dropped since messages of all
+		// The socket counts a dropped message at once. Its sequence number is missed only
+		// when a later message of its CPU is read. Other processes can overrun the socket
+		// meanwhile. So the two counts agree if nothing was dropped since messages of all
 		// CPUs were read.
 		var lost uint64
 		for range 10 {
@@ -106,9 +105,9 @@ func TestLossIsExact(t *testing.T) {
 		if st, _ := big.Stats(); st.LostTotal() != 0 {
 			t.Fatalf("the big buffer lost %d", st.LostTotal())
 		}
-		// What big has seen of the numbers from the first to the last that tiny has
-		// seen. Answers to other listeners, which come and go on a busy machine, have
-		// numbers too, and so have core dumps, which are no events before the end.
+		// The messages that big received, from the first to the last number of tiny.
+		// Answers to other listeners also have numbers, and so do core dumps, which are not
+		// events before the end.
 		got, want, all := tiny.received+lost, between(tiny, sinkBig), between(big, sinkBig)
 		if without := big.received - all; got < want || got > want+without {
 			t.Errorf("round %d: %d received or lost, there were %d events and %d others", round, got, want, without)
@@ -119,8 +118,8 @@ func TestLossIsExact(t *testing.T) {
 	}
 }
 
-// between counts the messages from the first to the last of each CPU that o
-// has seen; o was opened later.
+// between counts the messages that o received, from the first to the last of each CPU. o was opened
+// later.
 func between(o *Source, got *sink) (n uint64) {
 	type number struct {
 		cpu uint32
@@ -140,8 +139,8 @@ func between(o *Source, got *sink) (n uint64) {
 	return n
 }
 
-// TestOverrunIsSurvived overruns the buffer while processes with threads begin
-// and end, and wants events and no stale threads afterwards.
+// TestOverrunIsSurvived overruns the buffer while processes with threads start and end. It wants
+// events, and no stale threads.
 func TestOverrunIsSurvived(t *testing.T) {
 	s := kernel(t, Options{ReceiveBuffer: 8 << 10})
 	s.track.dumps.spread = false
@@ -168,7 +167,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 		if err := s.Populate(to); err != nil {
 			t.Fatal(err)
 		}
-		// With a loss in between it may have had unknown threads.
+		// If messages were lost in between, the process may have had unknown threads.
 		if exits := to.events.Of(cmd.Process.Pid, engine.KindExit); len(exits) > 0 && exits[0].Task.Known.Has(engine.FieldExit) {
 			wantStatus(t, to, cmd)
 			break
@@ -177,7 +176,8 @@ func TestOverrunIsSurvived(t *testing.T) {
 			t.Fatal("no more events")
 		}
 	}
-	// Records of ended processes are dropped. Others end all the time: a leaked one stays.
+	// The records of ended processes are dropped. Other processes end all the time, but a
+	// leaked record stays.
 	kept := maps.Clone(s.track.byPID.In)
 	for range retry.For(10 * time.Second) {
 		s.Populate(to)
@@ -194,8 +194,8 @@ func TestOverrunIsSurvived(t *testing.T) {
 	t.Errorf("processes %v are kept, but gone", slices.Collect(maps.Keys(kept)))
 }
 
-// A pid is reused during a loss: the end of its new process, which is never waited for, is
-// delivered, with its certain fields.
+// If a pid is reused during a loss, the end of the new process is delivered with its certain
+// fields, although nobody waits for it.
 func TestExitOfPIDGivenAgainDuringLoss(t *testing.T) {
 	s := kernel(t, Options{})
 	to := &sink{room: 1 << 20}
@@ -249,7 +249,7 @@ func TestExitOfPIDGivenAgainDuringLoss(t *testing.T) {
 	}
 }
 
-// A message that another socket sends, and not the kernel, is ignored.
+// A message from a socket other than the kernel's is ignored.
 func TestSpoofIsIgnored(t *testing.T) {
 	s := kernel(t, Options{Enrich: source.EnrichNone})
 	port, err := unix.Getsockname(s.fd)
@@ -326,7 +326,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// What the engine has no room for stays in the socket.
+// Messages for which the engine has no room stay in the socket.
 func TestFullBuffer(t *testing.T) {
 	for _, enrich := range []source.Enrich{source.EnrichFull, source.EnrichNone} {
 		s := kernel(t, Options{Enrich: enrich})
@@ -384,7 +384,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// In another network namespace there is no proc connector, which the error says.
+// Another network namespace has no proc connector, and the error says so.
 func TestOpenInAnotherNetwork(t *testing.T) {
 	lockThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -399,8 +399,8 @@ func TestOpenInAnotherNetwork(t *testing.T) {
 	}
 }
 
-// Populate does not allocate while processes start and end. Allocations of others in this process
-// are counted too, so one of several calls decides.
+// Populate does not allocate while processes start and end. Other goroutines may allocate
+// meanwhile, so one of several calls decides.
 func TestPopulateAllocatesNothing(t *testing.T) {
 	for _, enrich := range []source.Enrich{source.EnrichFull, source.EnrichNone} {
 		s := kernel(t, Options{Enrich: enrich})
@@ -419,8 +419,7 @@ func TestPopulateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// After chroot and setuid a source still reads events, and the files of /proc that anyone
-// may read.
+// After chroot and setuid a source still reads events and the public files of /proc.
 func TestDropPrivileges(t *testing.T) {
 	kernel(t, Options{}).Close()
 	cmd := conform.Child("drop-privileges")
@@ -441,8 +440,8 @@ func TestDropPrivileges(t *testing.T) {
 	}
 }
 
-// The acknowledgement is behind what the socket held, however long it takes to read that; one that
-// was dropped is asked for again.
+// The acknowledgement follows the messages that the socket already held. If it is dropped, it is
+// requested again.
 func TestAcknowledgementBehindMessages(t *testing.T) {
 	for _, room := range []int{defaultReceiveBuffer, 16 << 10} {
 		s := kernel(t, Options{Enrich: source.EnrichNone})

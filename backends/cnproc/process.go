@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/internal/freelist"
 )
 
-// state is how much of a process the messages show.
+// state says how much of a process the messages have shown.
 type state uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	over                // its end was reported
 )
 
-// process is the record of the latest process of a pid.
+// process is the record of the latest process with a pid.
 type process struct {
 	born    uint64 // stamp of its FORK, or time of the read of /proc
 	execed  uint64 // stamp of the latest EXEC, or time of the read
@@ -35,7 +35,8 @@ type process struct {
 	endings    groupstatus.Endings
 }
 
-// alone reports whether it has had only one thread since its exec, or since it was seen running.
+// alone reports whether the process has had one thread since its exec, or since it was seen
+// running.
 func (p *process) alone() bool { return p.live == 0 && !p.leaderDone && p.endings.N == 0 }
 
 // single reports whether the process certainly has had only one thread.
@@ -50,15 +51,15 @@ type bootClock struct {
 	now func() uint64 // CLOCK_MONOTONIC
 }
 
-// retired is a process that has ended, and whose messages may still arrive.
+// retired is an ended process whose messages may still arrive.
 type retired struct {
 	pid  uint32
 	time uint64
 }
 
-// processes holds a record for each pid. Threads are a set and not a count, because messages and
-// /proc add them in any order. That is sound: the number of a thread that is not the leader leaves
-// /proc before its exit message is sent, so the message of every thread in /proc is still to come.
+// processes holds a record for each pid. Threads are a set, not a count, because messages and /proc
+// add them in any order. A thread that is not the leader leaves /proc before its exit message is
+// sent. So each thread in /proc still has a message to come.
 type processes struct {
 	byPID   freelist.Map[uint32, process]
 	threads freelist.Map[uint32, uint32] // living threads that are no leaders -> pid
@@ -112,7 +113,7 @@ func (s *processes) removeThread(tid uint32) {
 	}
 }
 
-// replace replaces the record of a pid, and drops its threads.
+// replace replaces the record of a pid and drops its threads.
 func (s *processes) replace(pid uint32, p process) {
 	if s.byPID.In[pid].live > 0 {
 		for tid, of := range s.threads.In { // slow, but rare
@@ -150,20 +151,20 @@ type end struct {
 	dumper uint32 // the thread that dumped core, 0 if unknown
 }
 
-// endThread accounts for the exit of a thread of a process whose threads are all known.
+// endThread handles the exit of a thread of a process whose threads are all known.
 //
 // A thread other than the leader takes the leader's number when it executes. The exit messages of
-// the other threads and of the former leader can come later, even after the end of the process.
-// From Linux 5.8 on the former leader reports the number that the executing thread had, if it reads
-// its own after the exchange. If it reports the leader's number, it read that before the exchange,
-// and stamped the message before that. Older kernels leave it the number, but not the exit signal:
-// see message.former.
+// the former leader and the other threads can arrive later, even after the end of the process. From
+// Linux 5.8 on, the former leader reports the executing thread's number if it reads its number
+// after the exchange. If it reports the leader's number, it was stamped before the exchange. Older
+// kernels keep the number but not the exit signal: see message.former.
 func (s *processes) endThread(m *message, p *process) end {
 	switch leader := m.tid == m.pid; {
 	case leader && m.time < p.execed:
 		return end{}
 	case leader && (p.alone() || p.leaderDone):
-		// If leaderDone, a thread took the leader's number, and was killed in the exec.
+		// If leaderDone is set, a thread took the leader's number and was killed in its
+		// exec.
 		return end{all: true, time: m.time, status: int32(m.status), known: true}
 	case leader:
 		p.leaderDone, p.leader = true, int32(m.status)

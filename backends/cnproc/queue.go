@@ -6,32 +6,34 @@ import (
 	"github.com/quark-linux/quark/internal/freelist"
 )
 
-// queue holds the events of messages until the socket is empty. It reads the process of a fork and
-// of an exec once from /proc. A value in /proc is as of the reading, so it is marked cached unless
-// it never changes. An event gets it only if it can be a value of the event's process at another
-// time. The rules are:
+// queue holds events until the socket is empty. It reads the process of each fork and exec once
+// from /proc. Such a value is from the time of the reading, so it is marked as cached unless it
+// never changes. A value is used only if the event's process had it at some time. The rules are:
 //
-//   - All values are read through one descriptor, so they belong to one process, which started no
-//     later than the event.
-//   - A fork's executable, command line and comm are used only while the process has not executed
-//     another image, which the kernel shows as a flag. They are not used during an exec,
-//     see [procfs.Reader.Read].
-//   - A fork's cgroup is not the root while the child may not have run yet.
-//   - A fork's session is not one that the process leads itself.
-//   - A message sent before the reading removes the fields that it changes, and the birth of
-//     another process with the pid removes all.
-//   - A loss removes the readings of earlier events, and so does a sink that has no room.
+//   - All values are read through one descriptor, so they belong to one process. It started no
+//
+// later than the event.
+//   - The executable, command line and comm of a fork are used only while the process has not
+//
+// executed, which a flag in /proc shows. They are not used during an exec, see
+// [procfs.Reader.Read].
+//   - The cgroup of a fork is not used if it is the root and the child may not have run.
+//   - The session of a fork is not used if the process leads it.
+//   - A message sent before the reading removes the fields that it changes. The birth of another
+//
+// process with the pid removes all.
+//   - A loss removes the values of earlier events, and so does a full sink.
 type queue struct {
 	proc    reader // nil disables reading
 	clock   *bootClock
 	passes  func(status int32) bool
 	entries []entry
 	unread  int // position of the first entry that is still to be read
-	// position of a process's latest event that was, or is to be, read
+	// position of the latest event of the process that is read or to be read
 	byPID freelist.Map[uint32, int]
 
-	// inits are the first processes of pid namespaces, except the initial one: reboot(2) sets
-	// the status of such a process, and the message has a different status.
+	// inits are the first processes of pid namespaces except the initial one. reboot(2) sets
+	// the status of such a process, and its message has another status.
 	inits map[uint32]bool
 }
 
@@ -57,7 +59,7 @@ const (
 	ofGroup   = engine.Fields(1<<engine.FieldGIDs | 1<<engine.FieldSGID)
 	ofSession = engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID | 1<<engine.FieldTTY)
 
-	// ofZombie are the fields that /proc shows of a process that has ended.
+	// ofZombie are the fields that /proc shows of an ended process.
 	ofZombie = engine.FieldsIDs | engine.Fields(1<<engine.FieldStart|1<<engine.FieldPGID|1<<engine.FieldSID|
 		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit|1<<engine.FieldPIDNS|1<<engine.FieldUserNS|
 		1<<engine.FieldNoNewPrivs|1<<engine.FieldSeccomp)
@@ -89,7 +91,7 @@ func changedBy(m *message) engine.Fields {
 	return 0
 }
 
-// add adds ev. Fields of want are to be read for it.
+// add adds ev. want are the fields to read for it.
 func (q *queue) add(ev *engine.RawEvent, want engine.Fields) *entry {
 	status := want & engine.FieldExit.Set()
 	if want &^= ev.Task.Known &^ ev.Task.Cached; want != 0 {
@@ -112,7 +114,7 @@ func (q *queue) add(ev *engine.RawEvent, want engine.Fields) *entry {
 	return &q.entries[len(q.entries)-1]
 }
 
-// clear removes the fields that m changes from its process's values that are read or to be read.
+// clear removes the fields that m changes from the values of its process.
 func (q *queue) clear(m *message) {
 	pos, ok := q.byPID.In[m.pid]
 	if !ok {
@@ -129,14 +131,14 @@ func (q *queue) clear(m *message) {
 		case h.time == 0:
 			h.want &^= lost
 		case born && q.clock.StartedBefore(h.ev.Task.Start, m.time):
-			// The values are of the previous process of the pid.
+			// The values belong to the previous process with the pid.
 		case m.time <= h.time || born:
 			h.drop(lost)
 		}
 	}
 }
 
-// drop removes fields that were read.
+// drop removes fields from /proc.
 func (h *entry) drop(lost engine.Fields) {
 	t := &h.ev.Task
 	lost &= h.read
@@ -146,7 +148,8 @@ func (h *entry) drop(lost engine.Fields) {
 	t.Truncated &^= lost
 }
 
-// distrust discards all values that are read or to be read. It returns how many events lack fields.
+// distrust discards all values from /proc and all pending reads. It returns the number of events
+// that lack fields.
 func (q *queue) distrust() (unread uint64) {
 	for i := range q.entries {
 		h := &q.entries[i]
@@ -159,7 +162,7 @@ func (q *queue) distrust() (unread uint64) {
 	return unread
 }
 
-// readAll reads what the queued events want.
+// readAll reads the fields that the queued events want.
 func (q *queue) readAll() {
 	if q.unread < len(q.entries) {
 		q.clock.Update()
@@ -178,7 +181,7 @@ func (q *queue) readAll() {
 	}
 }
 
-// readExit reads the status of a process that has ended and was not waited for.
+// readExit reads the status of an ended process that was not waited for.
 func (q *queue) readExit(h *entry) {
 	t := &h.ev.Task
 	status, start, ok := q.proc.ExitStatus(h.ev.PID)
@@ -194,7 +197,7 @@ func (q *queue) readProcess(h *entry) {
 	known, truncated, reported := t.Known, t.Truncated, t.Cred
 	st, err := q.proc.Read(ev.PID, h.want&^engine.FieldExit.Set()|engine.FieldStart.Set(), ev)
 	if err != nil || !q.mayBe(h, t.Start) {
-		// The process is gone, or the pid is reused.
+		// The process is gone or the pid is reused.
 		t.Known, t.Truncated = known, truncated
 		return
 	}
@@ -213,35 +216,34 @@ func (q *queue) readProcess(h *entry) {
 	q.learnInit(ev)
 }
 
-// learnInit records whether a process that was read is the first one of a pid namespace.
+// learnInit records whether a process is the first of a pid namespace.
 func (q *queue) learnInit(ev *engine.RawEvent) {
 	if ev.Task.Known.Has(engine.FieldPIDNS) && ev.Task.NSPID == 1 && ev.PID != 1 {
 		q.inits[ev.PID] = true
 	}
 }
 
-// notOfBirth returns the fields that a child has changed between its birth and the reading. At its
-// birth it has the values that it inherits.
+// notOfBirth returns the fields that a child has changed since its birth. At its birth it has the
+// inherited values.
 func notOfBirth(ev *engine.RawEvent, st *procfs.Status) (later engine.Fields) {
 	if !st.ForkNoExec && !st.Kthread {
-		// It is executing, or has executed: its EXEC follows.
+		// The child executes or has executed: its EXEC follows.
 		later |= procfs.Replaced
 	}
 	if ev.Task.SID == ev.PID {
-		// No child starts as a session leader: it has called setsid(2), and has sent the
-		// message or is about to.
+		// A child does not start as a session leader. It has called setsid(2), and its
+		// message follows.
 		later |= ofSession
 	}
 	if !st.Ran && string(ev.Bytes(engine.FieldCgroup)) == "/" {
-		// The kernel sends the message, puts the child into its cgroup and lets it run, in
-		// that order.
+		// The kernel sends the message of a fork before it puts the child into its cgroup.
 		later |= engine.FieldCgroup.Set()
 	}
 	return later
 }
 
-// mayBe reports whether a process that started at a time can be the event's. When the message of an
-// end comes, the pid may belong to another process already, and a loss can hide that.
+// mayBe reports whether a process with this start time can be the event's process. When the message
+// of an end arrives, the pid may belong to another process, and a loss can hide that.
 func (q *queue) mayBe(h *entry, start uint64) bool {
 	if h.ev.Kind == engine.KindExit && h.want.Has(engine.FieldStart) {
 		return q.clock.StartedBefore(start, h.ev.Time)
@@ -249,13 +251,13 @@ func (q *queue) mayBe(h *entry, start uint64) bool {
 	return q.clock.StartedBy(start, h.ev.Time)
 }
 
-// release inserts the events into the sink. It returns their number, without gaps.
+// release inserts the events into the sink. It returns their number without gaps.
 func (q *queue) release(to engine.Sink) (inserted uint64) {
 	for i := range q.entries {
 		h := &q.entries[i]
 		ev, t := h.ev, &h.ev.Task
 		if ev.Kind == engine.KindExit && !ev.Thread && q.inits[ev.PID] {
-			// Only the status in /proc counts.
+			// Only the status from /proc counts.
 			delete(q.inits, ev.PID)
 			t.Known &^= engine.FieldExit.Set() &^ h.read
 		}

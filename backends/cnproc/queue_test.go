@@ -17,7 +17,7 @@ import (
 	"github.com/quark-linux/quark/internal/freelist/freelisttest"
 )
 
-// fakeProc is a /proc in which every process looks the same.
+// fakeProc is a /proc in which all processes look the same.
 type fakeProc struct {
 	known  engine.Fields
 	noExec bool
@@ -41,7 +41,7 @@ func (f *fakeProc) ExitStatus(uint32) (int32, uint64, bool) {
 	return 15, 1, f.known.Has(engine.FieldExit)
 }
 
-// The status in /proc replaces the one of the message where the process is read anyway.
+// If the process is read anyway, the status in /proc replaces the status in the message.
 func TestStatusOfZombie(t *testing.T) {
 	for want, status := range map[engine.Fields]int32{engine.FieldExit.Set(): 3 << 8, engine.SetOf(engine.FieldExit, engine.FieldStart): 15} {
 		e := newQueue(&fakeProc{known: engine.AllFields})
@@ -56,7 +56,7 @@ func TestStatusOfZombie(t *testing.T) {
 	}
 }
 
-// newQueue returns a queue that reads a /proc.
+// newQueue returns a queue that reads the given /proc.
 func newQueue(p reader) *queue {
 	s := offline(Options{})
 	s.queue.proc = p
@@ -89,7 +89,7 @@ func TestReadingIsCached(t *testing.T) {
 	}
 }
 
-// A change of user ids may be half of one of both: it carries the group ids.
+// A change of user ids may be part of a change of both kinds, so its event also has the group ids.
 func TestGroupIDsOfUID(t *testing.T) {
 	s := offline(Options{Enrich: source.EnrichNone})
 	to := &sink{room: 9}
@@ -101,7 +101,7 @@ func TestGroupIDsOfUID(t *testing.T) {
 	}
 }
 
-// A message from before the reading removes the fields that it changes.
+// A message sent before the reading removes the fields that it changes.
 func TestMessageBeforeReading(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -130,7 +130,7 @@ func TestMessageBeforeReading(t *testing.T) {
 			if got := procfs.Readable &^ ev.Task.Known; got != want&procfs.Readable {
 				t.Errorf("%s, after the reading %v: lost %v, want %v", c.name, after, got, want)
 			}
-			// A thread's changes to itself do not concern the process.
+			// A thread's own changes do not affect the process.
 			known := ev.Task.Known
 			if m.tid = 2; m.what != SID && m.what != Exec {
 				if e.clear(&m); ev.Task.Known != known {
@@ -141,7 +141,7 @@ func TestMessageBeforeReading(t *testing.T) {
 	}
 }
 
-// A child that may not have run yet is not in its cgroup yet.
+// A child that may not have run is not yet in its cgroup.
 func TestCgroupOfNewChild(t *testing.T) {
 	for _, c := range []struct {
 		cgroup string
@@ -162,7 +162,7 @@ func TestCgroupOfNewChild(t *testing.T) {
 	}
 }
 
-// The next process of a pid removes no fields from one that was read and is certainly older.
+// The next process with a pid removes no fields from a process that is certainly older.
 func TestNextProcessOfTheNumber(t *testing.T) {
 	const tick = engine.ProcStartUnit
 	for _, c := range []struct {
@@ -198,7 +198,8 @@ func TestLossTakesReadings(t *testing.T) {
 	}
 }
 
-// An end without a parent, which is stamped after the next process of its pid was born, was before.
+// An end without a parent precedes the next process with its pid, even if its stamp is later than
+// that birth.
 func TestEndBeforeNextProcess(t *testing.T) {
 	s := offline(Options{Enrich: source.EnrichNone})
 	to := &sink{room: 9}
@@ -211,8 +212,8 @@ func TestEndBeforeNextProcess(t *testing.T) {
 	}
 }
 
-// An event that is delivered before the socket was empty after its reading, because the sink is
-// full, lacks the fields that were read.
+// If the sink is full, an event is delivered before the socket was empty, and lacks the fields from
+// /proc.
 func TestReadingInFullSink(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -234,14 +235,14 @@ func TestReadingInFullSink(t *testing.T) {
 	}
 }
 
-// fill adds messages to a batch as if the kernel had sent them.
+// fill adds messages to a batch, as the kernel would send them.
 func fill(b *nlsocket.Batch, records ...[]byte) {
 	for _, r := range records {
 		b.Fill(r)
 	}
 }
 
-// The queue releases all events, in their order.
+// The queue releases all events in their order.
 func TestQueueKeepsOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	e := newQueue(&fakeProc{known: procfs.Readable})
@@ -266,8 +267,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestForkOfSessionLeader reads a process between its setsid(2) and the message of
-// that.
+// TestForkOfSessionLeader reads a process after its setsid(2) and before the message about it.
 func TestForkOfSessionLeader(t *testing.T) {
 	c := command(t, "sleep", "1000")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
@@ -291,7 +291,7 @@ func TestForkOfSessionLeader(t *testing.T) {
 	}
 }
 
-// TestBurstIsGivenBack: the memory for a burst of processes with threads is released.
+// TestBurstIsGivenBack checks that the memory for a burst of processes with threads is released.
 func TestBurstIsGivenBack(t *testing.T) {
 	s := offline(Options{Enrich: source.EnrichNone})
 	seq, time := uint32(0), uint64(ms)

@@ -30,7 +30,7 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestSequenceIsExact compares with a plain count of the numbers left out.
+// TestSequenceIsExact compares the result with a plain count of the omitted numbers.
 func TestSequenceIsExact(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

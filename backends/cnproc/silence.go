@@ -2,10 +2,10 @@ package cnproc
 
 import "github.com/quark-linux/quark/internal/kernelversion"
 
-// silence detects whether the kernel sends messages at all. Before Linux 6.6 the kernel counts its
-// listeners by their requests alone: a program that ends a subscription twice also ends another
-// program's. Without a listener the kernel makes, numbers and counts no messages. It answers an
-// invalid request like any other, and ignores it.
+// silence detects that the kernel has stopped sending messages. Before Linux 6.6 the kernel counts
+// its listeners by their requests alone. A program that unsubscribes twice also unsubscribes
+// another program. Without a listener the kernel neither makes nor counts messages. It answers an
+// invalid request as usual, but ignores it.
 type silence struct {
 	counts bool   // this kernel counts requests
 	heard  uint64 // messages received, when last checked
@@ -22,7 +22,7 @@ func countsRequests() bool { return !kernelversion.AtLeast("6.6") }
 // silenceCheck is the time without messages, in ns, after which a check is due.
 const silenceCheck = 5_000_000_000
 
-// opQuestion is an invalid request: the kernel answers EINVAL, or EPERM.
+// opQuestion is an invalid operation. The kernel answers with EINVAL or EPERM.
 const opQuestion = 0
 
 // due returns the time of the next check, 0 for none.
@@ -33,8 +33,8 @@ func (s *silence) due() uint64 {
 	return s.next
 }
 
-// check handles an empty socket after so many received messages. It reports whether to ask the
-// kernel now, and whether the answer to the last question is missing.
+// check handles an empty socket. received is the number of messages so far. ask is set if the
+// kernel is to be asked now, silent if the previous answer is missing.
 func (s *silence) check(received, now uint64) (ask, silent bool) {
 	asked := s.asked
 	s.asked = false

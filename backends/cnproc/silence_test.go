@@ -8,9 +8,9 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// TestStrangerEndsSubscriptions: before Linux 6.6 a program that ends subscriptions that it never
-// began silences all sources. The source reports that as a gap, and subscribes again, which also
-// helps sources that open later.
+// TestStrangerEndsSubscriptions: before Linux 6.6 a program can end subscriptions that it never
+// began, which silences all sources. The source reports a gap and subscribes again. Sources that
+// open later benefit from that, too.
 func TestStrangerEndsSubscriptions(t *testing.T) {
 	first, stranger := kernel(t, Options{Enrich: source.EnrichNone}), kernel(t, Options{Enrich: source.EnrichNone})
 	got := &sink{room: 1 << 20}

@@ -18,7 +18,7 @@ func (s *sink) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
 func (s *sink) Release(*engine.RawEvent)   {}
 func (s *sink) Insert(ev *engine.RawEvent) { s.events = append(s.events, ev) }
 
-// delivered returns the number of events in the sink; a gap is none.
+// delivered returns the number of events in the sink, without gaps.
 func (s *sink) delivered() (n uint64) {
 	for _, ev := range s.events {
 		if ev.Kind != engine.KindGap {
@@ -28,7 +28,7 @@ func (s *sink) delivered() (n uint64) {
 	return n
 }
 
-// offline is a source without a kernel and without /proc, on a kernel that is new.
+// offline returns a source without a kernel and without /proc. It behaves as on a new kernel.
 func offline(o Options, shared ...source.Options) *Source {
 	s := newSource(append(shared, source.Options{})[0], o)
 	s.track.last6, s.track.dumps.spread = true, false
@@ -36,7 +36,7 @@ func offline(o Options, shared ...source.Options) *Source {
 	return s
 }
 
-// watching returns a source that has begun to watch a model of a kernel, with now as its clock.
+// watching returns a source that watches a model of a kernel. now is its clock.
 func watching(model view, now *uint64) (s *Source, got *sink) {
 	s, got = offline(Options{}), &sink{room: 1 << 20}
 	s.clock.BootClock, s.clock.now = procfs.BootClock{}, func() uint64 { return *now }
@@ -45,7 +45,7 @@ func watching(model view, now *uint64) (s *Source, got *sink) {
 	return s, got
 }
 
-// feed hands a source messages as if the kernel had sent them.
+// feed gives a source messages, as the kernel would send them.
 func feed(s *Source, to *sink, records ...[]byte) {
 	s.to = to
 	for _, r := range records {

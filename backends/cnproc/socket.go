@@ -11,9 +11,9 @@ import (
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
 )
 
-// dial opens a socket that is a member of the connector's multicast group. Its buffer has at least
-// the default size until the request is answered: on a busy system the answer would not fit into a
-// smaller one.
+// dial opens a socket and joins the connector's multicast group. The buffer has at least the
+// default size until the request is answered, because on a busy system the answer would not fit
+// into a smaller buffer.
 func dial(o *Options) (fd int, err error) {
 	fd, err = nlsocket.Open(unix.NETLINK_CONNECTOR, cnIdxProc, max(o.ReceiveBuffer, defaultReceiveBuffer))
 	switch {
@@ -42,9 +42,9 @@ var (
 	errLostAck = errors.New("no acknowledgement: the socket dropped messages")
 )
 
-// await reads the acknowledgement of the request with the given token. The kernel sends it within
-// the request, so that it is in the socket, behind earlier messages. These are dropped: they are
-// from before the source was open. Later messages of the same batch stay in the batch.
+// await reads the acknowledgement of the request with the given token. The kernel sends the
+// acknowledgement during the request, so it follows earlier messages in the socket. await drops
+// those, because they precede the opening. Later messages of the batch stay in the batch.
 func await(fd int, b *nlsocket.Batch, token uint32) error {
 	for dropped := false; ; {
 		switch errno := b.Receive(fd); {
@@ -72,9 +72,9 @@ func await(fd int, b *nlsocket.Batch, token uint32) error {
 	}
 }
 
-// maxAsked is how often a request is repeated: if its answer was dropped, and, where the kernel
-// counts requests, if none came. Other programs may have ended so many more subscriptions than they
-// began, see silence.
+// maxAsked limits the repetitions of a request. A request is repeated if its answer was dropped or,
+// where the kernel counts requests, if no answer came: other programs may have ended too many
+// subscriptions, see silence.
 const maxAsked = 64
 
 // listen subscribes to messages.

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
 )
 
-// TestNoAnswer: a kernel that never answers, such as one with the connector but without process
-// events, is an error. Route netlink reads such a message and stays silent.
+// TestNoAnswer checks the error for a kernel that never answers, such as one without process
+// events. The test uses route netlink, which ignores the connector's messages.
 func TestNoAnswer(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// Source is the proc connector as an [engine.Source]. It needs no privilege after Open, except that
-// Close needs CAP_NET_ADMIN before Linux 6.6: without it the kernel keeps its count of listeners,
-// and keeps making messages.
+// Source implements [engine.Source] with the proc connector. After Open it needs no privilege,
+// except that Close needs CAP_NET_ADMIN before Linux 6.6. Without it the kernel keeps counting the
+// listener and sending messages.
 type Source struct {
 	shared source.Options
 	opts   Options
@@ -37,7 +37,7 @@ type Source struct {
 	trimmer freelist.Timer
 }
 
-// socket is the connector's socket, with its messages and their losses.
+// socket is the connector's socket with its messages and losses.
 type socket struct {
 	fd        int
 	pace      *pace.Pacer
@@ -140,15 +140,15 @@ func (s *Source) learnInits() {
 // Name is "cnproc".
 func (s *Source) Name() string { return "cnproc" }
 
-// Capabilities returns what this source reports on the running kernel.
+// Capabilities returns the capability table for the running kernel.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.caps }
 
-// FD polls readable while the socket has messages, or some time after the first of them: see Arm.
+// FD polls readable while the socket has messages, or some time after the first one: see Arm.
 func (s *Source) FD() int { return s.pace.FD() }
 
-// Arm prepares FD. The socket stays readable as long as it holds messages, so only messages that
-// were already received prevent waiting. While the engine is not idle, frequent messages wake it at
-// intervals only.
+// Arm prepares FD. The socket stays readable while it holds messages, so only messages in the
+// current batch prevent waiting. Unless the engine is idle, frequent messages wake it only at
+// intervals.
 func (s *Source) Arm(idle bool) bool {
 	if s.batch.Next < s.batch.N {
 		return false
@@ -181,9 +181,9 @@ func (s *Source) Close() error {
 	return err
 }
 
-// Populate moves the messages in the socket through the tracker into the queue. The events leave
-// the queue when the socket was empty after their processes were read from /proc. They count as
-// events in the sink, so that a full sink leaves messages in the socket, where they are counted.
+// Populate moves messages from the socket through the tracker into the queue. Events leave the
+// queue when their processes are read from /proc and the socket is empty. Queued events count as
+// events in the sink. If the sink is full, messages stay in the socket, which counts its drops.
 func (s *Source) Populate(to engine.Sink) error {
 	if s.fd < 0 {
 		return os.ErrClosed
@@ -205,7 +205,7 @@ func (s *Source) Populate(to engine.Sink) error {
 				return nil
 			}
 		}
-		// A sink that is half full leaves no time for /proc.
+		// If the sink is half full, there is no time to read /proc.
 		if 2*(to.Room()-len(s.queue.entries)) > s.size {
 			s.queue.readAll()
 		}
@@ -215,9 +215,9 @@ func (s *Source) Populate(to engine.Sink) error {
 // release inserts the events into the sink.
 func (s *Source) release() { s.handed += s.queue.release(s.to) }
 
-// receive handles the rest of a batch of messages, or fetches a batch. full is set if the sink has
-// no room for all of them: the rest is for the next call. A thread's exit can make two events; one
-// too many does no harm. emptied is set if the socket was empty.
+// receive handles the rest of a batch of messages, or fetches a batch. full is set if the sink
+// lacks room for them: the rest waits for the next call. A thread's exit can make two events, and
+// one event too many does no harm. emptied is set if the socket was empty.
 func (s *Source) receive() (full, emptied bool, err error) {
 	room := func() bool { return s.to.Room()-len(s.queue.entries) > 0 }
 	for s.batch.Next == s.batch.N {
@@ -255,7 +255,7 @@ func (s *Source) receive() (full, emptied bool, err error) {
 	return false, false, nil
 }
 
-// overran records the report of an overrun. The socket has been empty since the previous report.
+// overran records a reported overrun. The socket has been empty since the previous report.
 func (s *Source) overran() {
 	if s.loss.overrun != 0 {
 		s.lose()
@@ -264,7 +264,7 @@ func (s *Source) overran() {
 	s.loss.overruns++
 }
 
-// lose passes the gap of the dropped messages to the tracker.
+// lose passes the gap of dropped messages to the tracker.
 func (s *Source) lose() { s.track.lose(s.loss.gap(s.clock.now, s.drops)) }
 
 // message handles one message.
