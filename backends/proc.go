@@ -35,9 +35,9 @@ func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 	return proc{r, src}, nil
 }
 
-// Scan calls f for each process, and at the end with the time and no pid. A process that lives at
-// that time is one of them, or descends from one and was forked after the last list of processes,
-// which had no new ones.
+// Scan calls f for each process, and at the end with the time and no pid. It lists the processes
+// until a list has no new ones. A process that lives at that time is one of them, or was forked by
+// one after the last list.
 func (p proc) Scan(f func(*engine.RawEvent) error) error {
 	type snapshotter interface {
 		Snapshot(*procfs.Reader, func(*engine.RawEvent) error) error

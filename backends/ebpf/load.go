@@ -21,8 +21,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// object is the compiled programs. A string that is not read occupies no memory, unlike the byte
-// slice of the generated loadPrograms.
+// object contains the compiled programs. Unlike the byte slice of the generated loadPrograms, an
+// unread string takes no memory.
 //
 //go:embed programs_bpfel.o
 var object string
@@ -60,9 +60,9 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	if err != nil {
 		return nil, err
 	}
-	// Before 5.11 maps count against the limit on locked memory, even for a while after they
-	// are freed, and cilium/ebpf mistakes the limit for missing features. If the limit can't be
-	// lifted, loading may still succeed; if not, its error gives the reason.
+	// Before Linux 5.11 maps count against the limit on locked memory, even for a while after
+	// they are freed, and cilium/ebpf mistakes the limit for missing features. Loading may
+	// succeed even if the limit can't be lifted. If not, its error gives the reason.
 	_ = rlimit.RemoveMemlock()
 	compiled, perf := object, perfReason(o)
 	if perf != "" {
@@ -315,9 +315,9 @@ func missingNeeds() string {
 	return strings.Join(names, " and no ")
 }
 
-// onTracepoints reports whether the kernel supports programs on raw tracepoints, provided that
-// programs can be loaded at all. If the kernel was built without a program type, it returns the
-// same error as for wrong arguments.
+// onTracepoints reports whether the kernel supports programs on raw tracepoints. For an unsupported
+// type the kernel returns the same error as for wrong arguments. The kernel must be able to load
+// programs of other types.
 func onTracepoints() bool {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},

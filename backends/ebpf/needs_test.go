@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// TestFieldsNeedWhatIsTaken: btfhub.Needed has all members of the kernel's types that decide
-// whether a field can be read.
+// TestFieldsNeedWhatIsTaken checks that btfhub.Needed has all members that decide whether a field
+// can be read.
 func TestFieldsNeedWhatIsTaken(t *testing.T) {
 	taken := btfhub.Needed()
 	for _, f := range fieldSources {

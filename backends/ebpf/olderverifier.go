@@ -16,7 +16,7 @@ import (
 // for each call. The verifier checks at most a million instructions.
 var lowLimits = map[string]uint32{"path_rounds": 12, "cgroup_rounds": 3, "path_attempts": 1, "path_checks": 191, "most_tries": 1}
 
-// lowExtents are the wholeTexts of programs with lowLimits.
+// lowExtents replaces entries of wholeTexts for programs with lowLimits.
 var lowExtents = map[engine.Field]engine.Extent{
 	engine.FieldExe:    {Bytes: 3800, Names: 90},
 	engine.FieldCwd:    {Bytes: 3800, Names: 90},

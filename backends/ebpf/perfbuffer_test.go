@@ -51,7 +51,8 @@ func TestPerfBuffers(t *testing.T) {
 	t.Run("privileges dropped", TestPrivilegesDropped)
 }
 
-// The same on a kernel without mapped maps and global functions: only paths are cut earlier.
+// On a kernel without mappable maps and global functions, perf buffers deliver the same events.
+// Only paths are cut earlier.
 func TestPlainMaps(t *testing.T) {
 	usePerf(t, true)
 	conform.Score(t, open(t, Options{}), "fork-exec-exit", "exec-chain-2", "exec-from-thread", "setres-ids", "comm", "end-together", "args-sizes", "cwd-90")

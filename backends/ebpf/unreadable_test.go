@@ -123,8 +123,8 @@ func TestGivenUp(t *testing.T) {
 				in.in, address = c.add(what.structure, has.was)
 				addresses, ins = append(addresses, address), append(ins, word(in))
 			}
-			// The task has one value after the other, and no value twice in one run of
-			// the program.
+			// The task gets a sequence of values. Within one run of the program no
+			// value repeats.
 			var began, took, ended atomic.Int64
 			var done sync.WaitGroup
 			done.Go(func() {

@@ -128,8 +128,9 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	}
 	s.describe(&in, failed)
 	if kernelversion.Realtime() && !kernelversion.AtLeast("6.12") {
-		// While the kernel's work that wakes a reader is preempted, the kernel drops that
-		// CPU's events: only since 6.12 its mark against recursion is per task.
+		// If the kernel is preempted while it wakes a reader, it drops the events of that
+		// CPU. Since Linux 6.12 its protection against recursion is per task, and this does
+		// not happen.
 		s.blind = true
 		s.capabilities.Notes = append(s.capabilities.Notes, "with PREEMPT_RT before Linux 6.12 the kernel may lose events that it does not count")
 	}

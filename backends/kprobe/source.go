@@ -83,7 +83,8 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	s.finishOverdue(to)
 	s.release(to)
-	// After the rings were read, so that no event is inserted before a gap of earlier times.
+	// This follows the reading of the rings: an event must not be inserted before a gap with an
+	// earlier time.
 	s.followCPUs(to)
 	g, ended := s.pulse.Gap()
 	if ended {

@@ -8,9 +8,9 @@ import (
 	"github.com/quark-linux/quark/engine/glob"
 )
 
-// Environ selects the variables that are reported of the environment that a program is started
-// with. The zero value is for none. Names are patterns, in which * stands for any characters, ? for
-// one, [a-z] and [!a-z] for one of a set; \ takes its meaning from the character after it.
+// Environ selects the reported variables from the environment with which a program is started. The
+// zero value selects none. Names are patterns: * stands for any characters, ? for one character,
+// [a-z] and [!a-z] for one character of a set. \ makes the next character literal.
 type Environ struct {
 	// Names are the variables that are reported, such as "LD_*", "PATH"; "*" for all.
 	Names []string
@@ -19,13 +19,14 @@ type Environ struct {
 // Wanted reports whether any variable is reported.
 func (e *Environ) Wanted() bool { return len(e.Names) > 0 }
 
-// Has reports whether the variable of that name is reported. If Compile rejects a pattern, all are.
+// Has reports whether the named variable is reported. If Compile rejects a pattern, all variables
+// are.
 func (e *Environ) Has(name string) bool {
 	v, err := e.Compile()
 	return err != nil || v != nil && anyMatches(v.names, name)
 }
 
-// NoEnviron is the row of a source that is not asked for the environment.
+// NoEnviron is the row of a source from which no variable was requested.
 var NoEnviron = engine.Capability{Via: "needs Options.Environ"}
 
 // Variables is a compiled Environ. Several goroutines may use one.
@@ -48,8 +49,8 @@ func (e *Environ) Compile() (*Variables, error) {
 	return v, nil
 }
 
-// Set sets FieldEnviron of ev to the variables in all that are reported. Each variable in all ends
-// with a NUL. cut is set if the end of all is missing, perhaps with a part of the last variable.
+// Set sets FieldEnviron of ev to the reported variables in all. Each variable in all ends with a
+// NUL. cut is set if the end of all is missing, which may cut the last variable.
 func (v *Variables) Set(ev *engine.RawEvent, all []byte, cut bool) {
 	var room [2048]byte // that few are not allocated
 	kept := room[:0]

@@ -76,7 +76,7 @@ func (o *Options) InsertExit(to engine.Sink, exit *engine.RawEvent) (n int) {
 	return n + 1
 }
 
-// CoreDumps is the row of CORE_DUMP of a source that sees the status of each end.
+// CoreDumps is the row of CORE_DUMP for a source that sees the status of each end.
 var CoreDumps = engine.Capability{Origin: engine.OriginDerived, Via: "the status of an EXIT that has a core"}
 
 // OverlayInodes explains in the table why the file of an executable is unknown on overlayfs.
@@ -85,7 +85,7 @@ const OverlayInodes = " (unknown on overlayfs: the inode can have another number
 // OneLine returns the text of an error, which may be several joined, in one line for the table.
 func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// LeftOut is the row of a kind that is not to be reported.
+// LeftOut is the row of a kind that is not reported.
 var LeftOut = engine.Capability{Origin: engine.OriginNone, Via: "left out by Options.Kinds"}
 
 // LeaveOut completes the capability table of a source: the rows of kinds that are not reported, and

@@ -22,8 +22,8 @@ type Options struct {
 	// the start and end of each thread.
 	Threads bool
 
-	// Kinds is the set of events that are reported, 0 for DefaultKinds. The kernel makes no
-	// others, unless the source itself needs them. Gaps are always reported.
+	// Kinds is the set of reported events, 0 for DefaultKinds. The kernel makes no others,
+	// unless the source itself needs them. Gaps are always reported.
 	Kinds engine.Events
 
 	// Exits selects which ends are reported: all by default.
@@ -39,12 +39,12 @@ type Options struct {
 	// default in the kernel, else in the archive built into quark. BTF.Path names a file.
 	BTF btfhub.Options
 
-	// KernelTypes replaces what BTF finds. They are trusted: types that are not the
-	// running kernel's make wrong events. It is for tests.
+	// KernelTypes replaces the types that BTF finds. The source trusts them, so types of
+	// another kernel make wrong events. It is for tests.
 	KernelTypes *btf.Spec
 }
 
-// CheckTypes is for backends that need no types: they too report a named file that can't be used.
+// CheckTypes is for backends that need no types. It returns an error if a named file can't be used.
 func (o *Options) CheckTypes() error {
 	if o.BTF.FilePath() == "" {
 		return nil

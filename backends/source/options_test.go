@@ -54,7 +54,7 @@ func wantOption(t *testing.T, o *Options, option, value string) {
 	}
 }
 
-// A source that has none of the kinds is none.
+// LeaveOut returns an error if a source has none of the wanted kinds.
 func TestLeaveOut(t *testing.T) {
 	table := new(engine.CapabilityTable)
 	table.Kinds[engine.KindFork].Origin = engine.OriginKernel
@@ -63,7 +63,7 @@ func TestLeaveOut(t *testing.T) {
 	}
 }
 
-// An end with a core is a CORE_DUMP and an EXIT, as far as they are to be reported.
+// An end with a core dump makes a CORE_DUMP and an EXIT, if these kinds are wanted.
 func TestInsertExit(t *testing.T) {
 	for _, c := range []struct {
 		kinds  engine.Events
@@ -93,7 +93,7 @@ func TestInsertExit(t *testing.T) {
 	}
 }
 
-// Patterns that can't be used are wrong.
+// Invalid patterns are errors.
 func TestEnvironValidate(t *testing.T) {
 	for _, c := range []struct {
 		environ Environ
@@ -111,7 +111,7 @@ func TestEnvironValidate(t *testing.T) {
 	}
 }
 
-// Names of variables have any characters, also slashes. Few variables cost no allocation.
+// Names of variables may have any characters, even slashes. A few variables need no allocation.
 func TestVariables(t *testing.T) {
 	v, err := (&Environ{Names: []string{"A*B", "*?/[a-z]", "LONG*KEY"}}).Compile()
 	if err != nil {

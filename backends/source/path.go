@@ -5,7 +5,7 @@ import "strconv"
 // atCwd is AT_FDCWD of Linux.
 const atCwd = -100
 
-// PathBelow returns a path that execveat(2) was given, as engine.FailedExec has it.
+// PathBelow returns a path passed to execveat(2), in the form of engine.FailedExec.
 func PathBelow(dir int32, path []byte) []byte {
 	if dir == atCwd || len(path) > 0 && path[0] == '/' {
 		return path

@@ -8,8 +8,8 @@ type EBPFOptions struct {
 	// buffers share it among the CPUs that are online at Open, each a power of two.
 	RingSize int
 
-	// Buffer selects how records come to user space: by default as the kernel can. It is for
-	// tests and comparison. Do not set it otherwise.
+	// Buffer selects how records reach user space. The default is the best way that the kernel
+	// has. Other values are for tests and comparisons.
 	Buffer Buffer
 }
 
@@ -24,11 +24,10 @@ type KProbeOptions struct {
 
 // CNProcOptions are the options of the proc connector. The zero value is right for most.
 type CNProcOptions struct {
-	// ReceiveBuffer is the size of the receive buffer of each socket in bytes as the
-	// kernel accounts it, several hundred for each message. 0 means 16 MiB,
-	// some ten thousand messages. Up to 1 GiB. Without CAP_NET_ADMIN the
-	// kernel caps it at /proc/sys/net/core/rmem_max. Do not set it, except to
-	// provoke loss.
+	// ReceiveBuffer is the size of the receive buffer of each socket in bytes, as the kernel
+	// counts them: several hundred for each message. 0 means 16 MiB, room for some ten thousand
+	// messages. The limit is 1 GiB. Without CAP_NET_ADMIN the kernel limits it to
+	// /proc/sys/net/core/rmem_max. Set it only to provoke loss.
 	ReceiveBuffer int
 
 	// Enrich selects the fields that are read from /proc: all by default.
@@ -37,17 +36,17 @@ type CNProcOptions struct {
 
 // AuditOptions are the options of the audit source. The zero value is right if audit is enabled.
 type AuditOptions struct {
-	// Enable enables audit if it is disabled. Without it Open fails if audit is disabled. Set
-	// it with care: until the next boot the kernel takes the slow way through each system call
-	// of every process that is made from then on. That is so even after audit is disabled
-	// again, as Close does if no one else uses it. Processes that exist before audit is first
-	// enabled are never audited. It is better to boot with audit=1.
+	// Enable enables audit if it is disabled. Without it, Open fails if audit is disabled. Set
+	// it with care: until the next boot, the kernel takes a slow path through each system call
+	// of every process that starts afterwards. That holds even after audit is disabled again,
+	// as Close does if nobody else uses it. Processes from before audit was first enabled are
+	// never audited. It is better to boot with audit=1.
 	Enable bool
 
-	// ReceiveBuffer is the size of the socket's receive buffer in bytes as the kernel accounts
-	// it, some 900 for each record. A fork, an exec and an exit have 14 records. 0 means 64
-	// MiB, some five thousand such processes. Up to 1 GiB. Do not set it, except to provoke
-	// loss.
+	// ReceiveBuffer is the size of the socket's receive buffer in bytes, as the kernel counts
+	// them: some 900 for each record. A fork, an exec and an exit have 14 records. 0 means 64
+	// MiB, room for some five thousand such processes. The limit is 1 GiB. Set it only to
+	// provoke loss.
 	ReceiveBuffer int
 }
 

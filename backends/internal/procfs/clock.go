@@ -25,9 +25,10 @@ func (c *BootClock) Update() {
 	c.note(boot, clock.Monotonic())
 }
 
-// note takes a reading of CLOCK_BOOTTIME and one of CLOCK_MONOTONIC after it. However much
-// time passed between them, the difference is at most the time spent in suspend, which
-// never shrinks. A larger offset would let the next process of a pid pass for the first.
+// note compares a reading of CLOCK_BOOTTIME with a later one of CLOCK_MONOTONIC. Their difference
+// is at most the time spent in suspend, however much time passed between the readings. The time in
+// suspend never shrinks. With a larger offset, the next process of a pid could be taken for the
+// first.
 func (c *BootClock) note(boot, mono uint64) {
 	c.before = c.offset
 	if boot > mono {

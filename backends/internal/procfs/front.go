@@ -21,26 +21,27 @@ import (
 var ErrBlocked = errors.New("read /proc: the process keeps its memory locked")
 
 const (
-	// readPatience is for reads that take microseconds. After it a read is abandoned if its
-	// thread sleeps in the kernel, and after readLimit in any case: emulated machines are slow.
+	// A read takes microseconds. After readPatience it is abandoned if its thread sleeps in the
+	// kernel, and after readLimit in any case: emulated machines are slow.
 	readPatience = 100 * time.Millisecond
 	readLimit    = 3 * time.Second
 
-	// Each waiting read halves readPatience, up to this many times: such processes must not
-	// delay the others.
+	// Each waiting read halves readPatience, up to this many times, so that many such processes
+	// do not delay the others.
 	mostHalvings = 4
 
-	// maxBlocked bounds the threads that wait for processes. Beyond it no memory is read.
+	// maxBlocked bounds the number of waiting threads. If it is reached, no memory of processes
+	// is read.
 	maxBlocked = 64
 )
 
 // Reader reads processes from /proc. It is not safe for concurrent use.
 //
-// Reading a process's memory waits for its address space. A thread of the process can keep that
-// locked for any time, for example with a page of a file system that hangs. From Linux 6.18 on all
-// files of a process that is about to execute such an image wait too. So a goroutine reads, and the
-// Reader abandons a read that still waits after 100 ms. The unread fields are unknown, and are not
-// read again before that read has returned.
+// A read of a process's memory waits for the lock of its address space. A thread of the process can
+// hold the lock for any time, for example while a file system hangs. From Linux 6.18 on, all files
+// of a process that is about to execute such an image wait, too. So another goroutine reads, and
+// the Reader abandons a read that still waits after 100 ms. The unread fields are unknown, and are
+// not read again until that read returns.
 type Reader struct {
 	*reader // of this goroutine: for reads that never wait, and to make workers
 	*blocked
@@ -180,8 +181,9 @@ func (w *worker) answer() {
 	}
 }
 
-// ask lets a worker answer, with ev if there is one. If the memory of the process cannot be read in
-// time, it asks again without it. The answer is valid until the next call.
+// ask passes a question to the worker, with ev if it is not nil. If the memory of the process
+// cannot be read in time, it asks again without the memory. The answer is valid until the next
+// call.
 func (r *Reader) ask(q question, ev *engine.RawEvent) *answer {
 	for q.extent = r.blocked.extent(q.pid); q.extent < nothing; q.extent++ {
 		if a := r.askOnce(q, ev); a != nil {
@@ -191,7 +193,7 @@ func (r *Reader) ask(q question, ev *engine.RawEvent) *answer {
 	return &answer{err: ErrBlocked}
 }
 
-// askOnce returns nil if there is no answer in time. ev is as before then.
+// askOnce returns nil, and leaves ev unchanged, if there is no answer in time.
 func (r *Reader) askOnce(q question, ev *engine.RawEvent) *answer {
 	if r.worker == nil {
 		r.start()
@@ -256,7 +258,7 @@ func (r *Reader) end() {
 	}
 }
 
-// fork returns a Reader for another goroutine, to be ended by release.
+// fork returns a Reader for another goroutine. The caller ends it by release.
 func (r *Reader) fork() *Reader {
 	return &Reader{reader: r.another(), blocked: r.blocked, patience: r.patience, limit: r.limit}
 }
@@ -305,17 +307,17 @@ func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)
 }
 
 // Read fills in the fields want of process pid that can be read, and returns its Status. Other
-// fields of ev stay as they are. The error is ErrVanished if the whole process could not be read.
+// fields of ev stay unchanged. The error is ErrVanished if the whole process could not be read.
 //
-// The fields of [Replaced] must be of one image. An execve first replaces the memory, and with it
-// the link to the executable, then sets comm and credentials, and then the arguments; until then
-// the command line is empty and Status.Memory is 0. So stat, which has the comm, is read first and
-// again last. If the memory is the same, no execve was under way and none was completed in between,
-// and a process without a command line hides it. Otherwise the fields are unknown. The kernel
-// writes comm into stat before it reads the memory, so that comm can be older than an execve, and
-// the memory newer: then comm differs at the end, and is unknown. If the memory is not shown, only
-// the command line shows an execve; if the process has ended, see Status.Ended. The image may still
-// belong to an execve which is about to be reported. State, ForkNoExec and Memory are as of the end
+// The fields of [Replaced] must belong to one image. An execve first replaces the memory and the
+// link to the executable, then comm and credentials, then the arguments. Until then the command
+// line is empty and Status.Memory is 0. So Read reads stat, which has the comm, first and last. If
+// both show the same memory, no execve completed in between. None was in progress either, unless
+// the process has no command line, which can hide one. Otherwise the fields are unknown. The kernel
+// writes comm into stat before it reads the memory. So comm can be older than an execve when the
+// memory is newer: then comm differs at the end, and is unknown. If the memory is not shown, only
+// the command line reveals an execve. For an ended process see Status.Ended. The image may still
+// belong to an execve that is about to be reported. State, ForkNoExec and Memory are from the end
 // of the read.
 //
 // The error is ErrBlocked if the process blocks all reads. If it blocks only reads of its memory,
@@ -371,7 +373,7 @@ func (r *Reader) Scan(f func(ev *engine.RawEvent) error) error {
 			r := r.fork()
 			defer r.release()
 			r.ownRoot, _ = placeOf(r.proc, pathOwnRoot)
-			// f uses one while the other is filled.
+			// f uses one array while the other is filled.
 			var events [2][scanBatch]engine.RawEvent
 			for n := i; n < len(batches); n += len(read) {
 				to := &events[n/len(read)%2]

@@ -193,7 +193,7 @@ func TestEndedLeader(t *testing.T) {
 
 const endedLeaderArgument = "ended-leader"
 
-// The main goroutine is on the main thread in an init function: it ends that, and others live.
+// An init function runs on the main thread. This one ends that thread, and the others live on.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == endedLeaderArgument {
 		runtime.LockOSThread()

@@ -54,10 +54,10 @@ func (r *reader) readLink(dir int, linkNUL []byte) int {
 	return n
 }
 
-// setPath sets field f of ev to the path of n bytes in r.buf, which a link of dir to the file st
-// had a moment ago. The kernel appends " (deleted)" to the path of a removed file or of a memfd,
-// which never had a name. The words can also be part of a name, so that the path of a file with
-// other names is unknown.
+// setPath sets field f of ev to the path of n bytes in r.buf. The path is the text of a link of
+// dir, and st is the linked file. The kernel appends " (deleted)" to the path of a removed file,
+// and of a memfd, which never had a name. These words can also be part of a name. So the path of a
+// file that has other names is unknown.
 func (r *reader) setPath(dir, n int, st *unix.Statx_t, f engine.Field, ev *engine.RawEvent) {
 	if n == 0 {
 		return
@@ -68,9 +68,8 @@ func (r *reader) setPath(dir, n int, st *unix.Statx_t, f engine.Field, ev *engin
 		copy(ev.Grow(f, len("memfd:")+len(name)), r.buf[1:len(prefixMemfd)+len(name)])
 		return
 	}
-	// A process that ends releases its directory, and then its mounts: a path that was
-	// assembled meanwhile may begin at a detached mount. It does not if the process still has
-	// its directory.
+	// An ending process releases its directory, then its mounts. A path read meanwhile may
+	// begin at a detached mount, unless the process still has its directory.
 	if n = r.fromRoot(n); n == 0 || removed && st.Nlink != 0 || !r.attached(dir, at.mount, f) {
 		return
 	}
@@ -83,7 +82,7 @@ func (r *reader) setPath(dir, n int, st *unix.Statx_t, f engine.Field, ev *engin
 	}
 }
 
-// readRoot reads where the root directory of the process of dir is.
+// readRoot reads the place of the root directory of the process of dir.
 func (r *reader) readRoot(dir int) {
 	r.root = r.rootBuf[:0]
 	at, errno := placeOf(dir, pathRoot)
@@ -105,11 +104,10 @@ func (r *reader) readRoot(dir int) {
 	}
 }
 
-// outside reports whether the process of dir is out of reach from this process's root. The link
-// root of dir reads like this process's root but leads to another one, so that a path can begin at
-// either of the two. In another mount namespace all paths begin at the process's own root. If this
-// process has left its first root, paths read are relative to the first one, and must not get the
-// new one as a prefix.
+// outside reports whether the root of the process of dir is unreachable from this process's root:
+// the link root of dir reads like this process's root, but leads to another directory. Then a path
+// can begin at either of the two. In another mount namespace all paths begin at the process's own
+// root. If this process has changed its root, paths are relative to the first one.
 func (r *reader) outside(dir int, own place) bool {
 	if r.rootAt == own || r.rootAt == r.firstRoot {
 		return false
@@ -119,17 +117,17 @@ func (r *reader) outside(dir int, own place) bool {
 	return errno != 0 || ownErrno != 0 || its == ours
 }
 
-// rootIsSame reports whether the process of dir still has the root directory that readRoot found. A
-// path read meanwhile is relative to that root only if it is: a process can change its root and its
+// rootIsSame reports whether the process of dir still has the root directory that readRoot found.
+// Only then a path read meanwhile is relative to that root: a process can change its root and its
 // directory.
 func (r *reader) rootIsSame(dir int) bool {
 	at, errno := placeOf(dir, pathRoot)
 	return errno == 0 && at == r.rootAt
 }
 
-// fromRoot converts the path of n bytes in r.buf, which begins at this process's root directory, to
-// begin at the root of the process being read, as in the kernel's events. It returns the length of
-// the path, 0 if it does not go through that root.
+// fromRoot converts the path of n bytes in r.buf. The path begins at this process's root, and the
+// result at the root of the process that is read, as in the kernel's events. fromRoot returns the
+// new length, or 0 if the path does not go through that root.
 func (r *reader) fromRoot(n int) int {
 	switch string(r.root) {
 	case "":
@@ -152,7 +150,7 @@ const prefixMemfd = "/memfd:"
 // maxLink is more than PATH_MAX, the limit of the kernel with pages of 4 KiB.
 const maxLink = 8 << 10
 
-// memfdDevice returns the device that all memfds of this kernel are on, 0 for unknown.
+// memfdDevice returns the device of all memfds of this kernel, or 0 if it is unknown.
 func memfdDevice() uint64 {
 	fd, err := unix.MemfdCreate("", unix.MFD_CLOEXEC)
 	if err != nil {

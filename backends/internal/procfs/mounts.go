@@ -46,7 +46,7 @@ func eachMount(fd int, buf []byte, visit func(id uint64)) {
 	}
 }
 
-// place is a file that a link leads to, in a mount. A directory has one path there.
+// place is the target of a link: a file in a mount.
 type place struct {
 	mount  uint64 // its id, 0 before Linux 5.8
 	inode  uint64
@@ -63,12 +63,11 @@ func placeIn(st *unix.Statx_t) place {
 	return place{st.Mnt_id, st.Ino, unix.Mkdev(st.Dev_major, st.Dev_minor)}
 }
 
-// attached reports whether a mount, which a link leads to, is below the root directory of the
-// process of dir. The path in a mount that was detached looks like any other.
+// attached reports whether a mount that a link leads to is below the root directory of the process
+// of dir. A path in a detached mount looks like any other path.
 //
-// A process that leaves its mount namespace keeps its executable, with the path at EXEC: if the
-// process has no root of its own, the link exe may also lead to a mount of the first process's
-// namespace.
+// A process that leaves its mount namespace keeps its executable. If the process has no root of its
+// own, the link exe may also lead to a mount of the first process's namespace.
 func (r *reader) attached(dir int, id uint64, f engine.Field) bool {
 	return id == r.rootAt.mount || r.own.has(id, r.dirs) && r.own.has(r.rootAt.mount, r.dirs) || r.mounted(dir, pathMountinfo, id) ||
 		f == engine.FieldExe && string(r.root) == "/" && r.mounted(r.proc, pathFirstMountinfo, id)

@@ -55,7 +55,7 @@ func TestDetachedMount(t *testing.T) {
 		inside, err := Open()
 		must("open", err)
 		defer inside.Close()
-		// opened by the thread: /proc/self is of the process, and so is its namespace
+		// The thread opened this: /proc/self would show the namespace of the process.
 		unix.Close(inside.own.fd)
 		inside.own.fd, err = unix.Open("/proc/thread-self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		must("mountinfo", err)

@@ -43,7 +43,7 @@ const (
 // paths are the fields with paths relative to the root directory of the process.
 const paths = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldCwd)
 
-// gone are the fields that an ended process does not have any more.
+// gone are the fields that an ended process has lost.
 const gone = engine.FieldsNS&^(1<<engine.FieldUserNS) | paths | 1<<engine.FieldArgs | 1<<engine.FieldExeFile |
 	1<<engine.FieldEnviron
 
@@ -60,9 +60,9 @@ type Status struct {
 	// Ending is set if the task has begun to end, or is about to: it runs no more code in user
 	// space.
 	Ending bool
-	// Memory identifies the address space of an image by the addresses of code and stack. Where
-	// the kernel does not choose these at random, another image can have the same. It is 0 if
-	// there is none, if it is incomplete, and if the caller may not see it.
+	// Memory identifies the address space of an image by its addresses of code and stack. If
+	// the kernel does not randomise these, two images can have the same Memory. It is 0 if
+	// there is no address space, if the image is incomplete, or if the caller may not see it.
 	Memory uint64
 	// Ended is set if the process ended while it was read. It may have executed another image
 	// meanwhile: the fields of [Replaced] may belong to two images.
@@ -94,7 +94,7 @@ type reader struct {
 	rootBuf []byte
 	rootAt  place // where it is
 	ownRoot place // where this process's root is, during a scan
-	// firstRoot is where it was when /proc was opened.
+	// firstRoot is the root at the time when /proc was opened.
 	firstRoot place
 	firstNS   engine.Namespaces // without those that are read sparingly
 	own       mounts
@@ -224,7 +224,7 @@ var namespaces = [...]struct {
 }
 
 func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
-	// Its text is made anew by each read, so that it need not be opened again.
+	// Each read returns the current text, so stat is opened only once.
 	stat, errno := openat(dir, pathStat, unix.O_RDONLY)
 	if errno != 0 {
 		return Status{}, ErrVanished
@@ -239,7 +239,7 @@ func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 	image, imageStat, first := dir, stat, st
 	switch {
 	case st.Kthread:
-		// It has no image: its executable and its command line read as empty.
+		// A task without an image has an empty executable and command line.
 		want &^= 1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldExeFile | 1<<engine.FieldEnviron
 	case st.Zombie():
 		thread := -1
@@ -401,7 +401,8 @@ func (r *reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 	}
 }
 
-// readFile reads a whole file of dir that never waits. The bytes are valid until the next read.
+// readFile reads a whole file of dir. The file must be one whose read never waits. The bytes are
+// valid until the next read.
 func (r *reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
 	return r.readWhole(dir, pathNUL, pread)
 }
@@ -530,7 +531,7 @@ func (r *reader) readLogin(dir int, t *engine.Task) {
 	}
 }
 
-// number reads the number that a file has now.
+// number reads the current number in a file.
 func (r *reader) number(fd int) (uint32, bool) {
 	n, errno := pread(fd, r.buf, 0)
 	if errno != 0 {

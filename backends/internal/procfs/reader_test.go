@@ -205,7 +205,7 @@ func TestDeletedExecutable(t *testing.T) {
 				cmd := start(t, path)
 				want := path
 				if deleted([]byte(name)) {
-					// it may be the second name of a file that was removed
+					// The file may have had a second name, which was removed.
 					want = ""
 				}
 				if got := filename(t, r, cmd.Process.Pid); got != want {
@@ -338,8 +338,8 @@ func TestPathsInAnotherRoot(t *testing.T) {
 	}
 }
 
-// A path is relative to the root that the process had when it was read, or is unknown: each root is
-// a directory of the one before, and the process is in it or one below.
+// A path is relative to the root of the process at the time of the read, or is unknown. Here each
+// root is a directory of the previous one, and the process is in it or one below.
 func TestPathsWhileTheRootChanges(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")
@@ -375,8 +375,8 @@ func TestPathsWhileTheRootChanges(t *testing.T) {
 	}
 }
 
-// To a reader in another root, the paths of a process outside of it are unknown: some begin there
-// and others at the root of all. A process in another mount namespace has paths of its own.
+// For a reader in another root, the paths of a process outside that root are unknown, because they
+// could begin at either root. A process in another mount namespace has its own paths.
 func TestPathsFromAnotherRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")
@@ -398,8 +398,8 @@ func TestPathsFromAnotherRoot(t *testing.T) {
 	}
 }
 
-// readFromInside prints the values that a reader in a root returns for a process outside of it, for
-// one in another mount namespace, and for one in that root.
+// readFromInside prints the values that a reader in a root returns for three processes: one outside
+// that root, one in another mount namespace, and one in that root.
 func readFromInside(root string) error {
 	err := unix.Mount("/proc", root+"/proc", "", unix.MS_BIND|unix.MS_REC, "")
 	var pids []int
@@ -539,7 +539,7 @@ func TestKindOfZombie(t *testing.T) {
 	}
 }
 
-// procOf opens a directory like /proc, in which process 1 has a stat alone.
+// procOf opens a directory like /proc, in which process 1 has only the file stat.
 func procOf(t *testing.T, stat string) int {
 	t.Helper()
 	proc := t.TempDir()
@@ -551,7 +551,7 @@ func procOf(t *testing.T, stat string) int {
 	return fd
 }
 
-// A thread, as a leader that an exec of a thread replaces, has no exit signal.
+// A thread has no exit signal. The same holds for a leader that is replaced by an exec of a thread.
 func TestExitSignalOfThread(t *testing.T) {
 	r, err := Open()
 	if err != nil {
@@ -568,7 +568,8 @@ func TestExitSignalOfThread(t *testing.T) {
 	})
 }
 
-// The login is read as the thread has it that wrote it, of all or of session leaders only.
+// The login is read for all processes, or for session leaders only. It has the value that the
+// writing thread set.
 func TestLogin(t *testing.T) {
 	r := open(t)
 	if !r.Readable().Has(engine.FieldLogin) {
@@ -705,8 +706,8 @@ func TestLongCmdline(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsOfTheProcess shows what makes one descriptor of /proc/PID
-// enough: it does not follow the number to another process.
+// TestDirectoryIsOfTheProcess shows why one descriptor of /proc/PID is enough: it never refers to
+// another process with the same pid.
 func TestDirectoryIsOfTheProcess(t *testing.T) {
 	r := open(t)
 	for try := 0; try < 20; try++ {
@@ -741,7 +742,7 @@ func TestDirectoryIsOfTheProcess(t *testing.T) {
 
 func TestReadAllocatesNothing(t *testing.T) {
 	r := open(t)
-	// An event keeps no storage for much data, such as a whole environment can be.
+	// An event keeps no storage for large data, such as a whole environment.
 	r.ReadEnviron(func(ev *engine.RawEvent, all []byte, cut bool) {
 		ev.Set(engine.FieldEnviron, all[:min(len(all), 256)])
 	})
@@ -810,8 +811,8 @@ func TestCloseTwice(t *testing.T) {
 // A process that hides its arguments does not look like one in the middle of an execve.
 func TestHiddenCmdline(t *testing.T) {
 	const at, noFile = 1 << 22, 1<<64 - 1<<32 // any address; no other executable
-	// struct prctl_mm_map: the arguments begin where they end. Kernels before 5.2 want the heap
-	// behind the data.
+	// struct prctl_mm_map with empty arguments. Kernels before 5.2 require the heap behind the
+	// data.
 	layout := []any{at, at + 1, at, at + 1, at + 2, at + 2, at - 16, at, at, at, at, nil, uint64(noFile)}
 	s := new(barefork.Script).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, layout, 8*len(layout), 0)
 	p, err := barefork.Start(s.Stop(), barefork.Options{})
@@ -836,8 +837,9 @@ func TestHiddenCmdline(t *testing.T) {
 	}
 }
 
-// In the middle of an execve a status can have the new code and yet the stack of before it is set
-// up, at the arguments. That is no image, as the whole one would be taken for the next.
+// In the middle of an execve, stat can show the new code and the temporary stack, which is at the
+// arguments. The reader must not take this for an image, because the complete image would look like
+// another one.
 func TestUnfinishedImage(t *testing.T) {
 	for _, c := range []struct {
 		code, stack, args uint64
@@ -849,7 +851,7 @@ func TestUnfinishedImage(t *testing.T) {
 	}
 }
 
-// TestMemory expects an image to have one number and the next another.
+// TestMemory expects one number for an image, and another number for the next image.
 func TestMemory(t *testing.T) {
 	r := open(t)
 	const script = `read x; exec /bin/sh -c "$0" "$0" $((9-$1))`

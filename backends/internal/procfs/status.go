@@ -9,11 +9,11 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// parseStatus sets the ids, the capability sets, the pid namespace and the confinement of want that
-// the text of /proc/PID/status has. The ids and the five sets are each known as a whole or not at
-// all. It reports whether the process has a pid namespace below the initial one, which has to be
-// read. It ignores a text with another pid: when a thread takes its leader's place at an exec, the
-// leader has the thread's text.
+// parseStatus sets the fields of want that are in the text of /proc/PID/status: ids, capability
+// sets, pid namespace and confinement. The ids and the five sets are each known as a whole or not
+// at all. It reports whether the process is in a pid namespace below the initial one, which must
+// then be read. It ignores a text with another pid: when a thread takes its leader's place at an
+// exec, the leader shows the thread's text.
 func parseStatus(b []byte, pid uint32, want engine.Fields, t *engine.Task) (below bool) {
 	var caps engine.Capabilities
 	have := 0 // of the sets
@@ -33,7 +33,7 @@ lines:
 			t.Known |= parseIDs(value, want, engine.FieldGIDs, engine.FieldSGID, [3]*uint32{&cred.GID, &cred.EGID, &cred.SGID})
 		case "NSpid:": // from the initial namespace down to the process's own
 			outer, _, _ := proctext.Cut(value, '\t')
-			// 0 while it is being reaped
+			// The pid is 0 while the process is being reaped.
 			if n, ok := proctext.Uint32(outer); ok && n != 0 && n != pid {
 				t.Known &^= want & fieldsStatus
 				return false
@@ -88,8 +88,8 @@ func parseNumber(b []byte, wanted engine.Fields, to *uint32) engine.Fields {
 	return wanted
 }
 
-// parseIDs parses real, effective, saved and file system id into ids, as far as the fields of the
-// first two and of the third are wanted. It returns the fields that it has set.
+// parseIDs parses real, effective, saved and file system id into ids. two are the fields of the
+// first two ids, third is the field of the saved id. It returns the fields that it has set.
 func parseIDs(b []byte, want engine.Fields, two, third engine.Field, ids [3]*uint32) (set engine.Fields) {
 	var id [3]uint32
 	for i := range id {

@@ -99,7 +99,7 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// The numbers are those of Go.
+// The constants have the same numbers in C and Go.
 func TestConstants(t *testing.T) {
 	h := parseHeader(t)
 	want := func(name string, value int) {
@@ -141,7 +141,7 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// Python's structures and numbers are those of the header.
+// Python's structures and numbers equal those in the header.
 func TestPythonABI(t *testing.T) {
 	h := parseHeader(t)
 	out := python(t, "testdata/abi.py")

@@ -48,7 +48,7 @@ func library(t testing.TB) string {
 	return built
 }
 
-// needs skips the test without a program.
+// needs skips the test if a program is missing.
 func needs(t testing.TB, program, why string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -56,8 +56,8 @@ func needs(t testing.TB, program, why string) {
 	}
 }
 
-// compile compiles C against the library with the flags that pkg-config names, and returns the
-// program, which finds the library.
+// compile compiles C with the library and the flags from pkg-config. It returns the program, which
+// can find the library.
 func compile(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	lib := library(t)

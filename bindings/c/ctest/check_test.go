@@ -17,7 +17,7 @@ func recordings(t testing.TB) (whole, torn string) {
 	return write(t, "lives.trace", b), write(t, "torn.trace", b[:len(b)-1])
 }
 
-// needsConnector skips a test that watches this machine where the proc connector does not work.
+// needsConnector skips a test of this machine if the proc connector does not work.
 func needsConnector(t *testing.T) {
 	t.Helper()
 	q, err := quark.Open(quark.Options{Backends: quark.CNProc})
@@ -72,7 +72,7 @@ func samples(t testing.TB) []string {
 	return files
 }
 
-// The example dumps what Go dumps, also of recordings of each backend.
+// The example prints the same dumps as Go, for recordings of each backend, too.
 func TestMonitorDumpsAsGo(t *testing.T) {
 	program := compile(t, "../examples/monitor.c")
 	own, _ := recordings(t)

@@ -49,7 +49,7 @@ func (b *burst) Populate(to engine.Sink) error {
 
 func (b *burst) Finish() { b.clock.Advance(time.Hour) }
 
-// atOnce is a recording of such lives without a wait between them.
+// atOnce returns a recording of the same processes without waits.
 func atOnce(t testing.TB) []byte {
 	b := &burst{clock: enginetest.NewClock()}
 	p := enginetest.NewMachine().Running("/bin/sh")

@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/internal/golden"
 )
 
-// What the examples print of a recording.
+// The examples print a recording as expected.
 func TestExamples(t *testing.T) {
 	file, _ := recordings(t)
 	run := exec.CommandContext(t.Context(), compile(t, "../examples/monitor.c"), "-p", "-f", "comm != long", "-r", file)

@@ -66,7 +66,7 @@ func parseHeader(t testing.TB) *header {
 	return h
 }
 
-// layOut gives the members of a structure their places.
+// layOut computes the offsets of the members of a structure.
 func layOut(t testing.TB, name, body string) layout {
 	l, most := layout{name: name}, 1
 	for _, statement := range strings.Split(body, ";") {

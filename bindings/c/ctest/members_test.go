@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/engine/schema"
 )
 
-// Each member of each event has the value that Go has, seen through Python.
+// Each member of each event has the same value in Python as in Go.
 func TestMembers(t *testing.T) {
 	own, _ := recordings(t)
 	more := samples(t)
@@ -45,7 +45,7 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%s: there are more events in C", file)
 		}
 		if file == own {
-			// Else a member could be forgotten on both sides.
+			// Otherwise a member missing on both sides would go unnoticed.
 			for name, ok := range filled {
 				if !ok && !never[name] {
 					t.Errorf("%s is never set in the recording", name)
@@ -57,7 +57,7 @@ func TestMembers(t *testing.T) {
 
 var partNumber = regexp.MustCompile(`^part\d`)
 
-// never are the members that the recording can't have: of threads, of tracers, of guesses.
+// never are the members without a value in the recording.
 var never = map[string]bool{"thread": true, "tracer_pid": true, "tracer_tid": true, "cpu": true, "part.cpu": true, "process.inferred": true,
 	"exec_failed_path_cached": true, "exec_failed_path_truncated": true}
 
@@ -92,7 +92,7 @@ func latin1[T string | []byte](s T) string {
 	return string(runes)
 }
 
-// derivedLast is the set with the bits that quark.h gives to fields.
+// derivedLast returns the set with the field bits of quark.h, where derived fields come last.
 func derivedLast(fields quark.Fields) (mask uint64) {
 	for f := range quark.Field(quark.NumFields) {
 		switch {

@@ -39,7 +39,7 @@ func rich(p *enginetest.Process) {
 	s.Usage = engine.Usage{UserTime: 1 << 41, SystemTime: 42, PeakRSS: 43, RChar: 44, WChar: 45, ReadBytes: 46, WriteBytes: 47}
 }
 
-// lives makes what testdata/check.c expects.
+// lives returns the machine that testdata/check.c expects.
 func lives() *enginetest.Machine {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")

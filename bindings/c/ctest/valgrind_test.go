@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// report is what valgrind writes of a program.
+// report is valgrind's report about a program.
 type report struct {
 	Errors []struct {
 		Kind    string   `xml:"kind"`
@@ -26,8 +26,8 @@ type report struct {
 	} `xml:"error"`
 }
 
-// ofGo is where Go keeps its memory. Valgrind does not recognize the stacks of goroutines there,
-// and reports some valid accesses as errors. It describes memory allocated by C as a block.
+// ofGo describes memory of the Go runtime. Valgrind does not recognise goroutine stacks there, and
+// reports some valid accesses as errors. Memory allocated by C is described as a block.
 const ofGo = "rw- anonymous segment"
 
 // valgrind runs a program under valgrind, and returns the output and the memory errors. It does not
