@@ -67,7 +67,7 @@ func processes(q *quark.Queue) (lines []string) {
 	return lines
 }
 
-// holding returns a queue of a source with one event, which is held for long.
+// holding returns a queue whose source has one event, with a long hold time.
 func holding(t *testing.T, src quark.Source, push func(...enginetest.Raw)) *quark.Queue {
 	t.Helper()
 	q, err := quark.New(src, quark.Options{HoldTime: time.Hour})

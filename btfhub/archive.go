@@ -25,7 +25,7 @@ const (
 	lastLine  = "\nend\n"
 )
 
-// gzipMagic begins a file that is packed with gzip.
+// gzipMagic is the start of a file that is packed with gzip.
 const gzipMagic = "\x1f\x8b"
 
 // Limits for a reader of untrusted files, far above btfhub-archive with its 4000 kernels.

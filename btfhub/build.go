@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Builder makes an archive. The zero value is an empty one. The result does not depend on the order
-// in which kernels are added.
+// Builder makes an archive. The zero value is an empty archive. The order of the kernels does not
+// change the result.
 type Builder struct {
 	kernels []built
 }

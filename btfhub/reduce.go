@@ -9,14 +9,14 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Reduce returns raw BTF with the types at the start of the given members
-// (TYPE.MEMBER[.MEMBER...], ENUM.VALUE or TYPE), and the types that these contain. Types keep their
-// sizes and members their offsets. Other members are omitted, except those with the second or a
-// later name of a given one. All pointers point to void; typedefs and qualifiers within types are
-// omitted. A flavour of a type (NAME___FLAVOUR) belongs to a program and is not NAME.
+// Reduce returns raw BTF with the types at the start of the given members (TYPE.MEMBER[.MEMBER...],
+// ENUM.VALUE or TYPE), and the types that these contain. Types keep their sizes, and members keep
+// their offsets. Other members are omitted, unless their name is the second or a later one of a
+// given member. All pointers point to void. Typedefs and qualifiers within types are omitted. A
+// flavour of a type (NAME___FLAVOUR) belongs to a program and is not NAME.
 //
-// Wanted types are ordered by name, so that kernels with the same types have the same bytes, and so
-// has a reduction of the result.
+// Wanted types are ordered by name, so that kernels with the same types have the same bytes. A
+// reduction of the result gives the same bytes, too.
 func Reduce(spec *btf.Spec, members []string) ([]byte, error) {
 	r := &reducer{inner: make(set), roots: make(map[btf.Type]set), copies: make(map[original]btf.Type)}
 	wanted := make(map[string]set) // first members by type
@@ -77,12 +77,12 @@ type reducer struct {
 	copies map[original]btf.Type
 }
 
-// original is a type. One without a name keeps the members of the wanted type around it.
+// original is a type. A type without a name keeps the members of the wanted type around it.
 type original struct{ t, around btf.Type }
 
 var toVoid = &btf.Pointer{Target: (*btf.Void)(nil)}
 
-// copy returns a reduced type that is in another one, nil for none.
+// copy returns the reduced form of a type inside another type, or nil for void.
 func (r *reducer) copy(t, around btf.Type) btf.Type {
 	if r.roots[t] == nil {
 		t = btf.UnderlyingType(t)

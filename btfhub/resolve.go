@@ -103,8 +103,7 @@ func (o *Offsets) Missing() (names []string) {
 	return names
 }
 
-// maxOffset is larger than any of the kernel's types, and small enough for an offset in a fetch
-// argument.
+// maxOffset is larger than any of the kernel's types, and fits into a fetch argument.
 const maxOffset = 1 << 30
 
 func resolve(spec *btf.Spec, t Target) *Offset {

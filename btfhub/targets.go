@@ -75,7 +75,7 @@ var targets = []Target{
 	want("signal_struct.prev_cputime.utime"), // no CONFIG_VIRT_CPU_ACCOUNTING_NATIVE
 	want("signal_struct.prev_cputime.stime"),
 	want("signal_struct.maxrss"),
-	// The second is for PREEMPT_RT, the third for PREEMPT_RT in 5.10.
+	// The second alternative is for PREEMPT_RT, the third for PREEMPT_RT in 5.10.
 	want("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"),
 
 	// pgid and sid.
@@ -214,8 +214,8 @@ func Moved(x, y *btf.Spec) []string {
 	return ResolveTargets(x, wanted).Moved(ResolveTargets(y, wanted))
 }
 
-// NeededFor returns what an archive needs for programs that relocate against these members: them,
-// and the alternatives of the [Targets].
+// NeededFor returns the members that an archive needs for programs that relocate against the given
+// members: the given ones, and the alternatives of the [Targets].
 func NeededFor(programs []string) []string {
 	members := slices.Clone(programs)
 	for _, t := range targets {

@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// layEvent writes ev, then its process and parts, then their strings.
+// layEvent writes ev, its process and parts, and then their strings.
 func (q *queue) layEvent(r *room, ev *quark.Event) {
 	var measured C.struct_quark_event
 	c := (*C.struct_quark_event)(r.take(C.sizeof_struct_quark_event))

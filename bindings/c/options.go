@@ -64,7 +64,7 @@ func options(attr *C.struct_quark_queue_attr) (opts quark.Options, err error) {
 			return wrong("reserved", n, "want 0: initialize with quark_queue_default_attr")
 		}
 	}
-	// Open checks numbers. Its error names the range and the value for the default.
+	// Open checks numbers. Its error names the range and the default.
 	opts.MaxLength = int(attr.max_length)
 	opts.HoldTime = time.Duration(attr.hold_time) * time.Millisecond
 	opts.CacheGraceTime = time.Duration(attr.cache_grace_time) * time.Millisecond

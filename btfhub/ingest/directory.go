@@ -31,9 +31,9 @@ type Kernel struct {
 // arches maps names of architectures to GOARCH.
 var arches = map[string]string{"x86_64": "amd64", "amd64": "amd64", "arm64": "arm64", "aarch64": "arm64"}
 
-// Kernels returns the kernel in a file, or those in a directory with the layout of btfhub-archive,
-// distro/version/arch/release.btf.tar.xz. There the BTF may also have another compression. It skips
-// architectures that quark does not support.
+// Kernels returns the kernel in a file, or the kernels in a directory with the layout of
+// btfhub-archive, distro/version/arch/release.btf.tar.xz. The BTF may have another compression.
+// Kernels skips architectures that quark does not support.
 func Kernels(dir string) ([]Kernel, error) {
 	if st, err := os.Stat(dir); err == nil && st.Mode().IsRegular() {
 		return []Kernel{{Path: dir}}, nil

@@ -106,7 +106,7 @@ func (o *options) number(t *btfhub.Offset) string {
 	return fmt.Sprint(t.Bits / 8)
 }
 
-// printLookup prints the archive's entry of a release.
+// printLookup prints the archive's entry for a release.
 func (o *options) printLookup(w io.Writer) error {
 	a, err := o.archive()
 	if err != nil {

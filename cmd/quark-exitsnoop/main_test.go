@@ -87,7 +87,7 @@ func sleeper(ts *testscript.TestScript, _ bool, args []string) {
 	startProcess(ts, args[0], exec.Command("sleep", "600"))
 }
 
-// zombie starts a process that ends, and waits for it only at the end of the test.
+// zombie starts a process that ends, and reaps it only at the end of the test.
 func zombie(ts *testscript.TestScript, _ bool, args []string) {
 	c := exec.Command("true")
 	ts.Check(c.Start())
@@ -96,8 +96,8 @@ func zombie(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 }
 
-// shell starts a process with a child, and sets variables to their pids. Both end after tell, when
-// the process has had another child.
+// shell starts a process with a child, and sets variables to their pids. After tell, the process
+// starts another child, and both end.
 func shell(ts *testscript.TestScript, _ bool, args []string) {
 	c := exec.Command("sh", "-c", "(read line; exit 3) <&3 & read line <&3; (exit 4); wait; exit 5")
 	r, w, err := os.Pipe()

@@ -14,8 +14,8 @@ import (
 	"github.com/quark-linux/quark/internal/shellstatus"
 )
 
-// runCommand runs a command, prints its end and the ends of processes that outlive it, or with -t
-// of all its descendants, and returns the status of the command.
+// runCommand runs a command and prints its end. It also prints the ends of processes that outlive
+// the command, or with -t of all its descendants. It returns the command's status.
 func runCommand(ctx context.Context, o *options) (int, error) {
 	cmd := exec.Command(o.args[0], o.args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -30,7 +30,7 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 		return shellstatus.OfStart(err), fmt.Errorf("run: %w", err)
 	}
 	defer c.Close()
-	// A signal is forwarded, and does not end this process.
+	// A signal is forwarded to the command, and does not end this process.
 	defer context.AfterFunc(ctx, func() { c.Signal(unix.SIGTERM) })()
 	if err := printExits(c, o); err != nil {
 		return statusFailed, err
@@ -38,8 +38,8 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 	return shellstatus.OfWait(cmd.ProcessState.Sys().(syscall.WaitStatus)), untraced(c.Store, exitsnoop.Stats{})
 }
 
-// printExits prints exits until all processes of the command have ended: without -t of the command
-// and of those that ended later. Their order is not that of their ends.
+// printExits prints exits until all processes of the command have ended. Without -t it prints the
+// command's exit and later ones. They are not in the order of the ends.
 func printExits(c *exitsnoop.Command, o *options) error {
 	var end uint64 // of the command
 	var early []exitsnoop.Exit

@@ -115,7 +115,7 @@ func (o *options) addPageFlag(c *cobra.Command) {
 // finish checks and completes the options.
 func (o *options) finish(c *cobra.Command) error {
 	changed := c.Flags().Changed
-	// Scripts are run, files printed.
+	// Scripts are run, and files are printed.
 	without := []string{"scenario", "monitor", "command", "format", "output"}
 	if c.Name() == "bench" {
 		without = append(append(without, "quick", "repeats", "for"), backends.Every.Names()...)

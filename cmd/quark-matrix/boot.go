@@ -111,7 +111,7 @@ func (b *guestBoot) main(args []string) int {
 	return b.waitForEnd(vm)
 }
 
-// printError prints why there is no guest and returns the exit status.
+// printError prints why no guest runs, and returns the exit status.
 func (b *guestBoot) printError(err error) int {
 	b.printf("%v", err)
 	if usage := machine.UsageError(""); errors.As(err, &usage) {
@@ -265,8 +265,8 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// setRawMode sets a terminal to a mode that passes every key, without echo, line editing or
-// signals, which the guest's terminal provides. It does nothing if f is not a terminal.
+// setRawMode makes a terminal pass every key without echo, line editing or signals. The guest's
+// terminal provides these. If f is not a terminal, setRawMode does nothing.
 func setRawMode(f *os.File) (restore func(), err error) {
 	fd := int(f.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBootEnds ends guests by signals: the status names the signal, and nothing of the guest
+// TestBootEnds ends guests by signals. The status names the signal, and nothing of the guest
 // remains.
 func TestBootEnds(t *testing.T) {
 	for _, tt := range []struct {

@@ -44,7 +44,7 @@ func mergeVerb() (*cobra.Command, verb) {
 			return unusable, fmt.Errorf("%w: merge needs -o DIR and the directories of the runs", errUsage)
 		}
 		var runs []matrix.Results
-		// names directories without results, such as a killed shard's
+		// directories without results, such as those of a killed shard
 		var without error
 		for _, dir := range operands {
 			r, err := load(dir)

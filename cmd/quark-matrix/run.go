@@ -55,8 +55,8 @@ func (o *options) define(c *cobra.Command) {
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set NAME=VALUE in the tests' environment; may be repeated")
 	f.StringVar(&o.append, "append", "", "additional kernel parameters, such as audit=1")
 	f.IntVar(&o.mem, "mem", 512, "memory of a guest in MiB")
-	// A guest needs at most one CPU, and waits for a third of its time: with one guest for each
-	// CPU of the host, the host is idle for a third, too.
+	// A guest uses at most one CPU, and waits for a third of its time. With one guest for each
+	// CPU, the host would be idle for a third of the time.
 	f.IntVarP(&o.jobs, "jobs", "j", (3*runtime.NumCPU()+1)/2, "number of parallel guests")
 	f.BoolVar(&o.fresh, "fresh", false, "also run guests that have cached results")
 	f.StringVar(&o.shard, "shard", "", "I/N: run the Ith of N parts of the guests")

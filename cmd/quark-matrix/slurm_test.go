@@ -88,7 +88,7 @@ func slurmTree(t *testing.T, kernels ...string) string {
 	return root
 }
 
-// slurmRun is a use of docs/slurm.sh.
+// slurmRun is one run of docs/slurm.sh.
 type slurmRun struct {
 	*slurmNode
 	root   string
@@ -108,8 +108,8 @@ func (s *slurmRun) submit(t *testing.T, target string, vars ...string) (results 
 	return results
 }
 
-// kill waits until a guest of that kernel has said something, kills the quark-matrix of its shard
-// with SIGKILL, and calls then.
+// kill waits until a guest of that kernel has printed something. It kills the quark-matrix of that
+// shard with SIGKILL, and calls then.
 func (s *slurmRun) kill(t *testing.T, results, kernel string, then func()) {
 	t.Helper()
 	pid := 0
@@ -162,7 +162,7 @@ func (s *slurmRun) finish(t *testing.T, limit time.Duration) {
 	s.await(t, limit, "end of the jobs", func() bool { return s.jobs() == 0 })
 }
 
-// times matches what differs from run to run: seconds, and the word of a cached result.
+// times matches text that differs between runs: seconds, and the word for a cached result.
 var times = regexp.MustCompile(`^(\d+\.\d|cached)$`)
 
 // table returns the lines of a table without times, and the sum.
@@ -179,8 +179,8 @@ func table(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// compare runs the same without Slurm, and compares the tables. It returns the merged one. One line
-// of it begins with want.
+// compare runs the same guests without Slurm, and compares the tables. It returns the merged table,
+// which must have a line that begins with want.
 func (s *slurmRun) compare(t *testing.T, results, want string, vars ...string) string {
 	t.Helper()
 	cmd := exec.Command("make", append([]string{"--no-print-directory", "test-kernel", "STEP=run", "MATRIX=" + filepath.Join(t.TempDir(), "whole")}, slices.Concat(s.vars, vars)...)...)

@@ -27,7 +27,7 @@ var slurmPrograms = []struct{ pkg, program string }{
 	{"munge", "/usr/sbin/munged"}, {"slurmctld", "/usr/sbin/slurmctld"}, {"slurmd", "/usr/sbin/slurmd"}, {"slurm-client", "/usr/bin/sbatch"},
 }
 
-// startSlurm starts a node, or skips the test where that can't be.
+// startSlurm starts a node, or skips the test if that is impossible.
 func startSlurm(t *testing.T) *slurmNode {
 	if os.Getuid() != 0 {
 		t.Skip("slurmd needs root")
@@ -124,7 +124,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 	)
 }
 
-// daemon runs a daemon until the test ends. Its output is a file.
+// daemon runs a daemon until the test ends. Its output goes to a file.
 func (n *slurmNode) daemon(t *testing.T, name string, args ...string) {
 	out, err := os.Create(n.path(name + ".out"))
 	if err != nil {
@@ -150,7 +150,7 @@ func (n *slurmNode) daemon(t *testing.T, name string, args ...string) {
 	})
 }
 
-// run runs a command of Slurm, or one that calls some.
+// run runs a command of Slurm, or a command that calls one.
 func (n *slurmNode) run(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Env = n.env
@@ -158,7 +158,7 @@ func (n *slurmNode) run(name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// await waits until something is so, and fails with what the daemons said.
+// await waits until a condition holds. If it fails, it prints the output of the daemons.
 func (n *slurmNode) await(t *testing.T, limit time.Duration, what string, so func() bool) {
 	t.Helper()
 	for range retry.For(limit) {
@@ -174,7 +174,7 @@ func (n *slurmNode) await(t *testing.T, limit time.Duration, what string, so fun
 	t.Fatalf("no %s after %v:\n%s", what, limit, logs)
 }
 
-// jobs returns the number of jobs that are queued or run.
+// jobs returns the number of queued and running jobs.
 func (n *slurmNode) jobs() int {
 	out, err := n.run("squeue", "-h", "-r")
 	if err != nil {
@@ -183,7 +183,7 @@ func (n *slurmNode) jobs() int {
 	return strings.Count(out, "\n")
 }
 
-// cancelAll cancels the jobs that a failed test has left.
+// cancelAll cancels the jobs that a failed test has left behind.
 func (n *slurmNode) cancelAll(t *testing.T) {
 	if n.jobs() == 0 {
 		return

@@ -20,14 +20,13 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// benchProcesses is the load of one run: this many processes fork, exec and exit.
+// benchProcesses is the load of a run: the number of processes that fork, exec and exit.
 const benchProcesses = 20000
 
-// BenchmarkMonitor compares the CPU time of quark-mon with that of forkstat,
-// each alone under the same load, one right after the other: all of it, and
-// what it takes once it is ready. Load times are relative to that of the load
-// alone. It needs root, forkstat, about half a minute a run, and a machine on which
-// nothing else forks: raw/process is 3 then.
+// BenchmarkMonitor compares the CPU time of quark-mon and forkstat under the same load, one after
+// the other. It measures the whole run, and the time after the monitor is ready. Load times are
+// relative to the load without a monitor. The benchmark needs root, forkstat, and half a minute a
+// run. No other program may fork meanwhile: then raw/process is 3.
 //
 //	go test -run - -bench Monitor -benchtime 1x ./cmd/quark-mon
 func BenchmarkMonitor(b *testing.B) {
@@ -56,9 +55,9 @@ func BenchmarkMonitor(b *testing.B) {
 	}
 }
 
-// BenchmarkExits measures the CPU time of quark-mon, once it is ready, for 1,000 processes that
-// fail and 10,000 that do not: with all events, with only the failing EXITs, and with nothing else
-// than these.
+// BenchmarkExits measures the CPU time of quark-mon after it is ready, for 1,000 failing processes
+// and 10,000 others. It measures three cases: all events, only the failing EXITs of all events, and
+// a queue with only failing EXITs.
 func BenchmarkExits(b *testing.B) {
 	self, programs := benchmarked(b, append(make([]uint8, 10), 1)...)
 	for _, backend := range []string{"-b", "-c", "-c -p"} {
@@ -75,8 +74,8 @@ func BenchmarkExits(b *testing.B) {
 	}
 }
 
-// BenchmarkTop compares the CPU time of quark-mon top, once it is ready, with that of counting
-// only, for as many processes.
+// BenchmarkTop compares the CPU time of quark-mon top and quark-mon -M after they are ready, for as
+// many processes.
 //
 //	go test -run - -bench Top -benchtime 3x ./cmd/quark-mon
 func BenchmarkTop(b *testing.B) {
@@ -110,8 +109,8 @@ func BenchmarkTop(b *testing.B) {
 	}
 }
 
-// benchmarked returns this program, for quarkMon, and programs for a load that any user can execute
-// and that end with the statuses.
+// benchmarked returns this program, for quarkMon, and the programs of the load. Any user can
+// execute them, and they end with the given statuses.
 func benchmarked(b *testing.B, statuses ...uint8) (self string, programs []string) {
 	b.Helper()
 	if os.Getuid() != 0 {
@@ -149,7 +148,7 @@ type measured struct {
 	lost, raw uint64
 }
 
-// measure runs the load under a monitor and returns what the monitor used.
+// measure runs the load under a monitor, and returns the resources that the monitor used.
 func measure(b *testing.B, cmd *exec.Cmd, processes int, programs ...string) (r measured) {
 	b.Helper()
 	out, err := cmd.StdoutPipe()
@@ -159,8 +158,8 @@ func measure(b *testing.B, cmd *exec.Cmd, processes int, programs ...string) (r 
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	// The monitor is ready when it has printed something: quark-mon its first
-	// statistics, forkstat a process.
+	// A monitor is ready when it has printed something: quark-mon its first statistics,
+	// forkstat a process.
 	lines := bufio.NewReaderSize(out, 1<<20)
 	first := make(chan error, 1)
 	last := make(chan []byte, 1)
@@ -212,7 +211,7 @@ func measure(b *testing.B, cmd *exec.Cmd, processes int, programs ...string) (r 
 	return r
 }
 
-// cpuTime is the user and system time of all threads of a process so far.
+// cpuTime returns the user and system time of all threads of a process.
 func cpuTime(b *testing.B, pid int) time.Duration {
 	const scheduler = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
 	var ts unix.Timespec
@@ -222,7 +221,8 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// load has processes fork, execute each of the programs in turn and exit, one after the other.
+// load runs processes one after the other. Each forks, executes one of the programs in turn, and
+// exits.
 func load(b *testing.B, processes int, programs ...string) time.Duration {
 	begin := time.Now()
 	for i := range processes {

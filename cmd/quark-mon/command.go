@@ -39,7 +39,7 @@ type child struct {
 	unknown   bool   // the usage of a process
 }
 
-// maxFailures is the most lines of processes that failed.
+// maxFailures limits the printed lines about failed processes.
 const maxFailures = 20
 
 func newChild(command []string, running *atomic.Pointer[child]) *child {
@@ -78,9 +78,9 @@ func (c *child) signal(s os.Signal) {
 	}
 }
 
-// owns reports whether an event belongs to the command. The births of all the command's processes
-// are seen; for another process the filter may not know the ancestors, and then lets its events
-// pass.
+// owns reports whether an event belongs to the command. quark-mon sees the births of all the
+// command's processes. The filter may not know the ancestors of another process, and then passes
+// its events.
 func (c *child) owns(ev *quark.Event) bool {
 	p := ev.Process
 	if p == nil {
@@ -113,7 +113,7 @@ func (c *child) count(ev *quark.Event) {
 	}
 }
 
-// report prints the failure, and the resources that all processes used together.
+// report prints the failed processes, and the resources that all processes used together.
 func (c *child) report(w io.Writer) {
 	var b bytes.Buffer
 	if c.failures > 0 {

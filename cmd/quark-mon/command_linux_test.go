@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// A command is watched from its first process to the end of its own, and its status is that of
-// quark-mon.
+// quark-mon watches a command from its first event to its end, and exits with the command's status.
 func TestCommand(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -49,7 +48,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A command that is not there is not run, and -d ends one.
+// A missing command is not run, and -d ends a running one.
 func TestCommandEnds(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -12,15 +12,15 @@ import (
 // nobody is the id of Debian's user nobody and group nogroup, and the kernel's overflow id.
 const nobody = 65534
 
-// dropPrivileges changes the user and group to nobody, and the root directory to an empty one,
-// which it removes: a removed directory can be a root.
+// dropPrivileges changes the user and group to nobody, and the root to an empty directory. It
+// removes the directory, which can still be a root.
 func dropPrivileges() error {
 	dir, err := os.MkdirTemp("", "quark-mon-")
 	if err != nil {
 		return fmt.Errorf("make an empty root directory: %w", err)
 	}
 	defer os.Remove(dir)
-	// The parent is open, so that the directory can be removed after the change of root.
+	// The parent is open, so the directory can be removed after the change of root.
 	parent, err := os.Open(os.TempDir())
 	if err != nil {
 		return fmt.Errorf("open %s: %w", os.TempDir(), err)

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// endless is a source with more events than anybody reads.
+// endless is a source with more events than anyone can read.
 type endless struct {
 	enginetest.Source
 	now *enginetest.Clock
@@ -26,7 +26,7 @@ func (s *endless) Populate(to engine.Sink) error {
 	return s.Source.Populate(to)
 }
 
-// stopping calls stop with the first write, and counts them.
+// stopping calls stop at the first write, and counts the writes.
 type stopping struct {
 	stop   func()
 	writes int
@@ -40,7 +40,7 @@ func (s *stopping) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The end comes with the next event, also where the reader of the output never catches up.
+// quark-mon ends at the next event, even if the reader of the output is too slow.
 func TestEndWithASlowReader(t *testing.T) {
 	q, err := quark.New(&endless{now: enginetest.NewClock()}, quark.Options{})
 	if err != nil {

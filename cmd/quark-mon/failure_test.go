@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// failing is a machine of which no more can be read after what it has told.
+// failing is a machine whose source fails after its events.
 type failing struct{ *enginetest.Machine }
 
 func (s failing) Populate(to engine.Sink) error {
@@ -23,7 +23,7 @@ func (s failing) Populate(to engine.Sink) error {
 	return syscall.EIO
 }
 
-// What a source has told before it fails is printed, and the statistics, whenever that is.
+// If a source fails, its earlier events and the statistics are still printed.
 func TestSourceFails(t *testing.T) {
 	for _, end := range []bool{false, true} {
 		machine := enginetest.NewMachine()

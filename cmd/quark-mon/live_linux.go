@@ -24,8 +24,8 @@ import (
 	"github.com/quark-linux/quark/internal/selfcost"
 )
 
-// live is the screen of top. The monitor counts, and makes a frame a second; a goroutine draws, so
-// that a blocked terminal does not delay events.
+// live is the screen of top. The monitor counts, and makes a frame each second. A goroutine draws,
+// so a blocked terminal does not delay events.
 type live struct {
 	q      *quark.Queue
 	model  *top.Model
@@ -37,7 +37,8 @@ type live struct {
 	frames chan frame
 	clear  atomic.Bool // a key asked for it
 	closed sync.Once
-	// drawing is held while something is drawn, which must not follow the end of the screen.
+	// drawing is held while something is drawn. Nothing may be drawn after the screen has
+	// ended.
 	drawing sync.Mutex
 	ended   bool
 	saved   *term.State
@@ -50,15 +51,15 @@ type frame struct {
 	state top.State
 }
 
-// Sequences of xterm(1), which other terminals know or ignore: the other screen without a cursor,
-// and back.
+// Sequences of xterm(1), which other terminals know or ignore. They switch to the alternate screen
+// without a cursor, and back.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[2J"
 	leaveScreen = "\x1b[m\x1b[?25h\x1b[?1049l"
 )
 
-// newLive opens the screen on the terminal that out is. stop is called when the user quits, or the
-// terminal is closed.
+// newLive opens the screen on the terminal out. stop is called when the user quits or the terminal
+// closes.
 func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 	names := quark.NewNames()
 	l = &live{
@@ -69,7 +70,7 @@ func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 	if l.cost.meter, err = selfcost.Open(); err != nil { // before -D changes the root directory
 		return nil, err
 	}
-	// A read of a file that is opened here ends when it is closed.
+	// Closing a file that was opened here ends a read of it.
 	if l.keys, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", out.Fd()), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 	return l, nil
 }
 
-// checkTerminal returns why top can't be shown on out.
+// checkTerminal returns the reason if top can't be shown on out.
 func checkTerminal(out io.Writer) error {
 	if terminal(out) < 0 {
 		return errors.New("top needs a terminal, and its output is none: -M -j prints statistics")
@@ -99,7 +100,7 @@ func checkTerminal(out io.Writer) error {
 
 func (l *live) count(ev *quark.Event) { l.model.Count(ev, l.q.Ancestors) }
 
-// tick makes a frame, in place of one that was not drawn yet.
+// tick makes a frame. It replaces a frame that was not drawn.
 func (l *live) tick() error {
 	if l.clear.Swap(false) {
 		l.model.Clear()
@@ -187,7 +188,7 @@ func (l *live) read(pressed chan<- []byte) {
 	}
 }
 
-// handle performs the action of a key. Keys that send an escape sequence have none.
+// handle performs the action of a key. Keys that send escape sequences have no action.
 func (l *live) handle(keys []byte) {
 	if keys[0] == '\x1b' {
 		return
@@ -215,7 +216,7 @@ func (l *live) onScreen(f func()) {
 	}
 }
 
-// draw writes a frame at once, so that it does not flicker.
+// draw writes a frame in one write, so that the screen does not flicker.
 func (l *live) draw(f *frame) {
 	width, height, err := term.GetSize(int(l.out.Fd()))
 	if err != nil {
@@ -246,7 +247,7 @@ func (l *live) draw(f *frame) {
 	l.out.Write(b.Bytes())
 }
 
-// printable lets no command to the terminal through.
+// printable replaces a character that could be a command to the terminal.
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return '?'
@@ -254,7 +255,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// close leaves the terminal as it was. It may be called again, and from any goroutine.
+// close restores the terminal. Any goroutine may call it, more than once.
 func (l *live) close() {
 	l.closed.Do(func() {
 		done := make(chan struct{})

@@ -20,7 +20,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// emulator is the other end of a terminal: it keeps what is written to it.
+// emulator is the other end of a terminal, and keeps everything that is written.
 type emulator struct {
 	*os.File
 	mu  sync.Mutex
@@ -51,7 +51,7 @@ func (e *emulator) text() string {
 	return string(e.got)
 }
 
-// await waits until text is written that was not before, and returns all since the last call.
+// await waits until a new text is written, and returns everything since the last call.
 func (e *emulator) await(t testing.TB, text string) string {
 	t.Helper()
 	for range retry.For(deadline) {
@@ -129,7 +129,7 @@ func TestLive(t *testing.T) {
 	if err := unix.Kill(os.Getpid(), unix.SIGWINCH); err != nil {
 		t.Fatal(err)
 	}
-	// A picture of before may come first.
+	// An earlier frame may come first.
 	for begin, got := time.Now(), "failed"; strings.Contains(got, "failed"); got = e.await(t, "exits") {
 		if time.Since(begin) > deadline {
 			t.Fatalf("5 lines have %q", got)
@@ -152,7 +152,7 @@ func TestLive(t *testing.T) {
 	l.close()
 }
 
-// A frame that is drawn while the screen is closed does not keep the terminal on it.
+// If a frame is drawn while the screen closes, the terminal still leaves the screen.
 func TestLiveClosesWhileItDraws(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	m := liveMonitor(t, enginetest.NewMachine())
@@ -171,7 +171,7 @@ func TestLiveClosesWhileItDraws(t *testing.T) {
 	}
 }
 
-// Without colours what is red is bold still.
+// Without colours, bold replaces red.
 func TestLiveWithoutColours(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	t.Setenv("NO_COLOR", "1")
@@ -189,7 +189,7 @@ func TestLiveWithoutColours(t *testing.T) {
 	}
 }
 
-// A terminal that takes nothing delays neither events nor the end.
+// A blocked terminal delays neither events nor the end.
 func TestLiveStalled(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	_, slave := newTerminal(t, 200, 200) // nobody reads
@@ -233,7 +233,7 @@ func init() {
 	}
 }
 
-// panicLive panics while the screen is open, where $QUARK_MON_PANIC says.
+// panicLive panics while the screen is open, at the place that $QUARK_MON_PANIC names.
 func panicLive() {
 	m := &monitor{options: &options{}}
 	m.q, _ = quark.New(enginetest.NewMachine(), quark.Options{})
@@ -269,7 +269,7 @@ func TestLivePanics(t *testing.T) {
 	}
 }
 
-// However top ends, it ends well, and leaves the terminal as it was.
+// top restores the terminal in whatever way it ends.
 func TestTop(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

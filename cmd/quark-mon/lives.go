@@ -6,20 +6,20 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// lives prints events as a tree: each below the process that forked its own, which is the nearest
-// line above that is indented less. Where that is not in sight a line with the ancestors is put.
+// lives prints events as a tree. Each event is below its process's parent: the nearest line above
+// with less indentation. If that line is not visible, a line with the ancestors precedes the event.
 type lives struct {
 	*screen
 	q    *quark.Queue
 	root int // the pid above which ancestors are of no interest, or 0
-	// at has the processes that a child can be printed below, by their depth.
+	// at has the processes under which a child can be printed, by depth.
 	at []quark.Identity
 }
 
-// maxDepth is how far a line is indented, in steps.
+// maxDepth limits the indentation of a line, in steps.
 const maxDepth = 16
 
-// Append appends the event, and before it the ancestors if the parent is not in sight.
+// Append appends the event. If the parent is not visible, it first appends the ancestors.
 func (l *lives) Append(b []byte, ev *quark.Event) []byte {
 	l.Depth = 0
 	if l.PageEnds() {
@@ -48,7 +48,7 @@ func (l *lives) Append(b []byte, ev *quark.Event) []byte {
 	return l.screen.Append(b, ev)
 }
 
-// stranger returns the parent of p as far as it is known without the table: its pid, or nil.
+// stranger returns the parent of p without the table: a process with only the pid, or nil.
 func stranger(p *quark.Process) []*quark.Process {
 	switch b := &p.Birth; {
 	case b.Known.Has(quark.FieldPPID):
@@ -59,7 +59,7 @@ func stranger(p *quark.Process) []*quark.Process {
 	return nil
 }
 
-// identity returns the identity of p, without a start time if that is not known.
+// identity returns the identity of p. An unknown start time is 0.
 func identity(p *quark.Process) quark.Identity {
 	id, known := p.Identity()
 	if !known {

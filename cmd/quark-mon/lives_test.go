@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/golden"
 )
 
-// family is a machine with processes that fork others, one of them deeply.
+// family returns a machine with processes that fork others, one of them deeply nested.
 func family() *enginetest.Machine {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")
@@ -63,7 +63,7 @@ func asTree(t *testing.T, height int) (out []byte) {
 
 func TestLives(t *testing.T) { golden.Compare(t, "testdata/lives.golden", asTree(t, 40)) }
 
-// On each page the ancestors stand again, and with a line below them.
+// Each page repeats the ancestors, followed by at least one line.
 func TestLivesOnPages(t *testing.T) {
 	for height := 5; height < 12; height++ {
 		out := strings.Split(strings.TrimSpace(string(asTree(t, height))), "\n")

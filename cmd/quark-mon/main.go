@@ -18,8 +18,8 @@ import (
 )
 
 func main() {
-	// A write to a closed standard output is an error, after which quark-mon detaches from the
-	// kernel. A program that it runs does not inherit this.
+	// Writing to a closed standard output is an error, and quark-mon then detaches from the
+	// kernel. Programs that it runs do not inherit this setting.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -77,7 +77,7 @@ func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out,
 	if out, err = m.openOutput(out, errw); err != nil {
 		return errors.Join(err, m.close())
 	}
-	// A write to a recording without a reader, or a read, blocks the queue.
+	// A write to a recording without a reader blocks the queue, and so does a read.
 	undo <- func() { m.closeFiles() }
 	undo <- func() { q.Close() }
 	m.chooseForm(out, errw)
@@ -131,7 +131,7 @@ func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out,
 	return errors.Join(err, m.close())
 }
 
-// chooseForm sets how an event is printed.
+// chooseForm sets the form of printed events.
 func (m *monitor) chooseForm(out, errw io.Writer) {
 	q := m.q
 	if m.columns != nil {
@@ -174,13 +174,13 @@ func (m *monitor) chooseForm(out, errw io.Writer) {
 	}
 }
 
-// end calls stop at the first signal, and ends the program at the second, even if it is blocked:
-// the reader of the output or of standard error may have stalled, and run with it, or a FIFO that
-// is opened may have no other end. It first runs the functions in undo, which detach from the
-// kernel.
+// end calls stop at the first signal, and ends the program at the second. That works even if run is
+// blocked: by a reader of the output that has stalled, or by a FIFO without another end. At the
+// second signal, end first runs the functions in undo, which detach from the kernel.
 func end(signals <-chan os.Signal, stop func(os.Signal), undo <-chan func(), errw io.Writer) {
 	stop(<-signals)
-	// timeout(1) and others send a signal to the process and to its group: that is one.
+	// timeout(1) and other programs send a signal to the process and to its group. This counts
+	// as one signal.
 	for same := time.After(50 * time.Millisecond); same != nil; {
 		select {
 		case <-signals:
@@ -231,7 +231,7 @@ type monitor struct {
 	failure error // of the source, which has ended with that
 }
 
-// announce prints which backend runs.
+// announce prints the name of the running backend.
 func (m *monitor) announce(errw io.Writer) {
 	fmt.Fprintf(errw, "quark-mon: %s", m.Describe(m.q))
 	if m.replayed != nil {
@@ -261,7 +261,8 @@ func (m *monitor) describe(w io.Writer) {
 	}
 }
 
-// watch prints until ctx is done, an error occurs, a recording ends or one can't be written.
+// watch prints events until ctx is done, an error occurs, a recording ends, or a recording can't be
+// written.
 func (m *monitor) watch(ctx context.Context) error {
 	defer context.AfterFunc(ctx, m.q.Wake)()
 	if m.recording != nil {
@@ -291,8 +292,8 @@ func (m *monitor) watch(ctx context.Context) error {
 	return nil
 }
 
-// step prints the events that are ready, which is without end where the reader of the output is
-// slower than they come, until ctx is done.
+// step prints the events that are ready, until ctx is done. If the reader of the output is slower
+// than the events, it does not return before.
 func (m *monitor) step(ctx context.Context) error {
 	for ctx.Err() == nil {
 		ev, err := m.q.Get()
@@ -313,7 +314,7 @@ func (m *monitor) step(ctx context.Context) error {
 	return nil
 }
 
-// rest flushes and waits for more, or for the next line of statistics.
+// rest flushes the output, and waits for more events or for the next line of statistics.
 func (m *monitor) rest() error {
 	timeout := time.Duration(-1)
 	if m.stats != nil || m.live != nil {
@@ -383,7 +384,7 @@ func (m *monitor) write() error {
 	return err
 }
 
-// finish prints the events that are still held, then the statistics.
+// finish prints the events that are still held, and then the statistics.
 func (m *monitor) finish(errw io.Writer) error {
 	if err := m.q.Drain(); err != nil {
 		return err

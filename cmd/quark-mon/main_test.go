@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// The manual has each option of each verb, and no other.
+// The manual page lists each option of each verb, and no others.
 func TestManual(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/quark-mon.8")
 	if err != nil {
@@ -112,7 +112,7 @@ func recordSlow(file string) error {
 	return w.Close()
 }
 
-// The pictures of the documents have the columns of today, and no loss.
+// The pictures in the documents have the current columns, and no loss.
 func TestPictures(t *testing.T) {
 	for name, columns := range map[string]string{"quark-mon": line.Default, "quark-mon-tree": treeColumns} {
 		picture, err := os.ReadFile("../../docs/" + name + ".svg")

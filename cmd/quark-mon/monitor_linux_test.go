@@ -24,10 +24,10 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// deadline is for what normally takes a fraction of a second.
+// deadline is for operations that normally take a fraction of a second.
 const deadline = 30 * time.Second
 
-// running is a quark-mon that has said which backend it uses.
+// running is a quark-mon process that has printed its backend.
 type running struct {
 	*exec.Cmd
 	out    *bufio.Reader
@@ -112,7 +112,7 @@ func (r *running) interrupt(t *testing.T) string {
 	return r.end(t)
 }
 
-// end waits for the end after a signal, and returns what is left of the errors.
+// end waits for the end after a signal, and returns the rest of standard error.
 func (r *running) end(t *testing.T) string {
 	t.Helper()
 	io.Copy(io.Discard, r.out)
@@ -154,7 +154,7 @@ func TestJSONEvents(t *testing.T) {
 	}
 }
 
-// The hold does not delay the end: what was seen is printed at once.
+// The hold time does not delay the end: waiting events are printed at once.
 func TestInterruptDrains(t *testing.T) {
 	r := start(t, "-b", "-j", "-s", "--hold-time", "1h")
 	cmd := sh(t, "exit 4")
@@ -164,7 +164,7 @@ func TestInterruptDrains(t *testing.T) {
 	r.exitOf(t, cmd.Process.Pid)
 }
 
-// With -o a hangup ends nothing: it opens the file again.
+// With -o, SIGHUP reopens the file and does not end quark-mon.
 func TestHangup(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "events")
 	r := start(t, "-c", "-s", "-j", "-o", name)
@@ -207,7 +207,7 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// One signal ends the wait for a FIFO whose writer is silent.
+// One signal ends the wait for a FIFO with a silent writer.
 func TestSilentFIFO(t *testing.T) {
 	for option, want := range map[string]string{"--rules": "--rules: FIFO: ended before it was read", "replay": "FIFO: ended before its beginning was read"} {
 		name := filepath.Join(t.TempDir(), "FIFO")
@@ -261,12 +261,13 @@ func TestText(t *testing.T) {
 	r.interrupt(t)
 }
 
-// Each -v says more: the capability table and the counters, the rules of joining, counters once a
-// second.
+// Each -v prints more: the capability table and the counters, then the rules of joining, then
+// counters once a second.
 func TestVerbose(t *testing.T) {
 	marks := []string{"event FORK", "\nfirst ", "insertions"}
 	for level := range 4 {
-		// Nobody reads what a busy machine would print of others' processes.
+		// The options exclude events of other processes, because nobody reads the output of
+		// a busy machine.
 		options := []string{"-c", "-s", "-g", "-P", strconv.Itoa(os.Getpid())}
 		r := start(t, append(options, slices.Repeat([]string{"-v"}, level)...)...)
 		told := r.banner
@@ -327,7 +328,7 @@ func TestCountJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Others may have made a storm meanwhile, of which something is lost.
+	// Other processes may have caused a storm and a loss meanwhile.
 	if s.Backend != "cnproc" || s.Produced != s.Insertions+s.Lost {
 		t.Errorf("got %+v", s)
 	}
@@ -356,7 +357,7 @@ func TestPPIDFilter(t *testing.T) {
 	r.interrupt(t)
 }
 
-// Whoever reads the output may leave: no message, no failure.
+// If the reader of the output leaves, quark-mon ends without a message and with status 0.
 func TestClosedOutput(t *testing.T) {
 	r := start(t, "-b", "-j", "-s", "--hold-time", "10ms")
 	r.pipe.Close()
@@ -379,7 +380,7 @@ func TestClosedOutput(t *testing.T) {
 	}
 }
 
-// kill -9 leaves no program in the kernel.
+// After kill -9 no program is left in the kernel.
 func TestKillLeavesNothing(t *testing.T) {
 	r := start(t, "-b", "-j", "-s")
 	programs := programsOf(t, r.Process.Pid)
@@ -406,7 +407,7 @@ func TestKillLeavesNothing(t *testing.T) {
 	}
 }
 
-// programsOf returns the eBPF programs that a process holds descriptors of.
+// programsOf returns the ids of the eBPF programs for which a process holds descriptors.
 func programsOf(t testing.TB, pid int) (ids []ebpf.ProgramID) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fdinfo/*")
@@ -426,8 +427,8 @@ func programsOf(t testing.TB, pid int) (ids []ebpf.ProgramID) {
 	return ids
 }
 
-// Without privileges a backend says what it needs, and quark-mon how to run it. (The proc connector
-// needs none since Linux 6.12.)
+// Without privileges a backend names the missing ones, and quark-mon says how to run it. Since
+// Linux 6.12 the proc connector needs none.
 func TestUnprivileged(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to become another user")
@@ -462,7 +463,7 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
-// timeout(1) sends its signal twice at once: to its command, and to its process group.
+// timeout(1) sends its signal twice at once: to the command and to its process group.
 func TestSignalTwiceAtOnce(t *testing.T) {
 	r := start(t, "-c", "-j", "-s", "--hold-time", "1h")
 	cmd := sh(t, "exit 4")
@@ -477,7 +478,7 @@ func TestSignalTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// A reader that stalls does not keep quark-mon from ending.
+// A stalled reader does not prevent the end.
 func TestSecondSignal(t *testing.T) {
 	for _, flag := range []string{"-b", "-c"} {
 		r := start(t, flag, "-j", "--hold-time", "10ms")
@@ -506,7 +507,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// Neither does a standard error that stalls, nor a FIFO that nobody reads; that ends with -d, too.
+// Neither a stalled standard error nor a FIFO without a reader prevents the end. The FIFO does not
+// delay the end of -d either.
 func TestEndStalled(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -528,7 +530,7 @@ func TestEndStalled(t *testing.T) {
 		{1, []string{"replay", fifo}},
 		{0, []string{"-c", "-C", fifo, "-d", "500ms"}},
 	} {
-		// Of the two that are stalled standard error has no room for a line.
+		// Standard error has no room for a line.
 		full, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -575,8 +577,8 @@ func TestEndStalled(t *testing.T) {
 	}
 }
 
-// A recording that comes from a FIFO whose writer falls silent ends with one signal, and all that
-// came is shown.
+// If the writer of a recording in a FIFO falls silent, one signal ends the replay, and all received
+// events are shown.
 func TestReplayOfASilentWriter(t *testing.T) {
 	const name = "../../engine/enginetest/testdata/ebpf-6.18.trace"
 	whole, err := os.ReadFile(name)
@@ -608,15 +610,15 @@ func TestReplayOfASilentWriter(t *testing.T) {
 	}
 }
 
-// What is recorded is replayed with the same events, also if quark-mon was killed.
+// A replay has the recorded events, even if quark-mon was killed.
 func TestRecord(t *testing.T) {
 	for _, flag := range []string{"-b", "-c"} {
 		file := filepath.Join(t.TempDir(), "trace")
 		r := start(t, flag, "-j", "-s", "--hold-time", "50ms", "-w", file)
 		want := r.exitOf(t, sh(t, "exit 9").Process.Pid)
 		go io.Copy(io.Discard, r.out)
-		// A block is written at the first event a second after it began, and is complete
-		// once the next one is written.
+		// A block is written at the first event a second after it began. It is complete
+		// once the next block is written.
 		for range 2 {
 			before := size(t, file)
 			for range retry.For(deadline) {

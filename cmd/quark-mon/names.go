@@ -15,8 +15,7 @@ type names struct {
 	Login  string `json:"login_user,omitempty"`
 }
 
-// appendNames adds the names of the ids of p, which may be nil, to the JSON object of an event, a
-// line.
+// appendNames adds the names for the ids of p to a line of JSON. p may be nil.
 func appendNames(line []byte, from *quark.Names, p *quark.Process) []byte {
 	if p == nil {
 		return line

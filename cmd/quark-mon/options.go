@@ -51,8 +51,8 @@ func (*columns) String() string { return "" }
 // Type implements pflag.Value.
 func (*columns) Type() string { return "columns" }
 
-// treeColumns are the columns of tree, which shows the parent by itself, and narrowTree those on a
-// terminal of 80 columns.
+// treeColumns are the columns of tree, which shows the parent by its indentation. narrowTree are
+// those for a terminal of 80 columns.
 const (
 	treeColumns = "time,duration,user,pid,event,status,args"
 	narrowTree  = "clock,duration,pid,event,status,args"
@@ -67,8 +67,8 @@ const examples = `  quark-mon -- make -j4                          the processes
   quark-mon -s -j | jq -c .process.args          JSON lines, for other programs
   quark-mon -q -w day.trace                      record all events, for quark-mon replay day.trace`
 
-// newCommand returns the command line of the program. Each verb has options of its own, with
-// which it calls run.
+// newCommand returns the command line of the program. Each verb has its own options, and passes
+// them to run.
 func newCommand(out io.Writer, run func(context.Context, *options) error) *cobra.Command {
 	verb := func(o *options, c *cobra.Command) *cobra.Command {
 		c.RunE = func(c *cobra.Command, _ []string) error {
@@ -150,7 +150,7 @@ func (o *options) running(c *cobra.Command) {
 	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening, become user nobody in an empty root directory")
 }
 
-// takeCommand takes the operands after --, a program that is run.
+// takeCommand takes the operands after --: a program to run.
 func (o *options) takeCommand(c *cobra.Command, operands []string) error {
 	if c.ArgsLenAtDash() != 0 {
 		return command.NoOperands(c, operands)
@@ -159,8 +159,8 @@ func (o *options) takeCommand(c *cobra.Command, operands []string) error {
 	return nil
 }
 
-// watchCommand sets the options for a command: only its processes, as a tree unless another form is
-// chosen.
+// watchCommand sets the options for a command: only its processes, and a tree unless another form
+// is chosen.
 func (o *options) watchCommand() error {
 	below, err := quark.CompareFilter("tree", "==", strconv.Itoa(os.Getpid()))
 	if err != nil {
@@ -194,8 +194,8 @@ func (o *options) defaultColumns(out io.Writer) string {
 	return line.Default
 }
 
-// finish checks the options, and chooses how events are printed: as lines unless another form is
-// asked for. Lines are held shortly, and lack the processes of the start.
+// finish checks the options and chooses the form of events: lines, unless another form is
+// requested. Lines have a short hold time, and omit the initial processes.
 func (o *options) finish(c *cobra.Command, out io.Writer) error {
 	err := command.Exclude(c, []string{"columns", "text", "json", "quiet"}, []string{"columns", "quiet", "count", "lineage"},
 		[]string{"text", "count"}, []string{"names", "count"}, []string{"host", "count"}, []string{"output", "quiet"})

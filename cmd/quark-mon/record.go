@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/internal/selection"
 )
 
-// files are those that are written and read, as far as there are any.
+// files are the files that are read or written.
 type files struct {
 	recorder   *trace.Writer
 	recording  *os.File // that is replayed
@@ -26,7 +26,7 @@ type files struct {
 	made       []string // of opened, those that were not there
 }
 
-// target is an output file. Its old contents are kept until the new ones replace them.
+// target is an output file. It keeps its old contents until the new ones replace them.
 type target struct {
 	*os.File
 	begun bool
@@ -46,7 +46,8 @@ func (t *target) Write(b []byte) (int, error) {
 	return t.File.Write(b)
 }
 
-// create makes a file that only its owner can read: it shows the arguments of all processes.
+// create creates a file that only its owner can read, because it contains the arguments of all
+// processes.
 func (f *files) create(ctx context.Context, name string) (*target, error) {
 	if err := f.unused(name); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (f *files) create(ctx context.Context, name string) (*target, error) {
 	return &target{File: file}, nil
 }
 
-// unused returns an error if a file is open already.
+// unused returns an error if a file is already open.
 func (f *files) unused(name string) error {
 	there, err := os.Stat(name)
 	if err != nil {
@@ -83,7 +84,7 @@ func (f *files) unused(name string) error {
 	return nil
 }
 
-// open opens a file. A FIFO waits for its other end, but not longer than ctx.
+// open opens a file. A FIFO waits for its other end until ctx ends.
 func (f *files) open(ctx context.Context, name string, flag int) (*os.File, error) {
 	file, err := selection.Await(ctx, func() (*os.File, error) { return os.OpenFile(name, flag, 0o600) })
 	switch {
@@ -95,7 +96,7 @@ func (f *files) open(ctx context.Context, name string, flag int) (*os.File, erro
 	return file, err
 }
 
-// onlyForOwner makes a regular file that may have been there one that only its owner can read.
+// onlyForOwner makes a regular file readable for its owner only, even if the file existed before.
 func onlyForOwner(f *os.File) error {
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() {
@@ -117,7 +118,7 @@ func onlyForOwner(f *os.File) error {
 	return nil
 }
 
-// open makes the Queue: of the kernel or of a recording.
+// open opens the queue of the kernel or of a recording.
 func (m *monitor) open(ctx context.Context) error {
 	err := m.openQueue(ctx)
 	if err != nil {
@@ -166,13 +167,13 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 	return err
 }
 
-// stopReading ends the wait for more of a recording, where that is a FIFO.
+// stopReading ends the wait for more of a recording in a FIFO.
 func (m *monitor) stopReading() { m.recording.SetReadDeadline(time.Now()) }
 
-// failed reports whether a recording can't be written. close returns why.
+// failed reports whether the recording can't be written. close returns the reason.
 func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }
 
-// openOutput returns the file of --output, or standard output without one.
+// openOutput returns the file of --output, or standard output.
 func (m *monitor) openOutput(stdout, errw io.Writer) (io.Writer, error) {
 	if m.output == "" {
 		return stdout, nil
@@ -188,8 +189,8 @@ func (m *monitor) openOutput(stdout, errw io.Writer) (io.Writer, error) {
 	return m.outputFile, nil
 }
 
-// drawn reports whether a process belongs in the graph: it is the command's, or the filters let an
-// event of its life pass.
+// drawn reports whether a process belongs in the graph: it belongs to the command, or the filters
+// passed one of its events.
 func (m *monitor) drawn(p *quark.Process) bool {
 	if m.child != nil {
 		id, _ := p.Identity()
@@ -202,8 +203,8 @@ func (m *monitor) drawn(p *quark.Process) bool {
 	return m.q.Passes(&ev)
 }
 
-// close writes the tree, ends the recording and the queue, and closes all files. Its error includes
-// why a replay is incomplete.
+// close writes the graph, ends the recording and the queue, and closes all files. Its error
+// includes the reason for an incomplete replay.
 func (m *monitor) close() error {
 	var errs []error
 	if m.treeFile != nil {

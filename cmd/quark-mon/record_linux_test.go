@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Only the owner of a file that is written can read it, also of one that was there.
+// Only the owner can read a written file, even if the file existed before.
 func TestFilesAreTheOwners(t *testing.T) {
 	dir := t.TempDir()
 	there, linked, fifo := filepath.Join(dir, "there"), filepath.Join(dir, "linked"), filepath.Join(dir, "fifo")
@@ -54,7 +54,7 @@ func TestFilesAreTheOwners(t *testing.T) {
 	}
 }
 
-// A quark-mon that does not begin keeps what its files had, and leaves none behind.
+// If quark-mon fails to start, existing files keep their contents, and new files are removed.
 func TestFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	old, made := filepath.Join(dir, "old"), filepath.Join(dir, "made")
@@ -76,7 +76,7 @@ func TestFilesAreKept(t *testing.T) {
 	}
 }
 
-// Where the mode can't be changed nothing is written.
+// If the mode of a file can't be changed, nothing is written to it.
 func TestFileOfAllIsRefused(t *testing.T) {
 	const comm = "/proc/thread-self/comm"
 	before, err := os.ReadFile(comm)

@@ -11,13 +11,13 @@ import (
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 )
 
-// screen prints events as lines, of the width of a terminal if there is one.
+// screen prints events as lines. On a terminal they have its width.
 type screen struct {
 	*line.Printer
 	fd int // of the terminal, -1 for none
 }
 
-// terminal returns the descriptor of out if that is a terminal, else -1.
+// terminal returns the descriptor of out if it is a terminal, else -1.
 func terminal(out io.Writer) int {
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return int(f.Fd())
@@ -39,7 +39,7 @@ func newScreen(m *monitor, out io.Writer) *screen {
 	return s
 }
 
-// colourful reports whether a terminal has colours, and its user wants them: see no-color.org.
+// colourful reports whether the terminal has colours and the user wants them: see no-color.org.
 func colourful() bool {
 	t := os.Getenv("TERM")
 	return os.Getenv("NO_COLOR") == "" && t != "" && t != "dumb"

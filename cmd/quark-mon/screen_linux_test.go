@@ -16,12 +16,12 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// sgr is what sets a colour.
+// sgr matches an escape sequence that sets a colour.
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 const recording = "../../engine/enginetest/testdata/ebpf-6.18"
 
-// newTerminal returns the two ends of a pseudo-terminal of a size.
+// newTerminal returns the two ends of a pseudo-terminal with a size.
 func newTerminal(t testing.TB, width, height uint16) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -53,7 +53,7 @@ func resize(t testing.TB, master *os.File, width, height uint16) {
 	}
 }
 
-// onTerminal returns what quark-mon writes to a terminal of 70 columns and 8 lines.
+// onTerminal returns the output of quark-mon on a terminal of 70 columns and 8 lines.
 func onTerminal(t *testing.T, env string, args ...string) string {
 	t.Helper()
 	master, slave := newTerminal(t, 70, 8)
@@ -74,8 +74,7 @@ func onTerminal(t *testing.T, env string, args ...string) string {
 	return strings.ReplaceAll(out.String(), "\r\n", "\n")
 }
 
-// On a terminal events are lines that fit, with a heading in sight and colours where they are
-// wanted.
+// On a terminal events are lines that fit. A heading is visible, and colours are used if wanted.
 func TestTerminal(t *testing.T) {
 	text, err := os.ReadFile(recording + ".joined")
 	if err != nil {
@@ -113,7 +112,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// The width follows that of the terminal.
+// The width of lines follows the width of the terminal.
 func TestTerminalResized(t *testing.T) {
 	master, slave := newTerminal(t, 90, 20)
 	m := &monitor{options: &options{recorded: true, replay: recording + ".trace"}}

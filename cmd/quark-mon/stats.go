@@ -18,7 +18,7 @@ func statsRow(s *quark.Stats) string {
 		s.Lost(), s.GarbageCollections, s.Buffered, s.Processes)
 }
 
-// summary returns the numbers of delivered and lost events, in a sentence.
+// summary returns a sentence with the numbers of delivered and lost events.
 func (m *monitor) summary(s *quark.Stats) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "quark-mon: %s, ", counted(s.Aggregations+s.NonAggregations, "event", "events"))

@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// tree is the process table as a graph with numbered nodes.
+// tree is the process table in the form of a graph with numbered nodes.
 type tree struct {
 	w       *bufio.Writer
 	q       *quark.Queue
@@ -19,9 +19,9 @@ type tree struct {
 	missing map[quark.Identity]int // parents that q does not know
 }
 
-// writeTree writes the processes of q that are shown in the DOT language. A process that has ended
-// is dashed. An edge comes from the parent at birth; it is dashed if the birth was not seen, and
-// the parent is a later one. A parent that is not shown, or not in q, is dotted.
+// writeTree writes the shown processes of q in the DOT language. An ended process is dashed. An
+// edge begins at the parent at birth. It is dashed if the birth was not seen and the parent is a
+// later one. A parent that is not shown, or not in q, is dotted.
 func writeTree(out io.Writer, q *quark.Queue, shown func(*quark.Process) bool) error {
 	t := &tree{w: bufio.NewWriter(out), q: q, known: make(map[*quark.Process]int), missing: make(map[quark.Identity]int)}
 	fmt.Fprint(t.w, "digraph processes {\n\trankdir=LR\n\tnode [shape=box]\n")

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/golden"
 )
 
-// Names of any bytes, ended parents, forgotten ones, and a pid that is used again.
+// A graph has names with any bytes, ended and forgotten parents, and a reused pid.
 func TestTree(t *testing.T) {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")

@@ -2,8 +2,8 @@ package main
 
 import "github.com/quark-linux/quark/engine"
 
-// checkExit compares the exit in an event with the status that wait4 returned. The exit may be
-// unknown if need is not set or the backend reads the status from /proc, if at all.
+// checkExit compares the exit in an event with the status from wait4. The exit may be unknown if
+// need is not set, or if the backend can only read it from /proc.
 func (v *view) checkExit(ev *event, p *proc, need bool) {
 	q := ev.Process
 	if !q.Exited {
@@ -25,8 +25,8 @@ func (v *view) checkExit(ev *event, p *proc, need bool) {
 	}
 }
 
-// checkProcess checks the events of p's whole life: see checkProcesses. It checks no times: the
-// scores of scenarios do.
+// checkProcess checks all events of p: see checkProcesses. It checks no times, because the scores
+// of scenarios do.
 func (v *view) checkProcess(p *proc, execs int) {
 	for _, want := range []struct {
 		kind engine.Events

@@ -131,7 +131,7 @@ func (t *test) runAlone() {
 // stop is the panic value that ends a test on one backend.
 type stop struct{}
 
-// guard calls f, and reports whether f returned, rather than panicked with stop.
+// guard calls f. It reports whether f returned, and false if f panicked with stop.
 func (t *test) guard(f func()) (whole bool) {
 	defer func() {
 		if r := recover(); r != nil && r != (stop{}) {
@@ -192,7 +192,7 @@ func (c *cell) report(t *testing.T) {
 	}
 }
 
-// Waiting sets the condition that the report of a hang names, from now on.
+// Waiting sets the condition that a report of a hang names.
 func (t *test) Waiting(what string) { t.wait.Store(what) }
 
 const hangs = "hang: deadline of %v passed while waiting for %s"

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"quark-test": main})
 }
 
-// inOwnMounts runs this program again in a mount namespace, as other tests of this machine mount
-// meanwhile.
+// inOwnMounts runs this program again in its own mount namespace, because other tests on this
+// machine mount file systems.
 func inOwnMounts() (status int) {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]

@@ -97,8 +97,8 @@ func cpuHotplug(t *test) {
 		if lost(s) != lost(v.before) {
 			v.Errorf("got %d lost events %v, want %d %v as before", s.Lost(), s.Source.Lost, v.before.Lost(), v.before.Source.Lost)
 		}
-		// Events on a CPU before its perf events worked are not counted, so the loss has to
-		// be reported as a lower bound.
+		// Events on a CPU without perf events are not counted, so the loss must be reported
+		// as a lower bound.
 		if want := perCPU[v.backend]; s.Source.Bound != want {
 			v.Errorf("loss is a lower bound: got %v, want %v", s.Source.Bound, want)
 		}

@@ -61,8 +61,8 @@ func storm(t *test) {
 	k.checkConservation(t, func(*view, uint64, quark.Stats) {})
 }
 
-// faults are settings that make a backend lose events. Environment variables override them, in a
-// guest by quark.env.NAME=VALUE on the kernel's command line.
+// faults are settings that make a backend lose events. Environment variables override them. In a
+// guest, quark.env.NAME=VALUE on the kernel's command line sets such a variable.
 type faults struct {
 	// QUARK_FAULT_RING: bytes of the rings; 0: as in the shared queue
 	ring int

@@ -22,9 +22,9 @@ func (t *test) needsTypes() {
 	}
 }
 
-// otherTypes opens queues with the types of other kernels, as a user may. Open must reject types in
-// which a member moved that the self-test checks. It must accept types with the same offsets.
-// Events must be right with all accepted types.
+// otherTypes opens queues with the types of other kernels, as a user may. Open must refuse types if
+// a member moved that the self-test checks. It must accept types with the same offsets. With all
+// accepted types, events must be right.
 func otherTypes(t *test) {
 	t.needsTypes()
 	if hiddenTypes() {
@@ -97,8 +97,8 @@ func (t *test) wantOpenError(o btfhub.Options, word string) {
 // targets have the same offsets, programs and probes are the same, so the results of the other
 // tests hold for the archive's types too.
 func archivedTypes(t *test) {
-	// These targets are newer than the archive, which lacks them for all kernels. With its
-	// types their fields are unknown, as the capability table reports.
+	// These targets are newer than the archive, which lacks them for all kernels. With the
+	// archive's types their fields are unknown, and the capability table says so.
 	sinceArchive := []string{"task_struct.atomic_flags", "task_struct.seccomp.", "task_struct.loginuid", "task_struct.sessionid", "file.f_inode", "inode.", "super_block.",
 		"mm_struct.env_start", "mm_struct.env_end", "upid.ns", "pid.numbers.ns", "cred.user_ns", "user_namespace.",
 		"nsproxy.cgroup_ns", "cgroup_namespace.", "nsproxy.time_ns", "time_namespace.",
@@ -171,7 +171,7 @@ func hiddenTypes() bool {
 	return unix.Statfs(filepath.Dir(btfhub.KernelBTF), &s) == nil && s.Type == unix.TMPFS_MAGIC
 }
 
-// selfTested lists members whose wrong offset the self-test notices, because the adjacent members
+// selfTested lists members for which the self-test notices a wrong offset, because adjacent members
 // have other values.
 var selfTested = []string{
 	"task_struct.pid", "task_struct.tgid", "task_struct.comm", "task_struct.group_leader", "task_struct.real_parent",

@@ -39,8 +39,8 @@ func (v *view) pump() {
 }
 
 // await reads events of this queue until cond holds. Between calls of cond it sleeps until the
-// queue has events, since a check takes half a millisecond in a guest. It sleeps at most for a
-// while, as cond may depend on other things than events.
+// queue has events, because a check takes half a millisecond in a guest. It sleeps only for a short
+// time, because cond may depend on other things than events.
 func (v *view) await(what string, cond func() bool) {
 	v.Waiting(v.backend + ": " + what)
 	nap := func(longest time.Duration) {

@@ -36,9 +36,9 @@ func (c *BootClock) note(boot, mono uint64) {
 	}
 }
 
-// Boot converts a stamp. The stamp may be earlier than a suspend that ended after the update before
-// the last. The smaller offset is right then. Otherwise it is the safe one, because at worst a
-// process appears to be a later one.
+// Boot converts a stamp. It uses the smaller of the last two offsets, because the stamp may precede
+// the latest suspend. A smaller offset is always safe: at worst a process appears to be a later
+// one.
 func (c *BootClock) Boot(mono uint64) uint64 { return mono + min(c.offset, c.before) }
 
 // StartedBy reports whether a process with this start time, of /proc, can have existed at

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/width"
 )
 
-// cell is one field of a line: text that takes w columns of a terminal, and never more than max.
+// cell is one field of a line. Its text takes w columns of a terminal, at most max.
 type cell struct {
 	b      []byte
 	w, max int
@@ -19,13 +19,13 @@ type cell struct {
 	style       string
 }
 
-// cutMark ends a text that is wider than its room. What quote
-// appends has it only within quotation marks, which are not closed where it ends a text.
+// cutMark ends a text that is too wide. Texts from quote contain this character only within
+// quotation marks. If cutMark ends such a text, the quotation marks are not closed.
 const cutMark = '>'
 
 func (c *cell) reset(max int) { *c = cell{b: c.b[:0], max: max, full: max <= 0} }
 
-// put appends a text that takes w columns, as a whole or not at all.
+// put appends the whole text, which takes w columns, or nothing.
 func (c *cell) put(s string, w int) {
 	switch {
 	case c.full:
@@ -40,7 +40,7 @@ func (c *cell) put(s string, w int) {
 	}
 }
 
-// ascii appends characters that a terminal prints, one column each.
+// ascii appends printable characters of one column each.
 func (c *cell) ascii(s string) {
 	for i := range len(s) {
 		c.put(s[i:i+1], 1)
@@ -49,14 +49,15 @@ func (c *cell) ascii(s string) {
 
 func (c *cell) uint(v uint64) { c.ascii(strconv.FormatUint(v, 10)) }
 
-// Fit returns a text of any bytes as lines have it, cut to a width, and how many columns it takes.
+// Fit returns a text of any bytes in the form of lines, cut to a width, and the number of columns
+// that it takes.
 func Fit(s string, width int) (text string, taken int) {
 	c := cell{max: width, full: width <= 0}
 	c.quote(s)
 	return string(c.b), c.w
 }
 
-// quoting is how a text has to be written for a shell to take it as one word.
+// quoting is the way to write a text so that a shell takes it as one word.
 type quoting uint8
 
 const (
@@ -68,7 +69,8 @@ const (
 // quote appends a text of any bytes in shell syntax: plain, in quotation marks, or with the escapes
 // of Go and bash for unprintable characters.
 func (c *cell) quote(s string) {
-	// No more of a long text can be shown: a column has a character of 4 bytes, and marks.
+	// More of a long text can't be shown: a character takes at least one column, and has at
+	// most 4 bytes and some marks.
 	if room := c.max - c.w; room < len(s)/(4+4*maxMarks) {
 		s = s[:(room+1)*(4+4*maxMarks)]
 	}
@@ -102,7 +104,7 @@ func (c *cell) quote(s string) {
 	}
 }
 
-// escape returns a character, or a byte that is none, in ASCII.
+// escape returns a character, or an invalid byte, in ASCII.
 func escape(s string) string {
 	r, size := utf8.DecodeRuneInString(s)
 	if r == utf8.RuneError && size == 1 {
@@ -112,17 +114,17 @@ func escape(s string) string {
 	return s[1 : len(s)-1]
 }
 
-// character is the first one of a text.
+// character is the first character of a text.
 type character struct {
 	size, width int // in bytes, and in columns if it is printed as it is
 	quoting
 }
 
-// maxMarks is how many marks, such as accents, may be put on one character: more would cover
-// other lines.
+// maxMarks limits the marks, such as accents, on one character. More marks would cover other lines.
 const maxMarks = 2
 
-// next decodes the first character of s. marks is how many more may follow, and 0 before the text.
+// next decodes the first character of s. marks is the number of further marks that may follow, 0 at
+// the start of a text.
 func next(s string, marks *int) character {
 	r, size := utf8.DecodeRuneInString(s)
 	ch := character{size: size, width: 1}

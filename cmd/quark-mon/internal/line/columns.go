@@ -15,22 +15,21 @@ type Column struct {
 	Name     string
 	right    bool
 	min, max int // width
-	// show writes known values of the process, as listed in fields, or, if fields is 0, values
-	// of the event.
+	// show writes known values of the process, as listed in fields. If fields is 0, it writes
+	// values of the event.
 	fields quark.Fields
 	show   func(c *cell, p *Printer, ev *quark.Event)
 }
 
-// Default lists the columns that are shown unless others are requested, and Narrow those on a
-// terminal of less than [Wide] columns, which leave half of 80 columns to the arguments.
+// Default lists the default columns. Narrow lists the default columns on a terminal of less than
+// [Wide] columns, which leave half of 80 columns to the arguments.
 const (
 	Default = "time,duration,user,pid,ppid,event,status,args"
 	Narrow  = "clock,user,pid,event,status,args"
 	Wide    = 110
 )
 
-// all are the columns there are: those that are written in a way of their own, and the others of
-// quark.Rows.
+// all has all columns: those with their own form, and the others of quark.Rows.
 var all = append([]Column{
 	{"time", false, 12, 15, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, clock, ev.Wall) }},
 	{"clock", false, 8, 8, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.TimeOnly, ev.Wall) }},
@@ -121,7 +120,7 @@ func used(name string, f quark.Field, of func(*quark.Usage) string) Column {
 	}}
 }
 
-// bytes returns a number of bytes, rounded down to three digits or four.
+// bytes returns a number of bytes, rounded down to three or four digits.
 func bytes(n uint64) string {
 	units := "KMGTPE"
 	if n < 1<<10 {
@@ -156,8 +155,8 @@ func Parse(list string) (columns []Column, err error) {
 	return columns, nil
 }
 
-// fill writes the column of an event: "?" for an unknown value, and "*" before a cached one, which
-// quote never writes outside of quotation marks.
+// fill writes the column of an event: "?" for an unknown value, and "*" before a cached value.
+// quote writes these characters only within quotation marks.
 func (col *Column) fill(c *cell, p *Printer, ev *quark.Event) {
 	if col.fields != 0 && !c.mark(ev.Process, col.fields) {
 		return
@@ -165,7 +164,7 @@ func (col *Column) fill(c *cell, p *Printer, ev *quark.Event) {
 	col.show(c, p, ev)
 }
 
-// mark reports whether fields are known, and writes how: "?" if not, "*" if it is cached.
+// mark reports whether fields are known. It writes "?" if they are unknown, "*" if they are cached.
 func (c *cell) mark(p *quark.Process, f quark.Fields) (known bool) {
 	switch {
 	case f&^p.Known != 0:
@@ -205,13 +204,13 @@ func showLogin(c *cell, p *Printer, ev *quark.Event) {
 	c.put("-", 1)
 }
 
-// showFile writes which file is executed: the numbers of its device and its inode.
+// showFile writes the executed file: its device numbers and its inode.
 func showFile(c *cell, _ *Printer, ev *quark.Event) {
 	x := &ev.Process.ExeFile
 	c.ascii(fmt.Sprintf("%d:%d:%d", x.Major(), x.Minor(), x.Inode))
 }
 
-// showContainer writes the beginning of the container's id, and on which unit's word that is.
+// showContainer writes the start of the container's id, and the unit that names the container.
 func showContainer(c *cell, _ *Printer, ev *quark.Event) {
 	const short = 12 // as docker and podman print it
 	switch of, known := ev.Process.Container(); {
@@ -250,8 +249,8 @@ func showCached(c *cell, _ *Printer, ev *quark.Event) {
 	c.ascii(names)
 }
 
-// showArgs writes the arguments, and of an exec that failed the path asked for. Where there are no
-// arguments, or they are not known, the name follows in brackets, as of a kernel thread.
+// showArgs writes the arguments and, for a failed exec, the requested path. If there are no known
+// arguments, it writes the name in brackets, as for a kernel thread.
 func showArgs(c *cell, _ *Printer, ev *quark.Event) {
 	p := ev.Process
 	if ev.Events == quark.EventExecFailed {
@@ -284,7 +283,7 @@ func showArgs(c *cell, _ *Printer, ev *quark.Event) {
 	c.put("]", 1)
 }
 
-// showFailed writes the path of an exec that failed.
+// showFailed writes the path of a failed exec.
 func showFailed(c *cell, f *quark.FailedExec) {
 	if !f.PathKnown {
 		c.unknown()
@@ -314,7 +313,8 @@ func terminal(t quark.TTY) string {
 	return fmt.Sprintf("%d:%d", t.Major, t.Minor)
 }
 
-// what returns the parts of an event in order, in short, and for an ID_CHANGE the changed ids.
+// what returns the short names of the parts of an event in order, and for an ID_CHANGE the changed
+// ids.
 func what(ev *quark.Event) string {
 	names := ev.Events.Names(nil)
 	if len(ev.Parts) > 1 {
@@ -343,5 +343,5 @@ func what(ev *quark.Event) string {
 	return cmp.Or(text, "-")
 }
 
-// short has the words for kinds of events. Letters stand without a plus between them.
+// short has the short words for kinds of events. Single letters follow each other without a plus.
 var short = map[string]string{"FORK": "F", "EXEC": "E", "EXIT": "X", "EXEC_FAILED": "E!", "SETPROCTITLE": "name", "CORE_DUMP": "core"}

@@ -1,4 +1,4 @@
-// Package line prints events as a table for a terminal: one line an event, aligned in columns and
-// cut to a width. Texts that processes choose, such as arguments, are quoted: no byte that a
-// terminal could interpret as a command gets through.
+// Package line prints events as a table for a terminal: one line for each event, in aligned
+// columns, cut to a width. Processes choose texts such as their arguments, so these are quoted: no
+// byte reaches the terminal that it could take for a command.
 package line

@@ -54,7 +54,7 @@ func made(_ *quark.Process, uid uint32) string {
 	return map[uint32]string{0: "root", 33: "www-data", 1000: "größe", 1001: "two\nlines", 1002: "a-name-of-a-service-user"}[uid]
 }
 
-// odd is a machine with much that is hostile or wide.
+// odd returns a machine with many hostile or wide texts.
 func odd() *enginetest.Machine {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh", "-l")
@@ -94,7 +94,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What backends have recorded fits, with what they do not know and what is cached.
+// Events that backends recorded fit into lines, with their unknown and cached values.
 func TestTraces(t *testing.T) {
 	files, _ := filepath.Glob("../../../../engine/enginetest/testdata/*.trace")
 	for _, file := range files {
@@ -106,7 +106,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// GONE, an end without a status, a start time of /proc, what can't be, and execs that failed.
+// Lines show GONE, an end without a status, a start time from /proc, impossible values, and failed
+// execs.
 func TestUncertain(t *testing.T) {
 	var b []byte
 	p := New(Options{Columns: columns(t, "duration,status,user,args"), Clock: engine.NewClock(nil, quark.Host{}, engine.Offset{Boot: 5}), Zone: time.UTC, User: made})
@@ -201,7 +202,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A shell takes what quote has written as the same words.
+// A shell reads the output of quote as the same words.
 func TestQuoteIsOfShell(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain": "plain", "": "''", "a b": "'a b'", "it's": `$'it\'s'`, `a\b`: `'a\b'`, "a\\\n": `$'a\\\n'`, "\xff": `$'\xff'`,
@@ -218,7 +219,7 @@ func TestQuoteIsOfShell(t *testing.T) {
 
 var sequence = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// columnsOf is how many columns a terminal needs, told another way than in next.
+// columnsOf returns the number of columns that a text takes. It counts in another way than next.
 func columnsOf(s string) (n int) {
 	for _, r := range s {
 		switch {
@@ -232,7 +233,8 @@ func columnsOf(s string) (n int) {
 	return n
 }
 
-// checkLine fails for what a terminal could take as a command, and for lines that are too wide.
+// checkLine fails the test if a line is too wide, or has bytes that a terminal could take for a
+// command.
 func checkLine(t *testing.T, b []byte, width int, colour bool) {
 	t.Helper()
 	text, ok := strings.CutSuffix(string(b), "\n")
@@ -261,8 +263,7 @@ func checkLine(t *testing.T, b []byte, width int, colour bool) {
 	}
 }
 
-// No bytes of a process or of the list of users make a panic, a command to the terminal, or a
-// line of another width.
+// Texts with any bytes cause no panic, no command to the terminal, and no line that is too wide.
 func FuzzAppend(f *testing.F) {
 	f.Add([]byte("/bin/echo\x00\x1b[31m\x00"), "comm", "user", "time,user,args", uint64(0), uint32(3), 20, 5, false)
 	f.Add([]byte("日本語\xff\x00"), "\u0301\u0301", "a\u0301\u0301\u0301", strings.Join(Names(), ","), ^uint64(0), ^uint32(0), 7, 1, true)
@@ -296,7 +297,7 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-// BenchmarkAppend is the cost of a line of a terminal.
+// BenchmarkAppend measures the cost of a line for a terminal.
 func BenchmarkAppend(b *testing.B) {
 	p := New(Options{Columns: columns(b, Default), Clock: zeroClock, Zone: time.UTC, User: made})
 	p.SetSize(120, 40)

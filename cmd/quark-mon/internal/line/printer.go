@@ -10,22 +10,22 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// Options say how lines look. The zero value has no column.
+// Options set the form of lines. The zero value has no column.
 type Options struct {
 	Columns []Column
 	Colour  bool
 	Clock   *quark.Clock
 	Zone    *time.Location // of the time of day
 
-	// Depth is by how much the last column is indented.
+	// Depth is the indentation of the last column.
 	Depth int
 
-	// User and Group return the name that an id of a process has, or "". Nil is for numbers.
+	// User and Group return the name for an id of a process, or "". If they are nil, numbers
+	// are printed.
 	User, Group func(p *quark.Process, id uint32) string
 }
 
-// Printer prints events. Columns become wider when they have to, and narrower with the next
-// heading.
+// Printer prints events. Columns grow when a text needs it, and shrink at the next heading.
 type Printer struct {
 	Options
 	width, height int
@@ -35,16 +35,16 @@ type Printer struct {
 	used          int // columns of the line so far
 }
 
-// New returns a printer of lines of any width, and one heading.
+// New returns a printer with unlimited width and one heading.
 func New(o Options) *Printer {
 	return &Printer{Options: o, widths: make([]int, len(o.Columns)), seen: make([]int, len(o.Columns))}
 }
 
-// SetSize sets the size of the terminal. Lines are cut to its width, columns to theirs, and each
-// page has a heading, unless pages have less than 5 lines. A size of 0 is unlimited.
+// SetSize sets the size of the terminal. Lines are cut to its width, and columns to theirs. Each
+// page has a heading, unless a page has less than 5 lines. A size of 0 is unlimited.
 func (p *Printer) SetSize(width, height int) { p.width, p.height = width, height }
 
-// Styles, as the numbers of the escape sequence that sets them.
+// Styles are the numbers in the escape sequences that set them.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -52,7 +52,7 @@ const (
 	yellow = "33"
 )
 
-// Append appends the event to b, and a heading before it if one is due.
+// Append appends the event to b, after a heading if one is due.
 func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
 	b = p.page(b, 1)
 	switch {
@@ -75,8 +75,9 @@ func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
 	})
 }
 
-// Ancestors appends a line of the ancestors of a process, as they are now, the parent first. whole
-// is whether there are no more: then the last one is everybody's, and left out after others.
+// Ancestors appends a line with the current ancestors of a process, parent first. whole is set if
+// the list is complete. Its last element is then an ancestor of all processes, and is omitted after
+// others.
 func (p *Printer) Ancestors(b []byte, ancestors []*quark.Process, whole bool) []byte {
 	if n := len(ancestors); whole && n > 1 {
 		ancestors = ancestors[:n-1]
@@ -110,8 +111,8 @@ func (p *Printer) fits(lines int) bool {
 	return p.rows > 0 && (p.height < 5 || p.rows+lines < p.height)
 }
 
-// page counts a line, and appends a heading before it if it and those that have to follow do not
-// fit.
+// page counts a line. If it and the lines that have to follow do not fit on the page, page first
+// appends a heading.
 func (p *Printer) page(b []byte, lines int) []byte {
 	if !p.fits(lines) {
 		b = p.heading(b)
@@ -128,7 +129,7 @@ func (p *Printer) heading(b []byte) []byte {
 	return p.row(b, bold, 0, func(c *cell, col *Column) { c.ascii(strings.ToUpper(col.Name)) })
 }
 
-// room is how many columns are left.
+// room returns the number of remaining columns.
 func (p *Printer) room() int {
 	if p.width <= 0 {
 		return math.MaxInt
@@ -136,8 +137,8 @@ func (p *Printer) room() int {
 	return p.width - p.used
 }
 
-// row appends a line of all columns. The last one has the room that the others leave, and begins
-// with depth times two blanks.
+// row appends a line with all columns. The last column takes the rest of the width. It is indented
+// by two blanks for each step of depth.
 func (p *Printer) row(b []byte, style string, depth int, fill func(*cell, *Column)) []byte {
 	p.used = 0
 	for i := range p.Columns {
@@ -157,7 +158,7 @@ func (p *Printer) row(b []byte, style string, depth int, fill func(*cell, *Colum
 		if c.style == "" {
 			c.style = style
 		}
-		// A longer text moves its own line only.
+		// A longer text only shifts its own line.
 		p.seen[i] = max(p.seen[i], min(c.w, col.max))
 		p.widths[i] = max(p.widths[i], p.seen[i])
 		blanks := min(p.widths[i]-c.w, p.room()-c.w)
@@ -175,7 +176,7 @@ func (p *Printer) row(b []byte, style string, depth int, fill func(*cell, *Colum
 	return append(b, '\n')
 }
 
-// note appends a line that no column has a place for.
+// note appends a line outside the columns.
 func (p *Printer) note(b []byte, style string, text func(*cell)) []byte {
 	p.used = 0
 	p.cell.reset(p.room())
@@ -207,7 +208,7 @@ const clock = "15:04:05.000"
 
 func (p *Printer) time(c *cell, layout string, t time.Time) { c.ascii(t.In(p.Zone).Format(layout)) }
 
-// id writes an id by its name, if it has one.
+// id writes the name of an id, or else the id.
 func (c *cell) id(name func(*quark.Process, uint32) string, p *quark.Process, id uint32) {
 	if name != nil {
 		if text := name(p, id); text != "" {
@@ -231,15 +232,15 @@ func (p *Printer) gap(c *cell, ev *quark.Event) {
 	c.ascii(" ***")
 }
 
-// gone writes that a process is not there any more.
+// gone writes that a process no longer exists.
 func (p *Printer) gone(c *cell, ev *quark.Event) {
 	p.time(c, clock, ev.Wall)
 	c.ascii(fmt.Sprintf(" *** GONE: pid %d, its exit was lost: ", ev.Process.PID))
 	showArgs(c, p, ev)
 }
 
-// Cell returns a column of an event, cut to a width, how many columns of the terminal it takes, and
-// the numbers of the escape sequence that sets its style.
+// Cell returns a column of an event, cut to a width, the number of columns that it takes on the
+// terminal, and the numbers of the escape sequence for its style.
 func (p *Printer) Cell(col *Column, ev *quark.Event, width int) (text string, taken int, style string) {
 	p.cell.reset(width)
 	col.fill(&p.cell, p, ev)

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// showStatus writes how the process ended: an exit code or a signal, "-" while it lives.
+// showStatus writes an exit code or a signal, or "-" for a running process.
 func showStatus(c *cell, _ *Printer, ev *quark.Event) {
 	p := ev.Process
 	if ev.Events == quark.EventExecFailed {
@@ -39,12 +39,12 @@ func showStatus(c *cell, _ *Printer, ev *quark.Event) {
 	}
 }
 
-// ended reports whether the process, or the thread that the event is of, has ended.
+// ended reports whether the process, or the thread of the event, has ended.
 func ended(p *quark.Process) bool { return p.Exited || p.Known.Has(quark.FieldExit) }
 
-// Life returns how long the process, or the thread, of an event lived, if the event has its end.
-// The duration is exact to unit nanoseconds, and at most too long by that: with unit 1 it is exact,
-// with unit 0 unknown.
+// Life returns the lifetime of the event's process or thread, if the event has its end. The real
+// lifetime is shorter by less than unit nanoseconds. With unit 1 the result is exact, with unit 0
+// it is unknown.
 func Life(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Duration) {
 	proc := ev.Process
 	if !proc.Known.Has(quark.FieldExit) {
@@ -61,8 +61,8 @@ func Life(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Durati
 	return time.Duration(end - begin), unit
 }
 
-// duration returns how long the process lived, "-" while it lives. If its start is known only to a
-// tick of /proc, it lived less than the printed time.
+// duration returns the lifetime of the process, or "-" for a running process. If its start is known
+// only to a tick of /proc, the real lifetime is shorter.
 func (p *Printer) duration(ev *quark.Event) string {
 	if !ended(ev.Process) {
 		return "-"

@@ -1,3 +1,3 @@
-// Package top counts the events of processes and lays the counts out for a screen: rates, the
-// busiest trees and the commands that fail. It has no terminal, and its memory is bounded.
+// Package top counts events and lays out the counts for a screen: rates, the busiest trees and the
+// failing commands. It does not use a terminal. Its memory is bounded.
 package top

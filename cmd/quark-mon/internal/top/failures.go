@@ -16,10 +16,10 @@ type command struct {
 	failed     quark.FailedExec // for that
 }
 
-// Failure is how often a command failed in one way.
+// Failure counts how often a command failed in one way.
 type Failure struct {
-	// Count is how often it failed at most, and Count-Over at least: before it took another's
-	// place it may have been counted too.
+	// The command failed at most Count and at least Count-Over times: it may have been counted
+	// before it took another command's place.
 	Count, Over uint64
 	Last        uint64         // when it did the last time, in CLOCK_MONOTONIC ns
 	Process     *quark.Process // one of the last second that it failed in
@@ -27,9 +27,10 @@ type Failure struct {
 	index int
 }
 
-// failures counts the commands that fail most, in a fixed room: the least one makes room for a new
-// one, which inherits its count ("space-saving", Metwally, Agrawal and El Abbadi 2005). So each
-// that failed more often than all failures divided by maxFailures is there.
+// failures counts the commands that fail most, in a table of fixed size. A new command replaces the
+// one with the lowest count, and inherits this count ("space-saving", Metwally, Agrawal and El
+// Abbadi 2005). So the table has each command that failed more often than all failures divided by
+// maxFailures.
 type failures struct {
 	of   map[command]*Failure
 	heap []*Failure // the least first
@@ -38,12 +39,12 @@ type failures struct {
 // maxFailures is the maximum number of distinct failures.
 const maxFailures = 512
 
-// event returns an event with the values that a line shows of a failure.
+// event returns an event with the displayed values of a failure.
 func (x *Failure) event() *quark.Event {
 	return &quark.Event{Process: x.Process, Events: x.events, Failed: x.failed}
 }
 
-// add counts the end of a process that failed, or an exec.
+// add counts the end of a failed process, or a failed exec.
 func (f *failures) add(ev *quark.Event, time uint64) {
 	p := ev.Process
 	key := command{known: p.Known & quark.SetOf(quark.FieldComm)}
@@ -74,7 +75,7 @@ func (f *failures) add(ev *quark.Event, time uint64) {
 		x.Over, x.command, x.Process = x.Count, key, nil
 		f.of[key] = x
 	}
-	// A copy a second is enough.
+	// One copy a second is enough.
 	if x.Process == nil || time/second != x.Last/second {
 		x.Process = shown(p)
 	}
@@ -83,7 +84,7 @@ func (f *failures) add(ev *quark.Event, time uint64) {
 	heap.Fix(f, x.index)
 }
 
-// maxArgs is how many bytes of arguments are kept.
+// maxArgs limits the bytes of arguments that are kept.
 const maxArgs = 1024
 
 // shown returns a copy of the displayed members of a process, and of those that identify its user.

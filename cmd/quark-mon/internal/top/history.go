@@ -11,16 +11,16 @@ const (
 	numWhats
 )
 
-// Counts are how often each happened.
+// Counts has a counter for each What.
 type Counts [numWhats]uint32
 
-// history has the counts of the last seconds, up to the newest one that had any.
+// history has the counts of the last seconds, up to the newest second with any.
 type history struct {
 	seconds []Counts // second s is at s modulo their number
 	newest  uint64
 }
 
-// add counts one in a second, unless that is too long ago.
+// add counts an occurrence in a second, unless that is too long ago.
 func (h *history) add(second uint64, w What) {
 	n := uint64(len(h.seconds))
 	if second+n <= h.newest {
@@ -35,7 +35,7 @@ func (h *history) add(second uint64, w What) {
 	h.seconds[second%n][w]++
 }
 
-// of returns the counts of a second, none if it is too long ago.
+// of returns the counts of a second, or zeroes if it is too long ago.
 func (h *history) of(second uint64) Counts {
 	if n := uint64(len(h.seconds)); second <= h.newest && second+n > h.newest {
 		return h.seconds[second%n]
@@ -43,7 +43,7 @@ func (h *history) of(second uint64) Counts {
 	return Counts{}
 }
 
-// sum returns the counts of so many seconds, up to second last.
+// sum returns the sum of some seconds, up to second last.
 func (h *history) sum(last uint64, seconds int) (sum Counts) {
 	for s := last + 1 - min(last+1, uint64(seconds)); s <= last; s++ {
 		c := h.of(s)

@@ -10,14 +10,15 @@ import (
 
 const (
 	second = uint64(time.Second)
-	// Minute is the number of seconds of rates that are shown, window the number for a tree.
+	// Minute is the number of displayed seconds of a rate, window the number of seconds that a
+	// tree's counts cover.
 	Minute, window = 60, 10
-	// slack is by how much events come later than they are held, at most.
+	// slack is the largest delay of an event beyond its hold time.
 	slack = uint64(200 * time.Millisecond)
 	// maxTrees is the maximum number of processes with active descendants that are counted
 	// separately.
 	maxTrees = 4096
-	// maxRows is how many trees a frame has.
+	// maxRows limits the trees of a frame.
 	maxRows = 200
 )
 
@@ -34,7 +35,7 @@ type Model struct {
 	failures failures
 }
 
-// New returns a model that begins now, in CLOCK_MONOTONIC ns, of events that are held so long.
+// New returns a model that begins now, in CLOCK_MONOTONIC ns. hold is the hold time of the events.
 func New(now uint64, hold time.Duration) *Model {
 	return &Model{
 		hold: uint64(hold), started: now/second + 1, rates: history{seconds: make([]Counts, 2*Minute)},
@@ -42,7 +43,7 @@ func New(now uint64, hold time.Duration) *Model {
 	}
 }
 
-// Clear forgets the peaks, the totals and the failures.
+// Clear resets the peaks, totals and failures.
 func (m *Model) Clear() {
 	m.total, m.peak, m.failures = [numWhats]uint64{}, Counts{}, failures{}
 }
@@ -111,12 +112,12 @@ func parts(ev *quark.Event) func(func(What, uint64) bool) {
 	}
 }
 
-// Frame is the content of a screen: the activity up to a complete second.
+// Frame is the content of a screen: the activity up to the last complete second.
 type Frame struct {
 	Now   uint64 // in CLOCK_MONOTONIC ns
 	Rates [numWhats]Rate
-	// Trees are the counts for descendants of living processes over so many seconds, the
-	// busiest first. A tree is left out if nearly all its events belong to one child's tree.
+	// Trees are the counts of the descendants of living processes, busiest first. A tree is
+	// omitted if nearly all its events belong to one child's tree.
 	Trees   []Tree
 	Seconds int
 	Full    bool // some found no room
@@ -124,8 +125,8 @@ type Frame struct {
 	Failures []Failure
 }
 
-// Rate is how often something happened a second, the last minute with the newest one last, at most
-// and together.
+// Rate has the occurrences in each second of the last minute, newest last, with their maximum and
+// total.
 type Rate struct {
 	Last  [Minute]uint32
 	Peak  uint32
@@ -140,10 +141,10 @@ type Tree struct {
 	above     []*quark.Process
 }
 
-// all is how many events the counts are of.
+// all returns the sum of the counts.
 func (c *Counts) all() uint32 { return c[Forks] + c[Execs] + c[Exits] }
 
-// Frame returns the recent activity. find returns the process of an identity, nil if there is none.
+// Frame returns the recent activity. find returns the process with an identity, or nil.
 func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ancestors Ancestors) *Frame {
 	last := (now-min(now, m.hold+slack))/second - 1 // wraps only in the first second since boot
 	f := &Frame{Now: now, Full: m.full, Seconds: window}
@@ -185,7 +186,7 @@ func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ance
 	return f
 }
 
-// busiest returns the trees of live processes, and removes idle ones.
+// busiest returns the trees of living processes, and removes idle ones.
 func (m *Model) busiest(last uint64, seconds int, find func(quark.Identity) *quark.Process, ancestors Ancestors) (rows []Tree) {
 	below := make(map[*quark.Process]uint32) // how much the busiest tree right below one has
 	for id, t := range m.trees {

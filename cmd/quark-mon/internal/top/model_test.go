@@ -18,7 +18,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// world has processes, and remembers all that they did.
+// world has processes, and remembers everything that they did.
 type world struct {
 	now       uint64
 	processes []*quark.Process
@@ -26,7 +26,7 @@ type world struct {
 	did       []deed
 }
 
-// deed is what a process did, and which of its ancestors lived when it was counted.
+// deed is an action of a process, with the ancestors that lived when it was counted.
 type deed struct {
 	time   uint64
 	what   What
@@ -62,7 +62,7 @@ func (w *world) find(id quark.Identity) *quark.Process {
 	return nil
 }
 
-// does counts an event of p, of parts each of which takes a while.
+// does counts an event of p, whose parts take some time each.
 func (w *world) does(m *Model, p *quark.Process, status int32, kinds ...engine.Kind) {
 	ev := &quark.Event{Process: p}
 	above, _ := w.ancestors(p)
@@ -83,7 +83,7 @@ func (w *world) does(m *Model, p *quark.Process, status int32, kinds ...engine.K
 	m.Count(ev, w.ancestors)
 }
 
-// frame returns what a frame has to have, told from all that happened.
+// frame returns the expected frame, computed from everything that happened.
 func (w *world) frame(hold time.Duration) *Frame {
 	f := &Frame{Now: w.now}
 	last := (w.now-uint64(hold)-slack)/second - 1
@@ -155,7 +155,7 @@ func (w *world) frame(hold time.Duration) *Frame {
 	return f
 }
 
-// text returns a frame for a comparison, with the failures in an order.
+// text returns a frame for comparison, with sorted failures.
 func text(f *Frame) (lines []string) {
 	lines = append(lines, fmt.Sprint("seconds ", f.Seconds))
 	for _, r := range f.Rates {
@@ -172,7 +172,7 @@ func text(f *Frame) (lines []string) {
 	return lines
 }
 
-// A model says what somebody finds who remembers everything.
+// A model shows the same as a naive count of everything.
 func TestModelIsRight(t *testing.T) {
 	for seed := range 10 {
 		const hold = 300 * time.Millisecond
@@ -214,7 +214,7 @@ func TestModelIsRight(t *testing.T) {
 	}
 }
 
-// An exec that failed is a failure by its error and path, and no end.
+// A failed exec counts as a failure with its error and path, not as an end.
 func TestFailedExecs(t *testing.T) {
 	m := New(begin, time.Second)
 	p := &quark.Process{PID: 7, Comm: "sh"}
@@ -243,7 +243,7 @@ func TestFailedExecs(t *testing.T) {
 	}
 }
 
-// Whoever fails often is found among many that fail once, and memory does not grow.
+// A command that fails often is found among many that fail once, and memory does not grow.
 func TestStormOfFailures(t *testing.T) {
 	var f failures
 	truth := make(map[string]uint64)
@@ -282,7 +282,7 @@ func TestStormOfFailures(t *testing.T) {
 	}
 }
 
-// There is room for so many trees, and room again when those that did something have ended.
+// The number of trees is limited. Trees whose processes have ended make room.
 func TestStormOfTrees(t *testing.T) {
 	w := newWorld()
 	m := New(begin, time.Second)

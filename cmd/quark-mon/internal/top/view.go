@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 )
 
-// State is the part of a screen that does not come from a frame.
+// State is the part of a screen that is not in a frame.
 type State struct {
 	Backend             string
 	Wall                time.Time
@@ -24,7 +24,7 @@ type State struct {
 	RSS                 uint64 // bytes, 0 if not known
 }
 
-// View lays frames out. Its keys change its members.
+// View lays out frames. Keys change its members.
 type View struct {
 	Paused bool
 	Sort   What // of trees
@@ -45,7 +45,7 @@ const (
 	numTables
 )
 
-// NewView returns a view that shows users as o does.
+// NewView returns a view that shows users in the way of o.
 func NewView(o line.Options) *View {
 	v := &View{line: line.New(o)}
 	columns, err := line.Parse("user,pid,args,status")
@@ -56,7 +56,7 @@ func NewView(o line.Options) *View {
 	return v
 }
 
-// Key performs the action of a key, and reports whether it has one.
+// Key performs the action of a key, and reports whether the key has one.
 func (v *View) Key(key rune) bool {
 	switch key {
 	case 'p', ' ':
@@ -75,8 +75,8 @@ func (v *View) Key(key rune) bool {
 
 const keys = "q quit  p pause  s sort trees  S sort failures  v view  c clear"
 
-// Span is text in a line, from a column on. Style is the numbers of the escape sequence that sets
-// it, "" for none.
+// Span is a text in a line, from a column on. Style has the numbers of the escape sequence that
+// sets its style, "" for none.
 type Span struct {
 	X     int
 	Text  string
@@ -91,7 +91,7 @@ const (
 	alarm = "1;31"
 )
 
-// Lines returns the lines of a screen, at most height, none wider than width.
+// Lines returns the lines of a screen. They are at most height, and none is wider than width.
 func (v *View) Lines(f *Frame, s *State, width, height int) (lines [][]Span) {
 	row := func() *row { lines = append(lines, nil); return &row{width: width, line: &lines[len(lines)-1]} }
 	v.title(row(), s)
@@ -206,8 +206,8 @@ func (v *View) process(r *row, ev *quark.Event) {
 	v.cell(r, &v.cells.args, ev, 0, 0)
 }
 
-// cell writes a column of an event, of a width, on the right if side is negative. If that is 0, its
-// width is the room that there is.
+// cell writes a column of an event, cut to a width, and right-aligned if side is negative. A width
+// of 0 means the remaining room.
 func (v *View) cell(r *row, col *line.Column, ev *quark.Event, width, side int) {
 	if side == 0 {
 		width = r.width - r.x
@@ -263,7 +263,7 @@ func (v *View) failures(f *Frame, newRow func() *row, rows int) {
 	}
 }
 
-// ago returns a time in the past, to the second.
+// ago returns the time since then, to the second.
 func ago(d time.Duration) string {
 	if d < time.Minute {
 		return strconv.Itoa(int(d/time.Second)) + "s"
@@ -271,7 +271,7 @@ func ago(d time.Duration) string {
 	return line.Short(d)
 }
 
-// perSecond returns a rate with two digits or more.
+// perSecond returns a rate with at least two digits.
 func perSecond(n uint32, seconds int) string {
 	if rate := float64(n) / float64(max(seconds, 1)); rate < 9.95 && n > 0 {
 		return strconv.FormatFloat(rate, 'f', 1, 64)
@@ -285,7 +285,7 @@ type row struct {
 	line     *[]Span
 }
 
-// put writes ASCII texts, each as a whole. After a text that does not fit the rest is skipped.
+// put writes whole ASCII texts. After a text that does not fit, it skips the rest.
 func (r *row) put(style string, texts ...string) {
 	for _, text := range texts {
 		if len(text) > r.width-r.x {
@@ -296,10 +296,10 @@ func (r *row) put(style string, texts ...string) {
 	}
 }
 
-// cut writes ASCII, as much of it as there is room for.
+// cut writes as much of an ASCII text as fits.
 func (r *row) cut(style, text string) { r.put(style, text[:max(0, min(len(text), r.width-r.x))]) }
 
-// fit writes a fitted text into the rest of the line. After a cut text the rest is skipped.
+// fit writes a fitted text into the rest of the line. After a cut text it skips the rest.
 func (r *row) fit(style, text string, taken int) {
 	r.span(style, text, taken)
 	if strings.HasSuffix(text, ">") {
@@ -314,7 +314,7 @@ func (r *row) span(style, text string, taken int) {
 	r.x += taken
 }
 
-// rate writes how often something happened, with the newest second on the right.
+// rate writes the occurrences in each second, with the newest on the right.
 func (r *row) rate(name string, of *Rate, ascii, bad bool) {
 	style := plain
 	if now := of.Last[Minute-1]; bad && now > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/internal/golden"
 )
 
-// busy is a frame with much in it, some of it hostile.
+// busy returns a frame with many values, some of them hostile.
 func busy() (*Frame, *State) {
 	f := &Frame{Now: 100 * second, Seconds: 10}
 	for w := range f.Rates {
@@ -52,7 +52,8 @@ func view() *View {
 	return NewView(line.Options{User: func(_ *quark.Process, id uint32) string { return map[uint32]string{0: "root", 1000: "größe"}[id] }})
 }
 
-// drawn returns lines as a terminal shows them. It fails if they overlap or are too wide.
+// drawn returns lines in the form that a terminal shows. It fails the test if they overlap or are
+// too wide.
 func drawn(t *testing.T, lines [][]Span, width int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -87,7 +88,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// Whatever the size, lines fit, and no number is cut.
+// Lines fit any size, and no number is cut.
 func TestViewOfAnySize(t *testing.T) {
 	number, cut := regexp.MustCompile(`\d[\d.:]*`), regexp.MustCompile(`(?m)\S+>$`)
 	f, s := busy()
@@ -102,7 +103,7 @@ func TestViewOfAnySize(t *testing.T) {
 				if len(lines) > height {
 					t.Fatalf("%d lines of %d", len(lines), height)
 				}
-				// Arguments may be cut, and say so.
+				// Arguments may be cut, but only with a mark.
 				text := cut.ReplaceAllString(drawn(t, lines, width), "")
 				for _, n := range number.FindAllString(text, -1) {
 					if _, ok := slices.BinarySearch(whole, n); !ok {
