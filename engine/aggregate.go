@@ -105,8 +105,8 @@ func (m *Matrix) check() error {
 	return nil
 }
 
-// joins reports whether next may join an event that began with head and has
-// absorbed the kinds in joined, after which the process is p.
+// joins reports whether next may join an event. The event began with head, has the kinds in joined,
+// and left the process as p.
 func (m *Matrix) joins(head, next *RawEvent, joined Events, p *process) bool {
 	if m[head.Kind][next.Kind] == JoinNever || head.Thread || next.Thread {
 		return false
@@ -137,7 +137,8 @@ func (p *process) idsDiffer(r *RawEvent) bool {
 	return p.differs(&r.Task.Inherited, known) || known.Has(FieldPGID) && p.PGID != r.Task.PGID || known.Has(FieldSID) && p.SID != r.Task.SID
 }
 
-// allows reports whether the rules allow next to join head, which has absorbed the kinds in joined.
+// allows reports whether the rules allow next to join an event that began with head and has the
+// kinds in joined.
 func (m *Matrix) allows(head, next Kind, joined Events) bool {
 	switch m[head][next] {
 	case JoinOnce:

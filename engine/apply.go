@@ -163,9 +163,9 @@ func (t *table) stateOfThread(p *process, r *RawEvent) *process {
 	return v
 }
 
-// ofFailedExec returns the fields of the image if r may end a process because its exec failed after
-// the point of no return: a signal then ends the process without an EXEC. number is the number of
-// the previous image, 0 if unknown: an equal one in r proves that there was no exec.
+// ofFailedExec returns the fields of the image if r may be the end of a failed exec. After its
+// point of no return, an exec fails by a signal, without an EXEC. number is the number of the
+// previous image, 0 if unknown. If r has the same number, there was no exec.
 func (r *RawEvent) ofFailedExec(number uint16) Fields {
 	exited := r.Kind == KindExit && r.Task.Known.Has(FieldExit) && r.Task.Exit.WaitStatus&0x7f == 0
 	if number != 0 && r.Image == number || exited || r.Kind != KindExit && r.Kind != KindCoreDump {
@@ -216,7 +216,7 @@ func (t *table) setBirth(p *process, fork *RawEvent, creator *process) *process 
 // in the table.
 func (t *table) orphaned(p *process, time uint64) bool {
 	parent := t.at(p.PPID, time)
-	// An EXIT may be joined to an earlier event, and be later than time.
+	// An EXIT that was joined to an earlier event may be later than time.
 	return parent == nil || parent.life != living && (parent.life != ended || parent.asOf <= time)
 }
 

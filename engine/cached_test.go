@@ -110,9 +110,9 @@ func TestCachedWithoutTheEvents(t *testing.T) {
 	}
 }
 
-// An exec that fails too late has no event except the EXIT by a signal. Fields that the EXIT lacks
-// may be older, unless the source numbers images and the previous image has a number: /proc, from
-// which older processes are read, has no numbers.
+// An exec that fails after its point of no return has no event except the EXIT by a signal. Fields
+// that the EXIT lacks may then be older. Image numbers exclude this, if the previous image has one:
+// an image read from /proc has none.
 func TestCachedAfterFailedExec(t *testing.T) {
 	image := engine.SetOf(engine.FieldComm, engine.FieldExe, engine.FieldArgs)
 	for _, c := range []struct {

@@ -36,7 +36,7 @@ func (e *Engine) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 func (e *Engine) ancestors(of *Process) (list []*process, whole bool) {
 	child := of.inner()
 	for p := &child; !p.isFirst(); list = append(list, p) {
-		// A wrong table could have a cycle.
+		// A damaged table could have a cycle.
 		if p = e.table.parent(p); p == nil || len(list) > e.table.count {
 			return list, false
 		}

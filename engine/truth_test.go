@@ -86,14 +86,15 @@ type world struct {
 	now   uint64
 	next  int // number for the next unique name
 	lives []*being
-	// bare: events bring few fields, and start times seldom, as the proc connector's do.
+	// bare is set if events have few fields and seldom start times, as those of the proc
+	// connector.
 	bare bool
 	// unit is the unit to which start times are rounded, pace the longest time between two
 	// changes.
 	unit uint64
 	pace time.Duration
-	// disordered: some events come later than the hold time. Then only exact start times
-	// identify their process.
+	// disordered is set if some events come later than the hold time. Then only exact start
+	// times identify their process.
 	disordered bool
 }
 
@@ -262,11 +263,11 @@ func (w *world) find(pid uint32, at uint64) *being {
 }
 
 // judge returns the wrong values of an event that are not marked as cached.
-func (w *world) judge(ev *engine.Event) (lies []string) {
+func (w *world) judge(ev *engine.Event) (defects []string) {
 	p := ev.Process
 	lie := func(f engine.Field, got, want any) {
 		if got != want {
-			lies = append(lies, fmt.Sprintf("%d %s at %d: %s: got %v, want %v", p.PID, ev.Events, ev.Time, f, got, want))
+			defects = append(defects, fmt.Sprintf("%d %s at %d: %s: got %v, want %v", p.PID, ev.Events, ev.Time, f, got, want))
 		}
 	}
 	at := ev.Time
@@ -277,9 +278,9 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	if ev.Events == engine.EventGone {
 		l = w.find(p.PID, p.AsOf()) // not the next process of the pid
 		if l != nil && (l.end == 0 || l.end > at) {
-			lies = append(lies, fmt.Sprintf("%d is marked as exited at %d, but runs", p.PID, at))
+			defects = append(defects, fmt.Sprintf("%d is marked as exited at %d, but runs", p.PID, at))
 		}
-		return lies
+		return defects
 	}
 	if l == nil {
 		return []string{fmt.Sprintf("%d %s at %d: no such process", p.PID, ev.Events, at)}
@@ -348,12 +349,12 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 			lie(engine.FieldUIDs, part.Cred.UID, l.at(part.Time).uid)
 		}
 	}
-	return lies
+	return defects
 }
 
 // judgeLineage returns the defects of the leaders and ancestors of an event's process, and counts
 // the checks in found.
-func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (lies []string) {
+func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (defects []string) {
 	p := ev.Process
 	l := w.find(p.PID, p.AsOf())
 	if l == nil || ev.Thread || ev.Events == engine.EventGone {
@@ -361,9 +362,9 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 	}
 	is := func(what string, got *engine.Process, want *being) {
 		if want == nil {
-			lies = append(lies, fmt.Sprintf("%s of %d at %d: got %d with start %d, want none", what, p.PID, p.AsOf(), got.PID, got.Start))
+			defects = append(defects, fmt.Sprintf("%s of %d at %d: got %d with start %d, want none", what, p.PID, p.AsOf(), got.PID, got.Start))
 		} else if got.PID != want.pid || got.Known.Has(engine.FieldStart) && got.Start/engine.ProcStartUnit != want.start/engine.ProcStartUnit {
-			lies = append(lies, fmt.Sprintf("%s of %d at %d: got %d with start %d, want %d with start %d", what, p.PID, p.AsOf(), got.PID, got.Start, want.pid, want.start))
+			defects = append(defects, fmt.Sprintf("%s of %d at %d: got %d with start %d, want %d with start %d", what, p.PID, p.AsOf(), got.PID, got.Start, want.pid, want.start))
 		}
 		found[what]++
 	}
@@ -396,22 +397,22 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 			parent = w.lives[0] // it may have adopted the process
 		}
 		if is("ancestor", a, parent); parent == nil {
-			return lies
+			return defects
 		}
 		p, l = a, parent
 	}
 	if whole != (l.pid == 1) {
-		lies = append(lies, fmt.Sprintf("ancestors end with %d, whole %v", l.pid, whole))
+		defects = append(defects, fmt.Sprintf("ancestors end with %d, whole %v", l.pid, whole))
 	}
 	if whole {
 		found["whole"]++
 	}
-	return lies
+	return defects
 }
 
 // judgePrinted returns the values printed of the leaders and ancestors of an event's process that
 // were wrong when the event began. A process that leads itself has the values of the event.
-func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (lies []string) {
+func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (defects []string) {
 	type relative struct {
 		PID       uint32
 		Start     uint64 `json:"start_boottime"`
@@ -443,24 +444,24 @@ func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (li
 		if p.Exited && (l.end == 0 || l.end > at) ||
 			p.Comm != "" && p.Comm != s.comm && !slices.Contains(p.Cached, "comm") ||
 			p.Exe != "" && p.Exe != s.filename && !slices.Contains(p.Cached, "exe") {
-			lies = append(lies, fmt.Sprintf("%d %s at %d: printed %+v of a process that ends at %d: %+v", ev.Process.PID, ev.Events, at, *p, l.end, *s))
+			defects = append(defects, fmt.Sprintf("%d %s at %d: printed %+v of a process that ends at %d: %+v", ev.Process.PID, ev.Events, at, *p, l.end, *s))
 		}
 		for _, later := range l.states { // a cached value is of an earlier time
 			unique := !slices.Contains(files, later.filename)
 			if later.since > at && (p.Comm == later.comm && later.comm != s.comm || unique && p.Exe == later.filename && later.filename != s.filename) {
-				lies = append(lies, fmt.Sprintf("%d at %d: printed %+v, which is true only from %d on", ev.Process.PID, at, *p, later.since))
+				defects = append(defects, fmt.Sprintf("%d at %d: printed %+v, which is true only from %d on", ev.Process.PID, at, *p, later.since))
 			}
 		}
 		if p.Exited {
 			found["printed as ended"]++
 		}
 	}
-	return lies
+	return defects
 }
 
 // judgeTable returns the defects of the table after an event: the youngest process of the pid is
 // wrong, the event's process has ended, or a process is in the table twice.
-func (w *world) judgeTable(r *rig, ev *engine.Event) (lies []string) {
+func (w *world) judgeTable(r *rig, ev *engine.Event) (defects []string) {
 	p := ev.Process
 	id, ok := p.Identity()
 	l := w.find(p.PID, p.AsOf())
@@ -469,22 +470,22 @@ func (w *world) judgeTable(r *rig, ev *engine.Event) (lies []string) {
 	}
 	reused := slices.ContainsFunc(w.lives, func(o *being) bool { return o.pid == l.pid && o.start > l.start })
 	if p.Exited && !reused {
-		lies = append(lies, fmt.Sprintf("%d is marked as exited before %d", p.PID, p.AsOf()))
+		defects = append(defects, fmt.Sprintf("%d is marked as exited before %d", p.PID, p.AsOf()))
 	}
 	if youngest := r.Lookup(p.PID); youngest != p && l.end == 0 {
-		lies = append(lies, fmt.Sprintf("%d at %d: Lookup finds a process with known %s", p.PID, p.AsOf(), youngest.Known))
+		defects = append(defects, fmt.Sprintf("%d at %d: Lookup finds a process with known %s", p.PID, p.AsOf(), youngest.Known))
 	}
 	for o := range r.Processes() {
 		if other, ok := o.Identity(); w.pace == step && ok && o != p && other.PID == id.PID && other.Start/engine.ProcStartUnit == id.Start/engine.ProcStartUnit {
-			lies = append(lies, fmt.Sprintf("%d of %d is in the table twice", id.PID, id.Start))
+			defects = append(defects, fmt.Sprintf("%d of %d is in the table twice", id.PID, id.Start))
 		}
 	}
-	return lies
+	return defects
 }
 
 // judgeRest returns the processes that the table has as running, but that have ended, or share
 // their pid.
-func (w *world) judgeRest(r *rig) (lies []string) {
+func (w *world) judgeRest(r *rig) (defects []string) {
 	living := make(map[uint32]int)
 	for p := range r.Processes() {
 		if p.Exited {
@@ -493,10 +494,10 @@ func (w *world) judgeRest(r *rig) (lies []string) {
 		living[p.PID]++
 		start, sight := w.look(p.PID)
 		if known := p.Known.Has(engine.FieldStart); known && (sight == engine.SightGone || start != p.Start/engine.ProcStartUnit*engine.ProcStartUnit) || living[p.PID] > 1 {
-			lies = append(lies, fmt.Sprintf("%d with start %d is running in the table, known %s", p.PID, p.Start, p.Known))
+			defects = append(defects, fmt.Sprintf("%d with start %d is running in the table, known %s", p.PID, p.Start, p.Known))
 		}
 	}
-	return lies
+	return defects
 }
 
 // look returns the current result of /proc.
@@ -575,16 +576,16 @@ func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
 				if sure := ev.Process.Known &^ ev.Process.Cached; sure.Has(engine.FieldEntryLeader) {
 					found[ev.Process.EntryType.String()]++
 				}
-				lies := w.judge(ev)
+				defects := w.judge(ev)
 				if !w.disordered {
-					lies = append(lies, w.judgeTable(r, ev)...)
+					defects = append(defects, w.judgeTable(r, ev)...)
 				}
 				// At other paces a rounded start time is ambiguous.
 				if !w.disordered && w.pace == step {
-					lies = slices.Concat(lies, w.judgeLineage(r, ev, found), w.judgePrinted(r, ev, found))
+					defects = slices.Concat(defects, w.judgeLineage(r, ev, found), w.judgePrinted(r, ev, found))
 				}
-				if len(lies) > 0 {
-					t.Errorf("seed %d: %v", seed, lies)
+				if len(defects) > 0 {
+					t.Errorf("seed %d: %v", seed, defects)
 				}
 			}
 		}
@@ -642,8 +643,8 @@ func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
 			receive()
 		}
 		if opts.Look != nil && !w.disordered {
-			if lies := w.judgeRest(r); len(lies) > 0 {
-				t.Errorf("seed %d at the end: %v", seed, lies)
+			if defects := w.judgeRest(r); len(defects) > 0 {
+				t.Errorf("seed %d at the end: %v", seed, defects)
 			}
 		}
 	}

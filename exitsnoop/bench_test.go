@@ -163,8 +163,9 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}()
 	for i := range n {
-		// Each closes its copy of the writing end; when ours is closed all read the end of
-		// file. They share our memory, as a fork with its thousands of mappings is slow.
+		// Each process closes its copy of the writing end. When this process closes its
+		// own, all read the end of file. They share the memory of this process, because a
+		// fork with thousands of mappings is slow.
 		p, err := barefork.Start(script().Call("close", unix.SYS_CLOSE, gate[1]).WaitFor(gate[0]).Exit(i%200), barefork.Options{Share: true})
 		if err != nil {
 			t.Skipf("only %d processes could be started: %v", i, err)

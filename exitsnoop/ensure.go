@@ -60,7 +60,8 @@ type ensurer struct {
 
 func (e *ensurer) run() (err error) {
 	if kernelversion.Realtime() && !kernelversion.AtLeast("6.5") {
-		// It frees a link in an RCU callback that waits for RCU, so the machine hangs.
+		// The kernel frees a link in an RCU callback that waits for RCU, so the machine
+		// would hang.
 		return fmt.Errorf("%w: with PREEMPT_RT the removal of a pin hangs before Linux 6.5", ErrUnsupported)
 	}
 	unlock, err := e.lock(cmp.Or(e.o.LockWait, defaultLockWait))

@@ -107,10 +107,10 @@ func inInitialNamespace() error {
 	return nil
 }
 
-// endWillBeSeen reports whether the program is certain to see the end of the process. It is if a
-// thread has not begun to exit, since that one, or a later one, is the last. But the leader must
-// not be between the tracepoint and its end: the program has already run for it then, which is not
-// visible.
+// endWillBeSeen reports whether the program is certain to see the end of the process. That is so if
+// some thread has not begun to exit, because this thread or a later one is the last. But the leader
+// must not be between the tracepoint and its end: then the program has already run for it, and
+// nothing shows that.
 func (p *process) endWillBeSeen() (bool, error) {
 	leader, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	switch {

@@ -124,7 +124,7 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// A thread that is not the leader executes: the leader that passed earlier does not determine the
+// If a thread other than the leader executes, the earlier exit of the leader does not determine the
 // status.
 func TestExecNonleader(t *testing.T) {
 	s := private(t, Options{})
@@ -142,8 +142,8 @@ func TestExecNonleader(t *testing.T) {
 	}
 }
 
-// The twin alone records all exits, as it must where the first program is skipped, and so does the
-// first; if both run an exit is counted once.
+// The twin alone records all exits, as it must if the kernel skips the first program. So does the
+// first program alone. If both run, an exit is counted once.
 func TestTwin(t *testing.T) {
 	for _, without := range append([]string{""}, linkNames...) {
 		t.Run("without "+without, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestLost(t *testing.T) {
 	want(t, err, ErrLost)
 	want(t, err, unix.ENOENT)
 
-	// A process that does not match its entry.
+	// This process does not match its entry.
 	pid = sleeper(t)
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 2}))
 	task, err = s.task(pid)
@@ -269,7 +269,7 @@ func TestLost(t *testing.T) {
 	want(t, err, ErrLost)
 	ok(t, s.DeleteExitedEvent(2))
 
-	// A process of another namespace.
+	// This process is in another namespace.
 	pid = sleeper(t)
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 3}))
 	task, err = s.task(pid)

@@ -440,7 +440,7 @@ func TestTreeMembers(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 
-	// One that existed before, and one that a call of Trace found first.
+	// One child existed before, and a call of Trace found another first.
 	ok(t, s.DeleteTracingTask(uint32(os.Getpid())))
 	pid := sleeper(t)
 	selfTree(t, s)

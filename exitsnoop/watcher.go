@@ -129,7 +129,8 @@ func (w *watcher) add(t watched) error {
 // scan adds the traces in the store that were not added before.
 func (w *watcher) scan() error {
 	s := w.s
-	// Before the maps are read, so that the next scan finds the traces that this one misses.
+	// This comes before the maps are read, so that the next scan finds the traces that this one
+	// misses.
 	var err error
 	if w.forks, err = s.forks(); err != nil {
 		return err

@@ -186,8 +186,9 @@ func (s *scope) check(n node) error {
 	return nil
 }
 
-// restrict removes from s the events for which n is not true, or, if is is false, not false. It
-// appends the remaining alternatives to choices, and returns an error if no event is left.
+// restrict removes from s the events for which n is not true. If is is false, it removes the events
+// for which n is not false. It appends the remaining alternatives to choices, and returns an error
+// if no event is left.
 func (s *scope) restrict(n node, is bool, choices *[][]node) error {
 	parts, all := n.(allOf)
 	switch n := n.(type) {
@@ -250,7 +251,7 @@ func (s *scope) restrictKinds(word string, kinds engine.Events, is bool) error {
 	return fmt.Errorf("%s: no event has such kinds", strings.Join(s.words, " and "))
 }
 
-// hasAll reports whether an event with these kinds can have one of each element of s.some.
+// hasAll reports whether an event with these kinds can have one kind of each element of s.some.
 func (s *scope) hasAll(t together) bool {
 	for _, kinds := range s.some {
 		if !t.all.Has(kinds) {

@@ -117,7 +117,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The bytes of a text that is not UTF-8 are there.
+// A document has the bytes of a text that is not UTF-8.
 func TestBytes(t *testing.T) {
 	m := enginetest.NewMachine()
 	p := m.Running("/bin/sh").Fork()

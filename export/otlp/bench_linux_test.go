@@ -19,7 +19,7 @@ import (
 	"github.com/quark-linux/quark/export/otlp"
 )
 
-// TestMain is also the program that exports for the benchmark, alone in a process.
+// TestMain also runs the exporting process of the benchmark.
 func TestMain(m *testing.M) {
 	if url := os.Getenv("QUARK_OTLP_EXPORT"); url != "" {
 		exportPaced(url)

@@ -65,7 +65,7 @@ func (c *theCollector) kill() {
 	c.cmd.Wait()
 }
 
-// names returns how many different records of each name of event it has written.
+// names returns the number of different written records for each name of event.
 func (c *theCollector) names() map[string]uint64 {
 	text, err := os.ReadFile(filepath.Join(c.dir, "lines"))
 	if err != nil {
@@ -110,8 +110,7 @@ func (c *theCollector) names() map[string]uint64 {
 	return count
 }
 
-// Of a real collector that is killed and started again in the middle each event is there, or
-// counted as dropped.
+// If a real collector is killed and restarted, each event is received or counted as dropped.
 func TestKilledCollector(t *testing.T) {
 	program := os.Getenv("QUARK_COLLECTOR")
 	if program == "" {

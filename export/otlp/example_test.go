@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/export/otlp"
 )
 
-// Send events to a collector, and say at the end what became of them.
+// Send events to a collector, and print the outcome at the end.
 func Example() {
 	q, err := quark.Open(quark.Options{})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/quark-linux/quark/internal/golden"
 )
 
-// quick are options with pauses that a test has time for.
+// quick returns options with short pauses for tests.
 func quick(url string) otlp.Options {
 	return otlp.Options{URL: url, Batch: 50, Delay: 5 * time.Millisecond, RetryMin: 5 * time.Millisecond, RetryMax: 20 * time.Millisecond,
 		Grace: 10 * time.Second, Timeout: 5 * time.Second}
@@ -43,7 +43,7 @@ func each(t testing.TB, source quark.Source, o quark.Options, f func(q *quark.Qu
 	}
 }
 
-// sent exports all of a source to a receiver, and returns it.
+// sent exports all events of a source to a receiver, and returns the receiver.
 func sent(t *testing.T, source quark.Source, o quark.Options) *receiver {
 	t.Helper()
 	r := newReceiver(t)
@@ -64,8 +64,8 @@ func sent(t *testing.T, source quark.Source, o quark.Options) *receiver {
 	return r
 }
 
-// A short process, a process of a container, a failed exec, invalid UTF-8, lost events, an exit by
-// a signal.
+// The records of a short process, a process of a container, a failed exec, invalid UTF-8, lost
+// events, and an exit by a signal.
 func TestRecords(t *testing.T) {
 	m := enginetest.NewMachine()
 	shell := m.Running("/bin/bash", "-l")
@@ -144,7 +144,7 @@ func (n named) Clock() *quark.Clock {
 	return c
 }
 
-// What is not UTF-8 makes no request that can't be sent.
+// Text that is not UTF-8 does not prevent requests.
 func TestHostName(t *testing.T) {
 	m := enginetest.NewMachine()
 	m.Running("/bin/sh").Fork().Exit(0)
@@ -153,7 +153,7 @@ func TestHostName(t *testing.T) {
 	}
 }
 
-// The variables of OpenTelemetry are heeded, and requests are compressed where that is asked for.
+// The exporter follows OpenTelemetry's variables, and compresses requests if they say so.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-token=secret")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")

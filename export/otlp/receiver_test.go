@@ -102,7 +102,7 @@ func answer(w http.ResponseWriter, m *collector.ExportLogsServiceResponse) {
 	w.Write(b)
 }
 
-// got returns what has come.
+// got returns the received records.
 func (r *receiver) got() []*logs.LogRecord {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +138,7 @@ func value(v *common.AnyValue) string {
 	return fmt.Sprint(v)
 }
 
-// distinct returns how many different records of events there are, by their ids.
+// distinct returns the number of different records of events, by their ids.
 func distinct(records []*logs.LogRecord) uint64 {
 	ids := make(map[string]bool)
 	for _, r := range records {
@@ -149,7 +149,7 @@ func distinct(records []*logs.LogRecord) uint64 {
 	return uint64(len(ids))
 }
 
-// dump prints records, an attribute a line, without what differs from run to run.
+// dump prints records, one attribute a line, without values that differ between runs.
 func dump(records []*logs.LogRecord) []byte {
 	var b bytes.Buffer
 	for _, r := range records {

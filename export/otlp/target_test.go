@@ -18,8 +18,8 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// flood exports n events, and fails the test if that waits for anybody. between is called a few
-// times in the middle.
+// flood exports n events, and fails the test if Export waits for the target. between is called a
+// few times in between.
 func flood(t *testing.T, o otlp.Options, n int, between func(i int, e *otlp.Exporter)) (e *otlp.Exporter) {
 	t.Helper()
 	m := enginetest.NewMachine()
@@ -50,7 +50,7 @@ func flood(t *testing.T, o otlp.Options, n int, between func(i int, e *otlp.Expo
 	return e
 }
 
-// drained waits until nothing waits.
+// drained waits until no event is waiting.
 func drained(t *testing.T, e *otlp.Exporter) {
 	t.Helper()
 	for range retry.For(time.Minute) {
@@ -88,7 +88,7 @@ func TestBadTargets(t *testing.T) {
 			return true
 		}
 	}
-	// those that are wrong at first only
+	// first makes a target that behaves wrongly only at first
 	first := func(f func(http.ResponseWriter, *http.Request)) func(http.ResponseWriter, *http.Request, int32) bool {
 		return func(w http.ResponseWriter, r *http.Request, n int32) bool {
 			if n <= 3 {
@@ -243,7 +243,7 @@ func TestUnreachable(t *testing.T) {
 			}
 			n := e.Counts()
 			checkBalance(t, n, 1000)
-			// A batch was being sent, the other had not begun.
+			// One batch was being sent, and the other had not begun.
 			if n.Delivered != 0 || n.Queued != 0 || n.Dropped["queue_full"] < 800 || n.Dropped["ended"] == 0 || n.Dropped["unconfirmed"] == 0 || n.Dropped["rejected"] > 0 {
 				t.Errorf("got counts %+v", n)
 			}
@@ -251,7 +251,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// Of a receiver that is killed and started again each event is there, or counted as dropped.
+// If a receiver is killed and restarted, each event is received or counted as dropped.
 func TestKilledReceiver(t *testing.T) {
 	r := newReceiver(t)
 	o := quick(r.url())

@@ -19,7 +19,7 @@ import (
 	"github.com/quark-linux/quark/export/prom"
 )
 
-// sink is an exporter that has done something.
+// sink is an exporter with counts.
 type sink struct{ name string }
 
 func (s sink) Name() string { return s.name }
@@ -135,7 +135,7 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// Clients that send half a request, or read nothing, hold up neither a scrape nor the end.
+// Clients that send half a request, or read nothing, delay neither a scrape nor the end.
 func TestSlowClients(t *testing.T) {
 	s, _ := served(t)
 	for i := range 40 {

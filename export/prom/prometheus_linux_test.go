@@ -19,8 +19,8 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// prometheus runs Debian's in a directory of the test, scraping a target five times a second, and
-// returns where it answers.
+// prometheus runs Debian's Prometheus in a directory of the test, and returns its address. It
+// scrapes a target five times a second.
 func prometheus(t *testing.T, target string) (base string) {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
@@ -107,7 +107,7 @@ func TestPrometheus(t *testing.T) {
 		await(m[1], m[2])
 	}
 	for _, expression := range expressions(t) {
-		// What the panels have in place of an interval that Grafana chooses.
+		// Grafana replaces this variable by an interval.
 		a, err := query(base, strings.NewReplacer("$__rate_interval", "10s", "$instance", ".*").Replace(expression))
 		if err != nil || a.Status != "success" {
 			t.Errorf("%s: %v, %s", expression, err, a.Error)
@@ -130,7 +130,7 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// expressions returns those of the dashboard's panels.
+// expressions returns the expressions of the dashboard's panels.
 func expressions(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("grafana.json")
