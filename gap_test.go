@@ -67,7 +67,7 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 			t.Fatalf("no %s within %v", what, deadline)
 			return nil
 		}
-		// Its FORK is still in the queue when the gap is read.
+		// The FORK of this process is still in the queue when the gap is read.
 		young, endYoung := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
 		for range 50 { // nobody reads: the ring is full
 			spawn(t)
@@ -204,8 +204,8 @@ func TestPidReusedDuringLoss(t *testing.T) {
 	})
 }
 
-// waiter starts a process, with that pid unless it is 0, that calls before and waits. The function
-// that it returns lets the process call after.
+// waiter starts a process, with the given pid unless it is 0. The process calls before and waits.
+// The returned function lets it call after.
 func waiter(t *testing.T, pid int, before, after func(*bare.Script)) (_ int, goOn func()) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -240,7 +240,7 @@ func reap(t *testing.T, pid int) {
 	}
 }
 
-// startOf returns when a process started, in units of [engine.ProcStartUnit].
+// startOf returns the start time of a process, in units of [engine.ProcStartUnit].
 func startOf(t *testing.T, pid uint32) uint64 {
 	t.Helper()
 	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))

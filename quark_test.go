@@ -72,7 +72,7 @@ func TestEventsUntilContextEnds(t *testing.T) {
 	})
 }
 
-// A caller with a poll loop of his own needs no timeout.
+// A caller with its own poll loop needs no timeout.
 func TestDescriptor(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		q := open(t, opts)
@@ -122,8 +122,8 @@ func TestWakeEndsBlock(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
-		// The proc connector reports an exit a moment after wait4(2). This process holds
-		// the event for a while when all have received it.
+		// The proc connector reports an exit a moment after wait4(2). Once this process has
+		// the event, all queues have received it.
 		witness := open(t, opts)
 		opts.HoldTime = time.Hour
 		q := open(t, opts)
@@ -151,7 +151,7 @@ func TestDrainEmptiesTheSource(t *testing.T) {
 		ends := make(map[uint32]bool)
 		var last uint32
 		// The smallest ring, kprobe's with its default size, has room for the events of
-		// about 140 children; the last EXIT, which ends the wait below, must not be lost.
+		// about 140 children. The last EXIT ends the wait below, and must not be lost.
 		for range 40 {
 			last = spawn(t)
 			ends[last] = true
@@ -231,7 +231,7 @@ func openFDs(t *testing.T) int {
 	return len(dir)
 }
 
-// Wrong options leave nothing open behind them.
+// Wrong options leave nothing open.
 func TestWrongOptions(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		before := openFDs(t)
@@ -256,7 +256,7 @@ func TestWrongOptions(t *testing.T) {
 	})
 }
 
-// withoutTypes are options that neither eBPF nor kprobe can be opened with.
+// withoutTypes are options with which neither eBPF nor kprobe can be opened.
 var withoutTypes = quark.BTFOptions{EmbeddedOnly: true, Arch: "none"}
 
 func TestChoice(t *testing.T) {
@@ -279,7 +279,7 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// A wrong option of any backend is the caller's mistake: no other backend is tried instead.
+// A wrong option of any backend is an error of the caller. No other backend is tried instead.
 func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 	dir := t.TempDir()
 	missing := dir + "/missing"
@@ -374,7 +374,7 @@ func TestCloseFromAnywhere(t *testing.T) {
 	})
 }
 
-// Close while others are looked up, which without FORKs and EXITs is done in /proc.
+// Close is called while processes are looked up. Without FORKs and EXITs, lookups read /proc.
 func TestCloseDuringLookup(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		opts.Kinds = quark.EventExec

@@ -26,7 +26,7 @@ import (
 
 var recordTo = flag.String("record", "", "the directory to write a trace of each backend to, or - to print them in base64")
 
-// some records only the events of some processes.
+// some is a recorder that keeps only the events of some processes.
 type some struct {
 	quark.Recorder
 	pids map[uint32]bool
@@ -38,7 +38,7 @@ func (c *some) Record(r *engine.RawEvent) {
 	}
 }
 
-// TestRecordLives records a few lives with each backend and replays them, recording only those.
+// TestRecordLives records some processes with each backend, and replays them.
 func TestRecordLives(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		var all, file bytes.Buffer
@@ -97,8 +97,8 @@ func newWriter(t *testing.T, to io.Writer) *trace.Writer {
 	return w
 }
 
-// ends returns the children of this process that have ended by the events of q, with a known status
-// if the kernel reports it.
+// ends returns the children of this process with an EXIT from q, whose status is known if the
+// kernel reports it.
 func ends(t *testing.T, q *quark.Queue) map[uint32]bool {
 	pids := make(map[uint32]bool)
 	told := q.Capabilities().Fields[quark.FieldExit].Origin == quark.OriginKernel
@@ -114,8 +114,8 @@ func ends(t *testing.T, q *quark.Queue) map[uint32]bool {
 	return pids
 }
 
-// live runs programs that end with codes and by signals, in sessions and directories of their
-// own and, for root, as others.
+// live runs programs that end with codes and by signals, in their own sessions and directories, and
+// as other users if this process is root.
 func live(t *testing.T) {
 	t.Chdir("/") // not where the source is
 	dir := filepath.Join(os.TempDir(), "quark-lives")
@@ -152,7 +152,7 @@ func live(t *testing.T) {
 	in.Close()
 }
 
-// run runs a program to its end, whatever that is.
+// run runs a program to its end, and ignores its status.
 func run(t *testing.T, cmd *exec.Cmd) {
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {

@@ -35,7 +35,7 @@ import (
 // /proc/self must show the process's own namespace, that of the main thread.
 func init() { runtime.LockOSThread() }
 
-// box is a container that a runtime is to make.
+// box is a container to create with a runtime.
 type box struct {
 	name, runtime string // runtime is the program
 	host          string // what it sees of cgroups, see ownMounts
@@ -51,7 +51,8 @@ type box struct {
 	enter, remove []string // runs a program in it; ends and removes it
 	attr          *syscall.SysProcAttr
 
-	// state returns the id and the pid of /init as the runtime has them; first is its own pid.
+	// state returns the id of the container and the pid of /init, as the runtime shows them.
+	// first is the runtime's own pid.
 	state func(t *testing.T, first int) (id string, pid int)
 }
 
@@ -61,8 +62,8 @@ const (
 	boxPod   = "a5c1f8d5-1919-434d-add7-4afaafdaef89"
 )
 
-// Each backend reports the containers of real runtimes as the runtimes and the kernel do: the
-// container from its first exec on, namespaces, ids and paths, processes that enter later, and
+// Each backend reports the containers of real runtimes as the runtimes and the kernel show them:
+// the container from its first exec on, namespaces, ids and paths, processes that enter later, and
 // exits.
 func TestRuntimes(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -122,7 +123,7 @@ type watch struct {
 	events []*quark.Event
 }
 
-// watchAll opens and reads a queue on each backend that this machine has.
+// watchAll opens a queue on each backend that works here, and reads it.
 func watchAll(t *testing.T) (all []*watch) {
 	for _, name := range backends.All.Names() {
 		set, err := backends.Parse(name)
@@ -157,7 +158,7 @@ func watchAll(t *testing.T) (all []*watch) {
 	return all
 }
 
-// end stops the reading: whatever was in a container has ended.
+// end stops reading: all processes of the container have ended.
 func (w *watch) end(t *testing.T) {
 	w.cancel()
 	if err := <-w.done; err != nil {
@@ -170,7 +171,7 @@ func (w *watch) end(t *testing.T) {
 	}
 }
 
-// last returns the last event of a process with a kind, once it is there.
+// last returns the last event of a process with a kind, and waits for it.
 func (w *watch) last(t *testing.T, pid int, kind quark.Events) *quark.Event {
 	t.Helper()
 	for range retry.For(time.Minute) {
@@ -187,7 +188,7 @@ func (w *watch) last(t *testing.T, pid int, kind quark.Events) *quark.Event {
 	return nil
 }
 
-// unique returns a name for what is made here.
+// unique returns a name for objects of this test.
 func unique() string { return fmt.Sprintf("quark-test-%d", os.Getpid()) }
 
 func (b *box) test(t *testing.T, watches []*watch) {
@@ -203,7 +204,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 	}
 	b.write(t, b)
 
-	// What is not there if the runtime does not run here is the reason to skip.
+	// If the runtime does not work here, the test is skipped.
 	begin := truth.Clock()
 	first := b.spawn(t, b.run, b.attr)
 	if b.start != nil {
@@ -231,7 +232,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 		t.Fatalf("pid %d is not the first of the container: %v, %s", pid, inner, init.Value[engine.FieldExe])
 	}
 
-	// One process runs for long, the other exits at once.
+	// One process runs long, and the other exits at once.
 	var later int
 	var entered truth.State
 	if b.enter != nil {
@@ -255,7 +256,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 		}
 	}
 
-	// A process from outside that is moved there long after its exec.
+	// This process is outside of the container, and is moved there long after its exec.
 	moved := b.spawn(t, []string{filepath.Join(b.root, "later")}, b.attr)
 	if !moved.ready() {
 		t.Fatal("a process outside: ", moved.failure())
@@ -370,7 +371,7 @@ func (w *watch) endedWith(p *quark.Process, code int) bool {
 	return (p.NSPID == 1 || !p.Known.Has(quark.FieldPIDNS)) && w.queue.Capabilities().Fields[quark.FieldExit].Unproven&engine.UnprovenReboot != 0
 }
 
-// checkEnd looks at the end of a process.
+// checkEnd checks the end of a process.
 func (b *box) checkEnd(t *testing.T, w *watch, pid, code int, was truth.State) {
 	t.Helper()
 	ev := w.last(t, pid, quark.EventExit)
@@ -434,7 +435,7 @@ func findIn(t *testing.T, proc truth.Proc, of truth.State, program string) int {
 	return 0
 }
 
-// spawned is a command whose program waits at a gate.
+// spawned is a command with a program that waits at a gate.
 type spawned struct {
 	cmd  *exec.Cmd
 	gate *os.File // it goes on when this is closed, also by our end
@@ -483,7 +484,7 @@ func (s *spawned) ready() bool {
 	return n == 1
 }
 
-// failure ends the command and returns its exit and output.
+// failure ends the command, and returns its exit and output.
 func (s *spawned) failure() string {
 	if s.cmd.ProcessState == nil {
 		s.cmd.Process.Kill()
@@ -493,9 +494,9 @@ func (s *spawned) failure() string {
 	return fmt.Sprintf("%v: %s", s.cmd.ProcessState, bytes.TrimSpace(b))
 }
 
-// ownMounts gives this thread, which ends with the test, a mount namespace: nothing that is mounted
-// in it stays, and it has a /run of its own. host is what a runtime sees of a machine that has both
-// versions of cgroups: "v1" and "v2" alone.
+// ownMounts gives this thread a mount namespace with its own /run. The thread and all mounts end
+// with the test. host selects the versions of cgroups that a runtime sees on a machine with both:
+// "v1" or "v2" alone.
 func ownMounts(t *testing.T, host string) {
 	var hybrid bool
 	if _, err := os.Stat("/sys/fs/cgroup/unified/cgroup.procs"); err == nil {
@@ -526,7 +527,7 @@ func ownMounts(t *testing.T, host string) {
 	}
 }
 
-// unified returns where cgroup v2 is mounted.
+// unified returns the mount point of cgroup v2.
 func unified() string {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil {
 		return "/sys/fs/cgroup"
@@ -546,8 +547,8 @@ func cgroupDirs() (dirs []string) {
 	return dirs
 }
 
-// removeLeftovers removes the cgroups that remain. It fails if there are others than empty parents
-// of a container and LXC's own, which no runtime removes.
+// removeLeftovers removes the remaining cgroups. It fails the test for cgroups other than the empty
+// parents of a container and LXC's own, which no runtime removes.
 func (b *box) removeLeftovers(t *testing.T, before []string) {
 	if b.remove != nil {
 		exec.Command(b.remove[0], b.remove[1:]...).Run()
@@ -583,7 +584,8 @@ func (b *box) removeLeftovers(t *testing.T, before []string) {
 	}
 }
 
-// makeRoot makes a root directory: /init ends with 7, /later with 5 and /brief at once with 3.
+// makeRoot makes a root directory with three programs: /init exits with 7, /later with 5, and
+// /brief at once with 3.
 func (b *box) makeRoot(t *testing.T) {
 	for _, d := range []string{"", "proc", "dev", "sys", "run", "tmp", "etc", "usr", "var", "root", "work"} {
 		if err := os.MkdirAll(filepath.Join(b.root, d), 0o755); err != nil {
@@ -615,8 +617,8 @@ func output(t *testing.T, args ...string) []byte {
 	return out
 }
 
-// writeOCI is for runtimes that are given a bundle. One with a user namespace is made first and
-// started then, as containerd does.
+// writeOCI writes a bundle for an OCI runtime. Like containerd, it creates a container with a user
+// namespace first, and then starts it.
 func writeOCI(t *testing.T, b *box) {
 	type object = map[string]any
 	var namespaces []object

@@ -16,8 +16,8 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// BenchmarkSnapshot opens a queue on each backend, alone and next to 5,000 processes more, which
-// Open reads from /proc. It reports the least of all calls: other work makes them only slower.
+// BenchmarkSnapshot opens a queue on each backend, alone and beside 5,000 other processes, which
+// Open reads from /proc. It reports the shortest call, because other work only makes calls slower.
 func BenchmarkSnapshot(b *testing.B) {
 	b.Run("alone", benchmarkOpen)
 	b.Run("5000", func(b *testing.B) {
@@ -72,7 +72,7 @@ func benchmarkOpen(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has used, in nanoseconds.
+// cpuTime returns the CPU time of this process in nanoseconds.
 func cpuTime(b *testing.B) int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

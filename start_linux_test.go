@@ -21,8 +21,8 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// storm lets another process start processes until the test ends: each sleeps, has a child that
-// executes a program, and waits for it. Some of them sleep for longer than Open takes.
+// storm lets another process start processes until the test ends. Each sleeps, has a child that
+// executes a program, and waits for the child. Some sleep longer than Open takes.
 func storm(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "true")
@@ -37,7 +37,7 @@ func storm(t *testing.T) {
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
 
-// inStorm returns a number for this host, or for an emulated guest, where opening takes seconds.
+// inStorm returns host on this host, and guest in an emulated guest, where opening takes seconds.
 func inStorm(host, guest int) int {
 	if os.Getenv("QUARK_INITRAMFS") == "1" {
 		return guest
@@ -45,7 +45,7 @@ func inStorm(host, guest int) int {
 	return host
 }
 
-// TestStormProcess is the process that storm starts.
+// TestStormProcess is the main function of the process that storm starts.
 func TestStormProcess(t *testing.T) {
 	path := os.Getenv("QUARK_STORM")
 	if path == "" {
@@ -84,7 +84,8 @@ func TestStartInStorm(t *testing.T) {
 		events, wrong := 0, [3]int{}
 		for range inStorm(5, 3) {
 			q := open(t, opts)
-			// Of a storm, not a kernel thread, with an image that the kernel reports.
+			// ours reports whether a process belongs to a storm and has an image that
+			// the kernel reports.
 			ours := func(p *quark.Process) bool {
 				return q.Capabilities().Fields[engine.FieldExe].Brings(quark.EventExec) && (p.Comm == "true" || p.Comm == "exe")
 			}
@@ -164,7 +165,7 @@ func TestEndInStorm(t *testing.T) {
 	})
 }
 
-// until yields the events of a time, or until something is lost.
+// until yields events for some time, or until an event is lost.
 func until(t *testing.T, q *quark.Queue, d time.Duration) iter.Seq[*quark.Event] {
 	return func(yield func(*quark.Event) bool) {
 		ctx, cancel := context.WithTimeout(t.Context(), d)

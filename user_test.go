@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// goModule is that of a user of the checkout.
+// goModule is the go.mod of a user of the checkout.
 const goModule = `module example.org/user
 
 go 1.25.0
@@ -20,7 +20,7 @@ require github.com/quark-linux/quark v0.0.0
 
 replace github.com/quark-linux/quark => `
 
-// publicPackages are all that the programs of users import of this module.
+// publicPackages matches the packages of this module that users may import.
 var publicPackages = regexp.MustCompile(`"github.com/quark-linux/quark(/engine/enginetest)?"`)
 
 // A user's module can build, vet and test the examples with only the public packages: the unit

@@ -114,7 +114,8 @@ func TestWhere(t *testing.T) {
 			case ev.Events.Has(quark.EventExecFailed):
 				failures = append(failures, ev.Clone())
 			case name == "" && int(ev.Process.Birth.Parent.PID) == os.Getpid():
-				// It is a self-test child, or was to execute the missing program.
+				// This is a self-test child, or a process that was to execute the
+				// missing program.
 			case name == "": // its ancestors are unknown
 				strangers++
 			case name == "hidden" && isComplete(ev.Process, engine.FieldArgs):

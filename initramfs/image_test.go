@@ -143,7 +143,7 @@ func TestImage(t *testing.T) {
 	t.Run("reproducible", func(t *testing.T) {
 		img.Binaries = []string{img.Binaries[1], img.Binaries[0]} // order must not matter
 		for _, path := range append(img.Binaries, img.Init) {
-			// nor the mode and time of the files
+			// The mode and time of the files have no effect either.
 			if err := os.Chmod(path, 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -54,7 +54,7 @@ func (f *play) listCalls(l *script.Process, starter *actor, thread bool, addFirs
 	p := a.process
 	p.refused, p.thread = true, thread
 	p.stamp()
-	// The kernel writes the ids behind the two words of the first clock reading.
+	// The kernel writes the ids after the two words of the first clock reading.
 	p.self, p.childID = bare.Word{Script: p.Script, Call: 0, Index: 2}, bare.Word{Script: p.Script, Call: 0, Index: 3}
 	if addFirst != nil {
 		addFirst(p)

@@ -87,7 +87,7 @@ func (g *guest) run() (e record.End) {
 	if err != nil {
 		return record.End{Status: statusInit, Error: err.Error()}
 	}
-	// A name of the port that is the same on every machine, for commands.
+	// Commands use this name of the port, which is the same on every machine.
 	if err := os.Symlink("/dev/"+opts.results, resultsLink); err != nil {
 		g.addMissing(err.Error())
 	}

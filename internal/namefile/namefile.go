@@ -23,11 +23,11 @@ type File struct {
 	asking bool              // one at a time
 }
 
-// recheck is how long a file is taken to be as it was.
+// recheck is the time for which a file is assumed to be unchanged.
 const recheck = time.Second
 
-// Name returns the name of an id, "" if there is none. ask, if not nil, returns the name of an id
-// that the file does not have. It is called once for each, in the background.
+// Name returns the name of an id, or "". ask, if not nil, returns the name of an id that is not in
+// the file. It is called once for each id, in the background.
 func (f *File) Name(id uint32, ask func(database, id string) string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +46,7 @@ func (f *File) Name(id uint32, ask func(database, id string) string) string {
 	return name
 }
 
-// ask notes what ask returns for an id.
+// ask stores the name that ask returns for an id.
 func (f *File) ask(id uint32, ask func(database, id string) string) {
 	name := ask(filepath.Base(f.Path), strconv.FormatUint(uint64(id), 10))
 	f.mu.Lock()
@@ -57,8 +57,8 @@ func (f *File) ask(id uint32, ask func(database, id string) string) {
 	f.asked[id] = name
 }
 
-// read reads the file if it has changed. The names stay as they were if that fails, as after a
-// change of the root directory.
+// read reads the file if it has changed. If reading fails, as after a change of the root directory,
+// the old names stay.
 func (f *File) read() {
 	now, err := os.Stat(f.Path)
 	if err != nil || f.seen != nil && os.SameFile(now, f.seen) && now.ModTime().Equal(f.seen.ModTime()) && now.Size() == f.seen.Size() {
@@ -69,7 +69,7 @@ func (f *File) read() {
 	}
 }
 
-// parseNames returns the first name of each id. Comments and entries of NIS have none.
+// parseNames returns the first name of each id. It skips comments and entries of NIS.
 func parseNames(text string) map[uint32]string {
 	names := make(map[uint32]string)
 	for line := range strings.Lines(text) {

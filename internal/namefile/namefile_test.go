@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// writeFile writes a file whose time is so many seconds after 1970.
+// writeFile writes a file with a time in seconds since 1970.
 func writeFile(t *testing.T, file, text string, seconds int64) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -25,7 +25,7 @@ func TestChanges(t *testing.T) {
 	passwd := filepath.Join(t.TempDir(), "passwd")
 	f := &File{Path: passwd}
 	const root = "root:x:0:0:root:/root:/bin/sh\n"
-	// check asks for the name of uid 1, of a file that is due to be checked.
+	// check looks up the name of uid 1 when the file must be checked again.
 	check := func(want string) {
 		t.Helper()
 		f.next = time.Time{}
@@ -37,7 +37,7 @@ func TestChanges(t *testing.T) {
 		writeFile(t, passwd, text, int64(2+i))
 		check([]string{"", "bin", "sys"}[i])
 	}
-	// Of the same size and time, in place of the other.
+	// The new file has the same size and time, and replaces the other.
 	writeFile(t, passwd+"+", "man:x:1:1::/:\n", 4)
 	if err := os.Rename(passwd+"+", passwd); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A file is looked at once a second at most, and not for each name.
+// A file is checked at most once a second, not for each name.
 func TestCached(t *testing.T) {
 	passwd := filepath.Join(t.TempDir(), "passwd")
 	writeFile(t, passwd, "a:x:1:1::/:\n", 1)
@@ -65,7 +65,7 @@ func TestCached(t *testing.T) {
 	}
 }
 
-// os/user reads the same files, where it does not ask the C library.
+// Package os/user reads the same files, if it does not use the C library.
 func TestThisHost(t *testing.T) {
 	text, err := os.ReadFile("/etc/passwd")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestThisHost(t *testing.T) {
 	}
 }
 
-// A line has a name and an id, or no effect.
+// A line without a name or an id has no effect.
 func TestParseNames(t *testing.T) {
 	for line, want := range map[string]uint32{
 		"n:x:7:8:g:d:s": 7, "  n:x:7:7::/:": 7, "n:x:7": 7, "#n:x:7:7::/:": 0, "+n:x:7:7::/:": 0, "n:x:-1:7::/:": 0, "n:x:0x1b:7::/:": 0,

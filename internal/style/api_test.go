@@ -18,7 +18,7 @@ import (
 var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/filter", "engine/glob", "engine/trace", "exitsnoop",
 	"export", "export/ecs", "export/otlp", "export/prom"}
 
-// make apidiff compares exactly these.
+// make apidiff compares exactly these packages.
 func TestAPIDiffHasAllPackages(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {

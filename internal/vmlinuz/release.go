@@ -32,7 +32,8 @@ func headerRelease(image []byte) string {
 	return first(image[at+0x200:])
 }
 
-// kernelVersionAt is the offset of kernel_version in a bzImage: where its text is, less 0x200.
+// kernelVersionAt is the offset of kernel_version in a bzImage: the position of its text, minus
+// 0x200.
 const kernelVersionAt = 0x20e
 
 // banner begins the kernel's linux_banner, as in /proc/version.

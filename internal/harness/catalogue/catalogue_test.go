@@ -64,7 +64,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestImages: the rows whose images are wanted, each once.
+// TestImages checks the rows with the wanted images, each once.
 func TestImages(t *testing.T) {
 	rows := []Row{{Name: "a"}, {Name: "b"}, {Name: "odd/c", Image: "a"}, {Name: "odd/d", Image: "b"}}
 	var names []string

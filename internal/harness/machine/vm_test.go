@@ -119,7 +119,7 @@ done`
 	}
 }
 
-// TestStopByForce: a machine that does not heed SIGTERM is killed.
+// TestStopByForce: a machine that ignores SIGTERM is killed.
 func TestStopByForce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 5 seconds")

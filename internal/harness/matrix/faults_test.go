@@ -18,8 +18,8 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// TestFaults boots guests that go wrong in every way, and a kernel that does not boot: each is
-// caught, and called by its name.
+// TestFaults boots guests that fail in every way, and a kernel that does not boot. The matrix names
+// the fault of each.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots guests")
@@ -57,8 +57,8 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Boot and test deadlines that a guest on a loaded machine keeps, and that a guest that
-	// hangs makes a test wait for.
+	// These deadlines are long enough for a guest on a loaded machine, and short enough for the
+	// test of a hanging guest.
 	patient := Machine{Mem: 256}
 	hasty := patient
 	hasty.Test = 15 * time.Second
@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestCommandCell: a guest that runs no tests has its command for a cell.
+// TestCommandCell: a guest without tests has one cell for its command.
 func TestCommandCell(t *testing.T) {
 	for _, tt := range []struct {
 		e     evidence

@@ -63,7 +63,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestHTML: the page names every cell and escapes what guests say.
+// TestHTML: the page names every cell, and escapes the output of guests.
 func TestHTML(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "guests/a"), 0o755); err != nil {

@@ -63,7 +63,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestEveryFlipIsFound: no single changed bit goes unnoticed, nor does a missing byte.
+// TestEveryFlipIsFound: a changed bit or a missing byte is always detected.
 func TestEveryFlipIsFound(t *testing.T) {
 	line, err := Encode(samples[3])
 	if err != nil {
@@ -84,8 +84,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// TestSplitter: records come out the same however the bytes are cut, and garbage between them costs
-// none.
+// TestSplitter: the records do not depend on how the bytes are cut, and garbage between them loses
+// no record.
 func TestSplitter(t *testing.T) {
 	var stream []byte
 	var want []any
