@@ -19,8 +19,7 @@ import (
 // inNamespace names the test that this binary runs in a namespace of its own.
 const inNamespace = "QUARK_TEST_IN_NAMESPACE"
 
-// rerun runs a test of this binary again in new namespaces and returns what it printed on
-// the line that begins with "result: ".
+// rerun runs a test of this binary again in new namespaces. It returns the text after "result: ".
 func rerun(t *testing.T, attr *syscall.SysProcAttr) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -31,7 +30,8 @@ func rerun(t *testing.T, attr *syscall.SysProcAttr) string {
 	c.SysProcAttr = attr
 	out, err := c.CombinedOutput()
 	if strings.Contains(string(out), "failed to create new OS thread") {
-		// Before Linux 6.3 exec enters no time namespace, and threads cannot be made.
+		// Before Linux 6.3 an exec does not enter the time namespace, and threads cannot be
+		// made.
 		return ""
 	}
 	if err != nil {
@@ -46,7 +46,7 @@ func rerun(t *testing.T, attr *syscall.SysProcAttr) string {
 	return ""
 }
 
-// In a pid or time namespace the numbers of /proc are not those of the kernel's events.
+// In a pid or time namespace the numbers in /proc differ from the numbers in the kernel's events.
 func TestOpenRefusesNamespaces(t *testing.T) {
 	if os.Getenv(inNamespace) != "" {
 		_, err := quark.Open(quark.Options{})
@@ -55,7 +55,7 @@ func TestOpenRefusesNamespaces(t *testing.T) {
 	}
 	for name, attr := range map[string]*syscall.SysProcAttr{
 		"pid": {Cloneflags: unix.CLONE_NEWPID},
-		// Entered by the exec that follows, since Linux 6.3.
+		// Since Linux 6.3 the following exec enters this namespace.
 		"time": {Unshareflags: unix.CLONE_NEWTIME},
 	} {
 		got := rerun(t, attr)
@@ -95,7 +95,7 @@ func TestOpenRefusesForeignProc(t *testing.T) {
 	fmt.Printf("result: %v %v\n", errors.Is(err, errors.ErrUnsupported), err)
 }
 
-// In a cgroup namespace /proc shows paths that begin elsewhere, so none is taken from it.
+// In a cgroup namespace the paths in /proc begin elsewhere, so they are not used.
 func TestCgroupNamespace(t *testing.T) {
 	if os.Getenv(inNamespace) != "" {
 		q, err := quark.Open(quark.Options{Backends: quark.CNProc})

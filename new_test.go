@@ -54,7 +54,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// A wrong value of an option fails, also where the right ones have no effect.
+// An invalid value of an option is an error, even if valid values have no effect.
 func TestNewWrongOptions(t *testing.T) {
 	for want, opts := range map[string]quark.Options{
 		"option Kinds is ":           {Kinds: 1 << 30},
@@ -74,7 +74,7 @@ func TestNewWrongOptions(t *testing.T) {
 	}
 }
 
-// What Lookup does not find has no relatives and no cgroups.
+// A process that Lookup does not find has no relatives and no cgroups.
 func TestNobody(t *testing.T) {
 	q, err := quark.New(enginetest.NewMachine(), quark.Options{})
 	if err != nil {
@@ -116,7 +116,7 @@ func TestNewPolls(t *testing.T) {
 	}
 }
 
-// The accessors return whether a value is known, and Duration the time from the start to the end.
+// The accessors report whether a value is known. Duration is the time from the start to the end.
 func TestAccessors(t *testing.T) {
 	m := enginetest.NewMachine()
 	child := m.Running("/bin/sh").Fork().Exec("/bin/sleep", "5")

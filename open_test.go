@@ -13,8 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// onEach runs a test on every backend that this host admits; the others are
-// skipped with the reason.
+// onEach runs a test on every backend that works on this host. It skips the others with the reason.
 func onEach(t *testing.T, test func(t *testing.T, opts quark.Options)) {
 	for _, name := range backends.All.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +33,7 @@ func onEach(t *testing.T, test func(t *testing.T, opts quark.Options)) {
 	}
 }
 
-// tried holds the results of tryBackend: to open a queue takes a guest up to a second.
+// tried holds the results of tryBackend, because opening a queue takes a guest up to a second.
 var tried = make(map[quark.BackendSet]error)
 
 // tryBackend opens and closes a queue, once for each backend.

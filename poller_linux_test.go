@@ -12,7 +12,8 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// A Wake ends exactly one wait, the next, even after a Get, and also a wait on the descriptor.
+// A Wake ends exactly one wait: the next one, even after a Get. It also ends a wait on the
+// descriptor.
 func TestWakeIsKept(t *testing.T) {
 	q, err := quark.New(enginetest.NewMachine(), quark.Options{})
 	if err != nil {
@@ -57,7 +58,7 @@ func TestWakeIsKept(t *testing.T) {
 	}
 }
 
-// A wait goes on in a process that may not have more descriptors.
+// A wait works in a process that may not open more descriptors.
 func TestWaitWithoutDescriptors(t *testing.T) {
 	q, err := quark.New(new(enginetest.Source), quark.Options{})
 	if err != nil {
@@ -86,7 +87,7 @@ func TestWaitWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// watcher is a source without events that is to be asked often.
+// watcher is a source without events that must be called often.
 type watcher struct {
 	*enginetest.Machine
 	fd    int
@@ -97,7 +98,7 @@ func (w *watcher) FD() int                    { return w.fd }
 func (w *watcher) Interval() time.Duration    { return time.Millisecond }
 func (w *watcher) Populate(engine.Sink) error { w.asked++; return nil }
 
-// TestWatcher: Block and the descriptor wake at the source's interval, though nothing happens.
+// TestWatcher: Block and the descriptor wake at the source's interval, even without events.
 func TestWatcher(t *testing.T) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {

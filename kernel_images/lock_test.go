@@ -156,7 +156,7 @@ func TestProvide(t *testing.T) {
 			t.Errorf("%s: got %q, error %v", name, b, err)
 		}
 	}
-	// An existing link is better than none.
+	// An existing link is kept.
 	if err := link(c.Path(imageOf(newer)), filepath.Join(dir, "amd64", "damaged")); err != nil {
 		t.Fatal(err)
 	}

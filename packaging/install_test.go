@@ -27,7 +27,7 @@ func makeIt(t *testing.T, dir string, target ...string) string {
 	}
 	c := exec.Command("make", append([]string{"--no-print-directory", "-C", "..", "PREFIX=/usr", "DESTDIR=" + dir, "VERSION=" + version,
 		"RELEASE=build/test-release", "BINDINGS=build/test-release/library"}, target...)...)
-	// Variables of a make that runs this test are not for this one.
+	// This make must not get the variables of a make that runs this test.
 	c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOARCH=") }),
 		"MAKEFLAGS=", "MAKEOVERRIDES=", "SOURCE_DATE_EPOCH=1")
 	out, err := c.CombinedOutput()
@@ -143,7 +143,7 @@ func TestInstalledFiles(t *testing.T) {
 	}
 }
 
-// Root often has no Go: the results of an earlier make release are installed, and removed, without
+// Root often has no Go, so the results of an earlier make release are installed and removed without
 // it.
 func TestInstallWithoutGo(t *testing.T) {
 	all := installed(t) // make release has run

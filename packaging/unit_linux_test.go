@@ -32,7 +32,7 @@ func systemdAnalyze(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// verify looks for the command.
+	// systemd-analyze verify looks for the command.
 	unit = bytes.ReplaceAll(unit, []byte("=/usr/bin/"), []byte("="+dir+"/usr/bin/"))
 	path := filepath.Join(t.TempDir(), "quark-mon.service")
 	if err := os.WriteFile(path, unit, 0o644); err != nil {
@@ -45,7 +45,8 @@ func systemdAnalyze(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// Without drop-ins and with each documented one. The threshold is 3.0 of 10.
+// The unit is checked without drop-ins, and with each documented drop-in. The threshold is 3.0 of
+// 10.
 func TestUnitIsHardened(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("needs systemd-analyze, of the package systemd")
@@ -107,8 +108,8 @@ func setting(t *testing.T, name string) string {
 // capabilityNumbers are the numbers of capabilities in these units (linux/capability.h).
 var capabilityNumbers = map[string]uintptr{"CAP_SYS_PTRACE": 19, "CAP_PERFMON": 38, "CAP_BPF": 39}
 
-// runWith runs quark-mon with the unit's options and these capabilities only, as the unit does, by
-// a user who is not root and cannot get more, and returns what it printed.
+// runWith runs quark-mon with the unit's options and only these capabilities, as the unit does. The
+// user is not root and cannot get more. It returns the output.
 func runWith(t *testing.T, names []string, options ...string) (stdout, stderr []byte, err error) {
 	t.Helper()
 	dir := installed(t)
@@ -168,8 +169,8 @@ func TestUnitHasTheCapabilitiesItNeeds(t *testing.T) {
 	if _, errs, err := runWith(t, []string{"CAP_BPF", "CAP_PERFMON"}, "-d", "10ms"); err != nil {
 		t.Skipf("eBPF does not work here: %v: %s", err, errs)
 	}
-	// A process of another user's, older than quark-mon, with more arguments than are kept:
-	// /proc has to describe it.
+	// This process belongs to another user, is older than quark-mon, and has more arguments
+	// than are kept. Only /proc can describe it.
 	arguments := append([]string{"60"}, slices.Repeat([]string{"0"}, 50_000)...)
 	old := exec.Command("sleep", arguments...)
 	if err := old.Start(); err != nil {
