@@ -23,7 +23,7 @@ const inNamespace = "QUARK_TEST_IN_NAMESPACE"
 func rerun(t *testing.T, attr *syscall.SysProcAttr) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("it makes namespaces: needs root")
+		t.Skip("needs root, to make namespaces")
 	}
 	c := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	c.Env = append(os.Environ(), inNamespace+"="+t.Name())
@@ -60,7 +60,7 @@ func TestOpenRefusesNamespaces(t *testing.T) {
 	} {
 		got := rerun(t, attr)
 		if name == "time" && !strings.Contains(got, "namespace") {
-			t.Logf("no time namespace was entered: %s", got)
+			t.Logf("the process is not in a time namespace: %s", got)
 			continue
 		}
 		if !strings.HasPrefix(got, "true") || !strings.Contains(got, "in its own "+name+" namespace") {
@@ -118,6 +118,6 @@ func TestCgroupNamespace(t *testing.T) {
 		t.Skip(got)
 	}
 	if got != "0 true" {
-		t.Errorf("processes with a cgroup, and whether the table has none: %s", got)
+		t.Errorf("got processes with a cgroup, or the table lacks the field: %s", got)
 	}
 }

@@ -45,7 +45,7 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := m.Populate(nil); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("the source after Close: %v", err)
+		t.Errorf("the source after Close: got error %v", err)
 	}
 	m = enginetest.NewMachine()
 	if _, err := quark.New(m, quark.Options{MaxLength: -1}); err == nil || !strings.Contains(err.Error(), "option MaxLength is -1") ||
@@ -139,7 +139,7 @@ func TestAccessors(t *testing.T) {
 	args, known3 := last.Args()
 	d, known4 := last.Duration()
 	if uid != 0 || exe != "/bin/sleep" || !slices.Equal(args, []string{"/bin/sleep", "5"}) || d.Round(time.Second) != 5*time.Second || !known1 || !known2 || !known3 || !known4 {
-		t.Errorf("%d, %s, %q, %v: %v %v %v %v", uid, exe, args, d, known1, known2, known3, known4)
+		t.Errorf("got %d, %s, %q, %v; known %v %v %v %v", uid, exe, args, d, known1, known2, known3, known4)
 	}
 	nothing := new(quark.Process)
 	_, known1 = nothing.UID()

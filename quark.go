@@ -124,7 +124,7 @@ type Queue struct {
 func Open(opts Options) (*Queue, error) {
 	for _, name := range opts.Where.Variables() {
 		if !opts.Environ.Has(name) {
-			return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "about env." + name, Err: errors.New("Environ does not ask for this variable")})
+			return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "about env." + name, Err: errors.New("the option Environ does not request this variable")})
 		}
 	}
 	reported := Reported{

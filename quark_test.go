@@ -46,7 +46,7 @@ func exitOf(t *testing.T, q *quark.Queue, pid uint32) *quark.Event {
 		}
 	}
 	st, err := q.Stats()
-	t.Fatalf("no exit of pid %d within %v: %+v, %v", pid, deadline, st, err)
+	t.Fatalf("got no EXIT of pid %d within %v: %+v, error %v", pid, deadline, st, err)
 	return nil
 }
 
@@ -313,7 +313,7 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 	t.Setenv(btfhub.PathVariable, missing)
 	for _, allowed := range []quark.BackendSet{0, quark.CNProc} {
 		if _, err := quark.Open(quark.Options{Backends: allowed}); err == nil || !strings.Contains(err.Error(), "option QUARK_BTF_PATH is "+missing) {
-			t.Errorf("a missing file in the environment: %v", err)
+			t.Errorf("a missing file in the environment: got error %v", err)
 		}
 	}
 }
@@ -394,7 +394,7 @@ func TestCloseDuringLookup(t *testing.T) {
 			}
 		}
 		if l := q.SessionLeader(ev.Process); l != nil && l.PID != ev.Process.PID {
-			t.Errorf("after Close: got leader %d", l.PID)
+			t.Errorf("after Close: got leader %d, want none", l.PID)
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestRecordLives(t *testing.T) {
 		}
 		seen := ends(t, q)
 		if st, err := q.Stats(); err == nil && len(seen) == 0 && st.Lost() > 0 {
-			t.Skipf("a storm of others: %d events were lost", st.Lost())
+			t.Skipf("other processes caused a storm: %d events were lost", st.Lost())
 		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)

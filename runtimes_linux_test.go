@@ -67,7 +67,7 @@ const (
 // exits.
 func TestRuntimes(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("it makes containers: needs root")
+		t.Skip("needs root, to make containers")
 	}
 	const pod = "/kubepods/burstable/pod" + boxPod + "/" + boxID
 	boxes := []*box{{
@@ -274,7 +274,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 		ev := w.last(t, pid, quark.EventExec)
 		b.checkExec(t, w, ev, init)
 		if p := ev.Process; !b.legacy && p.Known.Has(quark.FieldEntryLeader) && (p.EntryType != quark.EntryContainer || int(p.EntryLeader.PID) != pid) {
-			t.Errorf("%s: the first process came in by %v, leader %d", w.name, p.EntryType, p.EntryLeader.PID)
+			t.Errorf("%s: first process: got entry type %v, leader %d", w.name, p.EntryType, p.EntryLeader.PID)
 		}
 		if later != 0 {
 			b.checkExec(t, w, w.last(t, later, quark.EventExec), entered)
@@ -306,7 +306,7 @@ func (b *box) test(t *testing.T, watches []*watch) {
 		for _, kind := range []quark.Events{quark.EventExec, quark.EventExit} {
 			p := w.last(t, first.cmd.Process.Pid, kind).Process
 			if c, _ := p.Container(); c.ID != "" {
-				t.Errorf("%s: the runtime itself is in %+v at its %v", w.name, c, kind)
+				t.Errorf("%s: the runtime itself: got container %+v at its %v, want none", w.name, c, kind)
 			}
 		}
 		if b.enter != nil {
@@ -323,7 +323,7 @@ func (b *box) readState(t *testing.T, proc truth.Proc, pid int) truth.State {
 		t.Fatal(err)
 	}
 	if !b.legacy && !strings.HasPrefix(s.Value[engine.FieldCgroup], b.cgroup) {
-		t.Fatalf("pid %d is in %s and not in %s", pid, s.Value[engine.FieldCgroup], b.cgroup)
+		t.Fatalf("pid %d: got cgroup %s, want %s", pid, s.Value[engine.FieldCgroup], b.cgroup)
 	}
 	return s
 }
@@ -340,9 +340,9 @@ func (b *box) checkExec(t *testing.T, w *watch, ev *quark.Event, want truth.Stat
 		case !p.Known.Has(f) && f == engine.FieldLogin && w.queue.Capabilities().Fields[f].Origin == engine.OriginProc:
 			// The creator's login was read after the fork.
 		case !p.Known.Has(f):
-			t.Errorf("%s: %v of pid %d is unknown at %v", w.name, f, p.PID, ev.Events)
+			t.Errorf("%s: got unknown %v of pid %d at %v", w.name, f, p.PID, ev.Events)
 		case got != want.Value[f] && !cached:
-			t.Errorf("%s: %v of pid %d is %q, not %q", w.name, f, p.PID, got, want.Value[f])
+			t.Errorf("%s: %v of pid %d: got %q, want %q", w.name, f, p.PID, got, want.Value[f])
 		}
 	}
 	b.checkContainer(t, w, ev, want.Value[engine.FieldCgroup])
@@ -358,7 +358,7 @@ func (b *box) checkContainer(t *testing.T, w *watch, ev *quark.Event, cgroup str
 		want.Inside = strings.TrimSuffix(want.Inside, "/") + below
 	}
 	if c, known := ev.Process.Container(); known && c != want || !known && w.name == "ebpf" {
-		t.Errorf("%s: pid %d at %v is in %+v (%t), not in %+v", w.name, ev.Process.PID, ev.Events, c, known, want)
+		t.Errorf("%s: pid %d at %v: got container %+v (known %t), want %+v", w.name, ev.Process.PID, ev.Events, c, known, want)
 	}
 }
 
@@ -523,7 +523,7 @@ func ownMounts(t *testing.T, host string) {
 		err = unix.Unmount("/sys/fs/cgroup/unified", 0)
 	}
 	if err != nil {
-		t.Skipf("no mount namespace of its own: %v", err)
+		t.Skipf("can't make a mount namespace: %v", err)
 	}
 }
 

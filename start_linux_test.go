@@ -49,7 +49,7 @@ func inStorm(host, guest int) int {
 func TestStormProcess(t *testing.T) {
 	path := os.Getenv("QUARK_STORM")
 	if path == "" {
-		t.Skip("it belongs to another test")
+		t.Skip("runs only as a child of another test")
 	}
 	var all sync.WaitGroup
 	for n := range inStorm(4, 2) {
@@ -125,7 +125,7 @@ func TestStartInStorm(t *testing.T) {
 			}
 			q.Close()
 		}
-		t.Logf("%d events: %d have no FORK, %d no image, %d are of another tree", events, wrong[0], wrong[1], wrong[2])
+		t.Logf("of %d events %d have no FORK, %d no image, %d are of another tree", events, wrong[0], wrong[1], wrong[2])
 		// A process that executes while it is read can lack its image.
 		if events == 0 || wrong[0] != 0 || 50*wrong[1] > events || wrong[2] != 0 {
 			t.Error("too many events have no FORK or image, or are of another tree")

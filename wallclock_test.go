@@ -25,13 +25,13 @@ func TestWallClockSet(t *testing.T) {
 			stepClock(t, step)
 			ev := exitOf(t, q, spawn(t))
 			if off := time.Since(ev.Wall); off < -time.Second || off > deadline {
-				t.Errorf("after a step of %v the event is off by %v", step, off)
+				t.Errorf("after a step of %v: got an event with an error of %v", step, off)
 			}
 			if !ev.Process.Known.Has(quark.FieldStart) {
 				continue // the proc connector came too late to read it
 			}
 			if start, end := q.Clock().Started(ev.Process), q.Clock().At(ev.Process.Exit.Time); start.After(end) || end.Sub(start) > deadline {
-				t.Errorf("after a step of %v the process lived from %v to %v", step, start, end)
+				t.Errorf("after a step of %v: got a process from %v to %v", step, start, end)
 			}
 		}
 	})

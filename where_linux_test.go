@@ -136,7 +136,7 @@ func TestWhere(t *testing.T) {
 					want = engine.VerdictPass
 				}
 				if v != want && (v != engine.VerdictUnsure || isComplete(ev.Process, c.field)) {
-					t.Errorf("%s: verdict %d of %s, want %d: %+v", c.source, v, name, want, ev.Process)
+					t.Errorf("%s: got verdict %d of %s, want %d: %+v", c.source, v, name, want, ev.Process)
 				}
 			}
 		}

@@ -75,7 +75,7 @@ func ReadArchive(data []byte) (*Archive, error) {
 }
 
 var (
-	errNoArchive = errors.New("read archive of BTF: this is none, or of another version")
+	errNoArchive = errors.New("read archive of BTF: it is not an archive, or has another version")
 	errArchive   = errors.New("read archive of BTF: truncated or damaged")
 )
 

@@ -18,14 +18,14 @@ const maxEmbedded = 512 << 10
 // TestEmbedded checks the documented properties of the archive.
 func TestEmbedded(t *testing.T) {
 	if len(archive) > maxEmbedded {
-		t.Errorf("the archive has %d bytes, %d are allowed", len(archive), maxEmbedded)
+		t.Errorf("got an archive of %d bytes, want at most %d", len(archive), maxEmbedded)
 	}
 	a, err := Embedded()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := len(a.Kernels()); n < 60 {
-		t.Errorf("%d kernels, at least 60 are promised", n)
+		t.Errorf("got %d kernels, want at least 60", n)
 	}
 	have := make(map[string]int)
 	series, flavour := regexp.MustCompile(`^\d+\.\d+`), regexp.MustCompile(`(-cloud|-rt)?-(amd64|arm64)$`)
@@ -70,7 +70,7 @@ func TestArchiveIsDeterministic(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(data, archive) {
-		t.Errorf("built again it has %d bytes and not the same %d", len(data), len(archive))
+		t.Errorf("got a second archive of %d bytes, want the same %d bytes", len(data), len(archive))
 	}
 }
 
@@ -167,13 +167,13 @@ func TestDamagedArchive(t *testing.T) {
 	step := len(data)/500 + 1
 	for n := 0; n < len(data); n += step {
 		if read(data[:n]) == nil {
-			t.Fatalf("cut to %d bytes: no error", n)
+			t.Fatalf("cut to %d bytes: got no error", n)
 		}
 		if n < 4 || n >= 10 { // else a flag, time or system of gzip's header
 			damaged := bytes.Clone(data)
 			damaged[n] ^= 0x10
 			if read(damaged) == nil {
-				t.Errorf("byte %d is damaged: no error", n)
+				t.Errorf("byte %d is damaged: got no error", n)
 			}
 		}
 	}
@@ -232,7 +232,7 @@ func TestForgedArchive(t *testing.T) {
 		{firstLine + strings.Repeat(" ", maxArchive) + lastLine, errNoArchive},
 	} {
 		if _, err := ReadArchive(gzipped(t, []byte(tt.text))); !errors.Is(err, tt.err) {
-			t.Errorf("%.40q: error %v, want %v", tt.text, err, tt.err)
+			t.Errorf("%.40q: got error %v, want %v", tt.text, err, tt.err)
 		}
 	}
 }
@@ -293,13 +293,13 @@ func TestMoved(t *testing.T) {
 				moved++
 			}
 		case n > 0:
-			t.Errorf("%s has the types of %s, but %d members are elsewhere", k.Release, first.Release, n)
+			t.Errorf("%s has the types of %s, but %d members have other offsets", k.Release, first.Release, n)
 		default:
 			same++
 		}
 	}
-	t.Logf("%d have the types of %s, %d others, in %d of which something is elsewhere", same, first.Release, other, moved)
+	t.Logf("%d kernels have the types of %s, %d have others, %d of them with other offsets", same, first.Release, other, moved)
 	if same == 0 || moved == 0 {
-		t.Errorf("%d are the same, %d moved", same, moved)
+		t.Errorf("got %d members with equal offsets, %d with others", same, moved)
 	}
 }

@@ -37,7 +37,7 @@ func (b *Builder) Add(e Entry, raw []byte) error {
 			if bytes.Equal(k.raw, raw) {
 				return nil
 			}
-			return fmt.Errorf("add kernel %s (%s): it is there already, from %s, with other types", e.Release, e.Arch, k.Distro)
+			return fmt.Errorf("add kernel %s (%s): the archive has it already, from %s, with other types", e.Release, e.Arch, k.Distro)
 		}
 	}
 	if len(b.kernels) == maxKernels {

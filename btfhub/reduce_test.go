@@ -16,7 +16,7 @@ func TestReduce(t *testing.T) {
 	whole := newSpec(t, shapes())
 	raw, again := reduceTwice(t, whole, reduced)
 	if !bytes.Equal(again, raw) {
-		t.Errorf("reduced again it has %d bytes, not the same %d", len(again), len(raw))
+		t.Errorf("got %d bytes from a second reduction, want the same %d bytes", len(again), len(raw))
 	}
 	small := compareReduced(t, whole, raw, reduced)
 	var all int

@@ -101,18 +101,18 @@ func TestResolve(t *testing.T) {
 		r := o.Get(tt.path)
 		if tt.err != "" {
 			if r.Found() || r.Err == nil || !strings.Contains(r.Err.Error(), tt.err) {
-				t.Errorf("%s: %+v, want an error with %q", tt.path, *r, tt.err)
+				t.Errorf("%s: got %+v, want an error with %q", tt.path, *r, tt.err)
 			}
 			continue
 		}
 		if r.Enum {
 			if v, ok := o.Value(tt.path); !ok || v != tt.want {
-				t.Errorf("%s: value %d %v, want %d (%v)", tt.path, v, ok, tt.want, r.Err)
+				t.Errorf("%s: got value %d %v, want %d (%v)", tt.path, v, ok, tt.want, r.Err)
 			}
 			continue
 		}
 		if off, ok := o.Bytes(tt.path); !ok || int64(off) != tt.want {
-			t.Errorf("%s: offset %d %v, want %d (%v)", tt.path, off, ok, tt.want, r.Err)
+			t.Errorf("%s: got offset %d %v, want %d (%v)", tt.path, off, ok, tt.want, r.Err)
 		}
 	}
 }

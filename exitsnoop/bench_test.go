@@ -199,7 +199,7 @@ func TestManyAtOnce(t *testing.T) {
 		skipped = min(skipped, stats.RecursionMisses)
 	}
 	if st.Recorded+lost != uint64(n) || st.Lost != 0 || st.Unseen != lost || lost > skipped {
-		t.Errorf("%+v, %d are lost, a program was skipped %d times", st, lost, skipped)
+		t.Errorf("got %+v, %d lost, a program was skipped %d times", st, lost, skipped)
 	}
-	t.Logf("%d ended and waited for in %v, %d are lost", n, took, lost)
+	t.Logf("got %d exits in %v, %d lost", n, took, lost)
 }

@@ -56,7 +56,7 @@ func works(t *testing.T, dir string) {
 	st, err := s.GetExitedEvent(id)
 	ok(t, err)
 	if st.WaitStatus() != truth {
-		t.Errorf("status %#x, wait4 returned %#x", st.ExitCode, truth)
+		t.Errorf("got status %#x, want %#x as from wait4", st.ExitCode, truth)
 	}
 	ok(t, s.DeleteExitedEvent(id))
 }
@@ -125,7 +125,7 @@ func TestFaults(t *testing.T) {
 			}
 			// Pins and descriptors keep a program alive.
 			if n := held(t); n > descriptors {
-				t.Errorf("%d descriptors and mappings are left open", n-descriptors)
+				t.Errorf("got %d open descriptors and mappings, want 0", n-descriptors)
 			}
 			_, err = EnsureRunningWith(dir, Options{types: types})
 			ok(t, err)
@@ -303,7 +303,7 @@ func TestForeign(t *testing.T) {
 			_, err := EnsureRunningWith(dir, Options{LockWait: 10 * time.Millisecond})
 			want(t, err, tt.err)
 			if after := tree(t, dir); after != before {
-				t.Errorf("changed from\n%s\nto\n%s", before, after)
+				t.Errorf("want\n%s\ngot\n%s", before, after)
 			}
 			if errors.Is(tt.err, ErrShape) {
 				_, err := NewStore(dir)

@@ -24,7 +24,7 @@ func sameFilter(t *testing.T, s *Store) {
 	if want := recount(t, s); *s.filter.counts() != want {
 		for i, n := range s.filter.counts().Traced {
 			if n != want.Traced[i] {
-				t.Errorf("slot %d counts %d, want %d", i, n, want.Traced[i])
+				t.Errorf("slot %d: got count %d, want %d", i, n, want.Traced[i])
 			}
 		}
 	}

@@ -93,10 +93,10 @@ func TestExit(t *testing.T) {
 			ended++
 			truth := reap(t, pid)
 			if st.WaitStatus() != truth || st.Pid != pid || st.StartBoottime == 0 {
-				t.Errorf("got %+v, wait4 returned %#x", st, truth)
+				t.Errorf("got %+v, want %#x as from wait4", st, truth)
 			}
 			if st.ExittedTime < born || st.ExittedTime > clock.Monotonic() {
-				t.Errorf("ended at %d, not between %d, its birth, and now", st.ExittedTime, born)
+				t.Errorf("got end %d, want it between the birth %d and now", st.ExittedTime, born)
 			}
 			if tt.signal != 0 && truth.Signal() != tt.signal || truth.CoreDump() && !tt.core {
 				t.Fatalf("the process ended in another way: wait status %#x", truth)
@@ -138,7 +138,7 @@ func TestExecNonleader(t *testing.T) {
 	st, err := s.Wait(context.Background(), id)
 	ok(t, err)
 	if truth := reap(t, uint32(p.PID)); st.WaitStatus() != truth || truth.ExitStatus() != 5 {
-		t.Errorf("got %#x, wait4 returned %#x", st.ExitCode, truth)
+		t.Errorf("got %#x, want %#x as from wait4", st.ExitCode, truth)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestTwin(t *testing.T) {
 				st, err := s.GetExitedEvent(uint64(i))
 				ok(t, err)
 				if st.WaitStatus() != truth {
-					t.Errorf("got %#x, wait4 returned %#x", st.ExitCode, truth)
+					t.Errorf("got %#x, want %#x as from wait4", st.ExitCode, truth)
 				}
 			}
 			if st, err := s.Stats(); err != nil || st.Recorded != 2 || st.Lost != 0 || st.WrongStart != 0 {
@@ -282,7 +282,7 @@ func TestLost(t *testing.T) {
 	_, err = s.GetExitedEvent(3)
 	want(t, err, ErrLost)
 	if st, _ := s.Stats(); got.Lost != 1 || st.WrongNamespace != 1 || st.WrongStart != 1 || st.Unseen != 2 {
-		t.Errorf("collected %+v, stats %+v", got, st)
+		t.Errorf("got collected %+v, stats %+v", got, st)
 	}
 }
 
@@ -431,7 +431,7 @@ func TestEvents(t *testing.T) {
 		done, err := s.Collect(tt.age)
 		ok(t, err)
 		if done.Deleted != tt.want {
-			t.Errorf("collected %+v of more than %v, want %d", done, tt.age, tt.want)
+			t.Errorf("got collected %+v of age %v, want %d", done, tt.age, tt.want)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestRestart(t *testing.T) {
 		tracer.Process.Kill()
 		tracer.Wait()
 		if line != "ok\n" {
-			t.Fatalf("the tracer printed %q, %v", line, err)
+			t.Fatalf("got output %q of the tracer, error %v", line, err)
 		}
 	}
 	between.open(t)
@@ -88,7 +88,7 @@ func TestRestart(t *testing.T) {
 		}
 		ok(t, waiter.Wait())
 		if want := fmt.Sprintln(int32(truth[i])); out.String() != want {
-			t.Errorf("process %d: the second tracer got %q, wait4 returned %q", i, out.String(), want)
+			t.Errorf("process %d: got %q from the second tracer, want %q as from wait4", i, out.String(), want)
 		}
 	}
 	if got := reap(t, pids[1]); got != truth[1] {
@@ -129,7 +129,7 @@ func TestPidNamespace(t *testing.T) {
 	st, err := s.Wait(context.Background(), 1)
 	ok(t, err)
 	if st.Pid != pid || st.WaitStatus() != truth || truth.ExitStatus() != 5 {
-		t.Errorf("recorded %+v, wait4 returned %#x", st, truth)
+		t.Errorf("got %+v, want %#x as from wait4", st, truth)
 	}
 	if st, err := s.Stats(); err != nil || st.Recorded != 1 || st.WrongNamespace != 0 {
 		t.Errorf("stats %+v, %v", st, err)
@@ -215,7 +215,7 @@ func TestRace(t *testing.T) {
 			traced++
 			st, err := s.Wait(ctx, id)
 			if err != nil {
-				t.Fatalf("process %d was traced and is lost: %v", i, err)
+				t.Fatalf("process %d was traced, but is lost: %v", i, err)
 			}
 			if st.Pid != pid || st.WaitStatus() != truth {
 				t.Errorf("process %d: recorded %+v, wait4 returned %#x", i, st, truth)
@@ -229,8 +229,8 @@ func TestRace(t *testing.T) {
 			t.Fatalf("process %d: %v", i, err)
 		}
 	}
-	t.Logf("%d traced in time, %d refused", traced, gone)
+	t.Logf("got %d traced and %d refused processes", traced, gone)
 	if st, err := s.Stats(); err != nil || st.Recorded != uint64(traced) || st.Lost != 0 || st.Tracing != 0 || st.Uncollected != 0 {
-		t.Errorf("%d traced, stats %+v, %v", traced, st, err)
+		t.Errorf("got %d traced processes, stats %+v, error %v", traced, st, err)
 	}
 }

@@ -220,7 +220,7 @@ func TestTreeOfDaemon(t *testing.T) {
 	}
 	for pid, end := range want {
 		if ev := all[pid]; ev.WaitStatus() != end.status || ev.Tree != id || !ids[ev.Parent] || (ev.Parent == 0) != (ev.TraceID == id) {
-			t.Errorf("%d: got %+v, its parent got %#x", pid, ev, end.status)
+			t.Errorf("%d: got %+v, want %#x as its parent got", pid, ev, end.status)
 		}
 	}
 	if len(all) != len(want) {
@@ -233,7 +233,7 @@ func TestTreeOfDaemon(t *testing.T) {
 	}
 	sameFilter(t, s)
 	if left, err := s.allMembers(); err != nil || len(left) != 0 {
-		t.Errorf("remaining members: %v, %v", left, err)
+		t.Errorf("got remaining members %v, error %v", left, err)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestTreeRace(t *testing.T) {
 		for pid, end := range want {
 			ev, traced := all[pid]
 			if traced && (ev.Tree != id || ev.WaitStatus() != end.status) {
-				t.Errorf("%d: got %+v, its parent got %#x", pid, ev, end.status)
+				t.Errorf("%d: got %+v, want %#x as its parent got", pid, ev, end.status)
 			}
 			switch {
 			case traced && end.born > after:
@@ -327,7 +327,7 @@ func TestTreeRace(t *testing.T) {
 			case traced && end.born != 0:
 				earlier++
 			case end.born > after:
-				t.Errorf("%d, born %d ns later, is not traced", pid, end.born-after)
+				t.Errorf("process %d, born %d ns later, is not traced", pid, end.born-after)
 			case existing && kept[pid]:
 				t.Errorf("existing process %d is not traced", pid)
 			}
@@ -337,7 +337,7 @@ func TestTreeRace(t *testing.T) {
 		}
 		for pid := range all {
 			if _, is := want[pid]; !is {
-				t.Errorf("%d is traced and not of the tree", pid)
+				t.Errorf("process %d is traced, but not in the tree", pid)
 			}
 		}
 		for _, ev := range all {
@@ -375,7 +375,7 @@ func TestTreePidReuse(t *testing.T) {
 			t.Errorf("got %+v, want exit status %d", last, code)
 		}
 		if st, err := s.GetExitedEvent(one.TraceID); err != nil || st.WaitStatus().ExitStatus() != 1 {
-			t.Errorf("the first has become %+v, %v", st, err)
+			t.Errorf("got first process %+v, error %v", st, err)
 		}
 	}
 	e, err := s.event(99)
@@ -482,14 +482,14 @@ func TestOlderPins(t *testing.T) {
 	}
 	s = pinnedStore(t, dir)
 	if n := s.members.MaxEntries(); n != s.events.MaxEntries() {
-		t.Errorf("room for %d members and %d events", n, s.events.MaxEntries())
+		t.Errorf("got room for %d members and %d events", n, s.events.MaxEntries())
 	}
 	id := selfTree(t, s)
 	child := sleeper(t)
 	for pid, id := range map[uint32]uint64{pid: 1, child: 0} {
 		truth := end(t, pid)
 		if ev := exits(t, s)[pid]; ev.WaitStatus() != truth || id != 0 && ev.TraceID != id {
-			t.Errorf("got %+v, wait4 returned %#x", ev, truth)
+			t.Errorf("got %+v, want %#x as from wait4", ev, truth)
 		}
 	}
 
@@ -499,14 +499,14 @@ func TestOlderPins(t *testing.T) {
 	ok(t, EnsureRunning(dir))
 	truth := end(t, child)
 	if ev := exits(t, s)[child]; ev.WaitStatus() != truth || ev.Tree != id {
-		t.Errorf("got %+v, wait4 returned %#x", ev, truth)
+		t.Errorf("got %+v, want %#x as from wait4", ev, truth)
 	}
 }
 
 // TestBlocked: a process that blocks reads of its stat file does not prevent the tracing of others.
 func TestBlocked(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for three reads")
+		t.Skip("waits for three reads that time out")
 	}
 	dir := root(t)
 	ok(t, EnsureRunning(dir))
@@ -528,7 +528,7 @@ func TestBlocked(t *testing.T) {
 	for _, pid := range []uint32{blocked, born} {
 		truth := end(t, pid)
 		if ev := exits(t, s)[pid]; ev.WaitStatus() != truth || pid == born && ev.Tree != id {
-			t.Errorf("got %+v, wait4 returned %#x", ev, truth)
+			t.Errorf("got %+v, want %#x as from wait4", ev, truth)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestCandidates(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil {
-		t.Skip("no dpkg to order versions by")
+		t.Skip("needs dpkg, to order versions")
 	}
 	var b strings.Builder
 	for _, p := range []struct {
@@ -78,7 +78,7 @@ func TestCandidates(t *testing.T) {
 func buildDeb(t *testing.T, files map[string]string, links ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
-		t.Skip("no dpkg-deb to build a package with")
+		t.Skip("needs dpkg-deb, to build a package")
 	}
 	root := t.TempDir()
 	files["DEBIAN/control"] = "Package: x\nVersion: 1\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n"
@@ -140,7 +140,7 @@ func TestUnpack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := debian.Find(t.Context(), deb, imageFile); err == nil || errors.Is(err, debian.ErrNoFile) {
-			t.Errorf("error %v, want dpkg-deb's", err)
+			t.Errorf("got error %v, want dpkg-deb's", err)
 		}
 	})
 }

@@ -115,7 +115,7 @@ func TestInstalledFiles(t *testing.T) {
 	dir := installed(t)
 	want := listed(t, "files")
 	if got := filesBelow(t, dir); !slices.Equal(got, want) {
-		t.Errorf("installed are %q, packaging/files has %q", got, want)
+		t.Errorf("got installed files %q, want %q as in packaging/files", got, want)
 	}
 	for _, c := range commands(t, dir) {
 		if out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-V").Output(); err != nil || string(out) != c+" version "+version+"\n" {
@@ -151,7 +151,7 @@ func TestInstallWithoutGo(t *testing.T) {
 	const without = "GO=/nonexistent/go"
 	makeIt(t, dir, "install", without)
 	if got, want := filesBelow(t, dir), filesBelow(t, all); !slices.Equal(got, want) {
-		t.Errorf("installed are %q, with Go %q", got, want)
+		t.Errorf("got installed files %q, want %q as with Go", got, want)
 	}
 	if out := makeIt(t, dir, "uninstall", without); out != "" {
 		t.Errorf("make uninstall: got output %q", out)
@@ -241,7 +241,7 @@ func TestLibrary(t *testing.T) {
 	makeIt(t, dir, "install-library", libdir)
 	want := listed(t, "library", libdir)
 	if got := filesBelow(t, dir); !slices.Equal(got, want) || len(got) < 20 {
-		t.Errorf("installed are %q, packaging/library has %q", got, want)
+		t.Errorf("got installed files %q, want %q as in packaging/library", got, want)
 	}
 	pages, err := filepath.Glob("../docs/*.3")
 	if err != nil || len(pages) == 0 {

@@ -50,7 +50,7 @@ func testRPM(t *testing.T, files, packages, list []string) {
 	rpm(files, "--install", "--noscripts", "--nodeps")
 	want := listed(t, list[0], list[1:]...)
 	if got := ours(); !slices.Equal(got, want) {
-		t.Errorf("the package has %q, make installs %q", got, want)
+		t.Errorf("got files %q in the package, want %q as from make install", got, want)
 	}
 	if out := rpm(packages, "--verify", "--noscripts", "--nodeps"); out != "" {
 		t.Errorf("rpm --verify: %s", out)
@@ -60,6 +60,6 @@ func testRPM(t *testing.T, files, packages, list []string) {
 		t.Errorf("left behind: %q", left)
 	}
 	if left, err := filepath.Glob(filepath.Join(root, "usr/share/doc/*")); err != nil || len(left) > 0 {
-		t.Errorf("own directories are left: %q, %v", left, err)
+		t.Errorf("got remaining directories %q, error %v", left, err)
 	}
 }

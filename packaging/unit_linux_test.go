@@ -159,12 +159,12 @@ func runWith(t *testing.T, names []string, options ...string) (stdout, stderr []
 // The unit's capabilities are enough, and none can be left out.
 func TestUnitHasTheCapabilitiesItNeeds(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to give capabilities to others")
+		t.Skip("needs root, to give capabilities to other users")
 	}
 	installed(t)
 	all := strings.Fields(setting(t, "AmbientCapabilities"))
 	if bounding := strings.Fields(setting(t, "CapabilityBoundingSet")); !slices.Equal(all, bounding) {
-		t.Errorf("the unit's ambient capabilities are %q, its bounding set is %q", all, bounding)
+		t.Errorf("got ambient capabilities %q, bounding set %q, want equal sets", all, bounding)
 	}
 	if _, errs, err := runWith(t, []string{"CAP_BPF", "CAP_PERFMON"}, "-d", "10ms"); err != nil {
 		t.Skipf("eBPF does not work here: %v: %s", err, errs)

@@ -65,7 +65,7 @@ func (s *Source) handleChanges() error {
 	s.changed = changes{}
 	s.loss.bound = s.loss.bound || c.rules || c.removed
 	if c.disabled {
-		return errors.New("audit was disabled by another process, so that no more comes: enable it, as with auditctl -e 1, and open the source again")
+		return errors.New("another process has disabled audit: enable it with auditctl -e 1, and open the source again")
 	}
 	if c.removed {
 		s.gap(engine.LossUnseen, s.last, 0)

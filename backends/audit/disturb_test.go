@@ -82,10 +82,10 @@ func TestRulesOfOthers(t *testing.T) {
 	add(auditrule.ListExit, auditrule.Field{Field: auditrule.FieldArch, Value: uint32(abi)}, auditrule.Field{Field: auditrule.FieldKey, Text: "of others"})
 	s = open(t, Options{}, source.Options{})
 	if st, _ := s.Stats(); !st.Bound || !slices.ContainsFunc(s.caps.Notes, func(note string) bool { return strings.Contains(note, "auditctl -l") }) {
-		t.Errorf("a rule hides execs: %+v, %q", st, s.caps.Notes)
+		t.Errorf("a rule hides execs: got stats %+v, notes %q", st, s.caps.Notes)
 	}
 	add(auditrule.ListTask)
 	if s, err := Open(source.Options{}, Options{Enable: true}); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "task,never") {
-		t.Errorf("new processes are not audited: %v, %v", s, err)
+		t.Errorf("new processes are not audited: got %v, error %v", s, err)
 	}
 }

@@ -103,13 +103,13 @@ func TestRulesAreRemoved(t *testing.T) {
 		t.Error(err)
 	}
 	if after := rulesOf(t, c); !reflect.DeepEqual(after, middle) {
-		t.Errorf("%d rules after the second source, %d before", len(after), len(middle))
+		t.Errorf("after the second source: got %d rules, want %d", len(after), len(middle))
 	}
 	if err := errors.Join(a.Close(), a.Close()); err != nil {
 		t.Error(err)
 	}
 	if after := rulesOf(t, c); !reflect.DeepEqual(after, before) {
-		t.Errorf("%d rules after Close, %d before Open", len(after), len(before))
+		t.Errorf("after Close: got %d rules, want %d", len(after), len(before))
 	}
 }
 
@@ -122,16 +122,16 @@ func TestLeftovers(t *testing.T) {
 	child := conform.Child("left")
 	conform.Start(t, child)
 	if n := ours(rulesOf(t, c)); n <= ours(before) {
-		t.Fatalf("%d rules of sources with the child, %d without", n, ours(before))
+		t.Fatalf("with the child: got %d rules of sources, without it %d", n, ours(before))
 	}
 	child.Process.Kill()
 	child.Wait()
 	if ours(rulesOf(t, c)) == ours(before) {
-		t.Fatal("a process that is killed has left nothing")
+		t.Fatal("the killed process left no rules")
 	}
 	open(t, Options{}, source.Options{}).Close()
 	if after := rulesOf(t, c); !reflect.DeepEqual(after, before) {
-		t.Errorf("%d rules after the next Open and Close, %d before", len(after), len(before))
+		t.Errorf("after the next Open and Close: got %d rules, want %d", len(after), len(before))
 	}
 	if err := other.Close(); err != nil {
 		t.Error(err)
@@ -189,7 +189,7 @@ func TestEnable(t *testing.T) {
 		t.Error("Close has disabled it while another has a rule")
 	}
 	if after := len(rulesOf(t, c)); after != before {
-		t.Errorf("%d rules, not %d, where audit is left to another", after, before)
+		t.Errorf("audit used by another program: got %d rules, want %d", after, before)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	if left > 0 {
-		t.Errorf("audit is left enabled after %d of 25 pairs of sources that were killed", left)
+		t.Errorf("after %d of 25 killed pairs of sources audit is still enabled", left)
 	}
 }
 
@@ -300,11 +300,11 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Error(err)
 		}
 		if err := s.Populate(new(conform.Events)); !errors.Is(err, os.ErrClosed) || s.FD() != -1 || s.Arm(true) {
-			t.Errorf("populate after close: %v", err)
+			t.Errorf("Populate after Close: got error %v", err)
 		}
 	}
 	if after := conform.OpenFDs(t); after != before {
-		t.Errorf("%d descriptors were open, now %d", before, after)
+		t.Errorf("got %[2]d open descriptors, want %[1]d", before, after)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestOpenRefuses(t *testing.T) {
 			refused <- err
 		}()
 		if err := <-refused; err == nil {
-			t.Logf("%s: not tried, unshare fails here", c.name)
+			t.Logf("%s: unshare fails on this machine", c.name)
 		} else if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}

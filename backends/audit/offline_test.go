@@ -116,7 +116,7 @@ func TestBirthFirst(t *testing.T) {
 	evs := d.end()
 	fork, exec := evs.One(t, child, engine.KindFork), evs.One(t, child, engine.KindExec)
 	if slices.Index(evs, fork) != 0 || slices.Index(evs, exec) != 1 || fork.Time > exec.Time || fork.Time < at-1e6 || fork.Time > s.now() {
-		t.Errorf("the order is %v, at %d and %d, begun at %d", evs.Kinds(child), fork.Time, exec.Time, at)
+		t.Errorf("got order %v, times %d and %d, the call began at %d", evs.Kinds(child), fork.Time, exec.Time, at)
 	}
 	want := engine.Credentials{UID: 1, EUID: 3, SUID: 4, GID: 2, EGID: 5, SGID: 6}
 	for _, ev := range []*engine.RawEvent{fork, exec} {
@@ -254,7 +254,7 @@ func TestExecPath(t *testing.T) {
 			got = string(ev.Bytes(engine.FieldExe))
 		}
 		if got != c.want || ev.Errno != uint16(unix.ENOENT) {
-			t.Errorf("call %d, descriptor %#x, %s: %q, error %d", c.call, c.fd, c.name, got, ev.Errno)
+			t.Errorf("call %d, descriptor %#x, %s: got path %q, error %d", c.call, c.fd, c.name, got, ev.Errno)
 		}
 	}
 }
@@ -286,7 +286,7 @@ func TestExecOfLostArguments(t *testing.T) {
 		c.break_(s)
 		d.end()
 		if st, _ := s.Stats(); st.LostTotal() != c.lost || len(*evs) != min(1, int(c.lost)) {
-			t.Errorf("%s: %d lost, not %d; %d events", name, st.LostTotal(), c.lost, len(*evs))
+			t.Errorf("%s: got %d lost, want %d; %d events", name, st.LostTotal(), c.lost, len(*evs))
 		}
 	}
 }
@@ -307,7 +307,7 @@ func TestBirthOfLongCall(t *testing.T) {
 		d.call(at, auditrecord.Clone, os.Getpid(), 1, int64(child), uint64(unix.SIGCHLD))
 		births := d.end().Of(child, engine.KindFork)
 		if want := map[bool]int{false: 1, true: 0}[did]; len(births) != want || want == 1 && (births[0].Time > before || births[0].Creator != uint32(os.Getpid())) {
-			t.Errorf("%d births, of %v; the child did something: %v", len(births), births, did)
+			t.Errorf("got %d births of %v, the child acted: %v", len(births), births, did)
 		}
 	}
 }
@@ -428,7 +428,7 @@ func TestEnds(t *testing.T) {
 		for _, ev := range ends {
 			x := &ev.Task
 			if known := x.Known.Has(engine.FieldExit); known != (c.want >= 0) || known && (x.Exit.WaitStatus != c.want || !x.Cached.Has(engine.FieldExit)) {
-				t.Errorf("%s: known %v, status %#x", c.name, known, x.Exit.WaitStatus)
+				t.Errorf("%s: got known %v, status %#x", c.name, known, x.Exit.WaitStatus)
 			}
 		}
 	}
@@ -450,7 +450,7 @@ func TestWallClockSet(t *testing.T) {
 		evs := d.end()
 		for pid := 1<<22 + 5; pid < 1<<22+7; pid++ {
 			if ev := evs.One(t, pid, engine.KindExit); ev.Time < before || ev.Time > s.now() {
-				t.Errorf("stamped %d, not after %d", ev.Time, before)
+				t.Errorf("got stamp %d, want one after %d", ev.Time, before)
 			}
 		}
 	}
@@ -628,7 +628,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		d.end()
 		if st, err := s.Stats(); err != nil || len(s.queue.events) != 0 {
-			t.Errorf("%+v, %v, %d events are left", st, err, len(s.queue.events))
+			t.Errorf("got %+v, %v, %d events left", st, err, len(s.queue.events))
 		}
 	})
 }

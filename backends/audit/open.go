@@ -23,7 +23,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 		return nil, err
 	}
 	if shared.Threads {
-		return nil, fmt.Errorf("report threads: the records of audit do not have them: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("report threads: audit does not record them: %w", errors.ErrUnsupported)
 	}
 	s := newSource(shared, o)
 	if err := s.openAll(); err != nil {
@@ -48,7 +48,7 @@ func newSource(shared source.Options, o Options) *Source {
 func (s *Source) openAll() (err error) {
 	for _, kind := range []string{"user", "pid"} {
 		if !proctext.InInitialNamespace(kind) {
-			return fmt.Errorf("audit is for the initial %s namespace, and this process is in another (%w): run it in the host's", kind, errors.ErrUnsupported)
+			return fmt.Errorf("audit serves only the initial %s namespace (%w): run this program in the host's namespace", kind, errors.ErrUnsupported)
 		}
 	}
 	if err := nlsocket.CheckNetwork(); err != nil {
@@ -100,12 +100,12 @@ func (s *Source) status() (auditrule.Status, error) {
 	st, err := s.rules.control.Status()
 	switch {
 	case errors.Is(err, unix.EPERM):
-		err = fmt.Errorf("%w: it needs CAP_AUDIT_CONTROL in the initial pid namespace", err)
+		err = fmt.Errorf("%w: needs CAP_AUDIT_CONTROL in the initial pid namespace", err)
 	case err == nil && st.Enabled == auditrule.Off && !s.opts.Enable:
 		err = fmt.Errorf("audit is not enabled: boot with audit=1, or run auditctl -e 1, or let quark enable it "+
 			"(Options.Audit.Enable, quark-mon --audit-enable), which slows down system calls until the next boot: %w", errors.ErrUnsupported)
 	case err == nil && st.Enabled >= auditrule.Locked:
-		err = fmt.Errorf("the rules of audit are locked until the next boot, as auditctl -e 2 does, so that none can be added: "+
+		err = fmt.Errorf("the audit rules are locked until the next boot (auditctl -e 2): "+
 			"reboot, and remove -e 2 from the rules in /etc/audit: %w", errors.ErrUnsupported)
 	}
 	return st, err
@@ -118,9 +118,9 @@ func (s *Source) listen() (err error) {
 	k.fd, err = nlsocket.Open(unix.NETLINK_AUDIT, readLog, s.opts.ReceiveBuffer)
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("listen to records of audit: %w: it needs CAP_AUDIT_READ", err)
+		return fmt.Errorf("listen to audit records: %w: needs CAP_AUDIT_READ", err)
 	case err != nil:
-		return fmt.Errorf("listen to records of audit: %w", err)
+		return fmt.Errorf("listen to audit records: %w", err)
 	}
 	k.pace, err = pace.New(pace.Reading, k.fd)
 	return err

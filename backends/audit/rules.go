@@ -58,7 +58,7 @@ func (r *rules) open(o *source.Options) (hidden string, err error) {
 	for _, rule := range list {
 		switch {
 		case rule.List == auditrule.ListTask && rule.Action == auditrule.Never && len(rule.Fields) == 0:
-			return "", fmt.Errorf("the rule -a task,never keeps the kernel from auditing new processes: remove it, as with auditctl -d task,never: %w", errors.ErrUnsupported)
+			return "", fmt.Errorf("the rule -a task,never prevents the audit of new processes: remove it with auditctl -d task,never: %w", errors.ErrUnsupported)
 		case rule.Action == auditrule.Never, rule.List == auditrule.ListExclude:
 			hidden = "rules of others may hide events (auditctl -l)"
 		}
@@ -128,7 +128,7 @@ func (r *rules) add() error {
 		case errors.Is(err, unix.EINVAL):
 			return fmt.Errorf("%w: the kernel has no audit of system calls, CONFIG_AUDITSYSCALL", err)
 		case errors.Is(err, unix.EPERM):
-			return fmt.Errorf("%w: the rules of audit are locked until the next boot, as auditctl -e 2 does", err)
+			return fmt.Errorf("%w: the audit rules are locked until the next boot (auditctl -e 2)", err)
 		case err != nil && !errors.Is(err, unix.EEXIST):
 			return err
 		}
@@ -143,7 +143,7 @@ func (r *rules) close() error {
 	for _, b := range r.added {
 		switch err := r.control.Delete(b); {
 		case errors.Is(err, unix.EPERM):
-			errs = append(errs, fmt.Errorf("%w: it needs CAP_AUDIT_CONTROL; the next Open of this source removes it, or auditctl -D -k %s", err, r.key))
+			errs = append(errs, fmt.Errorf("%w: needs CAP_AUDIT_CONTROL: the next Open removes the rule, or auditctl -D -k %s", err, r.key))
 		case err != nil && !errors.Is(err, unix.ENOENT):
 			errs = append(errs, err)
 		}

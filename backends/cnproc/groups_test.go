@@ -158,7 +158,7 @@ func TestEndOfGroupAfterLoss(t *testing.T) {
 		ends, lost, outside = ends+e, lost+l, outside+o
 	}
 	if ends < lost || outside > 0 {
-		t.Errorf("%d ends are told, %d are lost, %d of them outside of gaps", ends, lost, outside)
+		t.Errorf("got %d reported ends, %d lost ones, %d of them outside of gaps", ends, lost, outside)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestEndOfGroupAfterOpening(t *testing.T) {
 		ends, lost, outside = ends+e, lost+l, outside+o
 	}
 	if ends < 20*lost || outside > 0 {
-		t.Errorf("%d ends are told, %d are lost, %d of them outside of gaps", ends, lost, outside)
+		t.Errorf("got %d reported ends, %d lost ones, %d of them outside of gaps", ends, lost, outside)
 	}
 }
 
@@ -199,7 +199,7 @@ func (w *town) ends(t *testing.T, seed, since uint64) (ends, lost, outside int) 
 				gaps = append(gaps, *ev.Gap)
 			case ev.Kind != engine.KindExit || ev.Thread:
 			case w.time < g.ended:
-				t.Errorf("seed %d: EXIT of %d at %d, told at %d, before its end at %d", seed, ev.PID, ev.Time, w.time, g.ended)
+				t.Errorf("seed %d: EXIT of %d at %d, reported at %d, want it after its end at %d", seed, ev.PID, ev.Time, w.time, g.ended)
 			default:
 				g.told++
 				ends++

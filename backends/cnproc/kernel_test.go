@@ -71,7 +71,7 @@ func TestThreadsOfBefore(t *testing.T) {
 	to := &sink{room: 1 << 20}
 	watch(t, s, to, func() bool { return s.track.byPID.In[pid].state == seen })
 	if tasks := len(s.proc.Tasks(pid)); int(s.track.byPID.In[pid].live) != tasks-1 {
-		t.Errorf("%d threads are known, /proc has %d", s.track.byPID.In[pid].live, tasks)
+		t.Errorf("got %d known threads, want %d as in /proc", s.track.byPID.In[pid].live, tasks)
 	}
 	in.Close()
 	watch(t, s, to, func() bool { return len(to.events.Of(cmd.Process.Pid, engine.KindExit)) > 0 })
@@ -131,7 +131,7 @@ func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, 
 // The end of a kernel thread of a process does not affect the status of the process.
 func TestStatusWithIOUring(t *testing.T) {
 	if !kernelversion.AtLeast("5.12") {
-		t.Skip("before Linux 5.12 no thread of a process is the kernel's")
+		t.Skip("before Linux 5.12 the kernel makes no threads in a process")
 	}
 	params := make([]byte, 120) // struct io_uring_params
 	params[8] = 2               // IORING_SETUP_SQPOLL
@@ -140,7 +140,7 @@ func TestStatusWithIOUring(t *testing.T) {
 			return new(barefork.Script).Call("io_uring_setup", unix.SYS_IO_URING_SETUP, 4, params).Notify(notify).WaitFor(wait).Exit(9)
 		})
 		if !ev.Task.Known.Has(engine.FieldExit) || ev.Task.Exit.WaitStatus != int32(want) || want.ExitStatus() != 9 {
-			t.Errorf("open before it %v: %+v, known %v, want %#x", before, ev.Task.Exit, ev.Task.Known, want)
+			t.Errorf("opened before the process: %v: got %+v, known %v, want %#x", before, ev.Task.Exit, ev.Task.Known, want)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestStatusOfReboot(t *testing.T) {
 				Call("reboot", unix.SYS_REBOOT, unix.LINUX_REBOOT_MAGIC1, unix.LINUX_REBOOT_MAGIC2, unix.LINUX_REBOOT_CMD_RESTART, 0).Exit(0)
 		}, shared...)
 		if ev.Task.Known.Has(engine.FieldExit) || want.Signal() != unix.SIGHUP {
-			t.Errorf("open before it %v: %+v, known %v, want %#x, which nothing shows", before, ev.Task.Exit, ev.Task.Known, want)
+			t.Errorf("opened before the process: %v: got %+v, known %v, want unknown (the status is %#x)", before, ev.Task.Exit, ev.Task.Known, want)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func TestCommOfExecUnderWay(t *testing.T) {
 	watch(t, s, to, func() bool { return len(to.events.Of(p.PID, engine.KindIDChange)) > 0 })
 	ev := to.events.One(t, p.PID, engine.KindIDChange)
 	if comm := ev.Bytes(engine.FieldComm); ev.Task.Known.Has(engine.FieldComm) && !ev.Task.Cached.Has(engine.FieldComm) || len(to.events.Of(p.PID, engine.KindExec)) != 0 {
-		t.Errorf("the comm %q is reported, or the exec was told", comm)
+		t.Errorf("got comm %q, want it unknown before the EXEC", comm)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestLossIsExact(t *testing.T) {
 	for round := range 3 {
 		storm(t, 60)
 		if st, _ := tiny.Stats(); st.LostTotal() == 0 || st.Bound {
-			t.Errorf("round %d, before reading: %+v", round, st)
+			t.Errorf("round %d, before reading: got stats %+v", round, st)
 		}
 		populate()
 		// The socket counts a dropped message at once. Its sequence number is missed only
@@ -100,7 +100,7 @@ func TestLossIsExact(t *testing.T) {
 			}
 		}
 		if tiny.loss.seq.gaps != lost || tiny.loss.overruns == 0 {
-			t.Errorf("round %d: %d lost, %d numbers are missing, %d overruns", round, lost, tiny.loss.seq.gaps, tiny.loss.overruns)
+			t.Errorf("round %d: got %d lost, %d missing numbers, %d overruns", round, lost, tiny.loss.seq.gaps, tiny.loss.overruns)
 		}
 		if st, _ := big.Stats(); st.LostTotal() != 0 {
 			t.Fatalf("the big buffer lost %d", st.LostTotal())
@@ -110,11 +110,11 @@ func TestLossIsExact(t *testing.T) {
 		// events before the end.
 		got, want, all := tiny.received+lost, between(tiny, sinkBig), between(big, sinkBig)
 		if without := big.received - all; got < want || got > want+without {
-			t.Errorf("round %d: %d received or lost, there were %d events and %d others", round, got, want, without)
+			t.Errorf("round %d: got %d received or lost messages, want %d events and %d others", round, got, want, without)
 		}
 	}
 	if st, _ := tiny.Stats(); st.Produced != sinkTiny.delivered()+st.LostTotal() {
-		t.Errorf("produced %d, delivered %d, lost %d", st.Produced, sinkTiny.delivered(), st.LostTotal())
+		t.Errorf("got produced %d, delivered %d, lost %d", st.Produced, sinkTiny.delivered(), st.LostTotal())
 	}
 }
 
@@ -191,7 +191,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("processes %v are kept, but gone", slices.Collect(maps.Keys(kept)))
+	t.Errorf("got records of ended processes %v", slices.Collect(maps.Keys(kept)))
 }
 
 // If a pid is reused during a loss, the end of the new process is delivered with its certain
@@ -272,7 +272,7 @@ func TestSpoofIsIgnored(t *testing.T) {
 		t.Errorf("%d false events", n)
 	}
 	if st, _ := s.Stats(); st.LostTotal() != 0 || s.foreign != 1 {
-		t.Errorf("%+v, %d messages of strangers", st, s.foreign)
+		t.Errorf("got stats %+v, %d messages of other senders", st, s.foreign)
 	}
 }
 
@@ -376,11 +376,11 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Errorf("second Close: %v", err)
 		}
 		if err := s.Populate(&sink{room: 100}); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("Populate after Close: %v", err)
+			t.Errorf("Populate after Close: got error %v", err)
 		}
 	}
 	if after := openFDs(t); after != before {
-		t.Errorf("%d descriptors before, %d after", before, after)
+		t.Errorf("got %[2]d descriptors, want %[1]d", before, after)
 	}
 }
 
@@ -411,10 +411,10 @@ func TestPopulateAllocatesNothing(t *testing.T) {
 		const tries, each = 100, 20
 		made := 0
 		if least := conform.LeastAllocs(tries, func() { storm(t, each); made += each }, func() { s.Populate(pool) }); least > 0 {
-			t.Errorf("enrich %d: %d allocations or more in each call", enrich, least)
+			t.Errorf("enrich %d: got at least %d allocations in each call, want 0", enrich, least)
 		}
 		if pool.N < made {
-			t.Errorf("enrich %d: %d events of %d processes", enrich, pool.N, made)
+			t.Errorf("enrich %d: got %d events of %d processes", enrich, pool.N, made)
 		}
 	}
 }

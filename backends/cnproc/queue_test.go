@@ -51,7 +51,7 @@ func TestStatusOfZombie(t *testing.T) {
 		e.readAll()
 		to := &sink{room: 9}
 		if e.release(to); len(to.events) != 1 || ev.Task.Exit.WaitStatus != status {
-			t.Errorf("%v: status %#x, want %#x, %d events", want, ev.Task.Exit.WaitStatus, status, len(to.events))
+			t.Errorf("%v: got status %#x, want %#x; %d events", want, ev.Task.Exit.WaitStatus, status, len(to.events))
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestReadingIsCached(t *testing.T) {
 		to := &sink{room: 9}
 		e.release(to)
 		if x := &ev.Task; len(to.events) != 1 || x.Known != procfs.Readable|told || x.Cached != x.Known&^(fixed|told) {
-			t.Errorf("%v: known %v, cached %v, %d events", kind, x.Known, x.Cached, len(to.events))
+			t.Errorf("%v: got known %v, cached %v, %d events", kind, x.Known, x.Cached, len(to.events))
 		}
 		if c := ev.Task.Cred; c.UID != 3 || c.EUID != 4 || c.GID != 5 {
 			t.Errorf("%v: ids %+v", kind, c)
@@ -128,7 +128,7 @@ func TestMessageBeforeReading(t *testing.T) {
 			}
 			e.clear(&m)
 			if got := procfs.Readable &^ ev.Task.Known; got != want&procfs.Readable {
-				t.Errorf("%s, after the reading %v: lost %v, want %v", c.name, after, got, want)
+				t.Errorf("%s, after the reading: %v: got lost fields %v, want %v", c.name, after, got, want)
 			}
 			// A thread's own changes do not affect the process.
 			known := ev.Task.Known
@@ -194,7 +194,7 @@ func TestLossTakesReadings(t *testing.T) {
 	fresh := add(e, engine.KindExec, clock.Monotonic())
 	e.readAll()
 	if read.Task.Known|unread.Task.Known != 0 || fresh.Task.Known == 0 {
-		t.Errorf("known of before the loss: %v and %v, after it: %v", read.Task.Known, unread.Task.Known, fresh.Task.Known)
+		t.Errorf("got known fields %v and %v before the loss, %v after it", read.Task.Known, unread.Task.Known, fresh.Task.Known)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestReadingInFullSink(t *testing.T) {
 			t.Fatal(err)
 		}
 		if full := room == 1; len(to.events) == 0 || (to.events[0].Task.Known == 0) != full || (s.unread != 0) != full {
-			t.Errorf("room for %d: %d events, known %v, %d unread", room, len(to.events), to.events[0].Task.Known, s.unread)
+			t.Errorf("room for %d: got %d events, known %v, %d unread", room, len(to.events), to.events[0].Task.Known, s.unread)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 	}
 	e.release(to)
 	if !slices.Equal(to.events, want) || len(e.entries) != 0 || len(e.byPID.In) != 0 {
-		t.Fatalf("%d events of %d, %d are left, %d processes", len(to.events), len(want), len(e.entries), len(e.byPID.In))
+		t.Fatalf("got %d events of %d, %d left, %d processes", len(to.events), len(want), len(e.entries), len(e.byPID.In))
 	}
 }
 

@@ -52,7 +52,7 @@ func TestSequenceIsExact(t *testing.T) {
 			next[cpu]++
 		}
 		if s.gaps != lost {
-			t.Fatalf("seed %d: %d lost, want %d", seed, s.gaps, lost)
+			t.Fatalf("seed %d: got %d lost, want %d", seed, s.gaps, lost)
 		}
 	}
 }

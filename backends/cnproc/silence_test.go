@@ -60,14 +60,14 @@ func TestStrangerEndsSubscriptions(t *testing.T) {
 		t.Error(err)
 	case !countsRequests():
 		if exits == 0 || gap != nil || st.Bound {
-			t.Errorf("%d exits, gap %v, bound %v, on a kernel that does not count requests", exits, gap, st.Bound)
+			t.Errorf("a kernel that does not count requests: got %d exits, gap %v, bound %v", exits, gap, st.Bound)
 		}
 	case exits != 0:
-		t.Skip("others on this machine listen, so that nothing was silenced")
+		t.Skip("other listeners of this machine prevent a silence")
 	case gap == nil || !st.Bound:
-		t.Errorf("it was silenced, and gap %v, bound %v", gap, st.Bound)
+		t.Errorf("after a silence: got gap %v, bound %v", gap, st.Bound)
 	case gap.From > from || gap.To < from || gap.Count != 0:
-		t.Errorf("the gap is %+v, the silence began at %d", *gap, from)
+		t.Errorf("got gap %+v, want it from %d on", *gap, from)
 	}
 	for range owed { // below 0
 		send(stranger.fd, request(0, opIgnore))

@@ -18,7 +18,7 @@ func dial(o *Options) (fd int, err error) {
 	fd, err = nlsocket.Open(unix.NETLINK_CONNECTOR, cnIdxProc, max(o.ReceiveBuffer, defaultReceiveBuffer))
 	switch {
 	case errors.Is(err, unix.EPERM):
-		err = fmt.Errorf("join the proc connector's group, which wants CAP_NET_ADMIN before Linux 6.6: %w", err)
+		err = fmt.Errorf("join the proc connector's group: needs CAP_NET_ADMIN before Linux 6.6: %w", err)
 	case errors.Is(err, unix.EPROTONOSUPPORT):
 		err = fmt.Errorf("open a connector socket: this kernel has no CONFIG_CONNECTOR: %w", err)
 	case err != nil:
@@ -94,12 +94,12 @@ func listen(fd int, b *nlsocket.Batch) (err error) {
 	}
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("ask the proc connector for events: it is in the initial network namespace alone (a container with --net=host), and needs CONFIG_PROC_EVENTS: %w", err)
+		return fmt.Errorf("ask the proc connector for events: needs the initial network namespace (a container with --net=host) and CONFIG_PROC_EVENTS: %w", err)
 	case errors.Is(err, errNoAck):
 		return fmt.Errorf("wait for the proc connector to answer: %w: the kernel needs CONFIG_PROC_EVENTS, and "+
 			"answers in the initial pid and user namespace alone (a container with --pid=host)", err)
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("ask the proc connector for events, which wants CAP_NET_ADMIN in the initial user namespace before Linux 6.12: %w", err)
+		return fmt.Errorf("ask the proc connector for events: needs CAP_NET_ADMIN in the initial user namespace before Linux 6.12: %w", err)
 	case err != nil:
 		return fmt.Errorf("ask the proc connector for events: %w", err)
 	}

@@ -18,6 +18,6 @@ func TestNoAnswer(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	if err := listen(fd, nlsocket.NewBatch(batchSize, sizeMaxRecord)); !errors.Is(err, errNoAck) {
-		t.Errorf("error %v, want one that says that nothing was answered", err)
+		t.Errorf("got error %v, want one about a missing answer", err)
 	}
 }

@@ -41,7 +41,7 @@ func TestStatusWhileAnotherDumps(t *testing.T) {
 		for pid, want := range map[int]bool{11: !spreads, 10: true, 12: !spreads, 13: true} {
 			exits := got.events.Of(pid, engine.KindExit)
 			if len(exits) != 1 || exits[0].Task.Known.Has(engine.FieldExit) != want {
-				t.Errorf("spreads %v: %d exits of %d, known is to be %v", spreads, len(exits), pid, want)
+				t.Errorf("spreads %v: got %d exits of %d, want known %v", spreads, len(exits), pid, want)
 			}
 		}
 	}
@@ -71,10 +71,10 @@ func TestStatusAfterSeccompDumps(t *testing.T) {
 			}
 			exits, dumps := got.events.Of(pid, engine.KindExit), got.events.Of(pid, engine.KindCoreDump)
 			if len(exits) != 1 || exits[0].Task.Known.Has(engine.FieldExit) != (want.status >= 0) || want.status >= 0 && exits[0].Task.Exit.WaitStatus != want.status {
-				t.Errorf("spreads %v: exits of %d: %+v, want one with status %d", spreads, pid, exits, want.status)
+				t.Errorf("spreads %v: exits of %d: got %+v, want one with status %d", spreads, pid, exits, want.status)
 			}
 			if (len(dumps) == 1) != (want.dumper != 0) || len(dumps) == 1 && dumps[0].TID != want.dumper {
-				t.Errorf("spreads %v: core dumps of %d: %+v, want %d", spreads, pid, dumps, want.dumper)
+				t.Errorf("spreads %v: core dumps of %d: got %+v, want %d", spreads, pid, dumps, want.dumper)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func TestRunningIsNoProofOfLife(t *testing.T) {
 		}
 		tr.take(&message{what: Exit, pid: 10, tid: 11, status: 1 << 8, time: clock.Monotonic()})
 		if end.thread || end.kind != engine.KindExit || end.known != known {
-			t.Errorf("state %c: %+v, want a status that is known: %v", state, end, known)
+			t.Errorf("state %c: got %+v, want known status: %v", state, end, known)
 		}
 	}
 }

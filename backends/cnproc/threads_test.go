@@ -107,7 +107,7 @@ func TestGroupExit(t *testing.T) {
 			messages := script(c.steps...)
 			play(s, &got, messages[:len(messages)-1]...)
 			if n := len(got.events.Of(10, engine.KindExit)); n != 0 {
-				t.Errorf("%s: %d exits before the last thread's", c.name, n)
+				t.Errorf("%s: got %d exits before the last thread's, want 0", c.name, n)
 			}
 			play(s, &got, messages[len(messages)-1])
 			exits := got.events.Of(10, engine.KindExit)
@@ -121,10 +121,10 @@ func TestGroupExit(t *testing.T) {
 			}
 			task := exits[0].Task
 			if task.Known.Has(engine.FieldExit) != (want != unknown) || want != unknown && int(task.Exit.WaitStatus) != want {
-				t.Errorf("%s (6.0: %v): known %v, status %d, want %d", c.name, last6, task.Known, task.Exit.WaitStatus, want)
+				t.Errorf("%s (6.0: %v): got known %v, status %d, want %d", c.name, last6, task.Known, task.Exit.WaitStatus, want)
 			}
 			if last := ms + 1000*uint64(len(c.steps)-1); exits[0].Time < last {
-				t.Errorf("%s: ended at %d, the last thread at %d", c.name, exits[0].Time, last)
+				t.Errorf("%s: got end %d, want %d as the last thread", c.name, exits[0].Time, last)
 			}
 			if task.PPID != 1 || exits[0].Thread {
 				t.Errorf("%s: ppid %d, thread %v", c.name, task.PPID, exits[0].Thread)
@@ -241,7 +241,7 @@ func TestIDsOfThreads(t *testing.T) {
 			want[1+i] |= engine.FieldComm.Set()
 		}
 		if got != want {
-			t.Errorf("%s: cached at an exec, a new user and a new group: %v, want %v", c.name, got, want)
+			t.Errorf("%s: cached at an exec, a new user and a new group: got %v, want %v", c.name, got, want)
 		}
 	}
 }

@@ -212,12 +212,12 @@ func TestWhoseEndAfterLoss(t *testing.T) {
 				}
 				switch {
 				case l == nil || ev.Time < l.ended:
-					t.Fatalf("seed %d: EXIT at %d of one that did not end", seed, ev.Time)
+					t.Fatalf("seed %d: got EXIT at %d of a running process", seed, ev.Time)
 				case ev.Task.Known.Has(engine.FieldExit) && ev.Task.Exit.WaitStatus != l.status:
-					t.Fatalf("seed %d: EXIT at %d has another's status", seed, ev.Time)
+					t.Fatalf("seed %d: got EXIT at %d with the status of another process", seed, ev.Time)
 				}
 				if l.told++; l.told > 1 {
-					t.Fatalf("seed %d: EXIT at %d for the second time", seed, ev.Time)
+					t.Fatalf("seed %d: got EXIT at %d twice", seed, ev.Time)
 				}
 				if ends++; ev.Task.Known.Has(engine.FieldExit) {
 					known++
@@ -233,10 +233,10 @@ func TestWhoseEndAfterLoss(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d ends are told, %d with their status, %d are lost, %d of them outside of gaps", ends, known, lost, outside)
+	t.Logf("got %d reported ends, %d with status, %d lost ones, %d of them outside of gaps", ends, known, lost, outside)
 	// Where messages of one number pass each other again and again an end can be taken for
 	// another until that one is missing long after the gap.
 	if known < ends/3 || lost > 2*ends || outside > lost/1000 {
-		t.Errorf("%d ends are told, %d with their status, %d are lost, %d of them outside of gaps", ends, known, lost, outside)
+		t.Errorf("got %d reported ends, %d with status, %d lost ones, %d of them outside of gaps", ends, known, lost, outside)
 	}
 }

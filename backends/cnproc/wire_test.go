@@ -53,7 +53,7 @@ func TestDecode(t *testing.T) {
 		}
 		for n := range sizeMessage {
 			if err := m.decode(b[:n]); err == nil {
-				t.Errorf("0x%x: %d bytes were taken", uint32(c.what), n)
+				t.Errorf("0x%x: got %d accepted bytes", uint32(c.what), n)
 			}
 		}
 	}
@@ -112,13 +112,13 @@ func FuzzTake(f *testing.F) {
 			s.message(b[:size], true)
 			b = b[size:]
 			if len(s.track.threads.In) > n {
-				t.Fatalf("%d threads of %d messages", len(s.track.threads.In), n)
+				t.Fatalf("got %d threads of %d messages", len(s.track.threads.In), n)
 			}
 		}
 		s.release()
 		for _, p := range s.track.byPID.In {
 			if int(p.live) > len(s.track.threads.In) {
-				t.Fatalf("%d living threads, %d are known", p.live, len(s.track.threads.In))
+				t.Fatalf("got %[2]d known threads, want %[1]d", p.live, len(s.track.threads.In))
 			}
 		}
 	})

@@ -17,7 +17,7 @@ func TestRingSize(t *testing.T) {
 		{0, 1 << 20, 1 << 20}, {0, 1<<20 + 1, 2 << 20}, {1, 0, page}, {1 << 30, 0, 1 << 30}, {3 * page, 0, 4 * page},
 	} {
 		if got, err := RingSize(tc.value, tc.byDefault); err != nil || got != tc.want {
-			t.Errorf("%d by default %d: %d, %v, not %d", tc.value, tc.byDefault, got, err, tc.want)
+			t.Errorf("value %d, default %d: got %d, error %v, want %d", tc.value, tc.byDefault, got, err, tc.want)
 		}
 	}
 	for _, value := range []int{-1, 1<<30 + 1} {
@@ -42,7 +42,7 @@ func TestTypesFile(t *testing.T) {
 		wantOption(t, new(Options), btfhub.PathVariable, path)
 	}
 	if err := (&Options{BTF: btfhub.Options{Path: missing}}).Validate(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("validate a missing file: %v", err)
+		t.Errorf("Validate of a missing file: got error %v", err)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestInsertExit(t *testing.T) {
 		exit.Set(engine.FieldComm, []byte("comm"))
 		n := (&Options{Kinds: c.kinds, Exits: c.exits}).InsertExit(b, exit)
 		if n != len(c.want.Names(nil)) || b.Len() != n {
-			t.Errorf("%+v: %d events, %d in the buffer", c, n, b.Len())
+			t.Errorf("%+v: got %d events, %d in the buffer", c, n, b.Len())
 		}
 	}
 }

@@ -114,7 +114,7 @@ func TestDirectory(t *testing.T) {
 		case err == nil:
 			got[key] = good
 			if !bytes.Equal(types, raw) {
-				t.Errorf("%s: reduced again it has %d bytes, not the same %d", key, len(types), len(raw))
+				t.Errorf("%s: got %d bytes from a second reduction, want the same %d bytes", key, len(types), len(raw))
 			}
 		case strings.Contains(err.Error(), "lack"):
 			got[key] = lacks

@@ -80,12 +80,12 @@ func TestRead(t *testing.T) {
 		found, err := Read(filepath.Join(dir, tt.file))
 		if tt.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(err.Error(), tt.file) {
-				t.Errorf("%s: error %v, want one with %q", tt.file, err, tt.err)
+				t.Errorf("%s: got error %v, want one with %q", tt.file, err, tt.err)
 			}
 			continue
 		}
 		if err != nil || found.Release != tt.release || found.Arch != tt.arch {
-			t.Errorf("%s: %q on %q, %v, want %q on %q", tt.file, found.Release, found.Arch, err, tt.release, tt.arch)
+			t.Errorf("%s: got %q on %q, error %v, want %q on %q", tt.file, found.Release, found.Arch, err, tt.release, tt.arch)
 			continue
 		}
 		if !btfhub.HasMember(found.Types, "task_struct.tgid") {

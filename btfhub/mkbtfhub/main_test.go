@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, b := len(made.Kernels()), made.Blobs(); n != 4 || b != 1 {
-		t.Errorf("%d kernels with %d different types, want 4 and 1", n, b)
+		t.Errorf("got %d kernels with %d different types, want 4 and 1", n, b)
 	}
 	if e, err := made.Lookup(rhel, "arm64"); err != nil || e.Distro != "el9" {
 		t.Errorf("of an image: %v, %v", e, err)
@@ -85,7 +85,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := types(t, out, e); !bytes.Equal(got, raw) {
-		t.Errorf("the archive made from itself has %d bytes of types, and not the same %d", len(got), len(raw))
+		t.Errorf("the archive made from itself: got %d bytes of types, want the same %d bytes", len(got), len(raw))
 	}
 	damaged := filepath.Join(dir, "damaged")
 	if err := os.WriteFile(damaged, first[:len(first)-1], 0o644); err != nil {

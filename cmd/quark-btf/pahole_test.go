@@ -52,7 +52,7 @@ func TestPahole(t *testing.T) {
 				if !ok {
 					t.Errorf("%s: got offset %d, want none as in pahole", o.Path, got)
 				} else if got != want {
-					t.Errorf("%s: at %d, pahole has %d", o.Path, got, want)
+					t.Errorf("%s: got offset %d, want %d as in pahole", o.Path, got, want)
 				}
 				compared++
 			}

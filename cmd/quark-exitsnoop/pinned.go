@@ -107,7 +107,7 @@ func report(ctx context.Context, o *options, s *exitsnoop.Store, ids []uint64) e
 		}
 	}
 	if ctx.Err() != nil {
-		return errors.New("interrupted: what runs stays traced, see quark-exitsnoop list")
+		return errors.New("interrupted: running processes stay traced, see quark-exitsnoop list")
 	}
 	return nil
 }

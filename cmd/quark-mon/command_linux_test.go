@@ -31,16 +31,16 @@ func TestCommand(t *testing.T) {
 		cmd.Run()
 		guard.Stop()
 		if status := cmd.ProcessState.ExitCode(); status != c.status || out.String() != "out\n" {
-			t.Errorf("%s: status %d, output %q", c.script, status, &out)
+			t.Errorf("%s: got status %d, output %q", c.script, status, &out)
 		}
 		rest := errs.String()
 		if strings.Contains(rest, "filtered") || strings.Contains(rest, " < ") {
-			t.Errorf("%s: filters, or ancestors of quark-mon, in\n%s", c.script, rest)
+			t.Errorf("%s: got filters, or ancestors of quark-mon, in\n%s", c.script, rest)
 		}
 		for _, w := range c.want {
 			_, after, ok := strings.Cut(rest, w)
 			if !ok {
-				t.Errorf("%s: no %q where it belongs in\n%s", c.script, w, &errs)
+				t.Errorf("%s: no %q at its place in\n%s", c.script, w, &errs)
 				break
 			}
 			rest = after

@@ -8,5 +8,5 @@ import (
 )
 
 func dropPrivileges() error {
-	return fmt.Errorf("%w: -D is for Linux: leave it out", errors.ErrUnsupported)
+	return fmt.Errorf("%w: -D needs Linux: omit it", errors.ErrUnsupported)
 }

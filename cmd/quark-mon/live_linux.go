@@ -90,10 +90,10 @@ func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 // checkTerminal returns the reason if top can't be shown on out.
 func checkTerminal(out io.Writer) error {
 	if terminal(out) < 0 {
-		return errors.New("top needs a terminal, and its output is none: -M -j prints statistics")
+		return errors.New("top needs a terminal as its output: use -M -j to print statistics")
 	}
 	if t := os.Getenv("TERM"); t == "" || t == "dumb" {
-		return fmt.Errorf("top needs a terminal whose cursor moves: TERM is %q", t)
+		return fmt.Errorf("top needs a terminal with cursor control: TERM is %q", t)
 	}
 	return nil
 }

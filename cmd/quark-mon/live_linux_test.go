@@ -147,7 +147,7 @@ func TestLive(t *testing.T) {
 	l.close()
 	e.await(t, leaveScreen)
 	if after := termios(t, slave); after != before {
-		t.Errorf("the terminal was %v and is %v", before, after)
+		t.Errorf("got terminal settings %[2]v, want %[1]v", before, after)
 	}
 	l.close()
 }
@@ -185,7 +185,7 @@ func TestLiveWithoutColours(t *testing.T) {
 	defer l.close()
 	got := e.await(t, "c clear")
 	if colour := regexp.MustCompile("\x1b\\[([34][0-8]|38;.*)m").FindString(got); colour != "" || !strings.Contains(got, "\x1b[1m") {
-		t.Errorf("%q is a colour, or nothing is bold, in %q", colour, got)
+		t.Errorf("got a colour %q, or no bold text, in %q", colour, got)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestLiveStalled(t *testing.T) {
 	}
 	l.close()
 	if after := termios(t, slave); after.Lflag != before.Lflag {
-		t.Errorf("the terminal was %v and is %v", before, after)
+		t.Errorf("got terminal settings %[2]v, want %[1]v", before, after)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestLivePanics(t *testing.T) {
 		e.await(t, leaveScreen)
 		e.await(t, "panic: ")
 		if after := termios(t, slave); after != before {
-			t.Errorf("%s: the terminal was %v and is %v", where, before, after)
+			t.Errorf("%s: got terminal settings %[3]v, want %[2]v", where, before, after)
 		}
 	}
 }
@@ -308,7 +308,7 @@ func TestTop(t *testing.T) {
 			e.await(t, leaveScreen)
 			e.await(t, " event")
 			if after := termios(t, slave); after != before {
-				t.Errorf("the terminal was %v and is %v", before, after)
+				t.Errorf("got terminal settings %[2]v, want %[1]v", before, after)
 			}
 		})
 	}
@@ -317,8 +317,8 @@ func TestTop(t *testing.T) {
 func TestTopIsRefused(t *testing.T) {
 	_, slave := newTerminal(t, 80, 24)
 	for term, want := range map[string]string{
-		"TERM=dumb": `quark-mon: top needs a terminal whose cursor moves: TERM is "dumb"`,
-		"TERM=":     `quark-mon: top needs a terminal whose cursor moves: TERM is ""`,
+		"TERM=dumb": `quark-mon: top needs a terminal with cursor control: TERM is "dumb"`,
+		"TERM=":     `quark-mon: top needs a terminal with cursor control: TERM is ""`,
 	} {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "top")
 		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1", term)

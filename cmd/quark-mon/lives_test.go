@@ -70,10 +70,10 @@ func TestLivesOnPages(t *testing.T) {
 		for i, s := range out[1:] {
 			above := out[i]
 			if strings.HasPrefix(above, "TIME") && !strings.HasPrefix(s, "--") && !strings.Contains(s, "***") && !strings.Contains(s, " 99 ") {
-				t.Errorf("of height %d: %q is below a heading", height, s)
+				t.Errorf("height %d: got %q below a heading", height, s)
 			}
 			if strings.HasPrefix(above, "--") && strings.HasPrefix(s, "TIME") {
-				t.Errorf("of height %d: a heading is below %q", height, above)
+				t.Errorf("height %d: got a heading below %q", height, above)
 			}
 		}
 	}

@@ -80,7 +80,7 @@ func TestManual(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(shown)), slices.Sorted(maps.Keys(documented))); diff != "" {
-		t.Errorf("the options of quark-mon -h, not of quark-mon(8) (-), and the reverse (+):\n%s", diff)
+		t.Errorf("quark-mon -h and quark-mon(8) differ in options (-help +manual):\n%s", diff)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestPictures(t *testing.T) {
 		text := regexp.MustCompile("<[^>]*>").ReplaceAllString(string(picture), "")
 		heading := strings.Fields(strings.ToUpper(strings.ReplaceAll(columns, ",", " ")))
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(heading, " ")) || strings.Contains(text, "GAP") {
-			t.Errorf("docs/terminal.sh draws %s anew:\n%s", name, text)
+			t.Errorf("%s is outdated: run docs/terminal.sh:\n%s", name, text)
 		}
 	}
 }

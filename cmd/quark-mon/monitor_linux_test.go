@@ -91,7 +91,7 @@ func (r *running) exitOf(t *testing.T, pid int) record {
 	for {
 		line, err := r.out.ReadBytes('\n')
 		if err != nil {
-			t.Fatalf("no exit of pid %d within %v: %v", pid, deadline, err)
+			t.Fatalf("got no EXIT of pid %d within %v: %v", pid, deadline, err)
 		}
 		var rec record
 		if err := json.Unmarshal(line, &rec); err != nil {
@@ -139,7 +139,7 @@ func TestJSONEvents(t *testing.T) {
 			r := start(t, flag, "-j", "-s", "--hold-time", "50ms")
 			want := map[string]string{"ebpf": `^quark-mon: backend ebpf, types from .+\n$`, "cnproc": `^quark-mon: backend cnproc, no exec_path, .* fields only from /proc\n$`}[name]
 			if !regexp.MustCompile(want).MatchString(r.banner) {
-				t.Errorf("first line is %q, want %q", r.banner, want)
+				t.Errorf("first line: got %q, want %q", r.banner, want)
 			}
 			cmd := sh(t, "exit 3")
 			rec := r.exitOf(t, cmd.Process.Pid)
@@ -176,7 +176,7 @@ func TestHangup(t *testing.T) {
 				return
 			}
 			if time.Since(begin) > time.Minute {
-				t.Fatalf("nothing is written to %s within a minute", file)
+				t.Fatalf("got no output in %s within a minute", file)
 			}
 		}
 	}
@@ -280,7 +280,7 @@ func TestVerbose(t *testing.T) {
 		}
 		rest := r.interrupt(t)
 		if end := strings.Contains(rest, "insertions"); end != (level > 0) {
-			t.Errorf("%d times -v: counters at the end: %v", level, end)
+			t.Errorf("%d times -v: got counters at the end: %v", level, end)
 		}
 		if level < 3 {
 			rest, _, _ = strings.Cut(rest, "  insertions") // at the end
@@ -288,7 +288,7 @@ func TestVerbose(t *testing.T) {
 		told += rest
 		for i, mark := range marks {
 			if got := strings.Contains(told, mark); got != (level > i) {
-				t.Errorf("%d times -v: %q is there: %v\n%s", level, mark, got, told)
+				t.Errorf("%d times -v: got %q: %v\n%s", level, mark, got, told)
 			}
 		}
 	}
@@ -374,7 +374,7 @@ func TestClosedOutput(t *testing.T) {
 			}
 			return
 		case <-end:
-			t.Fatalf("still runs %v after its output was closed", deadline)
+			t.Fatalf("quark-mon still runs %v after its output was closed", deadline)
 		default:
 		}
 	}
@@ -385,7 +385,7 @@ func TestKillLeavesNothing(t *testing.T) {
 	r := start(t, "-b", "-j", "-s")
 	programs := programsOf(t, r.Process.Pid)
 	if len(programs) == 0 {
-		t.Fatal("it holds no program while it runs")
+		t.Fatal("quark-mon holds no program while it runs")
 	}
 	r.Process.Kill()
 	r.Wait()
@@ -500,7 +500,7 @@ func TestSecondSignal(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(deadline):
-			t.Errorf("%s: it still runs %v after the second signal", flag, deadline)
+			t.Errorf("%s: quark-mon still runs %v after the second signal", flag, deadline)
 			r.Process.Kill()
 			<-ended
 		}
@@ -570,7 +570,7 @@ func TestEndStalled(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(10 * time.Second):
-			t.Errorf("%q: it still runs 13 seconds after %d signals", c.args, c.signals)
+			t.Errorf("%q: quark-mon still runs 13 seconds after %d signals", c.args, c.signals)
 			cmd.Process.Kill()
 			<-ended
 		}
@@ -628,7 +628,7 @@ func TestRecord(t *testing.T) {
 				sh(t, "exit 0")
 			}
 			if size(t, file) == before {
-				t.Fatalf("%s: nothing is written within %v", flag, deadline)
+				t.Fatalf("%s: got no output within %v", flag, deadline)
 			}
 		}
 		r.Process.Kill()
@@ -637,7 +637,7 @@ func TestRecord(t *testing.T) {
 		replay := start(t, "replay", file, "-j", "-s", "--hold-time", "50ms")
 		got := replay.exitOf(t, want.Process.PID)
 		if got.Backend != want.Backend || *got.Process.WaitStatus != 9<<8 {
-			t.Errorf("%s: replayed %+v, seen %+v", flag, got.Process, want.Process)
+			t.Errorf("%s: got replayed %+v, want %+v", flag, got.Process, want.Process)
 		}
 		io.Copy(io.Discard, replay.out)
 		if errs, _ := io.ReadAll(replay.errs); !bytes.Contains(errs, []byte("truncated after")) {

@@ -203,11 +203,11 @@ func (o *options) finish(c *cobra.Command, out io.Writer) error {
 	case err != nil:
 		return err
 	case o.Names && !o.json, o.host && !o.json:
-		return errors.New("--names and --host have a meaning only with -j: add it, or leave them out")
+		return errors.New("--names and --host need -j: add it, or omit them")
 	case o.command != nil && o.drop:
-		return errors.New("--drop-privileges has no meaning with a program that is run: leave it out")
+		return errors.New("--drop-privileges and a command exclude each other: omit one")
 	case o.output != "" && o.drop:
-		return errors.New("--output and --drop-privileges exclude each other, as the file could not be opened again: leave one out")
+		return errors.New("--output and --drop-privileges exclude each other, because the file could not be opened again: omit one")
 	}
 	plain := o.columns == nil && !o.text && !o.json && !o.lineage && !o.count && !o.quiet
 	o.tree = o.tree || plain && o.command != nil

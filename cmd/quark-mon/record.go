@@ -112,7 +112,7 @@ func onlyForOwner(f *os.File) error {
 			err = errors.ErrUnsupported
 		}
 		if err != nil {
-			return fmt.Errorf("others can read %s, name another file: %w", f.Name(), err)
+			return fmt.Errorf("other users can read %s: name another file: %w", f.Name(), err)
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func TestFilesAreTheOwners(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if st, err := f.Stat(); err != nil || st.Mode() != want || st.Size() > 1 {
-			t.Errorf("%s: mode %v, %d bytes, %v", name, st.Mode(), st.Size(), err)
+			t.Errorf("%s: got mode %v, %d bytes, error %v", name, st.Mode(), st.Size(), err)
 		}
 	}
 }

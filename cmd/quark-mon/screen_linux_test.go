@@ -87,7 +87,7 @@ func TestTerminal(t *testing.T) {
 	bare := sgr.ReplaceAllString(got, "")
 	for _, env := range []string{"NO_COLOR=1", "TERM=dumb", "TERM="} {
 		if got := onTerminal(t, env, "replay", recording+".trace"); got != bare {
-			t.Errorf("with %s\n%s\nand not\n%s", env, got, bare)
+			t.Errorf("with %s: got\n%s\nwant\n%s", env, got, bare)
 		}
 	}
 	headings := 0
@@ -103,7 +103,7 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("%d headings in %d lines", headings, lines)
 	}
 	if got := onTerminal(t, "", "replay", recording+".trace", "--text"); got != string(text) {
-		t.Errorf("--text is not\n%s\nbut\n%s", text, got)
+		t.Errorf("--text: want\n%s\ngot\n%s", text, got)
 	}
 	for _, args := range []string{"-j", "-e", "-M"} {
 		if got := onTerminal(t, "", "replay", recording+".trace", args); strings.HasPrefix(got, "\x1b") || strings.Contains(got, "TIME") {

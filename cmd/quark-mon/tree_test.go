@@ -48,7 +48,7 @@ func TestTree(t *testing.T) {
 	}
 	golden.Compare(t, "testdata/tree.dot", got.Bytes())
 	if _, err := exec.LookPath("dot"); err != nil {
-		t.Skip("dot does not read it: apt-get install graphviz")
+		t.Skip("needs dot: apt-get install graphviz")
 	}
 	dot := exec.Command("dot", "-Tsvg")
 	dot.Stdin = &got

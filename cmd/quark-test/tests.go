@@ -71,7 +71,7 @@ var unsuited = map[string]map[string]string{
 		"t_stats":       "which of its events are joined depends on a coarse clock",
 		"t_storm":       "it omits FORKs of processes that are no longer in /proc",
 		"t_record_wrap": "it has no ring", "t_cpu_hotplug": "no record has a CPU", "t_types_other": noTypes, "t_types_file": noTypes,
-		"t_drop_privileges": "it needs CAP_AUDIT_CONTROL to remove its rules at the end",
+		"t_drop_privileges": "needs CAP_AUDIT_CONTROL to remove its rules at the end",
 	},
 }
 

@@ -36,5 +36,5 @@ func TestLeavesNothing(t *testing.T) {
 		}
 	}
 	stacks := make([]byte, 1<<16)
-	t.Fatalf("%d goroutines were %d, %d descriptors were %d\n%s", runtime.NumGoroutine(), goroutines, descriptors(), open, stacks[:runtime.Stack(stacks, true)])
+	t.Fatalf("got %d goroutines, want %d; got %d descriptors, want %d\n%s", runtime.NumGoroutine(), goroutines, descriptors(), open, stacks[:runtime.Stack(stacks, true)])
 }

@@ -121,7 +121,7 @@ func TestCalls(t *testing.T) {
 			for c := Exec; c <= SetSID; c++ {
 				some := slices.Contains(calls, c)
 				if want := c != Fork || abi != ABIARM64; some != want {
-					t.Errorf("%#x: call %d is there: %v", abi, c, some)
+					t.Errorf("%#x: call %d: got found %v", abi, c, some)
 				}
 			}
 		}

@@ -31,7 +31,7 @@ func TestForgedAnswer(t *testing.T) {
 	binary.NativeEndian.PutUint32(m, uint32(len(m)))
 	binary.NativeEndian.PutUint16(m[4:], messageGet)
 	if err := unix.Sendto(fd, m, 0, to); !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.EPERM) {
-		t.Errorf("another process can send to it: %v", err)
+		t.Errorf("another process can send to the socket: error %v", err)
 	}
 	if st, ok, err := c.Answer(); ok || err != nil {
 		t.Errorf("got answer %+v, error %v", st, err)
@@ -56,7 +56,7 @@ func TestExchange(t *testing.T) {
 	}
 	r := Rule{List: ListExit, Action: Never, Fields: []Field{{Field: FieldKey, Text: "no such rule"}}}
 	if err := c.Delete(r.Bytes()); !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) {
-		t.Errorf("a rule that is not there: %v", err)
+		t.Errorf("a missing rule: got error %v", err)
 	}
 	if _, err := c.Status(); err != nil {
 		t.Error(err)

@@ -33,7 +33,7 @@ func TestRule(t *testing.T) {
 	}
 	for _, n := range []int{0, 12, len(b) - 1} {
 		if _, err := Parse(b[:n]); err == nil {
-			t.Errorf("%d bytes: parsed as a rule", n)
+			t.Errorf("%d bytes were parsed as a rule", n)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func FuzzStatus(f *testing.F) {
 	f.Add(uint16(messageGet), make([]byte, 44))
 	f.Fuzz(func(t *testing.T, kind uint16, b []byte) {
 		if _, ok := parseStatus(kind, b); ok && len(b) < 28 {
-			t.Errorf("%d bytes: parsed as a status", len(b))
+			t.Errorf("%d bytes were parsed as a status", len(b))
 		}
 	})
 }

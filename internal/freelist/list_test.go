@@ -53,12 +53,12 @@ func TestLikeNaive(t *testing.T) {
 			default:
 				v, w := list.Get(), want.take()
 				if w == nil && slices.Contains(used, v) || w != nil && v != w {
-					t.Fatalf("seed %d, step %d: took %p, want %p (nil for a new one)", seed, step, v, w)
+					t.Fatalf("seed %d, step %d: got %p, want %p (nil for a new one)", seed, step, v, w)
 				}
 				used = append(used, v)
 			}
 			if !slices.Equal(list.free, want.free) {
-				t.Fatalf("seed %d, step %d: free are %v, want %v", seed, step, list.free, want.free)
+				t.Fatalf("seed %d, step %d: got free objects %v, want %v", seed, step, list.free, want.free)
 			}
 		}
 	}
@@ -94,10 +94,10 @@ func TestOfBurst(t *testing.T) {
 		}
 	}
 	if left != 2 {
-		t.Errorf("%d are left of %d, want the 2 that were needed", left, burst)
+		t.Errorf("got %d free objects of %d, want the 2 that were needed", left, burst)
 	}
 	if n := testing.AllocsPerRun(100, work); n != 0 {
-		t.Errorf("%v allocations a run, want none", n)
+		t.Errorf("got %v allocations a run, want none", n)
 	}
 	runtime.KeepAlive(&list)
 }

@@ -48,7 +48,7 @@ func TestChanges(t *testing.T) {
 	}
 	check("man")
 	if got := (&File{Path: filepath.Dir(passwd)}).Name(1, nil); got != "" {
-		t.Errorf("without a file uid 1 is %q", got)
+		t.Errorf("without a file: got name %q of uid 1, want none", got)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestThisHost(t *testing.T) {
 	for uid, name := range parseNames(string(text)) {
 		u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 		if err != nil || u.Username != name || f.Name(uid, nil) != name {
-			t.Errorf("uid %d is %q, or %q, and not %v (%v)", uid, name, f.Name(uid, nil), u, err)
+			t.Errorf("uid %d: got %q or %q, want %v (error %v)", uid, name, f.Name(uid, nil), u, err)
 		}
 	}
 }

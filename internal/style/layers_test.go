@@ -189,10 +189,10 @@ func TestNoHTTP(t *testing.T) {
 func TestUserGetsFewModules(t *testing.T) {
 	for _, p := range goList(t, "-deps", ".") {
 		if !p.Standard && !slices.Contains(allowedModules, p.Module.Path) {
-			t.Errorf("package quark imports %s of module %s", p.ImportPath, p.Module.Path)
+			t.Errorf("package quark must not import %s of module %s", p.ImportPath, p.Module.Path)
 		}
 		if name, ok := local(p.ImportPath); ok && (within(name, "fidelity") || within(name, "internal/harness") || within(name, "cmd")) {
-			t.Errorf("package quark imports %s", name)
+			t.Errorf("package quark must not import %s", name)
 		}
 	}
 }

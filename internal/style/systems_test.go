@@ -18,7 +18,7 @@ import (
 // replays recordings.
 func TestPublicPackagesOnOtherSystems(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it looks at quark-mon and the public packages on other systems")
+		t.Skip("checks quark-mon and the public packages for other systems")
 	}
 	public := []string{".", "./engine/...", "./cmd/quark-mon"}
 	goList(t, public...) // check that the packages exist
@@ -99,7 +99,7 @@ func TestLeastGo(t *testing.T) {
 // on amd64.
 func TestOpenOn386(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		t.Skip("it compiles the tests of package quark for 386, and runs some on linux/amd64")
+		t.Skip("compiles the tests of package quark for 386, and runs some on linux/amd64")
 	}
 	run := exec.Command("go", "test", "-v", "-run", "^(TestOpenElsewhere|TestNew|TestNobody)$", ".")
 	run.Dir, run.Env = root, append(os.Environ(), "GOARCH=386", "CGO_ENABLED=0")

@@ -123,7 +123,7 @@ func TestUnpack(t *testing.T) {
 			}
 			for n := 0; n < len(packed); n += len(packed)/97 + 1 {
 				if got, err := BTF(packed[:n]); err == nil {
-					t.Errorf("cut to %d of %d bytes: no error but %d bytes", n, len(packed), len(got))
+					t.Errorf("cut to %d of %d bytes: got %d bytes and no error", n, len(packed), len(got))
 				}
 			}
 		})
@@ -171,7 +171,7 @@ func TestFilterX86(t *testing.T) {
 		for got[at] == code[at] {
 			at++
 		}
-		t.Errorf("differs from byte %d on: % x, want % x", at, got[at:at+8], code[at:at+8])
+		t.Errorf("from byte %d on: got % x, want % x", at, got[at:at+8], code[at:at+8])
 	}
 }
 
@@ -215,7 +215,7 @@ func TestBootable(t *testing.T) {
 	} {
 		got, arch, err := Bootable(tt.image)
 		if !bytes.Equal(got, tt.want) || arch != tt.arch || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-			t.Errorf("%s: %d bytes, %q, %v; want %d, %q, %q", tt.name, len(got), arch, err, len(tt.want), tt.arch, tt.err)
+			t.Errorf("%s: got %d bytes, %q, error %v; want %d, %q, %q", tt.name, len(got), arch, err, len(tt.want), tt.arch, tt.err)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestNoBTF(t *testing.T) {
 	}
 	for _, text := range []string{"", "MZ", strings.Repeat("x", 5000)} {
 		if _, err := BTF([]byte(text)); err == nil {
-			t.Errorf("%d arbitrary bytes: no error", len(text))
+			t.Errorf("%d arbitrary bytes: got no error", len(text))
 		}
 	}
 }

@@ -25,7 +25,7 @@ type Sample struct {
 }
 
 // ErrSample is the error of a sample with inconsistent lengths.
-var ErrSample = errors.New("perf sample is shorter than its lengths say")
+var ErrSample = errors.New("perf sample is shorter than its lengths")
 
 // ParseSample decodes the body of a [RecordSample] that is not a wakeup record ([IsWakeup]). Raw
 // aliases the body.

@@ -73,11 +73,11 @@ func TestBlockedMemory(t *testing.T) {
 			t.Fatalf("the arguments are %q", text)
 		}
 		if text, _ := cmdline(2); text != "two\x00" {
-			t.Fatalf("arguments of another process: %q", text)
+			t.Fatalf("arguments of another process: got %q", text)
 		}
 	}
 	if n := r.Blocked(); n != 1 {
-		t.Errorf("%d processes counted, want 1", n)
+		t.Errorf("got %d blocked processes, want 1", n)
 	}
 	other := r.fork() // readers share the blocked processes
 	defer other.release()
@@ -86,11 +86,11 @@ func TestBlockedMemory(t *testing.T) {
 	}
 	release()
 	if !eventually(func() bool { return r.extent(1) == everything }) {
-		t.Fatal("the process is still refused after its read returned")
+		t.Fatal("after its read returned, the process is still refused")
 	}
 	go eventually(release)
 	if text, _ := cmdline(1); text != "one\x00" {
-		t.Errorf("arguments after the release: %q", text)
+		t.Errorf("after the release: got arguments %q", text)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestBlockedProcess(t *testing.T) {
 	release()
 	r.end()
 	if !eventually(func() bool { return runtime.NumGoroutine() <= before }) {
-		t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		t.Errorf("got %d goroutines, want %d", runtime.NumGoroutine(), before)
 	}
 }
 
@@ -134,14 +134,14 @@ func TestManyBlocked(t *testing.T) {
 		r.mu.Unlock()
 	}
 	if e := r.extent(2); e != withoutMemory {
-		t.Errorf("extent of others is %d with %d waiting", e, r.waiting.Load())
+		t.Errorf("extent of other processes: got %d with %d waiting reads", e, r.waiting.Load())
 	}
 	if n := r.Blocked(); n != maxBlocked {
-		t.Errorf("%d processes counted, want %d", n, maxBlocked)
+		t.Errorf("got %d blocked processes, want %d", n, maxBlocked)
 	}
 	r.end()
 	if !eventually(func() bool { release(); return r.waiting.Load() == 0 && runtime.NumGoroutine() <= before }) {
-		t.Errorf("%d goroutines, %d before; %d reads wait", runtime.NumGoroutine(), before, r.waiting.Load())
+		t.Errorf("got %d goroutines, want %d; %d reads wait", runtime.NumGoroutine(), before, r.waiting.Load())
 	}
 }
 
@@ -168,7 +168,7 @@ func TestEndedLeader(t *testing.T) {
 	}
 	var ev engine.RawEvent
 	if !r.Describe(pid, &ev) || ev.Kind != 0 {
-		t.Fatalf("the process is described as %v", ev.Kind)
+		t.Fatalf("got description %v", ev.Kind)
 	}
 	exe, err := filepath.EvalSymlinks(os.Args[0])
 	if err != nil {

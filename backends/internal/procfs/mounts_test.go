@@ -66,7 +66,7 @@ func TestDetachedMount(t *testing.T) {
 					t.Error(err)
 				}
 				if got := ev.Task.Known.Has(engine.FieldCwd); got != want {
-					t.Errorf("of %s namespace: known %v, not %v: %q", name, got, want, ev.Bytes(engine.FieldCwd))
+					t.Errorf("process of %s namespace: got known %v, want %v: %q", name, got, want, ev.Bytes(engine.FieldCwd))
 				}
 			}
 		}

@@ -21,7 +21,7 @@ const MaxCmdline = 20480
 // ErrVanished is the error of a process that is gone.
 var ErrVanished = errors.New("read /proc: the process is gone")
 
-var errMalformed = errors.New("read /proc/PID/stat: the text makes no sense")
+var errMalformed = errors.New("read /proc/PID/stat: the text is invalid")
 
 // Readable are the fields that a Reader can fill in: all but the exit status, the creator, the path
 // passed to execve, and the resource usage.
@@ -114,19 +114,19 @@ type reader struct {
 func Open() (*Reader, error) {
 	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open /proc, which must be mounted: %w", err)
+		return nil, fmt.Errorf("open /proc: %w: mount proc on /proc", err)
 	}
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Type != unix.PROC_SUPER_MAGIC {
 		unix.Close(fd)
-		return nil, errors.New("open /proc: it is no proc file system, mount one there")
+		return nil, errors.New("open /proc: it is not a proc file system: mount proc on /proc")
 	}
 	first, _ := placeOf(fd, pathOwnRoot)
 	base := (&reader{proc: fd, memfds: memfdDevice(), firstRoot: first}).another()
 	r := &Reader{reader: base, blocked: &blocked{extents: make(map[uint32]extent)}, patience: readPatience, limit: readLimit}
 	if n, errno := readlinkat(fd, []byte("self\x00"), r.buf); errno != 0 || string(r.buf[:n]) != strconv.Itoa(os.Getpid()) {
 		r.Close()
-		return nil, errors.New("open /proc: it is mounted for another pid namespace, mount this one's there")
+		return nil, errors.New("open /proc: it shows another pid namespace: mount proc on /proc in this one")
 	}
 	if !proctext.InInitialNamespace("cgroup") {
 		r.hidden = engine.FieldCgroup.Set() // paths begin at the namespace's cgroup

@@ -62,7 +62,7 @@ func start(t testing.TB, name string, args ...string) *exec.Cmd {
 			return cmd
 		}
 	}
-	t.Fatal("its image is still unknown")
+	t.Fatal("the image is still unknown")
 	return nil
 }
 
@@ -78,11 +78,11 @@ func TestScanOfOwnProcess(t *testing.T) {
 		return nil
 	})
 	if err != nil || found != 1 {
-		t.Fatalf("found itself %d times, error %v", found, err)
+		t.Fatalf("got this process %d times, error %v, want once", found, err)
 	}
 	stop := errors.New("stop")
 	if err := r.Scan(func(*engine.RawEvent) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("the callback's error became %v", err)
+		t.Errorf("got error %v, want the callback's", err)
 	}
 }
 
@@ -99,7 +99,7 @@ func checkSelf(t *testing.T, ev *engine.RawEvent) {
 	}
 	sid, _ := unix.Getsid(0)
 	if task.PPID != uint32(os.Getppid()) || task.PGID != uint32(unix.Getpgrp()) || task.SID != uint32(sid) {
-		t.Errorf("ppid %d, pgid %d, sid %d", task.PPID, task.PGID, task.SID)
+		t.Errorf("got ppid %d, pgid %d, sid %d", task.PPID, task.PGID, task.SID)
 	}
 	exe, _ := os.Readlink("/proc/self/exe")
 	cwd, _ := os.Getwd()
@@ -116,7 +116,7 @@ func checkSelf(t *testing.T, ev *engine.RawEvent) {
 	for name, got := range map[string]uint32{"uts": task.NS.UTS, "ipc": task.NS.IPC, "mnt": task.NS.Mnt, "net": task.NS.Net,
 		"pid": task.NS.PID, "user": task.NS.User, "cgroup": task.NS.Cgroup, "time": task.NS.Time} {
 		if link, _ := os.Readlink("/proc/self/ns/" + name); link != fmt.Sprintf("%s:[%d]", name, got) {
-			t.Errorf("namespace %s is %d, want %s", name, got, link)
+			t.Errorf("namespace %s: got %d, want %s", name, got, link)
 		}
 	}
 	if task.NSPID != uint32(os.Getpid()) {
@@ -135,7 +135,7 @@ func checkSelf(t *testing.T, ev *engine.RawEvent) {
 		{"inheritable", task.Caps.Inheritable, [2]uint32{data[0].Inheritable, data[1].Inheritable}},
 	} {
 		if c.got != uint64(c.want[1])<<32|uint64(c.want[0]) {
-			t.Errorf("%s capabilities %x, want %x", c.name, c.got, c.want)
+			t.Errorf("%s capabilities: got %x, want %x", c.name, c.got, c.want)
 		}
 	}
 	if task.StartUnit != engine.ProcStartUnit || task.Start%engine.ProcStartUnit != 0 {
@@ -167,7 +167,7 @@ func TestStartTimeIsOfBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := ev.Task.Start; got/engine.ProcStartUnit < uint64(before.Nano())/engine.ProcStartUnit || got > uint64(after.Nano()) {
-		t.Errorf("start %d is not within %d and %d", got, before.Nano(), after.Nano())
+		t.Errorf("got start %d, want it between %d and %d", got, before.Nano(), after.Nano())
 	}
 }
 
@@ -475,12 +475,12 @@ func TestZombieAndVanished(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	if ev.Task.Known&gone != 0 || !ev.Task.Known.Has(engine.FieldPPID) || string(ev.Bytes(engine.FieldComm)) != "true" {
-		t.Errorf("known of a zombie: %v, comm %q", ev.Task.Known, ev.Bytes(engine.FieldComm))
+		t.Errorf("zombie: got known %v, comm %q", ev.Task.Known, ev.Bytes(engine.FieldComm))
 	}
 	cmd.Wait()
 	ev.Reset()
 	if _, err := r.Read(pid, Readable, &ev); !errors.Is(err, ErrVanished) || ev.Task.Known != 0 {
-		t.Errorf("after wait: %v, known %v", err, ev.Task.Known)
+		t.Errorf("after wait: got error %v, known %v", err, ev.Task.Known)
 	}
 }
 
@@ -534,7 +534,7 @@ func TestKindOfZombie(t *testing.T) {
 		r.proc = procOf(t, "1 (y) Z 0"+strings.Repeat(" 0", 15)+" "+threads+strings.Repeat(" 0", 40))
 		var ev engine.RawEvent
 		if !r.Describe(1, &ev) || ev.Kind != want {
-			t.Errorf("%s threads: %s, %s is right", threads, ev.Kind, want)
+			t.Errorf("%s threads: got %s, want %s", threads, ev.Kind, want)
 		}
 	}
 }
@@ -562,7 +562,7 @@ func TestExitSignalOfThread(t *testing.T) {
 		for id, want := range map[int]bool{os.Getpid(): true, unix.Gettid(): false} {
 			var ev engine.RawEvent
 			if _, err := r.Read(uint32(id), engine.FieldParentSignal.Set(), &ev); err != nil || ev.Task.Known.Has(engine.FieldParentSignal) != want {
-				t.Errorf("of %d of %d: %v, known %v", id, os.Getpid(), err, !want)
+				t.Errorf("thread %d of process %d: got %v, known %v", id, os.Getpid(), err, !want)
 			}
 		}
 	})
@@ -593,7 +593,7 @@ func TestLogin(t *testing.T) {
 				ev.PID = uint32(unix.Gettid())
 				if _, err := r.Read(ev.PID, Readable, &ev); err != nil || !r.Sparing && ev.Task.Login != want ||
 					ev.Task.Known.Has(engine.FieldLogin) == r.Sparing {
-					t.Errorf("%d of leaders %v: %+v, known %v; %v", uid, r.Sparing, ev.Task.Login, ev.Task.Known, err)
+					t.Errorf("process %d, leaders %v: got %+v, known %v; %v", uid, r.Sparing, ev.Task.Login, ev.Task.Known, err)
 				}
 			}
 		}
@@ -626,7 +626,7 @@ func TestNamespacesSparingly(t *testing.T) {
 		}
 		for _, sparing := range []bool{false, true} {
 			if got := read(sparing); got != all {
-				t.Errorf("in another namespace, sparing %v: known %s, not %s", sparing, got, all)
+				t.Errorf("in another namespace, sparing %v: got known %s, want %s", sparing, got, all)
 			}
 		}
 	})
@@ -687,7 +687,7 @@ func TestForkNoExec(t *testing.T) {
 	}
 	for p, want := range map[uint32]bool{pid: true, uint32(cmd.Process.Pid): false} {
 		if st, _, err := r.Status(p); err != nil || st.ForkNoExec != want {
-			t.Errorf("process %d: %+v, %v; want ForkNoExec %v", p, st, err, want)
+			t.Errorf("process %d: got %+v, %v; want ForkNoExec %v", p, st, err, want)
 		}
 	}
 }
@@ -733,7 +733,7 @@ func TestDirectoryIsOfTheProcess(t *testing.T) {
 		}
 		ev.Reset()
 		if _, err := r.readAll(dir, 1, Readable, &ev); !errors.Is(err, ErrVanished) || ev.Task.Known != 0 {
-			t.Errorf("the old directory: %v, known %v", err, ev.Task.Known)
+			t.Errorf("the old directory: got error %v, known %v", err, ev.Task.Known)
 		}
 		return
 	}
@@ -773,7 +773,7 @@ func TestScanOfMany(t *testing.T) {
 	r, last, found := open(t), uint32(0), 0
 	if err := open(t).Scan(func(ev *engine.RawEvent) error {
 		if ev.PID <= last || ev.Time == 0 {
-			t.Errorf("pid %d follows %d, at %d", ev.PID, last, ev.Time)
+			t.Errorf("got pid %d after %d, at index %d", ev.PID, last, ev.Time)
 		}
 		last = ev.PID
 		if !quiet[ev.PID] {
@@ -875,14 +875,14 @@ func TestMemory(t *testing.T) {
 				return st.Memory
 			}
 		}
-		t.Fatalf("it never got the argument %s", argument)
+		t.Fatalf("the process never had the argument %s", argument)
 		return 0
 	}
 	seen := map[uint64]bool{0: true}
 	for _, argument := range []string{"1", "8", "1", "8"} {
 		one, again := memory(argument), memory(argument)
 		if one != again || seen[one] {
-			t.Errorf("memory of an image is %#x and %#x, those before had %#x", one, again, slices.Collect(maps.Keys(seen)))
+			t.Errorf("memory of one image: got %#x and %#x, earlier images had %#x", one, again, slices.Collect(maps.Keys(seen)))
 		}
 		seen[one] = true
 		fmt.Fprintln(in)

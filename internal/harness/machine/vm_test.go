@@ -115,7 +115,7 @@ done`
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	if err := deaf.PrintStacks(ctx); !errors.Is(err, ErrNoAnswer) {
-		t.Errorf("a guest that is deaf: error %v", err)
+		t.Errorf("a guest that does not answer: got error %v", err)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestScore(t *testing.T) {
 				states = append(states, string(c.State))
 			}
 			if state != tt.state || !strings.Contains(reason, tt.reason) || strings.Join(states, " ") != tt.cells {
-				t.Errorf("%s: %s; cells %s; want %s: %q; %s", state, reason, states, tt.state, tt.reason, tt.cells)
+				t.Errorf("%s: got %s; cells %s; want %s: %q; %s", state, reason, states, tt.state, tt.reason, tt.cells)
 			}
 			if (state == record.Pass) != (reason == "") {
 				t.Errorf("got state %s with reason %q", state, reason)

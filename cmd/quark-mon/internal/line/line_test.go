@@ -102,7 +102,7 @@ func TestTraces(t *testing.T) {
 		checkLine(t, printed(t, enginetest.Trace(t, file), o, 300, 9, quark.Options{}), 300, true)
 	}
 	if len(files) < 3 {
-		t.Skip("the recordings are not here")
+		t.Skip("the recordings are missing")
 	}
 }
 

@@ -238,7 +238,7 @@ func TestFailedExecs(t *testing.T) {
 	}
 	for _, x := range f.Failures {
 		if len(x.failed.Path) > maxArgs || (len(x.failed.Path) == maxArgs) != x.failed.PathTruncated {
-			t.Errorf("%d bytes of a path are kept", len(x.failed.Path))
+			t.Errorf("got %d bytes of a path, want fewer", len(x.failed.Path))
 		}
 	}
 }
@@ -265,15 +265,15 @@ func TestStormOfFailures(t *testing.T) {
 	found := false
 	for key, x := range f.of {
 		if len(x.Process.Image.Args) != maxArgs || !x.Process.Truncated.Has(quark.FieldArgs) {
-			t.Errorf("%d bytes of arguments are kept", len(x.Process.Image.Args))
+			t.Errorf("got %d bytes of arguments, want fewer", len(x.Process.Image.Args))
 		}
 		if n := truth[key.comm]; x.command != key || x.Process.Comm != key.comm || n > x.Count || n < x.Count-x.Over {
-			t.Errorf("%s failed %d times, and not %d to %d", key.comm, n, x.Count-x.Over, x.Count)
+			t.Errorf("%s: got %d failures, want %d to %d", key.comm, n, x.Count-x.Over, x.Count)
 		}
 		found = found || key.comm == "often"
 	}
 	if !found {
-		t.Errorf("one that failed %d times of %d is not there", truth["often"], all)
+		t.Errorf("a command with %d of %d failures is missing", truth["often"], all)
 	}
 	for i, x := range f.heap {
 		if x.index != i || i > 0 && f.heap[(i-1)/2].Count > x.Count {
@@ -302,13 +302,13 @@ func TestStormOfTrees(t *testing.T) {
 	w.now = begin + 5*second
 	f := m.Frame(w.now, find, w.ancestors)
 	if len(m.trees) > maxTrees || !f.Full || len(f.Trees) != maxRows {
-		t.Errorf("%d trees, full %v, %d in the frame", len(m.trees), f.Full, len(f.Trees))
+		t.Errorf("got %d trees, full %v, %d in the frame", len(m.trees), f.Full, len(f.Trees))
 	}
 	for _, l := range leaders {
 		l.Exited = true
 	}
 	if f = m.Frame(w.now, find, w.ancestors); len(m.trees) != 0 || f.Full || len(f.Trees) != 0 {
-		t.Errorf("%d trees after their end", len(m.trees))
+		t.Errorf("got %d trees after their end, want 0", len(m.trees))
 	}
 }
 

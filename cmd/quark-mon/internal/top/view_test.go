@@ -70,7 +70,7 @@ func drawn(t *testing.T, lines [][]Span, width int) string {
 				}
 			}
 			if s.X < x || s.X+taken > width {
-				t.Fatalf("%q is at %d, after %d, of %d", s.Text, s.X, x, width)
+				t.Fatalf("%q: got column %d after %d, width %d", s.Text, s.X, x, width)
 			}
 			b.WriteString(strings.Repeat(" ", s.X-x) + s.Text)
 			x = s.X + taken
@@ -107,7 +107,7 @@ func TestViewOfAnySize(t *testing.T) {
 				text := cut.ReplaceAllString(drawn(t, lines, width), "")
 				for _, n := range number.FindAllString(text, -1) {
 					if _, ok := slices.BinarySearch(whole, n); !ok {
-						t.Fatalf("%dx%d: %s is no number of\n%s", width, height, n, text)
+						t.Fatalf("%dx%d: %s is not a number of\n%s", width, height, n, text)
 					}
 				}
 			}
