@@ -78,7 +78,7 @@ func parsePids(args []string) (pids []uint32, err error) {
 	return pids, nil
 }
 
-// traceable returns the pids of processes that can be traced, and an error for each other one.
+// traceable returns the pids of processes that can be traced, and an error for each other process.
 func traceable(pids []uint32) (found []uint32, err error) {
 	for _, pid := range pids {
 		if e := exitsnoop.CanTrace(pid); e == nil {

@@ -87,7 +87,7 @@ func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 	return l, nil
 }
 
-// checkTerminal returns the reason if top can't be shown on out.
+// checkTerminal returns the reason if top cannot be shown on out.
 func checkTerminal(out io.Writer) error {
 	if terminal(out) < 0 {
 		return errors.New("top needs a terminal as its output: use -M -j to print statistics")

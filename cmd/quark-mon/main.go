@@ -261,8 +261,8 @@ func (m *monitor) describe(w io.Writer) {
 	}
 }
 
-// watch prints events until ctx is done, an error occurs, a recording ends, or a recording can't be
-// written.
+// watch prints events until ctx is done, an error occurs, a recording ends, or a recording cannot
+// be written.
 func (m *monitor) watch(ctx context.Context) error {
 	defer context.AfterFunc(ctx, m.q.Wake)()
 	if m.recording != nil {

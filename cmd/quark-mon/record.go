@@ -170,7 +170,7 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 // stopReading ends the wait for more of a recording in a FIFO.
 func (m *monitor) stopReading() { m.recording.SetReadDeadline(time.Now()) }
 
-// failed reports whether the recording can't be written. close returns the reason.
+// failed reports whether the recording cannot be written. close returns the reason.
 func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }
 
 // openOutput returns the file of --output, or standard output.

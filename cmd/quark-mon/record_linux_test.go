@@ -76,7 +76,7 @@ func TestFilesAreKept(t *testing.T) {
 	}
 }
 
-// If the mode of a file can't be changed, nothing is written to it.
+// If the mode of a file cannot be changed, nothing is written to it.
 func TestFileOfAllIsRefused(t *testing.T) {
 	const comm = "/proc/thread-self/comm"
 	before, err := os.ReadFile(comm)

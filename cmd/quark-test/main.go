@@ -258,7 +258,7 @@ func choose(only, except []string) (list []row, err error) {
 	return list, nil
 }
 
-// unfitReason returns the reason why this user can't run tests here, or "".
+// unfitReason returns the reason why this user cannot run tests here, or "".
 func unfitReason() string {
 	if os.Geteuid() != 0 {
 		return "needs root"

@@ -61,7 +61,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Every scenario is performed by a test.
+// A test performs every scenario.
 func TestScenariosHaveTests(t *testing.T) {
 	for _, s := range scenario.All() {
 		if !slices.ContainsFunc(tests, func(r row) bool { return r.name == s.Test }) {

@@ -42,8 +42,8 @@ func fallback(t *test) {
 	}
 }
 
-// openFailure opens and closes a backend. It returns the reason why the backend can't be opened, or
-// "".
+// openFailure opens and closes a backend. It returns the reason why the backend cannot be opened,
+// or "".
 func (t *test) openFailure(backend string) string {
 	set, err := backends.Parse(backend)
 	if err != nil {

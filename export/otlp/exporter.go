@@ -111,7 +111,7 @@ func New(q *quark.Queue, o Options) (*Exporter, error) {
 	return e, nil
 }
 
-// parseURL returns the URL of a receiver, with its path. It rejects URLs that can't be used, and
+// parseURL returns the URL of a receiver, with its path. It rejects URLs that cannot be used, and
 // parts that the SDK would silently ignore.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)

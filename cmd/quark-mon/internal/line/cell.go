@@ -13,7 +13,8 @@ import (
 type cell struct {
 	b      []byte
 	w, max int
-	// The longest part of b that leaves a column for the cut mark.
+	// keep is the length of the longest part of b that leaves a column for the cut mark, keepW
+	// its width.
 	keep, keepW int
 	full        bool // text was cut, and ends in cutMark
 	style       string
@@ -69,7 +70,7 @@ const (
 // quote appends a text of any bytes in shell syntax: plain, in quotation marks, or with the escapes
 // of Go and bash for unprintable characters.
 func (c *cell) quote(s string) {
-	// More of a long text can't be shown: a character takes at least one column, and has at
+	// A longer text does not fit: a character takes at least one column, and has at
 	// most 4 bytes and some marks.
 	if room := c.max - c.w; room < len(s)/(4+4*maxMarks) {
 		s = s[:(room+1)*(4+4*maxMarks)]

@@ -158,7 +158,7 @@ func (p *Printer) row(b []byte, style string, depth int, fill func(*cell, *Colum
 		if c.style == "" {
 			c.style = style
 		}
-		// A longer text only shifts its own line.
+		// A text longer than the maximum does not widen the column.
 		p.seen[i] = max(p.seen[i], min(c.w, col.max))
 		p.widths[i] = max(p.widths[i], p.seen[i])
 		blanks := min(p.widths[i]-c.w, p.room()-c.w)

@@ -75,7 +75,7 @@ func (f *failures) add(ev *quark.Event, time uint64) {
 		x.Over, x.command, x.Process = x.Count, key, nil
 		f.of[key] = x
 	}
-	// One copy a second is enough.
+	// A known failure gets a new copy of the process at most once a second.
 	if x.Process == nil || time/second != x.Last/second {
 		x.Process = shown(p)
 	}
