@@ -38,8 +38,8 @@ func TestDescribe(t *testing.T) {
 		backend + ", no ID_CHANGE and PTRACE: needs CAP_SYS_ADMIN, no io, 2 fields only from /proc":          {live: true},
 		backend + ", no EXEC_FAILED: needs a tracepoint":                                                     {live: true, Queue: quark.Options{Kinds: quark.EventExec, FailedExecs: true}},
 		backend + ", no ID_CHANGE and PTRACE: needs CAP_SYS_ADMIN, no io, environ, 2 fields only from /proc": {live: true, Queue: quark.Options{Environ: quark.Environ{Names: []string{"A"}}}},
-		backend + ", fewer fields of other processes: /proc hides them (hidepid) without CAP_SYS_PTRACE": {
-			live: true, hidden: true, Queue: quark.Options{Kinds: quark.EventExec}},
+		backend + ", fewer fields of other processes: /proc hides them": {
+			live: true, hidden: "processes: /proc hides them", Queue: quark.Options{Kinds: quark.EventExec}},
 		backend: {},
 	} {
 		if got := o.Describe(q); got != want {

@@ -19,8 +19,8 @@ type Options struct {
 	Queue quark.Options // complete after Finish
 	Names bool          // look up users and groups that /etc lacks by getent(1)
 
-	live          bool // events come from the kernel
-	hidden        bool // /proc does not show all processes
+	live          bool   // events come from the kernel
+	hidden        string // why fields of other processes are missing, if they are
 	backends      map[string]*bool
 	any           bool // also try backends with fewer fields
 	events, exits string
@@ -134,8 +134,7 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 	if !o.live {
 		return o.Check()
 	}
-	_, err = os.ReadFile("/proc/1/stat")
-	o.hidden = err != nil
+	o.hidden = hiddenProcesses()
 	for _, name := range o.Queue.Where.Variables() {
 		if !o.Queue.Environ.Has(name) {
 			return fmt.Errorf("environ.%s in a filter: needs --environ %s", name, name)
@@ -213,8 +212,8 @@ func (o *Options) Describe(q *quark.Queue) string {
 			text += fmt.Sprintf(", %d fields only from /proc", fromProc)
 		}
 	}
-	if o.hidden {
-		text += ", fewer fields of other processes: /proc hides them (hidepid) without CAP_SYS_PTRACE"
+	if o.hidden != "" {
+		text += ", fewer fields of other " + o.hidden
 	}
 	var why []string
 	for _, a := range q.Attempts() {
@@ -224,6 +223,21 @@ func (o *Options) Describe(q *quark.Queue) string {
 		text += " (not " + strings.Join(why, "; not ") + ")"
 	}
 	return text
+}
+
+// hiddenProcesses returns whose fields /proc hides, and why, or "".
+func hiddenProcesses() string {
+	if _, err := os.ReadFile("/proc/1/stat"); err != nil {
+		return "processes: /proc hides them (hidepid) without CAP_SYS_PTRACE"
+	}
+	const ptrace = 1 << 19 // CAP_SYS_PTRACE
+	capabilities := ^uint64(0)
+	status, _ := os.ReadFile("/proc/self/status")
+	_, effective, _ := strings.Cut(string(status), "\nCapEff:")
+	if _, err := fmt.Sscanf(effective, "%x", &capabilities); err == nil && capabilities&ptrace == 0 {
+		return "users' processes: /proc hides their paths, environments and namespaces without CAP_SYS_PTRACE"
+	}
+	return ""
 }
 
 // reported returns the events that the filter may get. For a recording, they are unknown.
