@@ -11,7 +11,7 @@ const (
 	leastHold            = 20_000_000
 )
 
-// Validate returns a *engine.OptionError if a value can't be used.
+// Validate returns a *engine.OptionError if a value cannot be used.
 func Validate(o Options) error { return setDefaults(&o) }
 
 func setDefaults(o *Options) (err error) {

@@ -12,7 +12,7 @@ type Options = source.CNProcOptions
 
 const defaultReceiveBuffer = 16 << 20
 
-// Validate returns a *engine.OptionError if a value can't be used.
+// Validate returns a *engine.OptionError if a value cannot be used.
 func Validate(o Options) error { return setDefaults(&o) }
 
 func setDefaults(o *Options) (err error) {

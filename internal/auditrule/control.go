@@ -48,7 +48,7 @@ const (
 )
 
 // Open connects to the kernel, without a request, so it needs no privilege. The socket is connected
-// to port 0, the kernel's, so other processes can't send to it.
+// to port 0, the kernel's, so other processes cannot send to it.
 func Open() (*Control, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_AUDIT)
 	if err != nil {

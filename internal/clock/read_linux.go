@@ -8,7 +8,7 @@ import (
 
 const monotonic, boottime, realtime = unix.CLOCK_MONOTONIC, unix.CLOCK_BOOTTIME, unix.CLOCK_REALTIME
 
-// read can't fail for these clocks. Its system call does not block, so it bypasses Go's scheduler.
+// read cannot fail for these clocks. Its system call does not block, so it bypasses Go's scheduler.
 func read(id uintptr) uint64 {
 	var ts unix.Timespec
 	unix.RawSyscall(unix.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&ts)), 0)
