@@ -48,7 +48,7 @@ func (s *Source) describe(in *installer, failed []error) {
 	c.Kinds[engine.KindCoreDump] = source.CoreDumps
 	s.describeExecs(failed)
 	c.Fields[engine.FieldEnviron].Via = "the probes do not read the environment"
-	s.describeIDs(failed)
+	c.SameIDs = s.setOf(familyIDs) != nil // by calls of setfsuid(2) and setfsgid(2)
 	for _, n := range numberSources {
 		var at, without engine.Events // some kinds have several sets of probes
 		for _, set := range s.sets {
@@ -164,21 +164,6 @@ func (s *Source) describeExecs(failed []error) {
 		k.Via += "; each path is unknown: " + source.OneLine(failed[familyExecPath])
 	} else {
 		k.Via += "; kprobe/" + set.symbol + ": a path is unknown if it is empty, longer than a path can be, or of a user with too many processes"
-	}
-}
-
-// describeIDs describes how changes of ids are distinguished from calls that change nothing.
-func (s *Source) describeIDs(failed []error) {
-	if s.setOf(familyIDs) == nil {
-		return
-	}
-	c := &s.capabilities
-	for _, n := range []int{familyUID, familyGID} {
-		if set := s.setOf(n); set != nil {
-			c.Kinds[engine.KindIDChange].Via += " after " + set.symbol
-		} else {
-			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE may come from setfs%s(2) or execve(2): %s", families[n].name, source.OneLine(failed[n])))
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -337,16 +336,12 @@ func TestHeld(t *testing.T) {
 		}
 	}
 	want("nothing read", 0)
-	send("ids", ids{slotTGID: 7, slotTID: 7, slotCred: 64})
-	want("a change of ids whose old ids are to come", 100)
-	s.reportUnpaired(&l)
-	want("all records read", 0)
 	send("exit", ids{slotTGID: 7, slotTID: 8, slotGroupDead: 1})
-	want("an end whose status is to come", 200)
+	want("an end whose status is to come", 100)
 	send("exit", ids{slotTGID: 7, slotTID: 7})
 	want("the status came", 0)
 	send("exec", ids{slotTGID: 9, slotTID: 9})
-	want("the first record of several", 400)
+	want("the first record of several", 300)
 	send("exit", ids{slotTGID: 9, slotTID: 9, slotGroupDead: 1})
 	want("the next event of that CPU", 0)
 }
@@ -380,85 +375,27 @@ func TestEndingsByNumber(t *testing.T) {
 	}
 }
 
-// TestIDs: the two records of a change come in both orders, as the task may change its CPU between
-// them.
+// An execve changes ids too, but its EXEC reports them.
 func TestIDs(t *testing.T) {
-	type ids = map[slot]uint64
-	root, user := ids{}, ids{slotUID: 5, slotEUID: 5, slotSUID: 5}
-	for _, tc := range []struct {
-		name            string
-		old, new        ids
-		asked, toldTime uint64
-		cred            uint64
-		want            engine.IDChange
+	for _, tt := range []struct {
+		which, owner uint64
+		want         engine.IDChange
 	}{
-		{"setuid", root, user, 1, 2, 64, engine.ChangedUID},
-		{"setgid", root, ids{slotEGID: 5}, 1, 2, 64, engine.ChangedGID},
-		{"setfsuid, or to what they were", user, user, 1, 2, 64, 0},
-		{"execve", root, user, 1, 2, 128, 0},
-		{"earlier credentials at the same address", root, user, 1, 2 + maxChange, 64, 0},
-		{"later credentials at the same address", root, user, 2, 1, 64, 0},
+		{which: whichUID, want: engine.ChangedUID},
+		{which: whichGID, want: engine.ChangedGID},
+		{which: whichUID, owner: 128, want: engine.ChangedUID},
+		{which: whichUID, owner: 64},
+		{which: whichGID, owner: 64 | 3},
+		{which: 0},
 	} {
-		for _, reversed := range []bool{false, true} {
-			s, c, probes := newOfflineSource(t, testFormats)
-			var l conform.Events
-			put := func(to map[slot]uint64, more ids) map[slot]uint64 {
-				for k, v := range more {
-					to[k] = v
-				}
-				return to
-			}
-			send := []func(){
-				func() {
-					s.sample(c, &l, &perf.Sample{Time: tc.asked, Count: 1, Raw: record(probes["uid"], put(ids{slotCred: 64}, tc.old), nil)})
-				},
-				func() {
-					s.sample(c, &l, &perf.Sample{Time: tc.toldTime, Count: 1, Raw: record(probes["ids"], put(ids{
-						slotTGID: 7, slotTID: 7, slotCred: tc.cred}, tc.new), nil)})
-				},
-			}
-			if reversed {
-				slices.Reverse(send)
-			}
-			send[0]()
-			send[1]()
-			if paired := tc.want != 0 && !reversed; paired != (len(l) > 0) {
-				t.Errorf("%s, reversed %v: got %d events before all records were read", tc.name, reversed, len(l))
-			}
-			s.reportUnpaired(&l)
-			if tc.want == 0 && len(l) != 0 || tc.want != 0 && (len(l) != 1 || l[0].IDChange != tc.want) {
-				t.Errorf("%s, reversed %v: got %d events, want change %v: %v", tc.name, reversed, len(l), tc.want, l)
-			}
-			if len(s.ids.second) != 0 || len(s.ids.first) > 1 {
-				t.Errorf("%s: calls are left: second %v, first %v", tc.name, s.ids.second, s.ids.first)
-			}
+		r := newTestRecord()
+		r.set(slotWhichID, tt.which)
+		r.set(slotTask, 64)
+		r.set(slotExecOwner, tt.owner)
+		v := r.values()
+		if got := v.changedIDs(); got != tt.want {
+			t.Errorf("call %#x, mutex owned by %d: got %v, want %v", tt.which, tt.owner, got, tt.want)
 		}
-	}
-}
-
-// TestIDsAddressReused: two changes have credentials at one address, because the first credentials
-// were replaced and freed. The records are read at once.
-func TestIDsAddressReused(t *testing.T) {
-	s, c, probes := newOfflineSource(t, testFormats)
-	var l conform.Events
-	ask := func(tid uint32, time, uid uint64) {
-		s.sample(c, &l, &perf.Sample{TID: tid, Time: time, Count: time, Raw: record(probes["uid"], map[slot]uint64{slotCred: 64, slotUID: uid}, nil)})
-	}
-	tell := func(tid uint32, time, uid uint64) {
-		s.sample(c, &l, &perf.Sample{TID: tid, Time: time, Count: time, Raw: record(probes["ids"], map[slot]uint64{
-			slotTGID: uint64(tid), slotTID: uint64(tid), slotCred: 64, slotUID: uid}, nil)})
-	}
-	ask(7, 1, 0)
-	tell(7, 2, 5)
-	ask(8, 3, 5) // does not change anything
-	ask(9, 4, 0)
-	tell(9, 5, 6)
-	ask(7, 6, 0) // is refused
-	ask(7, 7, 5)
-	tell(7, 8, 5) // no change
-	s.reportUnpaired(&l)
-	if len(l) != 2 || l[0].PID != 7 || l[1].PID != 9 || l[0].IDChange != engine.ChangedUID || l[1].IDChange != engine.ChangedUID {
-		t.Errorf("got %d events, want changes of 7 and 9: %v", len(l), l)
 	}
 }
 

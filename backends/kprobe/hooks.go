@@ -31,7 +31,7 @@ type family struct {
 	// state fetches the numbers, in the first probe. Each of texts has further probes.
 	state func(b *builder, h *hook)
 	texts []*text
-	// before is set if the records are first calls instead of events, see idChanges.
+	// before is set if the records are stages of an event instead of events, see execs.
 	before bool
 }
 
@@ -46,9 +46,6 @@ func addProbedTask(b *builder, _ *hook) {
 	b.addTask(firstArgument)
 	b.addComm(firstArgument, slotComm)
 }
-
-// addOldCred fetches the old credentials of security_task_fix_setuid(new, old, flags).
-func addOldCred(b *builder, _ *hook) { b.addIDs(secondArgument, slotUID) }
 
 // families are all families. The required ones come first.
 var families = []family{
@@ -102,17 +99,6 @@ var families = []family{
 		state: addProbedTask,
 	},
 	{
-		kind: engine.KindIDChange, name: "uid", before: true,
-		hooks: []hook{{symbol: "security_task_fix_setuid", config: "CONFIG_SECURITY", args: addNewCred}},
-		state: addOldCred,
-	},
-	{
-		kind: engine.KindIDChange, name: "gid", before: true,
-		// Linux 5.9
-		hooks: []hook{{symbol: "security_task_fix_setgid", config: "CONFIG_SECURITY", args: addNewCred}},
-		state: addOldCred,
-	},
-	{
 		kind: engine.KindIDChange, name: "sid",
 		hooks: []hook{{symbol: "proc_sid_connector", config: "CONFIG_PROC_EVENTS"}},
 		state: addProbedTask,
@@ -154,8 +140,6 @@ const (
 	familyExit
 	familyComm
 	familyIDs
-	familyUID
-	familyGID
 	familySID
 	familyPtrace
 	familyExecBegins
@@ -225,14 +209,12 @@ func addNewComm(b *builder) {
 	b.addArray(slotComm, typeX64, secondArgument.at(0), 2)
 }
 
-// addNewCred fetches the address of new in security_task_fix_setuid(new, old, flags).
-func addNewCred(b *builder) { b.add(slotCred, typeX64, firstArgument) }
-
-// addIDKind fetches the argument which of proc_id_connector(task, which), an enum of
-// linux/cn_proc.h.
+// addIDKind fetches the arguments of proc_id_connector(task, which), and the owner of the mutex
+// that shows whether the task executes a program.
 func addIDKind(b *builder) {
 	b.add(slotWhichID, typeU32, secondArgument)
-	b.addMember(slotCred, typeX64, firstArgument, "task_struct.real_cred")
+	b.add(slotTask, typeX64, firstArgument)
+	b.addMember(slotExecOwner, typeX64, firstArgument, "task_struct.signal", "signal_struct.cred_guard_mutex+mutex.owner")
 }
 
 // The kernel applies these filters to records. Only the leader of a group has an exit signal, the

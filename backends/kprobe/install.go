@@ -100,11 +100,11 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	own := len(b.args)
 	f.state(&b, h)
 	needs := []slot{slotTID, slotTGID}
-	switch {
-	case f.kind == engine.KindExecFailed:
+	switch n {
+	case familyIDs:
+		needs = append(needs, slotExecOwner)
+	case familyExecBegins, familyExecAtBegins, familyExecPath, familyExecNoReturn, familyExecEnds, familyExecAtEnds:
 		needs = nil
-	case f.before:
-		needs = []slot{slotCred, slotUID, slotEGID}
 	}
 	if !fetches(b.args, needs...) {
 		return nil, errors.New("the kernel's types have no " + b.lacks)

@@ -3,8 +3,10 @@ package kprobe
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/quark-linux/quark/backends/internal/selftest"
@@ -59,16 +61,28 @@ func TestKinds(t *testing.T) {
 }
 
 func TestConform(t *testing.T) {
-	unsuited := make(map[string]string)
-	if !hasGIDHook(t) {
-		unsuited["same-ids"] = "the source reports setfsgid(2) as a change, with a note; package engine drops it"
-	}
-	conform.TestExcept(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) }, unsuited)
+	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
-// hasGIDHook reports whether the kernel has the function that only changes of group ids call
-// (Linux 5.9, CONFIG_SECURITY).
-func hasGIDHook(t *testing.T) bool { return hasSymbol(t, families[familyGID].hooks[0].symbol) }
+// An execve of a set-user-ID program changes ids, but only its EXEC reports them.
+func TestIDsOfExec(t *testing.T) {
+	s := open(t, Options{})
+	c := conform.Child("exit")
+	dir := t.TempDir()
+	program, err := os.ReadFile(c.Path)
+	c.Path = filepath.Join(dir, "program")
+	if err := errors.Join(err, os.Chmod(filepath.Dir(dir), 0o755), os.WriteFile(c.Path, program, 0o755), os.Chmod(c.Path, 0o755|os.ModeSetuid)); err != nil {
+		t.Fatal(err)
+	}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 2002, Gid: 2002}}
+	evs := conform.Run(t, s, c)
+	if ids := evs.One(t, c.Process.Pid, engine.KindExec).Task.Cred; ids.UID != 2002 || ids.EUID != 0 {
+		t.Fatalf("got ids %+v after the execve, want uid 2002, euid 0", ids)
+	}
+	if got := evs.Of(c.Process.Pid, engine.KindIDChange); len(got) != 2 {
+		t.Errorf("got %d ID_CHANGE events, want 2: of setgid(2) and setuid(2)", len(got))
+	}
+}
 
 // Arguments on a page that is not in memory are unknown. Earlier arguments, which the kernel's
 // buffer still has, must not be reported instead.

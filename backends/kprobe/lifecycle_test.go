@@ -349,17 +349,6 @@ func TestOlderEnds(t *testing.T) {
 	conform.Score(t, open(t, Options{}), "fork-exec-exit", "leader-first", "end-together", "exit-group-thread")
 }
 
-// hasSymbol reports whether the kernel has a function of this name.
-func hasSymbol(t *testing.T, name string) bool {
-	t.Helper()
-	f, err := os.Open("/proc/kallsyms")
-	if err != nil {
-		t.Skip(err)
-	}
-	defer f.Close()
-	return len(readPlaces(f, map[string]bool{name: true})) > 0
-}
-
 // smallSink is a sink with room for three events.
 type smallSink struct{ conform.Events }
 

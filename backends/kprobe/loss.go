@@ -49,7 +49,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	st := engine.SourceStats{Bound: s.blind || s.pulse.Missed(), Blocked: s.completer.blocked()}
 	st.Lost[engine.LossRingFull] = s.lost
 	st.Lost[engine.LossDecode] = s.decode
-	st.Produced = s.inserted + s.lost + s.decode + uint64(len(s.endings.parked)+len(s.ids.second))
+	st.Produced = s.inserted + s.lost + s.decode + uint64(len(s.endings.parked))
 	for _, c := range s.cpus {
 		if c.now.set != nil && c.now.have&1 != 0 {
 			st.Produced++

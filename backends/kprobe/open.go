@@ -145,9 +145,6 @@ func (s *Source) needsFamily(family int) bool {
 
 // dropIncomplete removes sets that are useless without another set that could not be installed.
 func (s *Source) dropIncomplete(failed []error) {
-	if s.setOf(familyIDs) == nil {
-		s.sets = slices.DeleteFunc(s.sets, func(set *set) bool { return set.kind == engine.KindIDChange && families[set.family].before })
-	}
 	var missing error
 	for _, n := range []int{familyExecBegins, familyExecAtBegins, familyExecNoReturn, familyExecEnds, familyExecAtEnds} {
 		missing = cmp.Or(missing, failed[n])

@@ -51,7 +51,7 @@ const (
 	slotArgEnd
 	slotExiting
 
-	slotCred // a pointer
+	slotTask // address of the task
 	slotWhichID
 	slotByExec
 
@@ -116,7 +116,8 @@ const (
 	slotReboots     = slotBeforeUID + (slotEGID - slotUID + 1)
 	slotAtomicFlags = slotReboots + pidLevels
 	slotSeccomp     = slotAtomicFlags + 1
-	numSlots        = slotSeccomp + 1
+	slotExecOwner   = slotSeccomp + 1 // owner of the mutex that each execve holds
+	numSlots        = slotExecOwner + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

@@ -40,7 +40,6 @@ type Source struct {
 	walker    walker
 	completer *completer // nil without /proc
 	endings   endings
-	ids       idChanges
 	execs     execs
 
 	inserted  uint64
@@ -77,10 +76,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	more, step := func() bool { return to.Room() > 0 }, func(c *cpu) { s.step(c, to) }
 	for to.Room() > 0 && perf.ReadQueued(s.cpus, more, step) {
 	}
-	all := to.Room() > 0 // else their other records may still be in a ring
-	if all {
-		s.reportUnpaired(to)
-	}
+	all := to.Room() > 0 // else records may still be in a ring
 	s.finishOverdue(to)
 	s.release(to)
 	// This follows the reading of the rings: an event must not be inserted before a gap with an
@@ -112,9 +108,6 @@ func (s *Source) oldestHeld() uint64 {
 	}
 	for _, ev := range s.endings.parked {
 		oldest = min(oldest, ev.Time)
-	}
-	for _, t := range s.ids.second {
-		oldest = min(oldest, t.ev.Time)
 	}
 	if len(s.execs.read) > 0 {
 		oldest = min(oldest, s.execs.read[0].time)
@@ -301,13 +294,14 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	case familyExit:
 		s.exit(a, to)
 		return
-	case familyUID, familyGID:
-		s.ids.addFirst(a)
-		return
 	case familyExecBegins, familyExecAtBegins, familyExecPath, familyExecNoReturn, familyExecEnds, familyExecAtEnds:
 		s.execs.add(a)
 		return
-	case familyFork, familyIDs, familyComm, familyPtrace:
+	case familyIDs:
+		if change = v.changedIDs(); change == 0 || thread && !s.shared.Threads {
+			return
+		}
+	case familyFork, familyComm, familyPtrace:
 		if a.set.family == familyFork && a.time < s.opened {
 			return // its later state on another CPU may be missing
 		}
@@ -325,10 +319,6 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	ev := to.Reserve()
 	a.fill(ev)
 	ev.IDChange = change
-	if a.set.family == familyIDs {
-		s.reportIDs(to, secondCall{ev, v.number(slotCred), a.tid, a.whichIDs()}, false)
-		return
-	}
 	switch {
 	case a.set.family == familyFork:
 		ev.Creator = a.pid

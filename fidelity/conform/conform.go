@@ -38,16 +38,13 @@ type Open func(testing.TB, source.Options) engine.Source
 // Test scores sources twice in every scenario. The first source is read at once, so that /proc can
 // complete the kernel's reports. The second is read after all processes have ended, when only the
 // kernel's reports remain.
-func Test(t *testing.T, open Open) { TestExcept(t, open, nil) }
-
-// TestExcept is like Test, without the scenarios in unsuited, which maps names to reasons.
-func TestExcept(t *testing.T, open Open, unsuited map[string]string) {
+func Test(t *testing.T, open Open) {
 	describe(t, open(t, source.Options{}))
 	if testing.Short() {
 		t.Skip("every scenario twice takes a minute on an emulated processor; quark-test scores them in guests")
 	}
-	t.Run("at-once", func(t *testing.T) { all(t, open, unsuited, true) })
-	t.Run("late", func(t *testing.T) { all(t, open, unsuited, false) })
+	t.Run("at-once", func(t *testing.T) { all(t, open, true) })
+	t.Run("late", func(t *testing.T) { all(t, open, false) })
 	t.Run("threads", func(t *testing.T) { Threads(t, open(t, source.Options{Threads: true})) })
 	t.Run("kernel-types", func(t *testing.T) {
 		types, err := btf.LoadSpec(btfhub.KernelBTF)
@@ -61,7 +58,7 @@ func TestExcept(t *testing.T, open Open, unsuited map[string]string) {
 // all scores one source in every scenario. A scenario that begins before the opening of the source
 // gets its own source. Such scenarios come last, as the shared source is not read meanwhile. A
 // storm is always read at once, as otherwise it overflows the rings.
-func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
+func all(t *testing.T, open Open, atOnce bool) {
 	w := record(open(t, source.Options{}), false)
 	for _, early := range []bool{false, true} {
 		for _, s := range scenario.All() {
@@ -69,9 +66,6 @@ func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
 				continue
 			}
 			t.Run(s.Name, func(t *testing.T) {
-				if why := unsuited[s.Name]; why != "" {
-					t.Skip(why)
-				}
 				scoreOne(t, func() (*recorder.Recorder, *scenario.Running) {
 					run := start(t, s)
 					if early {
