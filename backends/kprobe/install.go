@@ -21,7 +21,6 @@ type installer struct {
 	group   string
 	reports func(engine.Events) bool
 	places  places
-	zeroes  bool // unreadable words are 0, see guardValue
 
 	installed []string // the lines that remove the installed probes
 	notes     []string
@@ -62,7 +61,6 @@ var refused func(fetch) bool
 func (in *installer) findForms() {
 	in.reads = in.findReads()
 	in.singles = !in.accepts(fetch{value: firstArgument.at(0), typ: typeX64, count: 2})
-	in.zeroes = in.singles && !in.accepts(fetch{value: guardValue, typ: typeX64})
 }
 
 // family installs the first hook of a family that the kernel accepts.
@@ -88,7 +86,7 @@ func (in *installer) family(n int) (*set, error) {
 }
 
 func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
-	s := &set{family: n, kind: f.kind, symbol: h.symbol, filter: h.filter, zeroes: in.zeroes}
+	s := &set{family: n, kind: f.kind, symbol: h.symbol, filter: h.filter, zeroes: in.singles}
 	if h.threads != "" && !in.threads {
 		s.filter = h.threads
 	}
@@ -100,10 +98,10 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	own := len(b.args)
 	f.state(&b, h)
 	needs := []slot{slotTID, slotTGID}
-	switch n {
-	case familyIDs:
+	switch {
+	case n == familyIDs:
 		needs = append(needs, slotExecOwner)
-	case familyExecBegins, familyExecAtBegins, familyExecPath, familyExecNoReturn, familyExecEnds, familyExecAtEnds:
+	case f.kind == engine.KindExecFailed:
 		needs = nil
 	}
 	if !fetches(b.args, needs...) {
@@ -145,7 +143,7 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	for i, args := range parts {
 		// The chunks come first, as the guard writes its words at the start.
 		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
-		if err == nil && (t == cmdline || t == execPath) && !in.zeroes {
+		if err == nil && (t == cmdline || t == execPath) && !in.singles {
 			err = in.guard(s)
 		}
 		if err != nil {
