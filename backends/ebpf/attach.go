@@ -18,15 +18,15 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// hook is a raw tracepoint with its twin programs (see programs/twin.h) and their handler. Both
-// twins tail-call the handler by its index. If the kernel preempts none of them, only the handler
-// is attached.
+// hook is a raw tracepoint, its twin programs (see programs/twin.h) and the handler that both twins
+// tail-call. If the kernel cannot preempt these programs, only the handler is attached.
 type hook struct {
 	kind                               engine.Kind
 	tracepoint, program, twin, handler string
 	place                              programsEventKind
-	// unpreempted is the second program where raw tracepoints are preemptible. It runs on the
-	// raw tracepoint wakeupTracepoint, or on the perf event of the hook's tracepoint.
+	// unpreempted is the second program if the kernel can preempt raw tracepoint programs. It
+	// runs on the raw tracepoint wakeupTracepoint, or on the perf event of the hook's
+	// tracepoint.
 	unpreempted string
 }
 
@@ -95,11 +95,11 @@ func (s *Source) attachSecond(l *loader, h hook, programs map[string]*ebpf.Progr
 	return s.attachRaw(h.tracepoint, programs[h.twin])
 }
 
-// preemptibleSince is a variable for a test.
+// preemptibleSince is a variable so that a test can change it.
 var preemptibleSince = kernelversion.PreemptibleTracepoints
 
-// preemptible reports whether the kernel can preempt raw tracepoint programs. If it can't, it skips
-// none: interrupts do not hit these tracepoints.
+// preemptible reports whether the kernel can preempt raw tracepoint programs. Other kernels skip
+// none of these programs, because interrupts do not hit their tracepoints.
 func preemptible() bool {
 	return kernelversion.AtLeast(preemptibleSince) || kernelversion.Realtime()
 }
@@ -122,7 +122,7 @@ func (s *Source) attachUnpreempted(h hook, p *ebpf.Program) (via string, err err
 	return "tracepoint/sched/" + h.tracepoint, s.events.attach(event, p)
 }
 
-// attachWorkers attaches the program that reports forks of threads that the kernel makes.
+// attachWorkers attaches the program that reports threads of a process made by the kernel.
 func (s *Source) attachWorkers(l *loader) error {
 	if kernelversion.Realtime() && !kernelversion.AtLeast("6.12") {
 		s.note("threads that the kernel makes for io_uring and vhost have no FORK: before Linux 6.12 PREEMPT_RT has no ring for programs that run with interrupts disabled")
@@ -146,7 +146,7 @@ func (s *Source) attachRaw(tracepoint string, program *ebpf.Program) error {
 	return nil
 }
 
-// onAttach is a variable for a test.
+// onAttach is called after each attachment. A test sets it.
 var onAttach = func(tracepoint string) {}
 
 func (s *Source) openRename(l *loader) {
@@ -162,11 +162,11 @@ func (s *Source) openRename(l *loader) {
 	}
 }
 
-// checkExecDetection returns an error if the programs can't distinguish changes by exec from
+// checkExecDetection returns an error if the programs cannot distinguish changes by exec from
 // changes by the process itself. To distinguish them they read the owner of a mutex.
 func checkExecDetection(l *loader) error {
 	if missing := missingMember(l.types, "mutex.owner|rt_mutex_base.owner|rt_mutex.owner"); missing != "" {
-		return errors.New("can't leave out changes by exec: the kernel has no " + missing)
+		return errors.New("cannot leave out changes by exec: the kernel has no " + missing)
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (s *Source) openIDChange(l *loader) {
 // descriptor is closed, while a kprobe of tracefs would outlive a killed process.
 const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
 
-// checkKprobes returns the reason if kprobes can't be used. Otherwise it starts to monitor them.
+// checkKprobes returns the reason if kprobes cannot be used. Otherwise it starts to monitor them.
 func (s *Source) checkKprobes(l *loader) error {
 	if _, err := os.Stat(kprobeType); err != nil {
 		return errors.New("the kernel has no kprobes (CONFIG_KPROBE_EVENTS)")
@@ -278,8 +278,8 @@ var (
 	sidSyscall = tracedSyscall{"setsid", programsProgQuarkExitSetsid}
 )
 
-// traceSyscalls attaches to the exits of syscalls. It returns their name in the capability table,
-// and an error if attaching to some of them failed.
+// traceSyscalls attaches to the exits of syscalls. It returns the name of the attached exits in the
+// capability table, and an error if an exit could not be attached.
 func (s *Source) traceSyscalls(l *loader, calls []tracedSyscall) (via string, err error) {
 	fs, err := tracefs.Open()
 	if err != nil {
@@ -382,8 +382,8 @@ func (s *Source) tracePtrace(l *loader) error {
 
 // openFailedExecs attaches to the exits of execve(2) and execveat(2), or to their entries and
 // exits. A return probe of a function would not slow down other system calls. But an exec can take
-// long, and the kernel silently skips returns while many calls are in progress. It skips a raw
-// tracepoint less often, but would run its program at each system call.
+// long, and the kernel silently skips returns while many calls are in progress. The kernel skips a
+// raw tracepoint less often, but would run its program at each system call.
 func (s *Source) openFailedExecs(l *loader) {
 	kind := &s.capabilities.Kinds[engine.KindExecFailed]
 	var ends string

@@ -17,13 +17,12 @@ type buffer interface {
 	release()
 
 	// pending reports whether a record is queued, complete or not. If filling is set, it
-	// reports whether a quarter of the buffer is used and no wake-up for this will come any
-	// more.
+	// reports whether a quarter of the buffer is used and no later wake-up will report this.
 	pending(filling bool) bool
 
-	// fullSince returns a time up to which the buffer had room for every record: the buffer of
-	// cpu, if each CPU has one. It returns 0 if the buffer may have been full since the last
-	// read or longer.
+	// fullSince returns a time up to which the buffer had room for every record, or 0 if the
+	// buffer may have been full since the last read or longer. cpu selects one of several
+	// buffers.
 	fullSince(cpu int) uint64
 
 	// markReported records that gaps have reported all losses until now.

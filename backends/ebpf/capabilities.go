@@ -144,8 +144,8 @@ var fieldSources = []struct {
 }
 
 // wholeTexts are the lengths up to which texts are never cut (text.h). A path takes one of
-// PATH_STEPS for each name and each mount. It stops if less than the longest name fits into the
-// rest of PATH_MAX.
+// PATH_STEPS for each name and each mount. A path is cut if the rest of PATH_MAX has no room for
+// the longest name.
 var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldEnviron:  {Bytes: 20480},
 	engine.FieldExe:      {Bytes: 3800, Names: 128},

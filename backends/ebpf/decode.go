@@ -32,7 +32,7 @@ var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 	programsEventKindEVENT_EXEC_FAILED: engine.KindExecFailed,
 }
 
-// The index is out of range unless event.ids and engine.IDChange use the same bits.
+// This does not compile unless event.ids and engine.IDChange use the same bits.
 var _ = [1]struct{}{}[programsEventIdsIDS_SID^programsEventIds(engine.ChangedSID)|
 	programsEventIdsIDS_UID^programsEventIds(engine.ChangedUID)|programsEventIdsIDS_GID^programsEventIds(engine.ChangedGID)]
 
@@ -205,7 +205,7 @@ var textFields = [...]engine.Field{engine.FieldArgs, engine.FieldExe, engine.Fie
 // headersEnd is the end of the headers of the texts, where the executable begins.
 const headersEnd = int(unsafe.Offsetof(programsTextEvent{}.Executable))
 
-// The index is out of range unless there are as many headers as fields.
+// This does not compile unless there are as many headers as fields.
 var _ = [1]struct{}{}[headersEnd-eventSize-len(textFields)*int(unsafe.Sizeof(text{}))]
 
 // decodeTexts decodes the texts, and returns the bytes that follow them.

@@ -414,7 +414,7 @@ func testRing(t *testing.T, r *ring, data []byte, longest int) {
 	}
 }
 
-// Reading ends with the error if a part of the ring can't be mapped.
+// Reading ends with the error if a part of the ring cannot be mapped.
 func TestWindowFails(t *testing.T) {
 	r, _ := newFileRing(t)
 	*r.producer = 16

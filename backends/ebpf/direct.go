@@ -12,7 +12,7 @@ import (
 // programs/read.h.
 const castNumber = 51799
 
-// hideCast is a variable for a test.
+// hideCast is true only in a test.
 var hideCast bool
 
 // findCast lets the programs read the kernel's memory by casts, without a call for each value, if

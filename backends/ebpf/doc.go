@@ -2,10 +2,10 @@
 // run on the scheduler's raw tracepoints, and write one record per event. Records go to one ring
 // that all CPUs share, or, if the kernel has no such ring, to a perf buffer of each CPU.
 //
-// The kernel need not offer its own BTF: types from elsewhere will do, see package backends/source.
-// If a kernel lacks a feature, the fields or kinds of events that need it are missing, and
-// [Source.Capabilities] shows them with the reason. Required are only the tracepoints of fork, exec
-// and exit, and a way to pass records to user space.
+// The types can come from the kernel's own BTF or from a file, see package backends/source. The
+// source requires the tracepoints of fork, exec and exit, and a way to pass records to user space.
+// If the kernel lacks another feature, the fields or kinds of events that need the feature are
+// missing. [Source.Capabilities] shows them with the reason.
 package ebpf
 
 // The object is committed, so that building needs neither clang nor libbpf's headers.

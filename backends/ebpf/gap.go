@@ -119,8 +119,8 @@ func (g *gaps) due(b buffer) (gap engine.Gap, ok bool) {
 	return gap, true
 }
 
-// lostNow returns the losses by cause. readSkips is set if it has read the counters of skipped
-// programs.
+// lostNow returns the losses by cause. readSkips is set if the counters of skipped programs
+// were read.
 func (s *Source) lostNow(now uint64) (lost [engine.NumLosses]uint64, readSkips bool) {
 	g := &s.gaps
 	if now < g.readTimes[1]+skippedPause {

@@ -154,7 +154,7 @@ func TestWaitingGaps(t *testing.T) {
 // A loss during a call of Populate appears as a gap in that call.
 func TestLossWhileReading(t *testing.T) {
 	r, data := newMemoryRing(4096)
-	binary.NativeEndian.PutUint32(data, 8) // a record that can't be decoded
+	binary.NativeEndian.PutUint32(data, 8) // a record that cannot be decoded
 	*r.producer = 16
 	s := &Source{buffer: r, control: &control{nudged: new(uint32)}, counters: &counters{byCPU: make([]programsTallies, 1)}}
 	s.gaps.begin()

@@ -226,7 +226,7 @@ func TestNoteOfCompatSyscalls(t *testing.T) {
 	}
 }
 
-// With many tracees: the tracee that was attached to first is the last in the kernel's list.
+// PTRACE is reported for each of many tracees. The first tracee is the last in the kernel's list.
 func TestManyTracees(t *testing.T) {
 	s := open(t, Options{})
 	runtime.LockOSThread() // the tracer is a thread

@@ -21,8 +21,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// object contains the compiled programs. Unlike the byte slice of the generated loadPrograms, an
-// unread string takes no memory.
+// object contains the compiled programs. A string takes no memory before it is read, unlike the
+// byte slice of the generated loadPrograms.
 //
 //go:embed programs_bpfel.o
 var object string
@@ -40,7 +40,7 @@ type loader struct {
 
 	options Options
 	perf    string // see perfReason
-	plain   bool   // the kernel can't map maps into memory
+	plain   bool   // the kernel cannot map maps into memory
 	low     bool   // loops have the limits lowLimits
 
 	// iterator is the id of bpf_iter_task, or 0 if the snapshot comes from /proc.
@@ -62,7 +62,7 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	}
 	// Before Linux 5.11 maps count against the limit on locked memory, even for a while after
 	// they are freed, and cilium/ebpf mistakes the limit for missing features. Loading may
-	// succeed even if the limit can't be lifted. If not, its error gives the reason.
+	// succeed without a higher limit, so an error here has no effect.
 	_ = rlimit.RemoveMemlock()
 	compiled, perf := object, perfReason(o)
 	if perf != "" {
@@ -106,7 +106,7 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	)
 }
 
-// prepareForPerf sets up the maps for perf buffers, and for a kernel that can't map maps into
+// prepareForPerf sets up the maps for perf buffers, and for a kernel that cannot map maps into
 // memory.
 func (l *loader) prepareForPerf() error {
 	l.plain = hideMappable || errors.Is(features.HaveMapFlag(features.BPF_F_MMAPABLE), ebpf.ErrNotSupported)

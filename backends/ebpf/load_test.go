@@ -30,8 +30,8 @@ func TestExplainNoBPF(t *testing.T) {
 	}
 }
 
-// If the kernel lacks a part of eBPF, the error is errors.ErrUnsupported. Package ebpf's own error
-// is not.
+// If the kernel lacks a part of eBPF, the error is errors.ErrUnsupported, unlike package ebpf's own
+// error.
 func TestUnsupported(t *testing.T) {
 	err := explain(fmt.Errorf("create map: %w", ebpf.ErrNotSupported))
 	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, ebpf.ErrNotSupported) {

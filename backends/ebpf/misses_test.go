@@ -47,7 +47,7 @@ func TestRingIsMappedWhenRead(t *testing.T) {
 }
 
 // A window moves to another part of the file without an allocation, and keeps its address. If it
-// can't move, it ends and unmaps only its own memory.
+// cannot move, it ends and unmaps only its own memory.
 func TestWindow(t *testing.T) {
 	page := os.Getpagesize()
 	r, data := newFileRing(t)

@@ -5,7 +5,7 @@ import "github.com/quark-linux/quark/backends/source"
 // Options are the options that only this source has.
 type Options = source.EBPFOptions
 
-// Validate returns a *engine.OptionError if a value can't be used.
+// Validate returns a *engine.OptionError if a value cannot be used.
 func Validate(o Options) error {
 	if err := o.Buffer.Validate(); err != nil {
 		return err

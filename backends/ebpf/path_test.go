@@ -35,7 +35,7 @@ func execDetached(write func(path string, code uint8) error) {
 	conform.Try("exec", syscall.Exec("./program", []string{"program"}, nil))
 }
 
-// A path on a detached mount can't be reached, so it is unknown.
+// A path on a detached mount cannot be reached, so it is unknown.
 func TestDetachedMount(t *testing.T) {
 	s := open(t, Options{})
 	c := conform.Child("detached", t.TempDir())

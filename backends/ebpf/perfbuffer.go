@@ -32,7 +32,7 @@ func perfReason(o *Options) (why string) {
 	return ""
 }
 
-// haveRing is a variable for a test.
+// haveRing is a variable so that a test can change it.
 var haveRing = func() error { return features.HaveMapType(ebpf.RingBuf) }
 
 // perfBuffers reads perf's rings, one for each online CPU. On a CPU without a ring, the programs

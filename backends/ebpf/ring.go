@@ -45,9 +45,8 @@ func mapRing(fd int, size uint32) (*ring, error) {
 	}
 	r := newRing(c, p, &window{fd: fd, before: 2 * int64(page), size: uint64(page)}, size)
 	r.fd = fd
-	// Map a page now, so that a failure shows here. The rest is mapped by the first read:
-	// mapped here, it would add to the memory that opening takes, which can be the peak of the
-	// process.
+	// Map a page to detect a failure. The first read maps the rest, as opening can already be
+	// the peak of the process's memory.
 	if r.data.from(0); r.data.err != nil {
 		r.close()
 		return nil, fmt.Errorf("map ring's data: %w", r.data.err)

@@ -17,12 +17,12 @@ type control struct {
 	memory        []byte
 	armed, nudged *uint32
 	imagesOnly    *uint32
-	// plain is nil unless the kernel can't map the map (before Linux 5.5). Then memory is a
+	// plain is nil unless the kernel cannot map the map (before Linux 5.5). Then memory is a
 	// copy.
 	plain *ebpf.Map
 }
 
-// hideMappable is a variable for a test.
+// hideMappable is true only in a test.
 var hideMappable = false
 
 // openControl makes the programs' zero-initialised data writable. The variables have these offsets
@@ -96,7 +96,7 @@ func (c *counters) read() {
 	}
 	for i := range c.byCPU {
 		if err := c.plain.Lookup(uint32(i), &c.byCPU[i]); err != nil {
-			c.err = fmt.Errorf("read counters: %w: before Linux 5.5 maps can't be mapped, so the process must keep its privileges", err)
+			c.err = fmt.Errorf("read counters: %w: before Linux 5.5 maps cannot be mapped, so the process must keep its privileges", err)
 			return
 		}
 	}

@@ -238,7 +238,7 @@ type copies struct {
 	otherDriver uint64 // address of another terminal's driver, with otherMajor
 }
 
-// pointer is a member of a copy. If it is held, RCU frees the object behind it, and a running
+// pointer is a pointer in a copy. held is set if RCU frees the object behind the pointer: a running
 // program delays this.
 type pointer struct {
 	name    string
@@ -424,7 +424,7 @@ func (c *copies) task() uint64 {
 	}
 	point(pointer{name: "tty_struct.driver", in: tty, at: c.offset("tty_struct.driver")}, driverAt)
 	point(pointer{name: "signal_struct.tty", in: signal, at: c.offset("signal_struct.tty")}, ttyAt)
-	// As in a process of a namespace below the initial one.
+	// The process is in a pid namespace below the initial one.
 	own := c.offset("pid.numbers") + 16
 	put(pid, "pid.level", 1)
 	c.set(pointer{in: pid, at: own}, 77)

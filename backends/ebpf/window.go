@@ -24,7 +24,7 @@ type window struct {
 const windowSize = minRing
 
 // from returns the data from an offset to the end of the part that has the offset. The data is
-// valid until the next call. If the part can't be mapped, this and all later calls return nil.
+// valid until the next call. If the part cannot be mapped, this and all later calls return nil.
 func (w *window) from(at uint64) []byte {
 	if in := at - w.start; in < uint64(len(w.part)) {
 		return w.part[in:]

@@ -60,8 +60,8 @@ func (b *builder) addArguments() {
 // memory with guardWord. The filter of the guard drops its record. The kernel runs the probes of a
 // function without switching tasks, the last defined probe first.
 
-// Kernels without arrays (before 4.20) have no guards. There, unreadable words are 0, like eight empty
-// arguments: see values.zeroKnown.
+// Kernels without arrays (before 4.20) have no guards. There, unreadable words are 0, like eight
+// empty arguments: see values.zeroKnown.
 
 // guardValue is the fetch argument of a guard for each word.
 var guardValue = expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// room returns the length of a text that the probes of a set have room for: as words for the user,
+// room returns the length up to which the probes of a set can fetch a text: as words for the user,
 // and as the extent that is always known.
 func (s *set) room(t *text) (string, engine.Extent) {
 	row := func(first slot, most int) (n int) {

@@ -50,7 +50,7 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 }
 
 // allReleased reports whether all threads of the group are released but the ending thread, and
-// possibly the leader. A leader that exited last has written the group's peak.
+// possibly the leader. A leader that exited last has written the group's peak memory.
 func (a *assembly) allReleased() bool {
 	v := &a.values
 	n := v.u32(slotThreads)

@@ -10,7 +10,7 @@ import (
 
 // expr is a fetch argument without its type: a register, and nested reads of memory. "+8(+16(%di))"
 // reads the address at %di + 16, then the value at that address + 8. The zero expr means that a
-// value can't be reached.
+// value cannot be reached.
 type expr struct {
 	register string
 	reads    []int // offsets, the first read first

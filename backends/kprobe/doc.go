@@ -9,8 +9,8 @@
 // from the task. The kernel limits a chain to 63 bytes of text, and to 13 reads up to 6.12 and 8 in
 // 7.3. This allows 7 names in the mount of a working directory, and 6, 5 and 4 in the three mounts
 // above it; in 7.3 it allows 5, 4, 3 and 2. No function that every fork or execve calls has an
-// argument nearer to the names, and an array can't hold a chain. The front of a longer path is read
-// from /proc/PID if the start time and the root directory show that it is the same process.
+// argument nearer to the names, and an array cannot hold a chain. The front of a longer path is
+// read from /proc/PID if the start time and the root directory show that it is the same process.
 // Otherwise the path is marked as truncated.
 //
 // If a kernel lacks a feature, the fields or kinds of events that need it are missing.

@@ -25,7 +25,7 @@ type ending struct {
 	reported bool // the end of the group was reported
 }
 
-// maxEndings bounds the number of groups in byPID. Few leaders end before their group.
+// maxEndings bounds the number of groups in byPID. Few leaders exit before their group.
 const maxEndings = 8192
 
 // groupStatus returns the status with which all threads exit, and whether it is certain. If the

@@ -36,7 +36,7 @@ type execCall struct {
 }
 
 const (
-	// maxExecs bounds the number of calls. Few calls end unseen, with their threads.
+	// maxExecs bounds the number of calls. A thread that is killed in its call leaves an entry.
 	maxExecs = 4096
 	// maxErrno is the largest error that a program receives. For larger ones the kernel
 	// restarts the call, or ends the process.
@@ -70,7 +70,7 @@ func (e *execs) markMissing(since uint64) {
 	}
 }
 
-// next adds a stage to its call. It returns the call if the stage ends it with a failure.
+// next adds a stage to its call. It returns the call if the stage is its failure.
 func (e *execs) next(st *execStage) *execCall {
 	call := e.calls[st.tid]
 	switch st.family {

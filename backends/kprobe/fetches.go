@@ -210,7 +210,7 @@ func (b *builder) addNamespaces(task expr) {
 const upidSize = 16 // of struct upid: an int and a pointer
 
 // addPIDNamespace fetches the pids of a group below the initial pid namespace. A fetch argument
-// can't select a pid by the level. Behind the pid of the group's own level is other memory.
+// cannot select a pid by the level. Behind the pid of the group's own level is other memory.
 func (b *builder) addPIDNamespace(leader expr) {
 	pid := b.follow(leader, "task_struct.thread_pid")
 	b.addMember(slotPIDLevel, typeU32, pid, "pid.level")

@@ -103,8 +103,8 @@ func TestNotResident(t *testing.T) {
 	}
 }
 
-// The fetches for kernels before 4.20, which accept no arrays, report the same events. The test reads
-// only resident memory: this kernel, unlike older ones, does not set unreadable words to 0.
+// The fetches for kernels before 4.20, which accept no arrays, report the same events. The test
+// reads only resident memory: this kernel, unlike older ones, does not set unreadable words to 0.
 func TestOlderForms(t *testing.T) {
 	open(t, Options{}).Close()
 	refused = func(f fetch) bool { return f.count > 0 }

@@ -70,7 +70,7 @@ func (s *Source) counts(rec perf.Record) bool {
 }
 
 // probeOf returns the probe that made a record. It returns nil for a wakeup record and for a record
-// that can't be decoded.
+// that cannot be decoded.
 func (s *Source) probeOf(rec perf.Record) *probe {
 	var sample perf.Sample
 	if rec.Type != perf.RecordSample || sample.ParseSample(rec.Body) != nil {

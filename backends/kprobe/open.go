@@ -24,7 +24,7 @@ import (
 // Options are the options that only this source has.
 type Options = source.KProbeOptions
 
-// Validate returns a *engine.OptionError if a value can't be used.
+// Validate returns a *engine.OptionError if a value cannot be used.
 func Validate(o Options) error { return source.CheckRingSize(o.RingSize) }
 
 const defaultRing = 512 << 10

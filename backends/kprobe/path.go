@@ -135,7 +135,7 @@ func (w *walker) push(name []byte) {
 }
 
 // walk follows a path up to the root of the process, as the kernel's prepend_path does. If walk
-// reaches the top of all mounts instead, the process can't reach the path.
+// reaches the top of all mounts instead, the process cannot reach the path.
 func (w *walker) walk(v *values, base slot) pathResult {
 	w.n, w.len = 0, 0
 	rootDentry, rootMnt := v.number(slotRootDentry), v.number(slotRootMnt)

@@ -20,7 +20,7 @@ import (
 
 // Source delivers the events of probes in the kernel. It implements [engine.Source]. After Open it
 // uses only its descriptors and shared memory, so that the process may drop its privileges and
-// change its root. A process that has dropped its privileges can't add a CPU that comes online
+// change its root. A process that has dropped its privileges cannot add a CPU that comes online
 // later.
 type Source struct {
 	capabilities engine.CapabilityTable

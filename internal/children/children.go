@@ -21,8 +21,8 @@ func Wait(pid int) (status unix.WaitStatus, err error) {
 	}
 }
 
-// Of returns the children of all threads of a process. The error is that of the last thread whose
-// children are unknown, because it has exited or the kernel has no such list
+// Of returns the children of all threads of a process. It returns an error if the children of a
+// thread are unknown, because the thread has exited or the kernel has no list of children
 // (CONFIG_PROC_CHILDREN).
 func Of(pid int) (pids []int, err error) {
 	tasks := fmt.Sprintf("/proc/%d/task/", pid)

@@ -6,8 +6,7 @@ const TrimEvery = 2e9
 // Timer measures the time between trims. The zero value is due.
 type Timer struct{ last uint64 }
 
-// Due reports whether TrimEvery has passed since it last returned true, by a clock in ns that the
-// caller has read anyway.
+// Due reports whether TrimEvery has passed since Due last returned true. now is a time in ns.
 func (t *Timer) Due(now uint64) bool {
 	if now-min(now, t.last) < TrimEvery {
 		return false

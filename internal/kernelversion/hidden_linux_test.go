@@ -21,7 +21,7 @@ func TestHidden(t *testing.T) {
 		{lockdown(file), "the kernel is locked down (lockdown=confidentiality, " + file},
 	} {
 		if c.err == nil || !strings.HasPrefix(c.err.Error(), c.want) {
-			t.Errorf("%v, and not %s", c.err, c.want)
+			t.Errorf("got error %v, want %s", c.err, c.want)
 		}
 	}
 	if err := os.WriteFile(file, []byte("none [integrity] confidentiality\n"), 0o600); err != nil {

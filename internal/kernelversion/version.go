@@ -1,5 +1,5 @@
-// Package kernelversion compares versions of Linux by their first two numbers, and reports what the
-// running kernel is and hides.
+// Package kernelversion compares versions of Linux by their first two numbers, and describes the
+// running kernel.
 package kernelversion
 
 import (

@@ -39,7 +39,7 @@ func OwnNamespace(kind string) (inode uint32, err error) {
 }
 
 // InInitialNamespace reports whether this process is in the initial namespace of a kind: "pid",
-// "user", "cgroup" or "time". It returns true if the link can't be read, as a kernel without such
+// "user", "cgroup" or "time". It returns true if the link cannot be read, as a kernel without such
 // namespaces has only the initial one.
 func InInitialNamespace(kind string) bool {
 	inode, err := OwnNamespace(kind)

@@ -66,7 +66,7 @@ func TestParseTTY(t *testing.T) {
 		b := bytes.Replace([]byte("1 (a) S"+statTail), []byte("34817"), []byte(c.dev), 1)
 		got, ok := ParseStat(b)
 		if !ok || got.TTYMajor != c.major || got.TTYMinor != c.minor {
-			t.Errorf("%s: %+v, %v; want %d:%d", c.dev, got, ok, c.major, c.minor)
+			t.Errorf("device %s: got %+v, ok %v, want %d:%d", c.dev, got, ok, c.major, c.minor)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestParseCgroup(t *testing.T) {
 	} {
 		got, hierarchy := ParseCgroup([]byte(c.text))
 		if string(got) != c.want || hierarchy != c.hierarchy {
-			t.Errorf("%s: %q, %v; want %q, %v", c.name, got, hierarchy, c.want, c.hierarchy)
+			t.Errorf("%s: got path %q, hierarchy %v, want %q, %v", c.name, got, hierarchy, c.want, c.hierarchy)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestParseCgroup(t *testing.T) {
 func TestParseNS(t *testing.T) {
 	for text, want := range map[string]uint32{"mnt:[4026531841]": 4026531841, "uts:[0]": 0} {
 		if got, ok := ParseNamespace([]byte(text)); !ok || got != want {
-			t.Errorf("%q: got %d, %v", text, got, ok)
+			t.Errorf("%q: got %d, ok %v, want %d", text, got, ok, want)
 		}
 	}
 	for _, bad := range []string{"", "mnt:[", "mnt:[]", "mnt:[1", "mnt:[4294967296]", "]", "[x]"} {
@@ -108,7 +108,7 @@ func TestParseNS(t *testing.T) {
 func TestParseNumbers(t *testing.T) {
 	for text, want := range map[string]uint64{"0": 0, "18446744073709551615": math.MaxUint64, "007": 7} {
 		if got, ok := Uint64([]byte(text), 10); !ok || got != want {
-			t.Errorf("%q: got %d, %v", text, got, ok)
+			t.Errorf("%q: got %d, ok %v, want %d", text, got, ok, want)
 		}
 	}
 	for _, bad := range []string{"", "-1", "18446744073709551616", "99999999999999999999999", "1 ", "a", "+1"} {
@@ -152,11 +152,11 @@ func TestReadStat(t *testing.T) {
 		t.Skip(err)
 	}
 	if own.Exiting() || own.Start == 0 || int(own.PPID) != os.Getppid() {
-		t.Errorf("own: %+v", own)
+		t.Errorf("got own stat %+v", own)
 	}
 	ending, ok := ParseStat([]byte("1 (a) Z) (\n) Z 0 1 1 0 -1 4194564 1 2 3 4 5 6 7 8 20 0 1 0 78 1 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17\n"))
 	if !ok || !ending.Exiting() || ending.State != 'Z' || ending.Start != 78*Tick {
-		t.Errorf("ending: %+v", ending)
+		t.Errorf("got stat of a zombie %+v, ok %v", ending, ok)
 	}
 }
 

@@ -46,7 +46,7 @@ type Stat struct {
 // Exiting reports whether the thread has begun to end.
 func (s *Stat) Exiting() bool { return s.Flags&FlagExiting != 0 }
 
-// Ending reports whether the thread has begun to end, or must because of a signal.
+// Ending reports whether the thread has begun to end, or has to end because of a signal.
 func (s *Stat) Ending() bool { return s.Flags&(FlagExiting|FlagSignaled) != 0 || s.Killed }
 
 // ParseStat parses /proc/PID/stat. The comm may contain any byte, including parentheses, blanks and
@@ -116,8 +116,8 @@ func (s *Stat) set(field int, word []byte) (ok bool) {
 }
 
 // ParseExitStatus returns the wait status of an ended process from a line that ParseStat accepts:
-// the last of its 52 fields. From Linux 6.1 on it is the status of the process, before of its
-// leader. It is 0 without permission.
+// the last of its 52 fields. Before Linux 6.1 the field is the status of the leader, not of the
+// process. The field is 0 without permission.
 func ParseExitStatus(b []byte) (status int32, ok bool) {
 	rest := b[bytes.LastIndexByte(b, ')')+1:]
 	var word []byte

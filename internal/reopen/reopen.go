@@ -26,7 +26,7 @@ type File struct {
 
 // Open opens a regular file for appending, or creates one that only its owner can read. It ends an
 // incomplete last line. From now on SIGHUP reopens the file and does not end the program. If
-// reopening fails, it calls failed and the old file stays in use.
+// reopening fails, the File calls failed, and the old file stays in use.
 func Open(name string, failed func(error)) (*File, error) {
 	f := &File{name: name, failed: failed, hangup: make(chan os.Signal, 1)}
 	if err := f.open(); err != nil {

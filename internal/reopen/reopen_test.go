@@ -13,11 +13,11 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// open opens a file in a new directory, and fails the test if it can't be reopened.
+// open opens a file in a new directory, and fails the test if it cannot be reopened.
 func open(t *testing.T) (f *File, name string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("an open file can't be renamed")
+		t.Skip("an open file cannot be renamed")
 	}
 	name = filepath.Join(t.TempDir(), "events")
 	f, err := Open(name, func(err error) { t.Error(err) })
@@ -40,7 +40,7 @@ func write(t *testing.T, f *File, texts ...string) {
 func check(t *testing.T, name, want string) {
 	t.Helper()
 	if got, err := os.ReadFile(name); err != nil || string(got) != want {
-		t.Errorf("%s has %q, not %q: %v", filepath.Base(name), got, want, err)
+		t.Errorf("%s: got %q, error %v, want %q", filepath.Base(name), got, err, want)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestHalfLine(t *testing.T) {
 	check(t, name, "ha\none\ntwo\n")
 }
 
-// If the new file can't be opened, the old one stays in use.
+// If the new file cannot be opened, the old one stays in use.
 func TestReopenFails(t *testing.T) {
 	f, name := open(t)
 	var failed error

@@ -38,7 +38,7 @@ func Add(epoll, fd int) error {
 // Change sets the relevant events of an added descriptor: EPOLLIN, or 0 for errors only.
 func Change(epoll, fd int, events uint32) {
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	unix.EpollCtl(epoll, unix.EPOLL_CTL_MOD, fd, &ev) // can't fail
+	unix.EpollCtl(epoll, unix.EPOLL_CTL_MOD, fd, &ev) // cannot fail
 }
 
 // Timer returns a disarmed timer of CLOCK_MONOTONIC.
@@ -53,6 +53,6 @@ func Timer() (fd int, err error) {
 // SetTimer makes a timer expire at a time, or never for 0. It clears an earlier expiry.
 func SetTimer(timer int, at uint64) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
-	// The call can't fail with these arguments.
+	// The call cannot fail with these arguments.
 	unix.TimerfdSettime(timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }

@@ -503,7 +503,7 @@ static __always_inline int report_ids(void *ctx, struct task_struct *task, const
 	return 0;
 }
 
-/* The 8 bytes at an offset in a program's context, -1 if they can't be read. */
+/* The 8 bytes at an offset in a program's context, -1 if they cannot be read. */
 static __always_inline long word_at(void *ctx, __u32 offset)
 {
 	long word = -1;

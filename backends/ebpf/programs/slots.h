@@ -7,7 +7,7 @@
 #define QUARK_SLOTS_H
 
 /*
- * The counters, indexed by CPU. It is not a per-CPU array, because that can't be mapped: user space
+ * The counters, indexed by CPU. It is not a per-CPU array, as that cannot be mapped: user space
  * reads the counters through shared memory, as before 6.0 bpf(2) refuses a process that has dropped
  * its privileges.
  */
