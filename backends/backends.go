@@ -27,14 +27,14 @@ const (
 	Every = All | Audit
 )
 
-// Options select the backends that may be tried, and their options. The zero value tries the
-// backends of All with their defaults.
+// Options choose the backends that Open may try, and set their options. The zero value tries the
+// backends of All with default options.
 type Options struct {
 	// Allowed are the backends that may be tried; 0 means All.
 	Allowed Set
 
-	// Strict makes Open fail if the first allowed backend can't be opened. Otherwise Open tries
-	// the next backend.
+	// Strict makes Open fail if the first allowed backend cannot be opened. Otherwise Open
+	// tries the next backend.
 	Strict bool
 
 	// Shared are the options of all backends. Each of the other options is for one backend.
@@ -53,7 +53,7 @@ type Attempt struct {
 
 func (a Attempt) String() string { return a.Backend + ": " + a.Err.Error() }
 
-// names has the backends in the order in which Open tries them.
+// names lists the backends in the order in which Open tries them.
 var names = [...]struct {
 	backend Set
 	name    string
@@ -80,11 +80,11 @@ type backend struct {
 	open    func(*Options) (engine.Source, error)
 }
 
-// Proc is the part of /proc that a queue needs in addition to its backend. It keeps its descriptor
-// when the process drops privileges or changes its root.
+// Proc reads /proc for a queue, in addition to the backend. It still works after this process drops
+// privileges or changes its root.
 type Proc interface {
-	// Scan reads the existing processes and calls f with each. Parents may follow their
-	// children. f must not use the event after it returns.
+	// Scan reads the existing processes and calls f with each. A parent may come after its
+	// child. The event is valid until f returns.
 	Scan(f func(*engine.RawEvent) error) error
 
 	// Look checks whether a process exists, for [engine.Options].Look. A zombie counts as gone.
@@ -189,7 +189,7 @@ func (e *Error) Error() string {
 	return "no backend can be used: " + strings.Join(why, "; ")
 }
 
-// Unwrap returns the reasons for errors.Is and errors.As.
+// Unwrap returns the reason of each attempt, for errors.Is and errors.As.
 func (e *Error) Unwrap() (errs []error) {
 	for _, a := range e.Attempts {
 		errs = append(errs, a.Err)

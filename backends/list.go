@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// backends has an element for each element of names.
+// backends maps each backend to its implementation.
 var backends = map[Set]backend{
 	EBPF: {"EBPF",
 		func(o *Options) error { return ebpf.Validate(o.EBPF) },
@@ -29,8 +29,7 @@ var backends = map[Set]backend{
 // sweep removes what backends of killed processes have left in the kernel.
 func sweep() { kprobe.Sweep() }
 
-// opened returns a nil Source if err is not nil. A converted nil *S would be a Source that is not
-// nil.
+// opened returns a nil Source after an error. A nil pointer in a Source would not equal nil.
 func opened[S engine.Source](s S, err error) (engine.Source, error) {
 	if err != nil {
 		return nil, err

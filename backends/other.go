@@ -11,8 +11,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// backends is empty. On other architectures of Linux no backend was ever tested: a field that is
-// read from the wrong register or offset would be wrong instead of unknown.
+// backends is empty. No backend was tested on other architectures of Linux: a field from a wrong
+// register or offset would be wrong instead of unknown.
 var backends map[Set]backend
 
 func sweep() {}

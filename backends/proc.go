@@ -35,9 +35,9 @@ func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 	return proc{r, src}, nil
 }
 
-// Scan calls f for each process, and at the end with the time and no pid. It lists the processes
-// until a list has no new ones. A process that lives at that time is one of them, or was forked by
-// one after the last list.
+// Scan calls f for each process, then with an event that has only the time of the end. Scan lists
+// the processes until a list has no new process, so it misses only later children of known
+// processes.
 func (p proc) Scan(f func(*engine.RawEvent) error) error {
 	type snapshotter interface {
 		Snapshot(*procfs.Reader, func(*engine.RawEvent) error) error
@@ -52,7 +52,7 @@ func (p proc) Scan(f func(*engine.RawEvent) error) error {
 			return err
 		}
 	}
-	// Some kernels hide processes from iterators, such as pid 1.
+	// An iterator does not show all processes on some kernels: pid 1 can be missing.
 	var ev engine.RawEvent
 	for range maxLists {
 		pids, err := p.PIDs()

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// An archive file is packed with gzip. It starts with a text, a line each for
+// An archive file is compressed with gzip. It starts with lines of text:
 //
 //	quarkBTF 2                         always first
 //	blob SIZE                          the types of a kernel
@@ -25,7 +25,7 @@ const (
 	lastLine  = "\nend\n"
 )
 
-// gzipMagic is the start of a file that is packed with gzip.
+// gzipMagic is the start of a file that is compressed with gzip.
 const gzipMagic = "\x1f\x8b"
 
 // Limits for a reader of untrusted files, far above btfhub-archive with its 4000 kernels.
@@ -132,8 +132,7 @@ func (a *Archive) Types(e Entry) (*btf.Spec, error) {
 	return spec, nil
 }
 
-// Lookup returns the kernel with a release and an architecture. If there is none the error is
-// [errors.ErrUnsupported].
+// Lookup returns the kernel with a release and an architecture, or [errors.ErrUnsupported].
 func (a *Archive) Lookup(release, arch string) (Entry, error) {
 	for _, e := range a.kernels {
 		if e.Release == release && e.Arch == arch {

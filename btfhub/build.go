@@ -21,8 +21,8 @@ type built struct {
 	raw []byte
 }
 
-// Add adds a kernel. If the release and architecture were added before with other types Add returns
-// an error, and the first types stay.
+// Add adds a kernel. If the archive has a kernel with this release and architecture but other
+// types, Add returns an error.
 func (b *Builder) Add(e Entry, raw []byte) error {
 	for _, word := range []string{e.Release, e.Arch, e.Distro} {
 		if len(strings.Fields(word)) != 1 || strings.Fields(word)[0] != word {

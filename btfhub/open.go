@@ -75,9 +75,9 @@ type Kernel struct {
 	// types, 0 if there is none or the types have another origin.
 	TaskIterator btf.TypeID
 
-	// Cast is the same for the function bpf_rdonly_cast (Linux 6.2), which makes an address a
-	// pointer to a structure. Bytes is the type id of a structure that begins with an array of
-	// 65 bytes.
+	// Cast is the type id of the function bpf_rdonly_cast (Linux 6.2), or 0 as for
+	// TaskIterator. The function makes an address a pointer to a structure. Bytes is the type
+	// id of a structure that begins with an array of 65 bytes.
 	Cast, Bytes btf.TypeID
 }
 
@@ -157,7 +157,7 @@ func loadRaw(raw []byte) (*btf.Spec, error) { return btf.LoadSpecFromReader(byte
 
 // file reads the types of a file.
 func (o Options) file(path string) (*Kernel, error) {
-	// Other kinds may have no end, or block.
+	// A device may have no end, and a FIFO may block.
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file: name a file with kernel types", path)
 	}

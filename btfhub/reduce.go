@@ -77,7 +77,7 @@ type reducer struct {
 	copies map[original]btf.Type
 }
 
-// original is a type. A type without a name keeps the members of the wanted type around it.
+// original is the key of a copy: a type and, if the type has no name, the wanted type around it.
 type original struct{ t, around btf.Type }
 
 var toVoid = &btf.Pointer{Target: (*btf.Void)(nil)}

@@ -15,7 +15,7 @@ type Offset struct {
 	// Path is the alternative that was found, "" if none.
 	Path string
 
-	// Enum is set for an enumerator: then Value is the result, and not Bits.
+	// Enum is set for an enumerator. Then Value is its value, and Bits is 0.
 	Enum  bool
 	Value int64
 

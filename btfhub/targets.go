@@ -20,8 +20,8 @@ type Target struct {
 	Optional bool
 }
 
-// targets are the members that kprobe definitions read, and that the eBPF programs require. After
-// adding one run 'make btfhub'.
+// targets are the members that kprobe definitions read, and that the eBPF programs require. Run
+// 'make btfhub' after a change.
 var targets = []Target{
 	// The process.
 	need("task_struct.pid"),

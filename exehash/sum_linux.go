@@ -77,9 +77,9 @@ func (c *Cache) readRunning(p *quark.Process, want file) (sum, error) {
 	return c.load(fd, want, true)
 }
 
-// openCached opens a path with O_PATH if the path is in the kernel's dentry cache. The process
-// chose the path, which must not make this program contact a server or mount a file system. It
-// needs Linux 5.12.
+// openCached opens a path with O_PATH, but only if the path is in the kernel's dentry cache (Linux
+// 5.12). An observed process chose the path, so it must not make this program contact a server or
+// mount a file system.
 func openCached(path string) (fd int, err error) {
 	const cached = 0x20 // RESOLVE_CACHED of linux/openat2.h
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | cached}

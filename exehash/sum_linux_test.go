@@ -37,8 +37,8 @@ func writeProgram(t *testing.T, path, tail string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// age waits until the next change of a file gives it another ctime, and a new process is younger in
-// /proc.
+// age waits until a change of the file would set another ctime, and a new process would have a
+// later start time in /proc.
 func age(t *testing.T, path string) {
 	t.Helper()
 	for range retry.For(time.Minute) {
@@ -90,7 +90,7 @@ func running(t *testing.T, path string) (p *quark.Process, end func()) {
 	return p, end
 }
 
-// exactIn reports whether the file system of a directory sets the ctime at each change.
+// exactIn reports whether the file system of dir sets the ctime at each change.
 func exactIn(t *testing.T, dir string) bool {
 	t.Helper()
 	var fs unix.Statfs_t

@@ -21,15 +21,15 @@ import (
 )
 
 // BenchmarkUntraced measures the cost of the program at the exit of an untraced process, in ns, by
-// the kernel's own clock (bpf stats). It also measures it while thousands of other processes are
-// traced, and an empty program, which is the cost of the clock itself.
+// the kernel's own clock (bpf stats). It repeats the measurement while thousands of other processes
+// are traced, and with an empty program, which shows the cost of the clock.
 func BenchmarkUntraced(b *testing.B) {
 	for _, crowd := range []uint32{0, 10000} {
 		b.Run(fmt.Sprintf("of %d", crowd), func(b *testing.B) {
 			s := private(b, Options{})
 			for i := range crowd {
-				// Pids that no process has; they share slots of the filter like any
-				// distant pids.
+				// No process has these pids. They share slots of the filter with
+				// other pids.
 				ok(b, s.putTask(1<<24|i*0x9e3779%(1<<24), &programsTask{TraceId: uint64(i)}))
 			}
 			benchmarkExits(b, programs(b, s)...)
@@ -99,8 +99,8 @@ func BenchmarkTrace(b *testing.B) {
 }
 
 // BenchmarkWait measures the time from the exit, by the program's clock, to the return of Wait, and
-// for comparison of wait4(2) in its own thread. Both wait until the kernel has removed the process,
-// so the process is small.
+// to the return of wait4(2) in a thread. Both wait until the kernel has freed the process, so the
+// process is small.
 func BenchmarkWait(b *testing.B) {
 	b.Run("Wait", func(b *testing.B) {
 		benchmarkWait(b, func(s *Store, id uint64, _ int) { s.Wait(context.Background(), id) })
@@ -163,9 +163,9 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}()
 	for i := range n {
-		// Each process closes its copy of the writing end. When this process closes its
-		// own, all read the end of file. They share the memory of this process, because a
-		// fork with thousands of mappings is slow.
+		// Each child closes its copy of the writing end. When the test closes the last
+		// copy, all children read the end of file. They share the memory of the test,
+		// because a fork with thousands of mappings is slow.
 		p, err := barefork.Start(script().Call("close", unix.SYS_CLOSE, gate[1]).WaitFor(gate[0]).Exit(i%200), barefork.Options{Share: true})
 		if err != nil {
 			t.Skipf("only %d processes could be started: %v", i, err)

@@ -57,7 +57,7 @@ func (p *pinDir) clean() error {
 	if err := removeAll(paths); err != nil {
 		return err
 	}
-	// EINVAL: it is not a mount point, but on the root's file system.
+	// EINVAL means that the directory is no mount point: its root is on a BPF file system.
 	if err := unix.Unmount(p.dir, unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("unmount %s: %w", p.dir, err)
 	}

@@ -43,7 +43,7 @@
 //	a pid is reused          start time and pid namespace must match those that Trace has read
 //	the caller restarts      no exit is lost while the link is pinned
 //	the program was removed  EnsureRunning, Collect, Wait find the exits since: ErrLost, Unseen
-//	the exit can't be stored ErrLost for its trace id, counted in Stats.Lost
+//	the exit is not stored   ErrLost for its trace id, counted in Stats.Lost
 //	the program was skipped  its twin records the exit; if it was skipped too: ErrLost, Unseen
 //	order                    the record is stored before a pidfd or wait(2) reports the exit
 //	reboot                   all state is gone; start times distinguish old pids from new ones
@@ -51,24 +51,24 @@
 // Untraced processes are not recorded. Root, or a process with CAP_BPF, can write to the maps.
 //
 // Where raw tracepoints can be preempted (PREEMPT_RT, and Linux 7.0 or later), the kernel skips a
-// program that is already running on the CPU. So there are two programs for forks, and two for
-// exits. The second program for forks can't be preempted, nor, from Linux 7.0 on, the one for
-// exits.
+// program that already runs on the CPU. So there are two programs for forks, and two for exits. The
+// second program for forks cannot be preempted. From Linux 7.0 on, the second program for exits
+// cannot be preempted either.
 //
 // # Cost
 //
-// The fork and the exit of an untraced process take less than 1 us more each: the programs read one
-// counter, the number of traced pids with the same remainder. The benchmarks Untraced, Wait and
-// Trace measure it.
+// The fork and the exit of an untraced process each take less than 1 us longer: the programs read
+// one counter, the number of traced pids with the same remainder. The benchmarks Untraced, Wait and
+// Trace measure the costs.
 //
 // # Waiting
 //
 // [Store.Wait] and [Store.Events] wait for pidfds, not for a ring buffer. A ring buffer can
 // overflow, and it has one reader, so a pinned one could not serve two processes. The kernel makes
 // a pidfd readable after the program has run (do_exit passes the tracepoint before exit_notify), so
-// the record is in the map then, or never will be. The price is a descriptor for each process, and
-// that Events misses traces that other processes begin while it runs. While it waits for a tree it
-// reads a counter every 50 ms, because no descriptor reports forks.
+// the record is in the map then, or never will be. The price is a descriptor for each process.
+// Events also misses traces that other processes begin while it runs. While Events waits for a
+// tree, it reads a counter every 50 ms, because no descriptor reports forks.
 //
 // # Alternatives
 //
@@ -88,7 +88,7 @@
 // # Versions
 //
 // The pinned maps outlive the program that created them, so their layout has a version, and each
-// version has a directory. If a newer version is there the error is ErrNewerVersion. EnsureRunning
+// version has a directory. The error is ErrNewerVersion if a newer version is there. EnsureRunning
 // adds the maps and programs for trees to pins that lack them, and the running programs continue.
 // Pins of another program, such as embedshim's pkg/exitsnoop, are ErrForeign.
 //

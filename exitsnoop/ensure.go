@@ -25,10 +25,10 @@ type Setup struct {
 }
 
 // EnsureRunning loads the program and pins it below a directory, in .exitsnoop.bpf/v1 (exitsnoop/v1
-// if the directory is on a BPF file system). It runs until [Clean] or a reboot. If it is running
-// already, EnsureRunning verifies it, recreates missing pins, and keeps the recorded state. It
-// mounts a BPF file system if the directory is not on one. Any number of processes may call
-// EnsureRunning at the same time.
+// if the directory is on a BPF file system). The program runs until [Clean] or a reboot. If the
+// program runs already, EnsureRunning verifies it, recreates missing pins, and keeps the recorded
+// state. EnsureRunning mounts a BPF file system if the directory is not on one. Any number of
+// processes may call EnsureRunning at the same time.
 //
 // An error leaves everything unchanged. The error is one of ErrNotDirectory, ErrNoBPFFS,
 // ErrReadOnly, ErrForeign, ErrShape, ErrNewerVersion, ErrLocked, ErrPermission and ErrUnsupported,
@@ -38,7 +38,7 @@ func EnsureRunning(bpffsRoot string) error {
 	return err
 }
 
-// EnsureRunningWith is EnsureRunning with options. It returns what it did.
+// EnsureRunningWith is EnsureRunning with options. It returns the changes that it made.
 func EnsureRunningWith(bpffsRoot string, o Options) (*Setup, error) {
 	p := newPinDir(bpffsRoot)
 	e := &ensurer{pinDir: p, o: &o}
@@ -179,8 +179,8 @@ func (e *ensurer) start() (err error) {
 	return e.catchUp(!running)
 }
 
-// catchUp handles processes that ended or forked while programs did not run: if ends may be
-// missing, it marks traces without a process as lost; and it traces new children of trees.
+// catchUp handles processes that ended or forked while programs did not run. If ends may be
+// missing, it marks traces without a process as lost. It also traces new children of trees.
 func (e *ensurer) catchUp(endsMissing bool) (err error) {
 	s, err := newStore(e.maps, nil)
 	if err != nil {
@@ -225,19 +225,19 @@ func (e *ensurer) adoptLink(name string, l link.Link) error {
 	own := spec.Programs[name]
 	info, err := l.Info()
 	if err != nil {
-		return fmt.Errorf("read the link's info: %w", err)
+		return fmt.Errorf("read info of the link: %w", err)
 	}
 	if attachedTo(info) != own.AttachTo {
-		return fmt.Errorf("%w: it is not attached to tracepoint %s", ErrForeign, own.AttachTo)
+		return fmt.Errorf("%w: the link is not attached to tracepoint %s", ErrForeign, own.AttachTo)
 	}
 	program, err := ebpf.NewProgramFromID(info.Program)
 	if err != nil {
-		return fmt.Errorf("open its program: %w", err)
+		return fmt.Errorf("open the program of the link: %w", err)
 	}
 	defer program.Close()
 	of, err := program.Info()
 	if err != nil {
-		return fmt.Errorf("read its program's info: %w", err)
+		return fmt.Errorf("read info of the program: %w", err)
 	}
 	ids, _ := of.MapIDs()
 	used := own.Instructions.ReferenceOffsets()
@@ -275,11 +275,11 @@ func (e *ensurer) adoptMap(name string, ids []ebpf.MapID) error {
 		}
 		m.Close()
 	}
-	return fmt.Errorf("%w: its program has no map %s", ErrForeign, name)
+	return fmt.Errorf("%w: the running program has no map %s", ErrForeign, name)
 }
 
-// pinMissing pins the unpinned maps, then the missing links. As the links are last, a pinned link
-// means that everything is pinned.
+// pinMissing pins the unpinned maps, then the missing links. So a pinned link means that all maps
+// are pinned.
 func (e *ensurer) pinMissing(missing []string) error {
 	for _, name := range mapNames {
 		if e.maps[name].IsPinned() {
@@ -311,7 +311,7 @@ func (e *ensurer) pinOne(name string, pin func(path string) error) error {
 }
 
 // Verify reports whether the program that EnsureRunning has started is running. It changes nothing.
-// If a pin is missing the error is ErrNotRunning; the others are as in EnsureRunning.
+// If a pin is missing, the error is ErrNotRunning. Other errors are as in EnsureRunning.
 func Verify(bpffsRoot string) error {
 	e := &ensurer{pinDir: newPinDir(bpffsRoot), o: new(Options)}
 	if err := e.verify(); err != nil {

@@ -100,9 +100,9 @@ func checkLayout(name string, m *ebpf.Map) error {
 	return nil
 }
 
-// attach loads and attaches the programs that are not in attached. They use the maps in have and
-// new ones for the rest. It adds new maps and links to have and attached, which the caller closes,
-// after an error too.
+// attach loads and attaches the programs that are not in attached. They use the maps in have, and
+// new maps for the rest. attach adds new maps to have and new links to attached. The caller closes
+// both, even after an error.
 func attach(o *Options, have maps, attached links) error {
 	spec, err := mapSpecs(o)
 	if err != nil {
@@ -164,24 +164,24 @@ func attach(o *Options, have maps, attached links) error {
 }
 
 // missingHelper returns an ErrUnsupported if the kernel lacks the newest feature that the program
-// needs. It is called only after a failure.
+// needs. attach calls it only after a failure.
 func missingHelper() error {
 	if errors.Is(features.HaveProgramHelper(ebpf.RawTracepoint, asm.FnGetNsCurrentPidTgid), ebpf.ErrNotSupported) {
-		return fmt.Errorf("%w: it has no bpf_get_ns_current_pid_tgid (Linux 5.7)", ErrUnsupported)
+		return fmt.Errorf("%w: bpf_get_ns_current_pid_tgid is missing (Linux 5.7)", ErrUnsupported)
 	}
 	return nil
 }
 
-// checkLinkInfo returns an ErrUnsupported if the kernel does not report the program of a link: a
-// pin of exitsnoop then looks like any other.
+// checkLinkInfo returns an ErrUnsupported if the kernel does not report the program of a link.
+// Without this, exitsnoop cannot recognise its own pins.
 func checkLinkInfo(l interface{ Info() (*link.Info, error) }) error {
 	if _, err := l.Info(); errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
-		return fmt.Errorf("%w: it does not report the program of a link (Linux 5.8)", ErrUnsupported)
+		return fmt.Errorf("%w: the kernel does not report the program of a link (Linux 5.8)", ErrUnsupported)
 	}
 	return nil
 }
 
-// attachPerf attaches a program to a perf event of a tracepoint. It runs on all CPUs.
+// attachPerf attaches a program to a perf event of a tracepoint on all CPUs.
 func attachPerf(group, tracepoint string, program *ebpf.Program) (link.Link, error) {
 	fs, err := tracefs.Open()
 	if err != nil {

@@ -16,7 +16,7 @@ type silent struct{}
 func (silent) Info() (*link.Info, error) { return nil, fmt.Errorf("link info: %w", unix.EINVAL) }
 
 func TestCheckLinkInfo(t *testing.T) {
-	if err := checkLinkInfo(silent{}); !errors.Is(err, ErrUnsupported) || !strings.HasSuffix(err.Error(), "it does not report the program of a link (Linux 5.8)") {
+	if err := checkLinkInfo(silent{}); !errors.Is(err, ErrUnsupported) || !strings.HasSuffix(err.Error(), "the kernel does not report the program of a link (Linux 5.8)") {
 		t.Errorf("%v", err)
 	}
 }

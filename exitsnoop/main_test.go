@@ -21,8 +21,7 @@ import (
 // childMode selects what this binary runs instead of tests.
 const childMode = "QUARK_EXITSNOOP_CHILD"
 
-// children are the functions that this binary runs instead of tests: with the state directory as
-// its first argument and more arguments.
+// children are functions that this binary runs instead of tests. root is the state directory.
 var children = map[string]func(root string, args []string) error{
 	"ensure": func(root string, _ []string) error { return EnsureRunning(root) },
 	"trace":  traceAndPause,

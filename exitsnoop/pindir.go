@@ -18,8 +18,8 @@ import (
 // Version is the version of the pinned maps' layout. Their directory is named v and the version.
 const Version = 1
 
-// The directory below the root: dirName is a mount point for a BPF file system. If the root is on
-// one already it is dirNameBPFFS, as names there cannot contain a dot.
+// The directory below the root is dirName, a mount point for a BPF file system. If the root itself
+// is on a BPF file system, the directory is dirNameBPFFS: names there cannot contain a dot.
 const (
 	dirName      = ".exitsnoop.bpf"
 	dirNameBPFFS = "exitsnoop"
@@ -90,8 +90,7 @@ func onBPFFS(path string) (yes bool, err error) {
 	return true, err
 }
 
-// isDirectory reports whether path is a directory. If it is another file the error is
-// ErrNotDirectory.
+// isDirectory reports whether path is a directory. The error is ErrNotDirectory for another file.
 func isDirectory(path string) (bool, error) {
 	st, err := os.Lstat(path)
 	switch {
@@ -107,8 +106,8 @@ func isDirectory(path string) (bool, error) {
 	return true, nil
 }
 
-// openMaps opens the pinned maps and checks their layout. It returns the open ones with an error
-// too.
+// openMaps opens the pinned maps and checks their layout. After an error it returns the maps that
+// it has opened.
 func (p *pinDir) openMaps() (maps, error) {
 	all, err := openPins(p, mapNames, ebpf.LoadPinnedMap)
 	for name, m := range all {
@@ -119,7 +118,7 @@ func (p *pinDir) openMaps() (maps, error) {
 	return all, err
 }
 
-// openPins opens the existing pins. It returns the open ones with an error too.
+// openPins opens the existing pins. After an error it returns the pins that it has opened.
 func openPins[T comparable](p *pinDir, names []string, load func(string, *ebpf.LoadPinOptions) (T, error)) (map[string]T, error) {
 	all := map[string]T{}
 	for _, name := range names {

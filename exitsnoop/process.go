@@ -11,8 +11,8 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// process is a process with a pidfd. If it has not ended after a read from /proc, the read was of
-// this process and not of a later one with the same pid.
+// process is a process with a pidfd. If the process runs after a read from /proc, the read was not
+// of a later process with the same pid.
 type process struct {
 	pid uint32
 	fd  int
@@ -59,14 +59,14 @@ func (p *process) start() (from, to uint64, err error) {
 	return st.Start, st.Start + proctext.Tick, nil
 }
 
-// readPatience limits a read of /proc. From Linux 6.18 on a process can block it for any time, for
-// example with a file system that hangs.
+// readPatience limits a read of /proc. From Linux 6.18 on, a process can block reads for any time,
+// for example with a file system that hangs.
 const readPatience = 3 * time.Second
 
 // errBlocked is the error of a read that a process blocks.
-var errBlocked = errors.New("the process blocks this: try again later")
+var errBlocked = errors.New("the process blocks reads of its files in /proc: try again later")
 
-// readStat reads a stat file. It fails if the process blocks that.
+// readStat reads a stat file. The error is errBlocked if the process blocks the read.
 func readStat(path string) (proctext.Stat, error) {
 	var st proctext.Stat
 	var err error
@@ -107,10 +107,9 @@ func inInitialNamespace() error {
 	return nil
 }
 
-// endWillBeSeen reports whether the program is certain to see the end of the process. That is so if
-// some thread has not begun to exit, because this thread or a later one is the last. But the leader
-// must not be between the tracepoint and its end: then the program has already run for it, and
-// nothing shows that.
+// endWillBeSeen reports whether the program is certain to see the end of the process. The program
+// sees the last thread exit, so one thread that has not begun to exit is enough. While the leader
+// exits the result is false: the program may already have run for the leader.
 func (p *process) endWillBeSeen() (bool, error) {
 	leader, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	switch {

@@ -17,9 +17,9 @@ type Command struct {
 	tree  uint64
 }
 
-// Start starts a command, and traces it and all its descendants before they can run. Events of the
-// tree are in c.Exits; c.Wait waits for the command itself. The caller should start no other
-// process meanwhile, as the children of that one would be traced too.
+// Start starts a command, and traces it and all its descendants before they can run. c.Exits yields
+// the exits in the tree, and c.Wait waits for the command itself. Start no other process until
+// Start returns, because its children would be traced too.
 func Start(cmd *exec.Cmd) (c *Command, err error) {
 	c = &Command{Cmd: cmd}
 	if c.Store, err = NewStoreFromAttach(); err != nil {
@@ -45,7 +45,7 @@ func Start(cmd *exec.Cmd) (c *Command, err error) {
 func (c *Command) Exits(ctx context.Context) iter.Seq2[Exit, error] {
 	return func(yield func(Exit, error) bool) {
 		for ev, err := range c.Store.Events(ctx, c.tree) {
-			// os/exec and package os fork once to find out what the kernel can do.
+			// Packages os and os/exec fork once to probe the kernel.
 			own := ev.Parent != c.tree || int(ev.Pid) == c.Cmd.Process.Pid
 			if own && !yield(ev, err) {
 				return
@@ -61,14 +61,14 @@ func (c *Command) Exits(ctx context.Context) iter.Seq2[Exit, error] {
 	}
 }
 
-// Usage is what the command used, with those descendants for which their parents waited.
+// Usage is the resource usage of the command, and of descendants for which their parents waited.
 type Usage struct {
 	CPU     time.Duration // in user mode and in the kernel
 	PeakRSS uint64        // the largest resident memory of a process, in bytes
 }
 
-// Wait waits for the command as [exec.Cmd.Wait] does, and returns what it used. Descendants may
-// still run.
+// Wait waits for the command as [exec.Cmd.Wait] does, and returns its usage. Descendants may still
+// run.
 func (c *Command) Wait() (Usage, error) {
 	err := c.Cmd.Wait()
 	state := c.Cmd.ProcessState

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each process of a started command is reported, also one that outlives it, and what it used.
+// Start reports each process of a command, even one that outlives the command, and the usage.
 func TestStart(t *testing.T) {
 	needKernel(t)
 	if _, err := exec.LookPath("sh"); err != nil {

@@ -23,8 +23,8 @@ type Store struct {
 	links   links   // of a private store, closed with it
 	dir     *pinDir // nil for a private store
 
-	// whole is held for reading by operations that must be complete: an interrupted one would
-	// look like a lost exit in pinned maps.
+	// whole is held for reading by operations that Close must not interrupt: half of an
+	// operation would look like a lost exit in pinned maps.
 	whole sync.RWMutex
 
 	mu       sync.Mutex
@@ -72,7 +72,7 @@ func NewStoreFromAttachWith(o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore creates a store, which closes the maps and the links. After an error the caller closes
+// newStore creates a store, which then owns the maps and links. After an error the caller closes
 // them.
 func newStore(m maps, l links) (*Store, error) {
 	f, err := mapFilter(m[programsMapPidFilter])
@@ -88,9 +88,9 @@ func newStore(m maps, l links) (*Store, error) {
 	}, nil
 }
 
-// Close closes the store and ends the tracing of a private one. It may be called from any goroutine
-// and ends running calls: [Store.Events] ends without an error, all others with os.ErrClosed, as do
-// later calls. Close waits for a running Trace. A second Close has no effect.
+// Close closes the store and ends the tracing of a private one. Any goroutine may call Close. It
+// ends running calls: [Store.Events] ends without an error, all others with os.ErrClosed. Later
+// calls return os.ErrClosed too. Close waits for a running Trace. A second Close has no effect.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -124,8 +124,8 @@ func (t *programsTask) info() *TaskInfo {
 	return &TaskInfo{TraceID: t.TraceId, PidnsInfo: PidnsInfo{Dev: t.PidnsDev, Ino: t.PidnsIno}}
 }
 
-// DeleteTracingTask ends the tracing of a process, or returns ErrNotTraced. If no exit was recorded
-// the trace id can be used again.
+// DeleteTracingTask ends the tracing of a process, or returns ErrNotTraced. If no exit was
+// recorded, the trace id can be used again.
 func (s *Store) DeleteTracingTask(pid uint32) error {
 	s.whole.RLock()
 	defer s.whole.RUnlock()
@@ -206,7 +206,7 @@ func (s *Store) deleteTraced(pid uint32, id uint64) {
 }
 
 // ExitedEventFromWaitStatus records the status of a process that the caller has waited for. The
-// process is traced with this id, or untraced. If the id already has a status the error is
+// process is traced with this id, or untraced. If the id already has a status, the error is
 // ErrDuplicateID.
 func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint32) error {
 	s.whole.RLock()
@@ -238,7 +238,7 @@ func (s *Store) reserve(id uint64, e *programsExitEvent) error {
 	return mapKeyError(err, ErrNotTraced)
 }
 
-// mapFull returns ErrFull and counts it.
+// mapFull returns ErrFull and increments Stats.Refused.
 func (s *Store) mapFull(what string, m table) error {
 	err := fmt.Errorf("%w (the map of %s has %d entries)", ErrFull, what, m.MaxEntries())
 	return errors.Join(err, s.count(programsCounterCOUNT_REFUSED))

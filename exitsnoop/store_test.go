@@ -142,8 +142,8 @@ func TestExecNonleader(t *testing.T) {
 	}
 }
 
-// The twin alone records all exits, as it must if the kernel skips the first program. So does the
-// first program alone. If both run, an exit is counted once.
+// Each of the two programs for exits records all exits alone, as it must if the kernel skips the
+// other. If both run, an exit is counted once.
 func TestTwin(t *testing.T) {
 	for _, without := range append([]string{""}, linkNames...) {
 		t.Run("without "+without, func(t *testing.T) {

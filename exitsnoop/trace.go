@@ -17,9 +17,9 @@ import (
 // Trace begins to trace a process: its exit will be recorded with info.TraceID. The pid is in the
 // initial pid namespace, in which the caller must be.
 //
-// If Trace returns nil the exit will be recorded, or is already. Trace reserves room for it, so
-// that it cannot be lost for lack of room. The error is ErrBadPid, ErrNoProcess, ErrAlreadyTraced,
-// ErrDuplicateID, ErrFull, ErrNamespace or the kernel's; then the state is unchanged.
+// After a nil error the exit will be recorded, or has been. Trace reserves room for the exit. The
+// error is ErrBadPid, ErrNoProcess, ErrAlreadyTraced, ErrDuplicateID, ErrFull, ErrNamespace or the
+// kernel's; then nothing has changed.
 //
 // If the process is exiting, Trace waits until it has ended, for at most 2 s.
 func (s *Store) Trace(pid uint32, info *TaskInfo) error {
@@ -101,7 +101,7 @@ func newTask(p *process, info TaskInfo) (*programsTask, error) {
 	}
 	from, to, err1 := p.start()
 	ns, err2 := p.namespace()
-	// If it has not ended now, the reads were of this process.
+	// If the process still runs, no later process with its pid was read.
 	if p.ended() {
 		return nil, ErrNoProcess
 	}
@@ -111,7 +111,7 @@ func newTask(p *process, info TaskInfo) (*programsTask, error) {
 	if want := info.PidnsInfo; want != (PidnsInfo{}) && want != ns {
 		return nil, fmt.Errorf("%w: the process is in %d (device %d), not in %d (device %d)", ErrNamespace, ns.Ino, ns.Dev, want.Ino, want.Dev)
 	}
-	// The kernel has another encoding of device numbers, but not of small ones, as here.
+	// The kernel encodes small device numbers, such as this one, like user space.
 	return &programsTask{TraceId: info.TraceID, PidnsDev: ns.Dev, PidnsIno: ns.Ino, StartMin: from, StartEnd: to}, nil
 }
 
@@ -145,8 +145,8 @@ func (s *Store) addTask(pid uint32, t *programsTask, m *programsMember) error {
 	return errors.Join(mapKeyError(err, ErrNotTraced), undo)
 }
 
-// markEarlierLost marks as lost the trace of an earlier process with the same pid, and reports
-// whether there was one.
+// markEarlierLost marks the trace of an earlier process with the same pid as lost. It reports
+// whether there was such a trace.
 func (s *Store) markEarlierLost(pid uint32, now *programsTask) bool {
 	old, err := s.task(pid)
 	if err != nil || old.StartMin < now.StartEnd && now.StartMin < old.StartEnd {
@@ -175,8 +175,8 @@ func (s *Store) markLost(pid uint32, t *programsTask) error {
 	return nil
 }
 
-// exitTimeout limits the wait for a process that has passed the tracepoint but has not ended; it
-// closes its files then. Trace polls it every exitPollInterval.
+// exitTimeout limits the wait for a process between the tracepoint and its end, such as one that
+// closes files. Trace polls the process every exitPollInterval.
 const (
 	exitTimeout      = 2 * time.Second
 	exitPollInterval = time.Millisecond
@@ -203,7 +203,7 @@ func (s *Store) confirm(p *process, id uint64) error {
 			break
 		}
 	}
-	// First the entry, then the event: the exit may be recorded until the entry is deleted.
+	// The entry goes first: until it is deleted, the exit may still be recorded.
 	s.deleteTask(p.pid)
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_ENDED {
 		return nil

@@ -31,9 +31,9 @@ type Membership struct {
 // random trace ids, and the first one's id in their [Membership]. A descendant without room runs
 // untraced, as do its own descendants; Stats.Untraced counts it.
 //
-// With o.Existing TraceTree also traces the descendants that it finds in /proc. It misses one with
-// an ended parent, as such a process looks like a child of its adopter. If it cannot trace one of
-// them, it returns both the trace id and an error.
+// With o.Existing TraceTree also traces the descendants that it finds in /proc. It misses a process
+// whose parent has ended. If it cannot trace a descendant, it returns both the trace id and an
+// error.
 func (s *Store) TraceTree(pid uint32, o TreeOptions) (traceID uint64, err error) {
 	trace := func(id uint64) error {
 		o.TraceID = id
@@ -57,8 +57,8 @@ func (s *Store) TraceTree(pid uint32, o TreeOptions) (traceID uint64, err error)
 const maxBlocked = 8
 
 // traceExisting traces the children of a tree's members, or of all trees if tree is 0, until all
-// are traced. The program traces children that are forked meanwhile. It skips processes that block
-// a read, and returns an error of them at the end.
+// are traced. The program traces children that are forked meanwhile. traceExisting skips processes
+// that block a read, and returns their errors at the end.
 func (s *Store) traceExisting(tree uint64) error {
 	blocked, errs := make(map[string]bool), []error(nil)
 	for found := true; found; {
@@ -93,8 +93,8 @@ func (s *Store) traceExisting(tree uint64) error {
 	return errors.Join(errs...)
 }
 
-// traceChild traces a process if its parent is a member of the tree and it is not, and reports
-// whether it did.
+// traceChild traces a process that is not a member of the tree, but whose parent is. It reports
+// whether it traced the process.
 func (s *Store) traceChild(pid uint32, p *proctext.Stat, tree uint64) (bool, error) {
 	parent, member, err := s.memberOf(p.PPID)
 	if err != nil || tree != 0 && member.Tree != tree {
@@ -103,7 +103,7 @@ func (s *Store) traceChild(pid uint32, p *proctext.Stat, tree uint64) (bool, err
 	if _, _, err := s.memberOf(pid); err == nil {
 		return false, nil
 	}
-	// If the parent has not ended, the parent's pid in /proc was the parent's.
+	// If the parent still runs, no other process had its pid.
 	held, err := s.openTraced(parent.TraceId, p.PPID)
 	if err == nil {
 		held.close()

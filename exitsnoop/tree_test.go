@@ -72,9 +72,9 @@ func reapAndPrint(p *barefork.Process, born uint64) error {
 	}
 }
 
-// daemonize is a daemon that starts by two forks, as daemons do, and then has short-lived children.
-// Each process prints how its children ended. The daemon has no such parent, so it prints its own
-// end.
+// daemonize is a daemon that starts by two forks, as daemons do, and then starts short-lived
+// children. Each process prints how its children ended. The daemon prints its own end, because its
+// parent is gone.
 func daemonize(stage string, args []string) error {
 	switch stage {
 	case "starter":
@@ -121,8 +121,8 @@ func daemonize(stage string, args []string) error {
 // truth is the end of a process as its parent has seen it.
 type truth struct {
 	status syscall.WaitStatus
-	// CLOCK_MONOTONIC before the fork, and when it was last known to run, if the parent reports
-	// it.
+	// born is a time before the fork. ended is a time when the process still ran, if its parent
+	// reports one. Both are of CLOCK_MONOTONIC.
 	born, ended uint64
 }
 
@@ -350,7 +350,7 @@ func TestTreeRace(t *testing.T) {
 	sameFilter(t, s)
 }
 
-// TestTreePidReuse reuses the pid of a member, also while a stale entry has it.
+// TestTreePidReuse reuses the pid of a member, also while a stale entry exists for the pid.
 func TestTreePidReuse(t *testing.T) {
 	s := private(t, Options{})
 	selfTree(t, s)
@@ -440,7 +440,7 @@ func TestTreeMembers(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 
-	// One child existed before, and a call of Trace found another first.
+	// One child existed before TraceTree, and another was already traced by Trace.
 	ok(t, s.DeleteTracingTask(uint32(os.Getpid())))
 	pid := sleeper(t)
 	selfTree(t, s)
@@ -553,8 +553,8 @@ func traceBlocked(root string, args []string) error {
 	return nil
 }
 
-// TestTreeEvents checks that a running Events gets each end of descendants, and of processes that
-// its store begins to trace, once, although none is deleted.
+// TestTreeEvents checks that a running Events yields each end of a descendant once, and of a
+// process that its store begins to trace, although no event is deleted.
 func TestTreeEvents(t *testing.T) {
 	s := private(t, Options{})
 	selfTree(t, s)

@@ -42,7 +42,7 @@ type ExitStatus struct {
 	ExittedTime uint64
 }
 
-// ExitedTime returns ExittedTime, the name of which is kept for existing callers.
+// ExitedTime returns ExittedTime. The misspelt name stays for existing callers.
 func (s *ExitStatus) ExitedTime() uint64 { return s.ExittedTime }
 
 // WaitStatus returns the exit code as a wait status.
@@ -67,8 +67,9 @@ type Stats struct {
 	// Recorded counts the recorded exits.
 	Recorded uint64 `json:"recorded"`
 	// Lost counts exits of traced processes that the program could not record. Unseen counts
-	// exits that it did not see: it did not run, it was skipped, or start time or pid namespace
-	// did not match those that Trace had read. Each is [ErrLost] for its trace id.
+	// exits that the program did not see: it did not run, the kernel skipped it, or the process
+	// did not match the start time and pid namespace that Trace had read. Each is [ErrLost] for
+	// its trace id.
 	Lost   uint64 `json:"lost"`
 	Unseen uint64 `json:"unseen"`
 	// Refused counts calls of Trace that returned ErrFull.

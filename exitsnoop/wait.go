@@ -14,8 +14,8 @@ import (
 // Wait waits until the process of a trace has ended and returns its status. The event stays. The
 // error is ErrNotTraced, ErrLost, ctx.Err(), os.ErrClosed or the kernel's.
 //
-// It waits for a pidfd, which becomes readable after the program has run. That takes two
-// descriptors and no thread. Several processes can wait for the same trace.
+// Wait uses a pidfd, which becomes readable after the program has run. It needs two descriptors and
+// no thread. Several processes can wait for the same trace.
 func (s *Store) Wait(ctx context.Context, traceID uint64) (*ExitStatus, error) {
 	st, err := s.wait(ctx, traceID)
 	return st, withTraceID(traceID, err)
@@ -57,8 +57,8 @@ func (s *Store) wait(ctx context.Context, id uint64) (*ExitStatus, error) {
 // traced when it is called, new descendants of their trees, and processes that this Store begins to
 // trace while it runs. Processes that have already ended come first. If the status was lost the
 // error is ErrLost and only the pid, the trace id and the membership are valid; the iteration
-// continues. It ends without an error with ctx and with Close, and after it has yielded an error of
-// the kernel.
+// continues. It ends without an error when ctx ends or the store is closed. It also ends after an
+// error of the kernel.
 //
 // With trace ids it yields only the exits of these and of their trees, and ends after the last of
 // them.
@@ -127,7 +127,7 @@ func (s *Store) openTraced(id uint64, pid uint32) (*process, error) {
 	from, to, err := p.start()
 	switch {
 	case p.ended() || err == nil && (from >= t.StartEnd || to <= t.StartMin):
-		// It has just ended, or the pid was reused.
+		// The process has just ended, or the pid was reused.
 		err = ErrNoProcess
 	case err == nil:
 		return p, nil
@@ -137,7 +137,7 @@ func (s *Store) openTraced(id uint64, pid uint32) (*process, error) {
 }
 
 // recordUnseen is called when the process of a trace has ended. If the program has not recorded the
-// exit by then it never will, so recordUnseen marks the trace as lost.
+// exit by then, it never will: recordUnseen marks the trace as lost.
 func (s *Store) recordUnseen(id uint64, pid uint32) error {
 	e, err := s.event(id)
 	if err != nil || e.State != programsEventStateSTATE_RESERVED || e.Pid != pid {

@@ -15,8 +15,8 @@ import (
 	"github.com/quark-linux/quark/internal/wait"
 )
 
-// watcher waits for the ends of many processes, with one epoll descriptor of their pidfds. One
-// goroutine uses it; others wake it and add new traces.
+// watcher waits for the ends of many processes, with an epoll descriptor of their pidfds. One
+// goroutine uses a watcher. Other goroutines wake it and add new traces.
 type watcher struct {
 	s    *Store
 	ids  []uint64 // watched, with their trees; nil for all
@@ -100,7 +100,8 @@ func (w *watcher) wants(id, tree uint64) bool {
 	return w.ids == nil || slices.Contains(w.ids, id) || tree != 0 && slices.Contains(w.ids, tree)
 }
 
-// add adds a trace, unless it was added. The id may have belonged to an earlier, ended trace.
+// add adds a trace that was not added before. An earlier trace that has ended may have had the same
+// id.
 func (w *watcher) add(t watched) error {
 	if old := w.traces[t.id]; old != nil && old.pid == t.pid {
 		return nil
@@ -129,8 +130,8 @@ func (w *watcher) add(t watched) error {
 // scan adds the traces in the store that were not added before.
 func (w *watcher) scan() error {
 	s := w.s
-	// This comes before the maps are read, so that the next scan finds the traces that this one
-	// misses.
+	// The counter is read before the maps, so that the next scan finds the traces that this
+	// scan misses.
 	var err error
 	if w.forks, err = s.forks(); err != nil {
 		return err
@@ -169,7 +170,8 @@ func (w *watcher) next(ctx context.Context) (id uint64, e *programsExitEvent, er
 		if w.trees && len(w.pidfds) > 0 {
 			limit = time.Now().Add(forkPollInterval)
 		}
-		// The deadline comes first: a wake-up after the following checks ends the wait.
+		// The deadline is set before the checks, so that a wake-up after them still ends
+		// the wait.
 		w.poll.SetReadDeadline(limit)
 		if err := ctx.Err(); err != nil {
 			return 0, nil, err
@@ -211,7 +213,7 @@ func (w *watcher) addAll(begun []watched) error {
 			delete(w.traces, t.id)
 		}
 		if err := w.add(t); err != nil {
-			return withTraceID(t.id, fmt.Errorf("wait for its end: %w", err))
+			return withTraceID(t.id, fmt.Errorf("wait for the end of the process: %w", err))
 		}
 	}
 	return nil
@@ -236,16 +238,16 @@ func (w *watcher) eventOf(t *watched) (*programsExitEvent, error) {
 	return e, nil
 }
 
-// wait waits until processes have ended, which it moves to ended, or for wake. It scans first if
-// processes of trees were forked. If there are ids and none is left it returns io.EOF.
+// wait waits until processes have ended, or for wake. It adds the ended processes to w.ended. If a
+// process of a tree has forked, wait scans instead. If w has ids and no process is left, wait
+// returns io.EOF.
 func (w *watcher) wait() error {
 	forks, err := w.s.forks()
 	switch {
 	case err != nil:
 		return err
 	case w.trees && forks != w.forks, len(w.traces) > 2*int(w.s.events.MaxEntries()):
-		// The second condition: there are more than in the store only if events were
-		// deleted.
+		// More traces than the store has room for mean that events were deleted.
 		return w.scan()
 	case len(w.pidfds) == 0 && w.ids != nil:
 		return io.EOF

@@ -104,7 +104,7 @@ func TestNeedsAreInTheTable(t *testing.T) {
 	}
 }
 
-// castNumber is the placeholder for a function of the kernel, see ../ebpf/programs/read.h.
+// castNumber stands for bpf_rdonly_cast in the compiled programs, see ../ebpf/programs/read.h.
 const castNumber = 51799
 
 func needsOf(t *testing.T, object string) {

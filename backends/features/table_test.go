@@ -36,8 +36,8 @@ type feature struct {
 	// error means that the result is unknown.
 	Probe func() error
 
-	// Built returns the missing kernel configuration because of which the feature is absent on
-	// any version, or "". It may be nil.
+	// Built returns the missing kernel option that the feature needs on any version, or "" if
+	// none is missing. A nil Built means that the feature needs no option.
 	Built func() string
 }
 
@@ -131,7 +131,7 @@ func noTypesReason() string {
 	return ""
 }
 
-// createMmapable creates a map with the flag that allows to map it into memory.
+// createMmapable creates a BPF map that a process can map into its memory.
 func createMmapable() error {
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE})
 	if err != nil {
@@ -140,8 +140,8 @@ func createMmapable() error {
 	return m.Close()
 }
 
-// loadIterator loads a program on an iterator. Library features would load a program on a function,
-// which some kernels refuse.
+// loadIterator loads a program for an iterator. Package features would load a program for a kernel
+// function, which some kernels refuse.
 func loadIterator() error {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})

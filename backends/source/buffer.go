@@ -2,20 +2,20 @@ package source
 
 import "fmt"
 
-// Buffer is how the records of the eBPF programs come to user space.
+// Buffer selects how records of the eBPF programs reach user space.
 type Buffer uint8
 
 const (
-	// BufferAuto is the BPF ring, which all CPUs write to (Linux 5.8), and where there is none
-	// BufferPerf.
+	// BufferAuto uses one BPF ring for all CPUs (Linux 5.8), or BufferPerf if the kernel has no
+	// BPF ring.
 	BufferAuto Buffer = iota
-	// BufferPerf is perf buffers, one for each CPU. It costs more.
+	// BufferPerf uses a perf buffer for each CPU, which costs more.
 	BufferPerf
 
 	numBuffers = iota
 )
 
-// Validate returns an *engine.OptionError if b has no meaning.
+// Validate returns an *engine.OptionError if b is none of the constants.
 func (b Buffer) Validate() error {
 	if b < numBuffers {
 		return nil

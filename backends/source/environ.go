@@ -19,20 +19,20 @@ type Environ struct {
 // Wanted reports whether any variable is reported.
 func (e *Environ) Wanted() bool { return len(e.Names) > 0 }
 
-// Has reports whether the named variable is reported. If Compile rejects a pattern, all variables
-// are.
+// Has reports whether the named variable is selected. It is true for all variables if Compile
+// rejects a pattern.
 func (e *Environ) Has(name string) bool {
 	v, err := e.Compile()
 	return err != nil || v != nil && anyMatches(v.names, name)
 }
 
-// NoEnviron is the row of a source from which no variable was requested.
+// NoEnviron is the table row of a source without requested variables.
 var NoEnviron = engine.Capability{Via: "needs Options.Environ"}
 
 // Variables is a compiled Environ. Several goroutines may use one.
 type Variables struct{ names []glob.Glob }
 
-// Compile returns nil if no variable is reported, and an *[engine.OptionError] if a pattern can't
+// Compile returns nil if no variable is reported, and an *[engine.OptionError] if a pattern cannot
 // be used.
 func (e *Environ) Compile() (*Variables, error) {
 	if !e.Wanted() {

@@ -76,7 +76,7 @@ func (o *Options) InsertExit(to engine.Sink, exit *engine.RawEvent) (n int) {
 	return n + 1
 }
 
-// CoreDumps is the row of CORE_DUMP for a source that sees the status of each end.
+// CoreDumps is the table row of CORE_DUMP for a source that reads the status of each exit.
 var CoreDumps = engine.Capability{Origin: engine.OriginDerived, Via: "the status of an EXIT that has a core"}
 
 // OverlayInodes explains in the table why the file of an executable is unknown on overlayfs.
@@ -85,11 +85,11 @@ const OverlayInodes = " (unknown on overlayfs: the inode can have another number
 // OneLine returns the text of an error, which may be several joined, in one line for the table.
 func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// LeftOut is the row of a kind that is not reported.
+// LeftOut is the table row of a kind that is not reported.
 var LeftOut = engine.Capability{Origin: engine.OriginNone, Via: "left out by Options.Kinds"}
 
-// LeaveOut completes the capability table of a source: the rows of kinds that are not reported, and
-// of fields that no reported kind has. It returns an error if no kind is left.
+// LeaveOut completes a capability table: it sets the rows of kinds that are not reported, and of
+// fields that no reported kind has. It returns an error if no kind is left.
 func (o *Options) LeaveOut(t *engine.CapabilityTable) error {
 	some := false
 	for k := range t.Kinds {
@@ -113,7 +113,7 @@ func (o *Options) LeaveOut(t *engine.CapabilityTable) error {
 		exit.Via += "; only of a wait status that is not 0, or not known"
 	}
 	if !some {
-		return fmt.Errorf("it can't report %s on this kernel: %w", o.Kinds, errors.ErrUnsupported)
+		return fmt.Errorf("it cannot report %s on this kernel: %w", o.Kinds, errors.ErrUnsupported)
 	}
 	return nil
 }

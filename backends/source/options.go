@@ -1,5 +1,4 @@
-// Package source has what callers of all kernel sources share: the options that each source
-// understands.
+// Package source has the options of the kernel sources: those that all share, and those of each.
 package source
 
 import (
@@ -44,7 +43,8 @@ type Options struct {
 	KernelTypes *btf.Spec
 }
 
-// CheckTypes is for backends that need no types. It returns an error if a named file can't be used.
+// CheckTypes is for backends that need no types. It returns an error if a named file cannot be
+// used.
 func (o *Options) CheckTypes() error {
 	if o.BTF.FilePath() == "" {
 		return nil
@@ -69,7 +69,7 @@ func (o *Options) Types() (*btfhub.Kernel, error) {
 	return nil, wrong(option, path, err)
 }
 
-// Validate returns an *engine.OptionError if a value can't be used.
+// Validate returns an *engine.OptionError if a value cannot be used.
 func (o *Options) Validate() error {
 	switch {
 	case o.Kinds&^allKinds != 0:
@@ -99,7 +99,7 @@ func wrong(option string, value any, err error) error {
 
 const largestRing = 1 << 30 // the kernel's record positions have 32 bits
 
-// CheckRingSize returns an *engine.OptionError if a value of the option RingSize can't be used.
+// CheckRingSize returns an *engine.OptionError if a value of the option RingSize cannot be used.
 func CheckRingSize(value int) error {
 	if value < 0 || value > largestRing {
 		return wrong("RingSize", value, fmt.Errorf("it must be from 0 to %d bytes", largestRing))

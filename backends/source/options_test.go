@@ -28,7 +28,7 @@ func TestRingSize(t *testing.T) {
 	}
 }
 
-// A file that is named and can't be used is an error of the option that names it.
+// An unusable file with types is an error of the option that names the file.
 func TestTypesFile(t *testing.T) {
 	missing, garbage := filepath.Join(t.TempDir(), "missing"), filepath.Join(t.TempDir(), "garbage")
 	if err := os.WriteFile(garbage, []byte("no types"), 0o600); err != nil {

@@ -2,7 +2,7 @@
 // kinds and in directories with the layout of btfhub-archive, and reduces them to those that quark
 // reads.
 //
-// It is separate from package btfhub, so that programs that only look types up do not link the
+// Package btfhub does not import it, so that programs that only look up types do not link the
 // decompressors.
 package ingest
 

@@ -19,7 +19,7 @@ import (
 // maxBTF is the largest accepted BTF, about ten times the size of a kernel's.
 const maxBTF = 64 << 20
 
-// Found has the types in a file, and its data about their kernel.
+// Found has the types in a file, and the release and architecture of their kernel.
 type Found struct {
 	Types   *btf.Spec
 	Release string // "" if unknown
@@ -44,7 +44,7 @@ func Read(path string) (Found, error) {
 	return found, nil
 }
 
-// read returns the raw BTF in a file, and the data about its kernel.
+// read returns the raw BTF in a file, and the release and architecture of its kernel.
 func read(f *os.File) (found Found, raw []byte, err error) {
 	head := make([]byte, 8)
 	if n, err := f.ReadAt(head, 0); n < len(head) {

@@ -3,11 +3,11 @@
 //	go run ./btfhub/mkbtfhub [DIR|IMAGE...]
 //
 // Each DIR has the layout of btfhub-archive: distro/version/arch/release.btf, compressed as
-// .tar.xz, .xz, .zst or .gz or not at all. Each IMAGE is a kernel image with types. Kernels of the
-// existing archive that no operand has are kept, reduced to the members that are read now. A newly
+// .tar.xz, .xz, .zst or .gz or not at all. Each IMAGE is a kernel image with types. mkbtfhub keeps
+// the other kernels of the existing archive, reduced to the members that quark reads now. A newly
 // read member is available only for kernels of the operands.
 //
-// Start it from the root of the repository, by 'make btfhub'.
+// Run 'make btfhub' in the root of the repository.
 package main
 
 import (
@@ -80,7 +80,7 @@ func match(patterns string) (files []string, err error) {
 		files = append(files, names...)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("no compiled eBPF program matches %s: start this from the root of the repository", patterns)
+		return nil, fmt.Errorf("no compiled eBPF program matches %s: run it in the root of the repository", patterns)
 	}
 	return files, nil
 }

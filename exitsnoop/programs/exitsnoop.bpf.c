@@ -186,7 +186,7 @@ int handle_sched_process_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * The twin if raw tracepoints can be preempted: on a perf event, which can't. It returns 1, as 0
+ * The twin if raw tracepoints can be preempted: on a perf event, which cannot. It returns 1, as 0
  * would hide the record from all other readers of the tracepoint by perf_event_open(2).
  */
 SEC("tracepoint/sched/sched_process_exit")

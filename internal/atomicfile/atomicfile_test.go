@@ -20,13 +20,13 @@ func TestCreate(t *testing.T) {
 		return full
 	})
 	if !errors.Is(err, full) {
-		t.Errorf("error %v, want the writer's", err)
+		t.Errorf("got error %v, want the writer's", err)
 	}
 	check := func(want string) {
 		t.Helper()
 		entries, _ := os.ReadDir(dir)
 		if b, err := os.ReadFile(path); err != nil || string(b) != want || len(entries) != 1 {
-			t.Errorf("content %q, want %q; %d files, error %v", b, want, len(entries), err)
+			t.Errorf("got content %q, %d files, error %v; want content %q, 1 file", b, len(entries), err, want)
 		}
 	}
 	check("old")

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// File is such a file. Set Path before its first use. Its methods may be called from any goroutine.
+// File is a file with names. Set Path before its first use. Its methods may be called from any
+// goroutine.
 type File struct {
 	Path  string
 	mu    sync.Mutex

@@ -16,8 +16,8 @@ type Page struct {
 	Logs     []Log
 }
 
-// Section is a part of a page. Its members follow in this order; empty ones are omitted. An empty
-// Title means the title of the table.
+// Section is a part of a page. The page shows the members in this order, without empty ones. An
+// empty Title means the title of the table.
 type Section struct {
 	Title    string
 	ID       string

@@ -41,11 +41,10 @@ func FromEnv() error {
 	return nil
 }
 
-// Calls makes system calls fail. The names are those of the manual, "clone3-set-tid" and
-// "clone3-cgroup" for later features of clone3(2), and "clone3-flags". "clone3-flags" makes each
-// clone3 fail in the way in which a kernel before 5.5 fails a clone3 with an unknown flag. A filter
-// can't read flags, so it is only for tests of the fallback: no kernel behaves like this. Calls
-// needs root. Otherwise it disables set-user-ID bits for this process.
+// Calls makes system calls fail. A name is the name of a system call, or "clone3-" and a later
+// feature of clone3(2). A filter cannot read flags, so "clone3-flags" makes each clone3 fail as
+// with an unknown flag before Linux 5.5. Without root, Calls disables set-user-ID bits for this
+// process.
 func Calls(names ...string) error {
 	var filter []unix.SockFilter
 	statement := func(code uint16, k uint32) { filter = append(filter, unix.SockFilter{Code: code, K: k}) }

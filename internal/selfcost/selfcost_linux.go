@@ -26,7 +26,7 @@ func Open() (*Meter, error) {
 // CPU returns the user and system time of all threads so far.
 func (m *Meter) CPU() time.Duration {
 	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // can't fail for this process
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail for this process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

@@ -159,7 +159,7 @@ func image(machine elf.Machine, text []byte) []byte {
 		Vaddr: base, Paddr: base, Filesz: size, Memsz: size, Align: 0x1000,
 	}
 	var b bytes.Buffer
-	binary.Write(&b, binary.LittleEndian, header) // can't fail
+	binary.Write(&b, binary.LittleEndian, header) // cannot fail
 	binary.Write(&b, binary.LittleEndian, segment)
 	return append(b.Bytes(), text...)
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Release returns the release of the kernel in an image, as uname -r prints it, or "" if the image
-// does not say.
+// Release returns the release of the kernel in an image, as uname -r prints it, or "" if it is
+// unknown.
 func Release(image []byte) string {
 	if release := headerRelease(image); release != "" {
 		return release

@@ -33,9 +33,9 @@ func Bootable(image []byte) (bootable []byte, arch string, err error) {
 	return bootable, arch, nil
 }
 
-// Vmlinux returns the kernel in a bzImage if qemu can start it without the bzImage's own unpacker,
-// that is if it has the ELF note of a PVH entry; else nil. Without the unpacker, which chooses a
-// random address, the kernel is always at the same one.
+// Vmlinux returns the kernel in a bzImage, or nil if qemu cannot start the kernel directly: this
+// needs the ELF note of a PVH entry. The bzImage's unpacker would choose a random address. A kernel
+// that qemu starts directly always has the same address.
 func Vmlinux(image []byte) []byte {
 	if !isBzImage(image) {
 		return nil
@@ -124,7 +124,8 @@ func zbootPayload(b []byte) ([]byte, error) {
 	return slice(b, uint64(binary.LittleEndian.Uint32(b[8:])), uint64(binary.LittleEndian.Uint32(b[12:])), "EFI zboot image")
 }
 
-// Offsets in a bzImage (Documentation/arch/x86/boot.rst). The payload's since protocol 2.08.
+// Offsets in a bzImage (Documentation/arch/x86/boot.rst). The payload has offsets since protocol
+// 2.08.
 const (
 	setupSectsAt    = 0x1f1
 	magicAt         = 0x202
@@ -140,8 +141,8 @@ func isBzImage(b []byte) bool {
 	return len(b) > payloadLengthAt+4 && string(b[magicAt:magicAt+4]) == "HdrS"
 }
 
-// is32Bit reports whether a bzImage says that it is a kernel for 32-bit processors: no process of
-// 64 bits runs on it.
+// is32Bit reports whether a bzImage is a kernel for 32-bit processors, which runs no 64-bit
+// process.
 func is32Bit(b []byte) bool {
 	return isBzImage(b) && binary.LittleEndian.Uint16(b[versionAt:]) >= 0x20c && b[flagsAt]&entryIs64 == 0
 }

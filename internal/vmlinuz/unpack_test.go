@@ -53,7 +53,7 @@ func bzImage(payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// The streams have the form of a kernel build: the unpacked size follows all but gzip's.
+// Like a kernel build, the test appends the unpacked size to each stream except gzip's.
 
 func sized(packed []byte, size int) []byte {
 	return binary.LittleEndian.AppendUint32(packed, uint32(size))

@@ -3,7 +3,7 @@
 //
 // At each tick the kernel adds to utime or stime of the running task, depending on the task's mode.
 // In most configurations it adds a whole tick. The scheduler counts the run time in nanoseconds,
-// but without the mode. So the kernel divides the run time by the ratio of utime and stime.
+// but without the mode. So the kernel divides the run time in the ratio of utime to stime.
 package cputime
 
 import "math/bits"

@@ -9,14 +9,14 @@ type View interface {
 	ThreadStatus(pid, tid uint32) (procfs.Status, uint64, error)
 }
 
-// Runs reads the state of the threads of a process. alive reports that no event before the read has
-// made the process exit. ending reports that the process is exiting. leaderDone is set if its
-// leader has exited: another thread may have taken the leader's place.
+// Runs reads the state of the threads of a process. alive means that the process had not begun to
+// exit when Runs was called. ending means that the process is exiting. The caller sets leaderDone
+// if the leader has exited: another thread may have become the leader.
 //
-// When a whole process exits, each other thread has SIGKILL pending until the thread starts to
-// exit, which its flags show. So a thread in interruptible sleep without either proves that the
-// process is alive. A running thread is no proof: without a CPU it can stay for any time between
-// the first step of its exit and the flags. A thread that a tracer stops may have started to exit.
+// When a process exits, each thread gets SIGKILL, and then a flag when the thread begins to exit.
+// So a thread in interruptible sleep, with neither SIGKILL nor the flag, proves that the process is
+// alive. A running thread is no proof: the thread may wait for a CPU before it sets the flag. A
+// thread that a tracer stops may have begun to exit.
 func Runs(v View, pid uint32, leaderDone bool) (alive, ending bool) {
 	st, _, err := v.Status(pid)
 	if err == nil && leaderDone && (st.Zombie() || st.Ending) {

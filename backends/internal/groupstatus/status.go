@@ -15,10 +15,10 @@ import "golang.org/x/sys/unix"
 // The order of messages does not show the order in which threads started to exit: a tracer, or much
 // memory to free, can delay a thread for any time. So the status is certain only in these cases:
 //
-//   - All these threads exited with the same status.   - A thread exited with a status that only a
-//
-// signal to the whole group leaves. But SIGKILL during     a core dump sets the group's status once
-// more, and the dumping thread exits with that status.
+//   - All these threads exited with the same status.
+//   - A thread exited with a status that only a signal to the whole group leaves. But SIGKILL
+//     during a core dump sets the group's status once more, and the dumping thread exits with that
+//     status.
 type Endings struct {
 	N      uint32
 	Dumper uint32 // the thread that dumped core, 0 if none did
@@ -43,8 +43,8 @@ func (e *Endings) Add(tid uint32, status int32) {
 	}
 }
 
-// CoreDumped is the bit of a wait status for a core dump. The kernel sets it in the group's status
-// when the dump is done, so only the dumping thread exits with it.
+// CoreDumped is the bit of a wait status for a core dump. The kernel sets the bit when the dump is
+// done, so only the dumping thread exits with the bit.
 const CoreDumped = 0x80
 
 // endsGroup reports whether the wait status is of a signal that ended the whole group. Seccomp ends
@@ -53,13 +53,12 @@ func endsGroup(status int32) bool {
 	return status&0x7f != 0 && status != int32(unix.SIGKILL) && status != KilledThread
 }
 
-// KilledThread is the status of a thread that seccomp's KILL_THREAD ends. Before Linux 5.16, a last
-// thread that was killed by KILL_THREAD and dumped core also has it, and then the group's status
-// has CoreDumped.
+// KilledThread is the status of a thread that seccomp's KILL_THREAD ends. Before Linux 5.16 such a
+// thread dumps core if it is the last thread. Then only the status of the group has CoreDumped.
 const KilledThread = int32(unix.SIGSYS)
 
 // Verdict returns the wait status of a group after all its threads have exited, and whether the
-// status is certain. leader is the status of the leader. last6 is set from Linux 6.0 on.
+// status is certain. leader is the status of the leader. last6 is set on Linux 6.0 and later.
 func (e *Endings) Verdict(leader int32, last6 bool) (status int32, known bool) {
 	switch {
 	case e.Fatal != 0:

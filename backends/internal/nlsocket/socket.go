@@ -54,7 +54,7 @@ func Drops(fd int) uint32 {
 	// info is struct sock_meminfo as an array. SK_MEMINFO_DROPS is index 8.
 	var info [9]uint32
 	size := uint32(unsafe.Sizeof(info))
-	// The call can't fail with these arguments, and does not block.
+	// The call cannot fail with these arguments, and does not block.
 	unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
 	return info[8]

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the size of an error message of the kernel with the request that caused it.
+// room is the size of an error message, which contains the refused request.
 const room = 256
 
 // open opens a socket. The kernel answers each request with an error.

@@ -1,6 +1,5 @@
-// Package owner names the kernel objects that a source installs and that outlive its process. By
-// the names, a later source recognises the objects left by a killed process, and removes only
-// these.
+// Package owner names the kernel objects that a source installs. The objects outlive the source's
+// process. The names show a later source which objects a killed process has left.
 package owner
 
 import (
@@ -13,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// Owner is the process that installed an object. The start time distinguishes it from a later
-// process with the same pid.
+// Owner is the process that installed an object. The start time distinguishes the process from a
+// later one with the same pid.
 type Owner struct {
 	pid   int
 	start uint64 // clock ticks since boot
@@ -28,7 +27,7 @@ func (o Owner) Name(number uint32) string {
 	return fmt.Sprintf("%s_%d_%d_%d", prefix, o.pid, o.start, number)
 }
 
-// Parse returns the owner and number for which Name returned a name.
+// Parse returns the owner and the number in a name that Name has returned.
 func Parse(name string) (o Owner, number uint32, ok bool) {
 	_, err := fmt.Sscanf(name, prefix+"_%d_%d_%d", &o.pid, &o.start, &number)
 	return o, number, err == nil && o.pid > 0 && o.Name(number) == name

@@ -16,15 +16,15 @@ type Options struct {
 	Burst, Refill uint64
 }
 
-// Reading is for sources that read /proc and so can't wait long: a short-lived process takes about
-// a millisecond from exec to exit. With a shorter interval, more of the processes could be read
-// under load, at a higher cost for each. Up to some hundred events per second, every event wakes.
+// Reading is for sources that read /proc. They must wake soon, because a short-lived process exits
+// about a millisecond after its exec. A shorter interval would read more such processes, at a
+// higher cost. Up to some hundred events per second, every event wakes.
 var Reading = Options{Interval: 1_000_000, Burst: 100, Refill: 5_000_000}
 
 // Counting is for sources with events that can wait.
 var Counting = Options{Interval: 20_000_000, Refill: 20_000_000}
 
-// Pacer is the descriptor. The zero value is for tests that do not wait.
+// Pacer is the descriptor that callers wait on. The zero value is for tests that do not wait.
 type Pacer struct {
 	o                   Options
 	epoll, timer, event int

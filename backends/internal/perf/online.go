@@ -182,7 +182,7 @@ func Follow[C OfCPU](o *Online, all []C, rings Rings) {
 		if sees(n) {
 			continue
 		}
-		// ErrNoCPU: the CPU is offline again. The kernel announces it next.
+		// ErrNoCPU means that the CPU is offline again. The kernel announces this next.
 		if err := rings.Add(n); err != nil && !errors.Is(err, ErrNoCPU) {
 			rings.Failed(n, err)
 		}

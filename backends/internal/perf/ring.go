@@ -131,13 +131,14 @@ func (r *Ring) Time() (ns uint64, ok bool) {
 	return binary.NativeEndian.Uint64(r.data[(r.at+at)&uint64(len(r.data)-1)&^7:]), true
 }
 
-// Look reads the times of the first records of all rings, for [Oldest]. It returns the time at its
-// end.
+// Look reads the time of the next record of each ring, for [Oldest]. It returns the time when it is
+// done.
 func Look[C OfCPU](all []C) (ended uint64) {
 	for _, c := range all {
 		c.cpu().Ring.Look()
 	}
-	// A ring that was empty may get a record that is older than a later record of another ring.
+	// After this time an empty ring may get a record that is older than the records of other
+	// rings.
 	return clock.Monotonic()
 }
 
@@ -156,7 +157,7 @@ func Oldest[C OfCPU](all []C) (of C, ns uint64, ok bool) {
 }
 
 // ReadQueued reads the queued records of the rings, oldest first, while more returns true. step
-// reads one record of a ring. The remaining records are younger. ReadQueued returns false if no
+// reads one record of a ring. The remaining records are newer. ReadQueued returns false if no
 // record was queued.
 func ReadQueued[C OfCPU](all []C, more func() bool, step func(C)) (some bool) {
 	until := Look(all)
@@ -172,8 +173,8 @@ func ReadQueued[C OfCPU](all []C, more func() bool, step func(C)) (some bool) {
 	return some
 }
 
-// Release gives the space of the records that were read back to the kernel. It returns the largest
-// number of bytes in the ring since the last call.
+// Release lets the kernel overwrite the records that were read. most is the largest number of bytes
+// in the ring since the last call.
 func (r *Ring) Release() (most int) {
 	tail := atomic.SwapUint64(r.tail, r.at)
 	return int(atomic.LoadUint64(r.head) - tail)

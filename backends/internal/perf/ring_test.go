@@ -152,7 +152,7 @@ func FuzzRing(f *testing.F) {
 }
 
 // TestReadQueued: the oldest record of all rings comes first. A record without a time precedes all
-// others. Records that are left because of lack of room are later.
+// others. Records that find no room come later.
 func TestReadQueued(t *testing.T) {
 	a, b := &CPU{Ring: newFakeRing(1024)}, &CPU{Ring: newFakeRing(1024)}
 	at := func(ns uint64) []byte { return binary.NativeEndian.AppendUint64(make([]byte, 8), ns) }

@@ -15,7 +15,7 @@ const (
 
 // Sample is one hit of an event.
 type Sample struct {
-	// PID and TID are those of the current task, in the pid namespace of the process that
+	// PID and TID are the current task's numbers in the pid namespace of the process that
 	// opened the event.
 	PID, TID uint32
 	Time     uint64 // CLOCK_MONOTONIC nanoseconds

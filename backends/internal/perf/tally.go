@@ -70,7 +70,7 @@ func (t *Tally) CheckFull(r *Ring, held, longest int) {
 	}
 }
 
-// Suspected returns the time after which samples may be missing that no gap reports, or 0.
+// Suspected returns the time after which unreported samples may be missing, or 0.
 func (t *Tally) Suspected() (since uint64) { return t.since }
 
 // outstanding returns the number of hits since the last sample that was read.
@@ -133,7 +133,7 @@ func (t *Tally) Final(cpu int) (g engine.Gap, lost uint64, ok bool) {
 	return g, lost, ok
 }
 
-// gap returns a gap that raises the number of reported samples to missing.
+// gap returns a gap for those of the missing samples that no gap has reported.
 func (t *Tally) gap(cpu int, missing uint64) (g engine.Gap, ok bool) {
 	if missing <= t.reported {
 		return g, false

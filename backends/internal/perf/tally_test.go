@@ -31,8 +31,8 @@ func newTally(t *testing.T) (tally *Tally, r *Ring, count func(counts ...uint64)
 
 func all(Record) bool { return true }
 
-// TestTallyUnderWay: a counted hit is not reported as lost while its sample may still be being
-// written. Once it can no longer be, a missing last hit is reported as lost.
+// TestTallyUnderWay: a hit without a sample is reported as lost only after the longest time that
+// the kernel takes to write a sample.
 func TestTallyUnderWay(t *testing.T) {
 	tally, r, count := newTally(t)
 	if tally.AddSample(0, 1) != 0 {
@@ -73,8 +73,8 @@ func TestTallyUnderWay(t *testing.T) {
 	}
 }
 
-// TestTallyStaysLost: certain losses are reported, even if the samples of other hits are being
-// written by then.
+// TestTallyStaysLost: a certain loss is reported, even while the kernel writes the samples of other
+// hits.
 func TestTallyStaysLost(t *testing.T) {
 	tally, r, count := newTally(t)
 	tally.MarkSuspect()
@@ -92,8 +92,8 @@ func TestTallyStaysLost(t *testing.T) {
 	}
 }
 
-// TestTallyMeanwhile: samples that arrive while the counts are read do not reduce the loss below
-// what gaps have reported.
+// TestTallyMeanwhile: samples that arrive during a read of the counts do not reduce the reported
+// loss.
 func TestTallyMeanwhile(t *testing.T) {
 	tally, r, count := newTally(t)
 	tally.MarkSuspect()

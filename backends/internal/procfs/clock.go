@@ -22,14 +22,13 @@ func NewBootClock() (c BootClock) {
 // Update adds the time spent in suspend since the last update.
 func (c *BootClock) Update() {
 	boot := clock.Boottime()
-	c.note(boot, clock.Monotonic())
+	c.addReading(boot, clock.Monotonic())
 }
 
-// note compares a reading of CLOCK_BOOTTIME with a later one of CLOCK_MONOTONIC. Their difference
-// is at most the time spent in suspend, however much time passed between the readings. The time in
-// suspend never shrinks. With a larger offset, the next process of a pid could be taken for the
-// first.
-func (c *BootClock) note(boot, mono uint64) {
+// addReading raises the offset to the difference between a reading of CLOCK_BOOTTIME and a later
+// one of CLOCK_MONOTONIC. The difference is never more than the time spent in suspend, which never
+// shrinks. With too large an offset, the next process with a pid could be taken for the first.
+func (c *BootClock) addReading(boot, mono uint64) {
 	c.before = c.offset
 	if boot > mono {
 		c.offset = max(c.offset, boot-mono)
@@ -41,14 +40,14 @@ func (c *BootClock) note(boot, mono uint64) {
 // one.
 func (c *BootClock) Boot(mono uint64) uint64 { return mono + min(c.offset, c.before) }
 
-// StartedBy reports whether a process with this start time, of /proc, can have existed at
-// the time of a stamp.
+// StartedBy reports whether a process with a start time from /proc can have existed at the time
+// mono.
 func (c *BootClock) StartedBy(start, mono uint64) bool {
 	return start/engine.ProcStartUnit <= c.Boot(mono)/engine.ProcStartUnit
 }
 
-// StartedBefore reports whether a process with this start time, of /proc, is certainly older than a
-// process created at the time of a stamp. A start time of 0 is unknown.
+// StartedBefore reports whether a process with a start time from /proc is certainly older than a
+// process created at the time mono. A start time of 0 is unknown.
 func (c *BootClock) StartedBefore(start, mono uint64) bool {
 	return start != 0 && start/engine.ProcStartUnit < c.Boot(mono)/engine.ProcStartUnit
 }

@@ -21,7 +21,7 @@ func TestClockNote(t *testing.T) {
 			mono += delay
 			slack = min(slack, delay)
 			before := c.offset
-			c.note(boot, mono)
+			c.addReading(boot, mono)
 			if c.offset > suspended || c.offset < before || c.before != before || suspended > 0 && c.offset+slack < suspended {
 				t.Fatalf("got offset %d after %d; %d ns were spent in suspend, the quickest reading took %d", c.offset, before, suspended, slack)
 			}

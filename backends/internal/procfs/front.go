@@ -181,9 +181,8 @@ func (w *worker) answer() {
 	}
 }
 
-// ask passes a question to the worker, with ev if it is not nil. If the memory of the process
-// cannot be read in time, it asks again without the memory. The answer is valid until the next
-// call.
+// ask passes a question to the worker, and ev unless it is nil. If the memory of the process cannot
+// be read in time, ask asks again without the memory. The answer is valid until the next call.
 func (r *Reader) ask(q question, ev *engine.RawEvent) *answer {
 	for q.extent = r.blocked.extent(q.pid); q.extent < nothing; q.extent++ {
 		if a := r.askOnce(q, ev); a != nil {
@@ -243,13 +242,13 @@ func (r *Reader) sleeps(w *worker) bool {
 	return err == nil && st.State == 'D'
 }
 
-// start makes a worker. A Reader has one from Open on, so that its descriptors stay the same.
+// start makes a worker. Open calls it, so that later reads open no more descriptors.
 func (r *Reader) start() {
 	r.worker = &worker{reader: r.another(), questions: make(chan struct{}), answers: make(chan struct{}, 1), late: make(chan struct{})}
 	go r.worker.run(r.blocked)
 }
 
-// end ends the worker, which waits for a question.
+// end ends the idle worker.
 func (r *Reader) end() {
 	if w := r.worker; w != nil {
 		close(w.questions)
@@ -292,8 +291,8 @@ func OpenFor(environ *source.Environ) (*Reader, error) {
 	return r, err
 }
 
-// ReadEnviron makes Read read the environment, too, and pass it to set. The end of all may be cut
-// off. Call it before any read.
+// ReadEnviron makes Read pass the environment to set. cut reports that the end of all is missing.
+// Call ReadEnviron before any read.
 func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)) {
 	var mu sync.Mutex // against a worker that is late
 	r.environ = func(ev *engine.RawEvent, all []byte, cut bool) {
@@ -328,12 +327,12 @@ func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Stat
 }
 
 // Cmdline reads the arguments of process ev.PID and reports whether it has any. It reads the
-// environment too, if Read does, and leaves an empty one unknown.
+// environment too, if Read does. An empty environment stays unknown.
 func (r *Reader) Cmdline(ev *engine.RawEvent) bool {
 	return r.ask(question{operation: opCmdline, pid: ev.PID}, ev).ok
 }
 
-// Status returns the status that Read would, and the start time, from stat alone.
+// Status returns the status and the start time of process pid. It reads only the file stat.
 func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
 	a := r.ask(question{operation: opStatus, pid: pid}, nil)
 	return a.st, a.start, a.err
@@ -357,8 +356,8 @@ func (r *Reader) ExitStatus(pid uint32) (status int32, start uint64, ok bool) {
 // valid during the call. A process that vanishes is left out. An error of f ends the scan and is
 // returned. f must not use r.
 //
-// Goroutines read some batches of processes each, as most of the time is the kernel's. None is left
-// when Scan returns.
+// Several goroutines read batches of processes, because the kernel takes most of the time. All have
+// ended when Scan returns.
 func (r *Reader) Scan(f func(ev *engine.RawEvent) error) error {
 	pids, err := r.PIDs()
 	if err != nil {
@@ -398,7 +397,7 @@ const (
 	scanBatch  = 32
 )
 
-// readBatch reads processes into to and returns how many were there.
+// readBatch reads processes into to and returns how many exist.
 func (r *Reader) readBatch(pids []uint32, to *[scanBatch]engine.RawEvent) (n int) {
 	for _, pid := range pids {
 		if r.Describe(pid, &to[n]) {

@@ -14,8 +14,8 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// blockingReader returns a Reader of a directory in which the cmdline of process 1 can be opened
-// only when release is called: a FIFO without a writer waits as a locked address space does.
+// blockingReader returns a Reader of a directory like /proc. Until release is called, opening the
+// cmdline of process 1 waits, as for a locked address space: the file is a FIFO without a writer.
 func blockingReader(t *testing.T) (r *Reader, release func() bool) {
 	t.Helper()
 	r = open(t)
@@ -86,7 +86,7 @@ func TestBlockedMemory(t *testing.T) {
 	}
 	release()
 	if !eventually(func() bool { return r.extent(1) == everything }) {
-		t.Fatal("after its read returned, the process is still refused")
+		t.Fatal("the read returned, but the process is still marked as blocked")
 	}
 	go eventually(release)
 	if text, _ := cmdline(1); text != "one\x00" {
@@ -102,7 +102,7 @@ func TestBlockedProcess(t *testing.T) {
 	r.add(2, withoutMemory)
 	var ev engine.RawEvent
 	if !r.Describe(2, &ev) || ev.PID != 2 || ev.Task.Known != 0 {
-		t.Errorf("pid %d is known by %s", ev.PID, ev.Task.Known)
+		t.Errorf("got pid %d with fields %s, want pid 2 without fields", ev.PID, ev.Task.Known)
 	}
 	if _, _, err := r.Status(2); !errors.Is(err, ErrBlocked) {
 		t.Errorf("status: %v", err)
@@ -110,7 +110,7 @@ func TestBlockedProcess(t *testing.T) {
 	r.remove(2)
 	r.remove(2)
 	if !r.Describe(2, &ev) || string(ev.Bytes(engine.FieldArgs)) != "two\x00" {
-		t.Errorf("after that it is known by %s", ev.Task.Known)
+		t.Errorf("after the last read returned: got fields %s and other arguments, want \"two\"", ev.Task.Known)
 	}
 	release()
 	r.end()

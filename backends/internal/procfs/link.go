@@ -43,7 +43,7 @@ func (r *reader) readCwd(dir int, ev *engine.RawEvent) {
 	}
 }
 
-// readLink reads a link into r.buf and returns its length, 0 if it can't be read.
+// readLink reads a link into r.buf and returns its length, or 0 if it cannot be read.
 func (r *reader) readLink(dir int, linkNUL []byte) int {
 	// The kernel assembles the path in one page, and refuses a longer one with ENAMETOOLONG: a
 	// path is never cut.

@@ -461,8 +461,7 @@ func (r *reader) readCmdline(dir int, pathNUL []byte, ev *engine.RawEvent) bool 
 	return true
 }
 
-// readEnviron reads the environment. An empty one is known only if the image is complete: before,
-// there is none.
+// readEnviron reads the environment. An empty environment is known only if the image is complete.
 func (r *reader) readEnviron(dir int, pathNUL []byte, complete bool, ev *engine.RawEvent) {
 	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
@@ -504,8 +503,8 @@ func (r *reader) readNamespace(dir int, path []byte, f engine.Field, to *uint32,
 	}
 }
 
-// readLogin reads the login. A process sets its uid and its session together, and both are unset or
-// neither is: so the session is read only if the uid is set, and the uid again after it.
+// readLogin reads the login. The kernel sets and unsets uid and session together. So readLogin
+// reads the session only if the uid is set, and checks afterwards that the uid is unchanged.
 func (r *reader) readLogin(dir int, t *engine.Task) {
 	fd, errno := openat(dir, pathLoginUID, unix.O_RDONLY)
 	if errno != 0 {

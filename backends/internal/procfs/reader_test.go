@@ -51,7 +51,7 @@ func start(t testing.TB, name string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	// Start returns in the middle of the exec, while the image is not known.
+	// cmd.Start returns during the exec, when the image is still unknown.
 	r := open(t)
 	for range retry.For(10 * time.Second) {
 		var ev engine.RawEvent
@@ -338,8 +338,8 @@ func TestPathsInAnotherRoot(t *testing.T) {
 	}
 }
 
-// A path is relative to the root of the process at the time of the read, or is unknown. Here each
-// root is a directory of the previous one, and the process is in it or one below.
+// A path is relative to the root of the process at the time of the read, or is unknown. In this
+// test each root is below the previous one, and the working directory is the root or below.
 func TestPathsWhileTheRootChanges(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")

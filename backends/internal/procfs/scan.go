@@ -61,8 +61,8 @@ func (r *reader) readExitStatus(pid uint32) (status int32, start uint64, ok bool
 	}
 	status, ok = proctext.ParseExitStatus(b)
 	if ok && status == 0 {
-		// Without the privilege to see it, an address is 0. The link exe needs the same
-		// privilege.
+		// The kernel shows 0 to readers that may not see the status. The link exe needs the
+		// same privilege.
 		_, errno := readlinkat(dir, pathExe, r.buf)
 		ok = errno == unix.ENOENT
 	}

@@ -78,7 +78,7 @@ lines:
 	return below
 }
 
-// parseNumber parses the value of a field, and returns the field if it is wanted and has one.
+// parseNumber sets to to the number in b. It returns wanted, or 0 if b is no number.
 func parseNumber(b []byte, wanted engine.Fields, to *uint32) engine.Fields {
 	n, ok := proctext.Uint32(b)
 	if !ok || wanted == 0 {
