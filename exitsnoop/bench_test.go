@@ -28,9 +28,8 @@ func BenchmarkUntraced(b *testing.B) {
 		b.Run(fmt.Sprintf("of %d", crowd), func(b *testing.B) {
 			s := private(b, Options{})
 			for i := range crowd {
-				// No process has these pids. They share slots of the filter with
-				// other pids.
-				ok(b, s.putTask(1<<24|i*0x9e3779%(1<<24), &programsTask{TraceId: uint64(i)}))
+				// No process has these pids.
+				ok(b, s.tasks.Update(1<<24|i*0x9e3779%(1<<24), &programsTask{TraceId: uint64(i)}, ebpf.UpdateNoExist))
 			}
 			benchmarkExits(b, programs(b, s)...)
 		})

@@ -70,19 +70,13 @@ func (s *Store) allMembers() (map[uint64]programsMember, error) {
 
 func (m programsMember) place() Membership { return Membership{m.Tree, m.Parent} }
 
-// batchReader is a BPF map that supports batch lookup.
-type batchReader interface {
-	MaxEntries() uint32
-	BatchLookup(*ebpf.MapBatchCursor, any, any, *ebpf.BatchOptions) (int, error)
-}
-
 // collect reads a whole map in batches of buckets. Concurrent changes do not make it skip or repeat
 // a bucket.
-func collect[K comparable, V any](m batchReader, what string) (map[K]V, error) {
+func collect[K comparable, V any](m table, what string) (map[K]V, error) {
 	keys, values := make([]K, m.MaxEntries()), make([]V, m.MaxEntries())
 	all := map[K]V{}
 	for cursor := new(ebpf.MapBatchCursor); ; {
-		n, err := m.BatchLookup(cursor, keys, values, nil)
+		n, err := m.BatchLookup(cursor, keys, values)
 		for i := range n {
 			all[keys[i]] = values[i]
 		}

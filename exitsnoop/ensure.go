@@ -182,11 +182,7 @@ func (e *ensurer) start() (err error) {
 // catchUp handles processes that ended or forked while programs did not run. If ends may be
 // missing, it marks traces without a process as lost. It also traces new children of trees.
 func (e *ensurer) catchUp(endsMissing bool) (err error) {
-	s, err := newStore(e.maps, nil)
-	if err != nil {
-		return err
-	}
-	defer s.filter.close()
+	s := newStore(e.maps, nil)
 	if endsMissing {
 		e.done.Lost, err = s.sweepLost()
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // The object is committed, so that building needs neither clang nor libbpf's headers.
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type task -type exit_event -type event_state -type counter -type filter -type member -type tree_counter programs programs/exitsnoop.bpf.c -- -O2 -Wall -Werror -I../internal/bpf
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type task -type exit_event -type event_state -type counter -type member -type tree_counter programs programs/exitsnoop.bpf.c -- -O2 -Wall -Werror -I../internal/bpf
 // No code loads all objects into a struct, so that part of the output is removed.
 //go:generate sed -i -e /"io"/d -e /^...loadProgramsObjects/,/^...Do.not.access/{/^...Do/!d} programs_bpfel.go
 
@@ -35,7 +35,7 @@ var linkNames = []string{
 
 // mapNames are the names of the maps, in the order of pinning.
 var mapNames = []string{
-	programsMapTracingTasks, programsMapExitedEvents, programsMapCounters, programsMapPidFilter,
+	programsMapTracingTasks, programsMapExitedEvents, programsMapCounters,
 	programsMapTreeMembers, programsMapTreeCounters,
 }
 
@@ -132,9 +132,6 @@ func attach(o *Options, have maps, attached links) error {
 		return cmp.Or(kernelversion.Hidden(), missingHelper(), kernelError("load the program", err))
 	}
 	defer c.Close() // except the maps that are moved to have
-	if err := refill(c.Maps, have); err != nil {
-		return err
-	}
 	for _, name := range attached.missing() {
 		if err := o.step("attach " + name); err != nil {
 			return err

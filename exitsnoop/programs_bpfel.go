@@ -43,11 +43,6 @@ type programsExitEvent struct {
 	Unused        uint32
 }
 
-type programsFilter struct {
-	_      structs.HostLayout
-	Traced [32768]uint32
-}
-
 type programsMember struct {
 	_        structs.HostLayout
 	Tree     uint64
@@ -82,7 +77,6 @@ const (
 const (
 	programsMapCounters                    = "counters"
 	programsMapExitedEvents                = "exited_events"
-	programsMapPidFilter                   = "pid_filter"
 	programsMapTracingTasks                = "tracing_tasks"
 	programsMapTreeCounters                = "tree_counters"
 	programsMapTreeMembers                 = "tree_members"

@@ -16,7 +16,6 @@ import (
 type Store struct {
 	tasks, events, counters table
 	members, treeCounters   table
-	filter                  filter
 
 	closing *closing
 	maps    maps    // all of them
@@ -39,14 +38,11 @@ func NewStore(bpffsRoot string) (*Store, error) {
 	if err == nil && len(m) < len(mapNames) {
 		err = fmt.Errorf("%w: a map is missing", ErrNotRunning)
 	}
-	var s *Store
-	if err == nil {
-		s, err = newStore(m, nil)
-	}
 	if err != nil {
 		m.close()
 		return nil, fmt.Errorf("open the store below %s: %w", bpffsRoot, err)
 	}
+	s := newStore(m, nil)
 	s.dir = d
 	return s, nil
 }
@@ -59,33 +55,23 @@ func NewStoreFromAttach() (*Store, error) { return NewStoreFromAttachWith(Option
 func NewStoreFromAttachWith(o Options) (*Store, error) {
 	m := maps{}
 	l := links{}
-	err := attach(&o, m, l)
-	var s *Store
-	if err == nil {
-		s, err = newStore(m, l)
-	}
-	if err != nil {
+	if err := attach(&o, m, l); err != nil {
 		l.close()
 		m.close()
 		return nil, err
 	}
-	return s, nil
+	return newStore(m, l), nil
 }
 
-// newStore creates a store, which then owns the maps and links. After an error the caller closes
-// them.
-func newStore(m maps, l links) (*Store, error) {
-	f, err := mapFilter(m[programsMapPidFilter])
-	if err != nil {
-		return nil, err
-	}
+// newStore returns a store, which owns the maps and links.
+func newStore(m maps, l links) *Store {
 	c := new(closing)
 	use := func(name string) table { return table{m[name], c} }
 	return &Store{
 		tasks: use(programsMapTracingTasks), events: use(programsMapExitedEvents), counters: use(programsMapCounters),
 		members: use(programsMapTreeMembers), treeCounters: use(programsMapTreeCounters),
-		filter: f, closing: c, maps: m, links: l, watchers: map[*watcher]bool{},
-	}, nil
+		closing: c, maps: m, links: l, watchers: map[*watcher]bool{},
+	}
 }
 
 // Close closes the store and ends the tracing of a private one. Any goroutine may call Close. It
@@ -107,7 +93,6 @@ func (s *Store) Close() error {
 	s.whole.Unlock()
 	err := s.links.close()
 	s.maps.close()
-	s.filter.close()
 	return err
 }
 
@@ -138,7 +123,7 @@ func (s *Store) DeleteTracingTask(pid uint32) error {
 
 // drop deletes a tracing entry and the event reserved for it.
 func (s *Store) drop(pid uint32, id uint64) error {
-	if err := mapKeyError(s.deleteTask(pid), ErrNotTraced); err != nil {
+	if err := mapKeyError(s.tasks.Delete(pid), ErrNotTraced); err != nil {
 		return err
 	}
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_RESERVED {
@@ -201,7 +186,7 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 // deleteTraced deletes the tracing entry of a pid if it is of this trace.
 func (s *Store) deleteTraced(pid uint32, id uint64) {
 	if t, err := s.task(pid); err == nil && t.TraceId == id {
-		s.deleteTask(pid)
+		s.tasks.Delete(pid)
 	}
 }
 

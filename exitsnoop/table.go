@@ -52,9 +52,9 @@ func (t table) Delete(key any) error {
 	return t.c.use(func() error { return t.m.Delete(key) })
 }
 
-func (t table) BatchLookup(cursor *ebpf.MapBatchCursor, keys, values any, opts *ebpf.BatchOptions) (n int, err error) {
+func (t table) BatchLookup(cursor *ebpf.MapBatchCursor, keys, values any) (n int, err error) {
 	err = t.c.use(func() (err error) {
-		n, err = t.m.BatchLookup(cursor, keys, values, opts)
+		n, err = t.m.BatchLookup(cursor, keys, values, nil)
 		return err
 	})
 	return n, err

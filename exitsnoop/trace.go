@@ -127,10 +127,10 @@ func (s *Store) addTask(pid uint32, t *programsTask, m *programsMember) error {
 		err = s.members.Update(t.TraceId, m, ebpf.UpdateAny)
 	}
 	if err == nil {
-		err = s.putTask(pid, t)
+		err = s.tasks.Update(pid, t, ebpf.UpdateNoExist)
 	}
 	if errors.Is(err, ebpf.ErrKeyExist) && s.markEarlierLost(pid, t) {
-		err = s.putTask(pid, t)
+		err = s.tasks.Update(pid, t, ebpf.UpdateNoExist)
 	}
 	if err == nil {
 		return nil
@@ -169,7 +169,7 @@ func (s *Store) markLost(pid uint32, t *programsTask) error {
 			}
 		}
 	}
-	if err := s.deleteTask(pid); !errors.Is(err, ebpf.ErrKeyNotExist) {
+	if err := s.tasks.Delete(pid); !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return err
 	}
 	return nil
@@ -204,7 +204,7 @@ func (s *Store) confirm(p *process, id uint64) error {
 		}
 	}
 	// The entry goes first: until it is deleted, the exit may still be recorded.
-	s.deleteTask(p.pid)
+	s.tasks.Delete(p.pid)
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_ENDED {
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/rlimit"
-	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/btfhub"
 )
@@ -94,7 +93,6 @@ var table = []feature{
 
 	{Backend: "audit", Name: "rules for system calls", Since: "3.16", Probe: addAuditRules, Built: noAuditReason},
 
-	{Backend: "exitsnoop", Name: "map that user space maps", Since: "5.5", Probe: withoutLockLimit(createMmapable)},
 	{Backend: "exitsnoop", Name: "helper: get_ns_current_pid_tgid", Since: "5.7", Probe: probeHelper(ebpf.RawTracepoint, asm.FnGetNsCurrentPidTgid)},
 	{Backend: "exitsnoop", Name: "pidfd_open", Since: "5.3", Probe: openPidfd},
 }
@@ -129,15 +127,6 @@ func noTypesReason() string {
 		return "built without CONFIG_DEBUG_INFO_BTF: " + err.Error()
 	}
 	return ""
-}
-
-// createMmapable creates a BPF map that a process can map into its memory.
-func createMmapable() error {
-	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE})
-	if err != nil {
-		return err
-	}
-	return m.Close()
 }
 
 // loadIterator loads a program for an iterator. Package features would load a program for a kernel

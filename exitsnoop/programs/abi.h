@@ -55,18 +55,6 @@ struct member {
 	__u64 untraced;
 };
 
-/*
- * The number of traced processes by pid modulo FILTER_SLOTS, or a higher one. Most exits are of
- * untraced processes: this is one read of memory that is likely in the cache, while tracing_tasks
- * takes several that are not. The count is incremented before an entry is created, and decremented
- * after its deletion, by the code that deleted it. Too high a count only costs time.
- */
-#define FILTER_SLOTS 32768 /* the default of kernel.pid_max */
-
-struct filter {
-	__u32 traced[FILTER_SLOTS];
-};
-
 /* Indices of the counters. */
 enum counter {
 	COUNT_RECORDED,

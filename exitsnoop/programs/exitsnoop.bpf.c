@@ -31,14 +31,6 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE); /* user space counts in it too, atomically */
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct filter);
-} pid_filter SEC(".maps");
-
 /* As many entries as exited_events. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -92,7 +84,7 @@ static __always_inline void lose(struct task *t, int err)
 	t->lost = err;
 }
 
-static __always_inline void on_exit(struct task *t, struct task_struct *task, __u32 tgid, __u32 *traced, int twin)
+static __always_inline void on_exit(struct task *t, struct task_struct *task, __u32 tgid, int twin)
 {
 	/* Copies: once the entry is deleted, another process can reuse its memory. */
 	__u64 id = t->trace_id, start_min = t->start_min, start_end = t->start_end;
@@ -140,31 +132,17 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 		lose(t, err);
 		return;
 	}
-	if ((int)bpf_map_delete_elem(&tracing_tasks, &tgid) == 0) {
-		__sync_fetch_and_add(traced, -1);
+	if ((int)bpf_map_delete_elem(&tracing_tasks, &tgid) == 0)
 		count(COUNT_RECORDED);
-	}
-}
-
-/* The number of traced processes with the same remainder of the pid. */
-static __always_inline __u32 *traced_like(__u32 tgid)
-{
-	__u32 zero = 0;
-	struct filter *filter = bpf_map_lookup_elem(&pid_filter, &zero);
-
-	return filter ? &filter->traced[tgid % FILTER_SLOTS] : 0;
 }
 
 static __always_inline int handle_exit(struct task_struct *task, int twin)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *traced = traced_like(tgid);
-	struct task *t;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct task *t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
 
-	if (!traced || !*traced)
-		return 0;
-	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
 	if (t)
-		on_exit(t, task, tgid, traced, twin);
+		on_exit(t, task, tgid, twin);
 	return 0;
 }
 
@@ -228,11 +206,8 @@ static __always_inline int trace_child(struct task *parent, struct member *born,
 	};
 	struct exit_event reserved = { .pid = pid, .stored_time = bpf_ktime_get_ns(), .state = STATE_RESERVED };
 	struct task *old = bpf_map_lookup_elem(&tracing_tasks, &pid);
-	__u32 *traced = traced_like(pid);
 	int err;
 
-	if (!traced)
-		return -ENOENT;
 	if (old && old->start_min <= start && start < old->start_end) {
 		/* By the first program, or by a call of Trace that has just found it. */
 		id = old->trace_id;
@@ -240,12 +215,11 @@ static __always_inline int trace_child(struct task *parent, struct member *born,
 		return err == -EEXIST ? 0 : err;
 	}
 	/* Another entry belongs to an earlier process with an unseen end. */
-	if (old && (int)bpf_map_delete_elem(&tracing_tasks, &pid) == 0)
-		__sync_fetch_and_add(traced, -1);
+	if (old)
+		bpf_map_delete_elem(&tracing_tasks, &pid);
 	err = (int)bpf_map_update_elem(&tree_members, &id, born, BPF_NOEXIST);
 	if (err)
 		return err;
-	__sync_fetch_and_add(traced, 1);
 	err = (int)bpf_map_update_elem(&tracing_tasks, &pid, &t, BPF_NOEXIST);
 	if (!err) {
 		/* Last, so that a reader who finds the event finds the others too. */
@@ -256,7 +230,6 @@ static __always_inline int trace_child(struct task *parent, struct member *born,
 		}
 		bpf_map_delete_elem(&tracing_tasks, &pid);
 	}
-	__sync_fetch_and_add(traced, -1);
 	bpf_map_delete_elem(&tree_members, &id);
 	return err;
 }
@@ -264,18 +237,15 @@ static __always_inline int trace_child(struct task *parent, struct member *born,
 static __always_inline int handle_fork(struct task_struct *parent, struct task_struct *child)
 {
 	struct task_struct *leader = 0;
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, pid, *traced = traced_like(tgid);
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, pid;
+	struct task *t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
 	struct member born = {}, *m;
-	struct task *t;
 	__u64 id, start;
 
-	if (!traced || !*traced)
+	if (!t)
 		return 0;
 	pid = tgid_of(child);
 	if (tid_of(child) != pid)
-		return 0;
-	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
-	if (!t)
 		return 0;
 	id = t->trace_id;
 	m = bpf_map_lookup_elem(&tree_members, &id);
