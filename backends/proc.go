@@ -21,16 +21,9 @@ type proc struct {
 
 // OpenProc opens /proc for use together with a source. environ selects the variables to read.
 func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
-	variables, err := environ.Compile()
+	r, err := procfs.OpenFor(environ)
 	if err != nil {
 		return nil, err
-	}
-	r, err := procfs.Open()
-	if err != nil {
-		return nil, err
-	}
-	if variables != nil {
-		r.ReadEnviron(variables.Set)
 	}
 	return proc{r, src}, nil
 }
