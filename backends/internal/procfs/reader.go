@@ -277,7 +277,7 @@ func (r *reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 		r.readLogin(dir, t)
 	}
 	if want.Has(engine.FieldCgroup) {
-		if b, ok := r.readCgroup(dir); ok {
+		if b, ok := r.readFile(dir, pathCgroup); ok {
 			// The kernel appends words to the path of a removed cgroup, which a process
 			// that has ended can still be in. They could also be part of a name.
 			if p, h := proctext.ParseCgroup(b); h != proctext.NoHierarchy && !deleted(p) {
@@ -401,18 +401,8 @@ func (r *reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 	}
 }
 
-// readFile reads a whole file of dir. The file must be one whose read never waits. The bytes are
-// valid until the next read.
+// readFile reads a whole file of dir. The bytes are valid until the next read.
 func (r *reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
-	return r.readWhole(dir, pathNUL, pread)
-}
-
-// readCgroup reads the cgroups. The kernel may wait for a change of cgroups first.
-func (r *reader) readCgroup(dir int) ([]byte, bool) {
-	return r.readWhole(dir, pathCgroup, func(fd int, buf []byte, _ int) (int, unix.Errno) { return read(fd, buf) })
-}
-
-func (r *reader) readWhole(dir int, pathNUL []byte, get func(fd int, buf []byte, offset int) (int, unix.Errno)) ([]byte, bool) {
 	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
 		return nil, false
@@ -420,7 +410,7 @@ func (r *reader) readWhole(dir int, pathNUL []byte, get func(fd int, buf []byte,
 	defer closeFD(fd)
 	n := 0
 	for {
-		got, errno := get(fd, r.buf[n:], n)
+		got, errno := pread(fd, r.buf[n:], n)
 		if errno != 0 {
 			return nil, false
 		}

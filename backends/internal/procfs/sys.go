@@ -34,7 +34,7 @@ func read(fd int, buf []byte) (int, unix.Errno) {
 	}
 }
 
-// pread reads from an offset of a file, for text that the kernel provides without waiting.
+// pread reads from an offset of a file.
 func pread(fd int, buf []byte, offset int) (int, unix.Errno) {
 	for {
 		n, _, errno := unix.Syscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(offset), 0, 0)
