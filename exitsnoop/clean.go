@@ -54,22 +54,14 @@ func (p *pinDir) clean() error {
 		}
 		paths = append(paths, p.pins)
 	}
-	if err := removeAll(paths); err != nil {
-		return err
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	// EINVAL means that the directory is no mount point: its root is on a BPF file system.
 	if err := unix.Unmount(p.dir, unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("unmount %s: %w", p.dir, err)
 	}
 	return os.Remove(p.dir)
-}
-
-// removeAll removes the existing paths in order.
-func removeAll(paths []string) error {
-	for _, path := range paths {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
