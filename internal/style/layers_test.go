@@ -80,29 +80,27 @@ func wrongImports(pkg string, imports []string) (wrong []string) {
 
 // allPackages returns the packages of the two modules.
 func allPackages(t *testing.T) []listed {
-	return append(goList(t, "./..."), goListIn(t, "export", "./...")...)
+	exports, err := listPackages(t, "export", "./...")
+	if err != nil {
+		t.Skipf("go list, which needs the module's source: %v", err)
+	}
+	return append(goList(t, "./..."), exports...)
 }
 
-// goList runs go list in the main module and returns its packages.
-func goList(t *testing.T, args ...string) []listed { return goListIn(t, ".", args...) }
-
-// goListIn is like goList, for the module in a folder.
-func goListIn(t *testing.T, folder string, args ...string) (packages []listed) {
+// goList returns the packages that go list prints in the main module.
+func goList(t *testing.T, args ...string) (packages []listed) {
 	t.Helper()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs the go command and the module's source")
-	}
-	packages, err := listPackages(t, folder, args...)
+	packages, err := listPackages(t, ".", args...)
 	if err != nil {
 		t.Skipf("go list, which needs the module's source: %v", err)
 	}
 	return packages
 }
 
-// listPackages is like goList, with an error of go list as a test error.
+// listPackages returns the packages that go list prints in the module of a folder.
 func listPackages(t *testing.T, folder string, args ...string) (packages []listed, err error) {
 	t.Helper()
-	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Module,Standard,Dir,GoFiles,ImportMap"}, args...)...)
+	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Module,Standard,Dir,GoFiles,CgoFiles,ImportMap"}, args...)...)
 	list.Dir = filepath.Join(root, folder)
 	out, err := list.Output()
 	if err != nil {
@@ -119,11 +117,12 @@ func listPackages(t *testing.T, folder string, args ...string) (packages []liste
 }
 
 type listed struct {
-	ImportPath, Dir  string
-	Imports, GoFiles []string
-	ImportMap        map[string]string
-	Standard         bool
-	Module           struct{ Path, GoVersion string }
+	ImportPath, Dir   string
+	Imports           []string
+	GoFiles, CgoFiles []string
+	ImportMap         map[string]string
+	Standard          bool
+	Module            struct{ Path, GoVersion string }
 }
 
 // local returns the path of a package relative to the root, "." for the root's.
