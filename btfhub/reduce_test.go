@@ -94,6 +94,8 @@ func TestReduceHost(t *testing.T) {
 	}
 	if got, want := Resolve(k.Spec), Resolve(whole.Spec); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	} else if missing := got.Missing(); missing != nil {
+		t.Errorf("the types from %s lack %q", k.Origin, missing)
 	}
 	for _, name := range OlderMembers {
 		if _, ok := ResolveTargets(k.Spec, []Target{need(name)}).Bytes(name); !ok {

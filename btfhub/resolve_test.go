@@ -153,16 +153,6 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-func TestResolveHost(t *testing.T) {
-	k, err := Open(Options{})
-	if err != nil {
-		t.Skip(err)
-	}
-	if m := Resolve(k.Spec).Missing(); m != nil {
-		t.Errorf("types from %s lack %q", k.Origin, m)
-	}
-}
-
 // TestCircles searches anonymous types that contain each other, as only forged BTF can.
 func TestCircles(t *testing.T) {
 	a, b := &btf.Struct{Size: 8}, &btf.Struct{Size: 8}

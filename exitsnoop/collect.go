@@ -60,7 +60,7 @@ func (s *Store) sweepLost() (lost int, err error) {
 			p.close()
 			continue
 		case errors.Is(err, errBlocked):
-			continue // it lives
+			continue // the process still runs
 		case !errors.Is(err, ErrNoProcess):
 			return lost, err
 		}

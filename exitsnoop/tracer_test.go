@@ -188,13 +188,13 @@ func TestRace(t *testing.T) {
 	for i := range n {
 		code, id := i%100, uint64(i)
 		single, reapedAtOnce := i%4 < 2, i%2 == 0
-		life := script().Exit(code)
+		body := script().Exit(code)
 		if !single { // the leader ends before the other thread
-			life = script().Thread(script().ExitThread(1)).ExitThread(code)
+			body = script().Thread(script().ExitThread(1)).ExitThread(code)
 		}
 		// Processes with one thread share our memory and end within microseconds; the
 		// others take longer, because they free their own.
-		p, err := barefork.Start(life, barefork.Options{Share: single})
+		p, err := barefork.Start(body, barefork.Options{Share: single})
 		ok(t, err)
 		pid := uint32(p.PID)
 		// The delays cover times before and after the end.

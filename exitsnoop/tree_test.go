@@ -131,10 +131,10 @@ type reporter struct {
 	*exec.Cmd
 	gate  io.WriteCloser
 	lines *bufio.Scanner
-	told  map[uint32]truth
+	ends  map[uint32]truth
 }
 
-func startTelling(t *testing.T, mode, root string, args ...string) *reporter {
+func startReporter(t *testing.T, mode, root string, args ...string) *reporter {
 	t.Helper()
 	c := child(mode, root, args...)
 	gate, err := c.StdinPipe()
@@ -155,7 +155,7 @@ func (r *reporter) next(t *testing.T) (end truth, more bool) {
 	var pid uint32
 	_, err := fmt.Sscan(r.lines.Text(), &pid, &end.status, &end.born, &end.ended)
 	ok(t, err)
-	r.told[pid] = end
+	r.ends[pid] = end
 	return end, true
 }
 
@@ -166,8 +166,8 @@ func (r *reporter) rest(t *testing.T) map[uint32]truth {
 		_, more = r.next(t)
 	}
 	r.Wait()
-	r.told[uint32(r.Process.Pid)] = truth{status: r.ProcessState.Sys().(syscall.WaitStatus)}
-	return r.told
+	r.ends[uint32(r.Process.Pid)] = truth{status: r.ProcessState.Sys().(syscall.WaitStatus)}
+	return r.ends
 }
 
 // TestTreeOfDaemon checks that each of a daemon's processes is recorded with its true status.
@@ -179,7 +179,7 @@ func TestTreeOfDaemon(t *testing.T) {
 	dir := root(t)
 	ok(t, EnsureRunning(dir))
 	s := pinnedStore(t, dir)
-	c := startTelling(t, "daemonize", "starter", strconv.Itoa(n))
+	c := startReporter(t, "daemonize", "starter", strconv.Itoa(n))
 	pid := uint32(c.Process.Pid)
 	id, err := s.TraceTree(pid, TreeOptions{TaskInfo: TaskInfo{TraceID: 42}})
 	ok(t, err)
@@ -286,7 +286,7 @@ func TestTreeRace(t *testing.T) {
 	s := private(t, Options{MaxEvents: 1 << 17, MaxTracing: 1 << 17})
 	for i := range 10 {
 		existing := i%2 == 0
-		c := startTelling(t, "fork", "")
+		c := startReporter(t, "fork", "")
 		for range 10 + i {
 			c.next(t)
 		}
@@ -458,40 +458,25 @@ func TestTreeMembers(t *testing.T) {
 	}
 }
 
-// TestOlderPins repairs pins from before there were trees. Their programs continue.
-func TestOlderPins(t *testing.T) {
+// TestRepairTree repairs the pins of trees: a child that is born while no program runs is found
+// later, and new maps have the sizes of the old ones.
+func TestRepairTree(t *testing.T) {
 	dir := root(t)
 	p := newPinDir(dir)
-	ok(t, EnsureRunning(dir))
-	s := pinnedStore(t, dir)
-	pid := sleeper(t)
-	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
-	ok(t, s.Close())
+	_, err := EnsureRunningWith(dir, Options{MaxEvents: 5})
+	ok(t, err)
 	unpinAll(t, p, append([]string{programsMapTreeMembers, programsMapTreeCounters}, linkNames[2:]...)...)
 	want(t, Verify(dir), ErrNotRunning)
-	_, err := NewStore(dir)
+	_, err = NewStore(dir)
 	want(t, err, ErrNotRunning)
-	done, err := EnsureRunningWith(dir, Options{MaxEvents: 5})
-	ok(t, err)
-	if *done != (Setup{Repaired: true}) {
-		t.Errorf("done %+v", *done)
-	}
-	s = pinnedStore(t, dir)
-	if n := s.members.MaxEntries(); n != s.events.MaxEntries() {
-		t.Errorf("got room for %d members and %d events", n, s.events.MaxEntries())
+	ok(t, EnsureRunning(dir))
+	s := pinnedStore(t, dir)
+	if n := s.members.MaxEntries(); n != 5 {
+		t.Errorf("got room for %d members, want 5", n)
 	}
 	id := selfTree(t, s)
-	child := sleeper(t)
-	for pid, id := range map[uint32]uint64{pid: 1, child: 0} {
-		truth := end(t, pid)
-		if ev := exits(t, s)[pid]; ev.WaitStatus() != truth || id != 0 && ev.TraceID != id {
-			t.Errorf("got %+v, want %#x as from wait4", ev, truth)
-		}
-	}
-
-	// A child that is born while no program runs is found later.
 	unpinAll(t, p, linkNames[2:]...)
-	child = sleeper(t)
+	child := sleeper(t)
 	ok(t, EnsureRunning(dir))
 	truth := end(t, child)
 	if ev := exits(t, s)[child]; ev.WaitStatus() != truth || ev.Tree != id {

@@ -3,7 +3,6 @@ package ingest
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,10 +59,6 @@ func packTar(t testing.TB, name string, b []byte) []byte {
 // TestDirectory ingests a directory with the layout of btfhub-archive.
 func TestDirectory(t *testing.T) {
 	_, raw := embeddedBTF(t)
-	var z bytes.Buffer
-	w := gzip.NewWriter(&z)
-	w.Write(raw)
-	w.Close()
 	enc, _ := zstd.NewWriter(nil)
 	few, err := btf.NewBuilder([]btf.Type{&btf.Struct{Name: "task_struct", Size: 4, Members: []btf.Member{
 		{Name: "pid", Type: &btf.Int{Name: "int", Size: 4}},
@@ -80,7 +75,7 @@ func TestDirectory(t *testing.T) {
 	for path, data := range map[string][]byte{
 		"centos/8/x86_64/4.18.0-80.el8.x86_64.btf.tar.xz": packXZ(t, packTar(t, "./4.18.0-80.el8.x86_64.btf", raw)),
 		"ubuntu/20.04/arm64/5.4.0-42-generic.btf.xz":      packXZ(t, raw),
-		"debian/12/amd64/6.1.0-1-amd64.btf.gz":            z.Bytes(),
+		"debian/12/amd64/6.1.0-1-amd64.btf.gz":            gzipped(t, raw),
 		"debian/12/amd64/6.1.0-2-amd64.btf.zst":           enc.EncodeAll(raw, nil),
 		"debian/12/amd64/6.1.0-3-amd64.btf":               raw,
 		"debian/12/amd64/6.1.0-4-amd64.btf":               lacking,

@@ -73,7 +73,7 @@ func TestReaderReadsAll(t *testing.T) {
 }
 
 func TestWaiterWaits(t *testing.T) {
-	for what, tell := range map[string]func(io.WriteCloser) error{
+	for what, wake := range map[string]func(io.WriteCloser) error{
 		"a byte":  func(in io.WriteCloser) error { _, err := in.Write([]byte{1}); return err },
 		"the end": func(in io.WriteCloser) error { return in.Close() },
 	} {
@@ -85,7 +85,7 @@ func TestWaiterWaits(t *testing.T) {
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			t.Errorf("the program does not wait: %s, error %v", stat, err)
 		}
-		if err := tell(in); err != nil {
+		if err := wake(in); err != nil {
 			t.Error(err)
 		}
 		cmd.Wait()

@@ -53,8 +53,7 @@ func bzImage(payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// Like a kernel build, the test appends the unpacked size to each stream except gzip's.
-
+// sized appends the unpacked size to a stream, as a kernel build does to all but gzip's.
 func sized(packed []byte, size int) []byte {
 	return binary.LittleEndian.AppendUint32(packed, uint32(size))
 }

@@ -113,17 +113,17 @@ func TestTallyMeanwhile(t *testing.T) {
 // TestTallyFinal: for an offline CPU all hits without a sample are reported at once, as no sample
 // is being written.
 func TestTallyFinal(t *testing.T) {
-	for _, told := range []uint64{0, 1} {
+	for _, reported := range []uint64{0, 1} {
 		tally, r, count := newTally(t)
 		tally.MarkSuspect()
-		count(1 + told) // the last may be being written
-		if g, ok := tally.Gap(0, r, all); ok != (told > 0) || g.Count != told {
-			t.Fatalf("got a gap of %d, want %d", g.Count, told)
+		count(1 + reported) // the last may be being written
+		if g, ok := tally.Gap(0, r, all); ok != (reported > 0) || g.Count != reported {
+			t.Fatalf("got a gap of %d, want %d", g.Count, reported)
 		}
-		count(1 + told)
+		count(1 + reported)
 		g, lost, ok := tally.Final(3)
-		if !ok || g.Count != 1 || g.CPU != 3 || lost != 1+told {
-			t.Errorf("got %d lost, want %d; gap %+v, ok %v", lost, 1+told, g, ok)
+		if !ok || g.Count != 1 || g.CPU != 3 || lost != 1+reported {
+			t.Errorf("got %d lost, want %d; gap %+v, ok %v", lost, 1+reported, g, ok)
 		}
 	}
 }

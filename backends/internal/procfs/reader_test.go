@@ -171,17 +171,6 @@ func TestStartTimeIsOfBoot(t *testing.T) {
 	}
 }
 
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	b, err := os.ReadFile(from)
-	if err != nil {
-		t.Skip(err)
-	}
-	if err := os.WriteFile(to, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func filename(t *testing.T, r *Reader, pid int) string {
 	t.Helper()
 	var ev engine.RawEvent
@@ -193,15 +182,13 @@ func filename(t *testing.T, r *Reader, pid int) string {
 
 func TestDeletedExecutable(t *testing.T) {
 	r := open(t)
-	cat, err := exec.LookPath("cat")
-	if err != nil {
-		t.Skip(err)
-	}
 	for _, name := range []string{"prog", "prog (deleted)"} {
 		for _, linked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s linked=%v", name, linked), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), name)
-				copyFile(t, cat, path)
+				if err := tinyelf.WriteWaiter(path, 0); err != nil {
+					t.Fatal(err)
+				}
 				cmd := start(t, path)
 				want := path
 				if deleted([]byte(name)) {
@@ -231,16 +218,8 @@ func TestDeletedExecutable(t *testing.T) {
 // A file that was removed is no memfd, whatever its name was.
 func TestRemovedFileNamedMemfd(t *testing.T) {
 	r := open(t)
-	cat, err := exec.LookPath("cat")
-	if err != nil {
-		t.Skip(err)
-	}
 	path := fmt.Sprintf("/memfd:evil-%d", os.Getpid())
-	b, err := os.ReadFile(cat)
-	if err != nil {
-		t.Skip(err)
-	}
-	if err := os.WriteFile(path, b, 0o700); err != nil {
+	if err := tinyelf.WriteWaiter(path, 0); err != nil {
 		t.Skip(err)
 	}
 	defer os.Remove(path)
@@ -273,27 +252,18 @@ func TestTaskComm(t *testing.T) {
 
 func TestMemfd(t *testing.T) {
 	r := open(t)
-	cat, err := exec.LookPath("cat")
-	if err != nil {
-		t.Skip(err)
-	}
 	fd, err := unix.MemfdCreate("some name", unix.MFD_CLOEXEC)
 	if err != nil {
 		t.Skip(err)
 	}
-	f := os.NewFile(uintptr(fd), "memfd")
-	defer f.Close()
-	src, err := os.Open(cat)
-	if err != nil {
-		t.Skip(err)
-	}
-	defer src.Close()
-	if _, err := io.Copy(f, src); err != nil {
+	defer unix.Close(fd)
+	path := fmt.Sprintf("/proc/self/fd/%d", fd)
+	if err := tinyelf.WriteWaiter(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	cmd := start(t, fmt.Sprintf("/proc/self/fd/%d", fd))
+	cmd := start(t, path)
 	if got := filename(t, r, cmd.Process.Pid); got != "memfd:some name" {
-		t.Errorf("%q", got)
+		t.Errorf("got executable %q, want %q", got, "memfd:some name")
 	}
 }
 

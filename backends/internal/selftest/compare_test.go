@@ -156,7 +156,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestRunTellsOfTheSource(t *testing.T) {
+func TestRunReturnsErrorOfSource(t *testing.T) {
 	err := Run(all(), populate(func(engine.Sink) error { return os.ErrClosed }))
 	if !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), btfhub.PathVariable) {
 		t.Errorf("got error %v", err)

@@ -57,7 +57,7 @@ func (t *test) run() error {
 	if err := t.check(&truth.fork, &truth.exec); err != nil {
 		return err
 	}
-	w.letGo()
+	w.release()
 	if err := t.check(&truth.exit); err != nil {
 		return err
 	}

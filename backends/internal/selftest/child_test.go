@@ -43,43 +43,34 @@ func startedChild(t *testing.T) *testChild {
 	return w
 }
 
-func TestWitness(t *testing.T) {
+// TestChild ends the self-test child after its exit, and half way.
+func TestChild(t *testing.T) {
 	descriptors(t) // the first call opens descriptors that stay open
-	before := descriptors(t)
-	w := startedChild(t)
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.cmd.Process.Pid))
-	if err != nil || exe != "/memfd:"+programName+" (deleted)" {
-		t.Errorf("got executable %s, error %v", exe, err)
-	}
-	w.letGo()
-	pid := w.cmd.Process.Pid
-	if status, err := w.status(); err != nil || !status.Exited() || status.ExitStatus() != exitCode {
-		t.Errorf("got status %#x, error %v", status, err)
-	}
-	w.end()
-	if err := unix.Kill(pid, 0); err == nil {
-		t.Errorf("process %d still exists", pid)
-	}
-	if after := descriptors(t); after != before {
-		t.Errorf("descriptors before:\n%s\nafter:\n%s", before, after)
-	}
-}
-
-// TestWitnessIsEnded ends the self-test child half way.
-func TestWitnessIsEnded(t *testing.T) {
-	before := descriptors(t)
-	w := startedChild(t)
-	pid := w.cmd.Process.Pid
-	w.end()
-	if err := unix.Kill(pid, 0); err == nil {
-		t.Errorf("process %d still exists", pid)
-	}
-	if after := descriptors(t); after != before {
-		t.Errorf("descriptors before:\n%s\nafter:\n%s", before, after)
+	for _, whole := range []bool{true, false} {
+		before := descriptors(t)
+		w := startedChild(t)
+		pid := w.cmd.Process.Pid
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		if err != nil || exe != "/memfd:"+programName+" (deleted)" {
+			t.Errorf("got executable %s, error %v", exe, err)
+		}
+		if whole {
+			w.release()
+			if status, err := w.status(); err != nil || !status.Exited() || status.ExitStatus() != exitCode {
+				t.Errorf("got status %#x, error %v", status, err)
+			}
+		}
+		w.end()
+		if err := unix.Kill(pid, 0); err == nil {
+			t.Errorf("process %d still exists", pid)
+		}
+		if after := descriptors(t); after != before {
+			t.Errorf("descriptors before:\n%s\nafter:\n%s", before, after)
+		}
 	}
 }
 
-func TestWitnessCannotBegin(t *testing.T) {
+func TestChildCannotBegin(t *testing.T) {
 	w := startedChild(t)
 	defer w.end()
 	if err := w.begin(20 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not start") {

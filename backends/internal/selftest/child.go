@@ -21,7 +21,7 @@ const (
 // argv has several arguments, to detect a wrong end of the first argument.
 var argv = []string{programName, "of", "the kernel's types"}
 
-// testChild is a self-test child, which waits until letGo is called.
+// testChild is a self-test child, which waits until release is called.
 type testChild struct {
 	cmd   exec.Cmd
 	stdin *os.File   // the program waits until this is closed
@@ -149,8 +149,8 @@ func (w *testChild) begin(limit time.Duration) error {
 	return nil
 }
 
-// letGo makes the self-test child exit.
-func (w *testChild) letGo() { w.stdin.Close() }
+// release makes the self-test child exit.
+func (w *testChild) release() { w.stdin.Close() }
 
 // status returns the wait status of the self-test child after its exit.
 func (w *testChild) status() (unix.WaitStatus, error) {
