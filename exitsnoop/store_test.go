@@ -254,7 +254,7 @@ func TestLost(t *testing.T) {
 	want(t, err, ErrLost)
 	want(t, err, unix.ENOENT)
 
-	// This process does not match its entry.
+	// The start time of this process does not match its entry.
 	pid = sleeper(t)
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 2}))
 	task, err = s.task(pid)
@@ -268,7 +268,7 @@ func TestLost(t *testing.T) {
 	want(t, err, ErrLost)
 	ok(t, s.DeleteExitedEvent(2))
 
-	// This process is in another namespace.
+	// The pid namespace of this process does not match its entry.
 	pid = sleeper(t)
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 3}))
 	task, err = s.task(pid)

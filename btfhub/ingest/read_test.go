@@ -53,7 +53,7 @@ func TestRead(t *testing.T) {
 	_, raw := embeddedBTF(t)
 	const release = "4.18.0-80.el8.x86_64"
 	banner := []byte("Linux version " + release + " (mockbuild@host) #1 SMP\n\x00")
-	// The image's BTF starts with a header, so it is found.
+	// An image has no sections: Read finds the BTF by its header.
 	vmlinux := elfWith(t, elf.EM_X86_64, map[string][]byte{".BTF": raw, ".rodata": banner})
 	image := arm64Image(banner, raw)
 	dir := t.TempDir()

@@ -54,7 +54,7 @@ func TestPacer(t *testing.T) {
 	if p.Arm(false, 0, clock.Monotonic()); p.timed || !readable(t, p.FD(), 0) {
 		t.Error("got no wake-up for an event while not busy")
 	}
-	// Without events, due work wakes.
+	// Due work wakes even without events.
 	unix.Read(pipe[0], make([]byte, 1))
 	began = clock.Monotonic()
 	p.Arm(false, began+50_000_000, began)

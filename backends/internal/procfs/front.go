@@ -306,21 +306,21 @@ func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)
 }
 
 // Read fills in the fields want of process pid that can be read, and returns its Status. Other
-// fields of ev stay unchanged. The error is ErrVanished if the whole process could not be read.
+// fields of ev stay unchanged. The error is ErrVanished if the whole process could not be read, and
+// ErrBlocked if the process blocks all reads. If it blocks only reads of its memory, its arguments
+// and environment are unknown, without an error.
 //
-// The fields of [Replaced] must belong to one image. An execve first replaces the memory and the
-// link to the executable, then comm and credentials, then the arguments. Until then the command
-// line is empty and Status.Memory is 0. So Read reads stat, which has the comm, first and last. If
-// both show the same memory, no execve completed in between. None was in progress either, unless
-// the process has no command line, which can hide one. Otherwise the fields are unknown. The kernel
-// writes comm into stat before it reads the memory. So comm can be older than an execve when the
-// memory is newer: then comm differs at the end, and is unknown. If the memory is not shown, only
-// the command line reveals an execve. For an ended process see Status.Ended. The image may still
-// belong to an execve that is about to be reported. State, ForkNoExec and Memory are from the end
-// of the read.
+// The fields of [Replaced] belong to one image, or are unknown. An execve first replaces the memory
+// and the link to the executable, then comm and credentials, then the arguments. Until then the
+// command line is empty and Status.Memory is 0. So Read reads stat, which has the comm, at the
+// start and at the end. If the memory differs, an execve completed in between. If the memory is the
+// same and the process has a command line, no execve was in progress. If this process may not see
+// the memory, only an empty command line reveals an execve.
 //
-// The error is ErrBlocked if the process blocks all reads. If it blocks only reads of its memory,
-// its arguments and environment are unknown, without an error.
+// The kernel writes comm into stat before it reads the memory, so an execve can come between the
+// two. A comm that differs at the end is therefore unknown. State, ForkNoExec and Memory are from
+// the end of the read. Status.Ended is about a process that ended meanwhile. The image may belong
+// to an execve that is still to be reported.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	a := r.ask(question{operation: opRead, pid: pid, want: want}, ev)
 	return a.st, a.err
