@@ -54,7 +54,8 @@
 // all characters are literal. Words have no blank, quote, parenthesis, comma, backslash or any of =
 // ! < > ~.
 //
-// A value that the field cannot have is an error. Numbers and pids have bounds. The paths exe, cwd
+// A value that the field cannot have is an error. Numbers and pids have bounds; after < <= > >= a
+// number may be outside if the term can be true. The paths exe, cwd
 // and cgroup have no empty name and no . or .. in them. entity_id has 32 hexadecimal digits.
 // container_runtime and entry_leader_type are one of a list of words. [Filter.Check] finds terms
 // that exclude each other.

@@ -16,8 +16,9 @@ import (
 
 // field is the left side of a term, which the term compares with values.
 type field interface {
-	// needs returns the fields that must be known.
-	needs() engine.Fields
+	// needs returns the fields that must be known, and the kinds of events with the value, 0
+	// for all.
+	needs() (engine.Fields, engine.Events)
 	// term parses the rest of a term, after the field's name.
 	term(p *parser, name string) node
 }
@@ -29,7 +30,7 @@ type numberField struct {
 	// get returns bounds of the value. Both are equal if the value is known exactly. ok is
 	// false if the event has no value.
 	get func(m *Matcher, ev *engine.Event) (least, most uint64, ok bool)
-	// least and most are the bounds of the numbers with which the field can be compared.
+	// least and most are the bounds of the field's numbers.
 	least, most uint64
 	// read, if not nil, parses a number that does not consist of digits alone. want describes
 	// the notation in error messages. If want is set, a number must have this notation.
@@ -70,14 +71,17 @@ type setField struct {
 	get    func(p *engine.Process) uint
 }
 
-func (f *numberField) needs() engine.Fields { return f.fields }
-func (f *textField) needs() engine.Fields   { return f.fields }
-func (f *listField) needs() engine.Fields   { return f.fields }
-func (f *setField) needs() engine.Fields    { return f.fields }
+func (f *numberField) needs() (engine.Fields, engine.Events) { return f.fields, f.of }
+func (f *textField) needs() (engine.Fields, engine.Events)   { return f.fields, f.of }
+func (f *listField) needs() (engine.Fields, engine.Events)   { return f.fields, 0 }
+func (f *setField) needs() (engine.Fields, engine.Events)    { return f.fields, 0 }
 
 const (
 	ends  = engine.EventExit | engine.EventGone
 	fails = engine.EventExecFailed
+
+	// ofThreads are the kinds of the events of single threads.
+	ofThreads = engine.EventFork | engine.EventExit | engine.EventSetProcTitle | engine.EventIDChange | engine.EventPtrace
 )
 
 // fields are the fields of terms, without the variables of the environment: the rows of package
@@ -89,8 +93,8 @@ var fields = func() map[string]field {
 			code := uint64(ev.Process.Task.Exit.Code())
 			return code, code, ev.Process.Task.Exit.Signal() == 0
 		}},
-		"duration": &numberField{fields: engine.FieldExit.Set(), of: ends, read: duration, want: aTime, get: (*Matcher).duration},
-		"cpu_time": &numberField{fields: engine.FieldCPUTime.Set(), of: ends, read: duration, want: aTime, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+		"duration": &numberField{fields: engine.FieldExit.Set(), of: ends, most: math.MaxUint64, read: duration, want: aTime, get: (*Matcher).duration},
+		"cpu_time": &numberField{fields: engine.FieldCPUTime.Set(), of: ends, most: math.MaxUint64, read: duration, want: aTime, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 			return exactBounds(ev.Process.Usage.UserTime + ev.Process.Usage.SystemTime)
 		}},
 		"exec_failed_errno": &numberField{of: fails, least: 1, most: 4095, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
@@ -143,6 +147,8 @@ var fields = func() map[string]field {
 // root of a namespace has .. in its path.
 var executable, cgroup = fields["exe"].(*textField), fields["cgroup"].(*textField)
 
+var exitCode, exitSignal = fields["exit_code"].(*numberField), fields["exit_signal"].(*numberField)
+
 // fieldOf returns the field of a row, or nil if the row has none.
 func fieldOf(r *engine.Row) field {
 	switch r.Shape {
@@ -176,7 +182,7 @@ func numberOf(r *engine.Row) *numberField {
 	case r.Shape == schema.Device:
 		f.most, f.want, f.read = math.MaxUint64, "a device such as 8:1", device
 	case r.Shape == schema.Signal:
-		f.most, f.read = 64, signalNumber
+		f.most, f.read = maxSignal, signalNumber
 	case r.Shape == schema.Decimal:
 		f.most = math.MaxUint64
 	case r.Fields == engine.FieldLogin.Set():
@@ -214,6 +220,9 @@ func hostID(database, name string) (uint64, bool) {
 
 // maxComm is the longest comm that the kernel keeps, TASK_COMM_LEN without the final NUL.
 const maxComm = 15
+
+// maxSignal is the highest signal, SIGRTMAX.
+const maxSignal = 64
 
 // maxPID is the highest pid: PID_MAX_LIMIT - 1 of linux/threads.h.
 const maxPID = 1<<22 - 1

@@ -33,6 +33,11 @@ type node interface {
 	eval(m *Matcher, ev *engine.Event) truth
 }
 
+// word is the beginning of a term, for error messages.
+type word string
+
+func (w word) name() string { return string(w) }
+
 type (
 	allOf  []node
 	oneOfs []node
@@ -49,6 +54,7 @@ type (
 		*numberField
 		in   []interval
 		none bool
+		word
 	}
 
 	// textTerm is true if the value is one of the texts or matches one of the patterns. With
@@ -56,10 +62,12 @@ type (
 	textTerm struct {
 		*textField
 		patterns
+		word
 	}
 	listTerm struct {
 		*listField
 		patterns
+		word
 	}
 
 	// setTerm is true if the value has one of the bits, or is empty. With none, the result is
@@ -68,17 +76,19 @@ type (
 		*setField
 		bits        uint
 		empty, none bool
+		word
 	}
 
 	stateTerm struct {
+		word
 		fields engine.Fields
 		cached bool
-		word   string // as in the expression
 	}
 
 	// markTerm is true if the process is in the tree of one of these pids, or has one of these
 	// tags. With none, the result is inverted.
 	markTerm struct {
+		word
 		pids []uint32
 		tags []string
 		none bool
@@ -141,6 +151,9 @@ func (failedTerm) eval(_ *Matcher, ev *engine.Event) truth {
 		return truthOf(p.Task.Exit.WaitStatus != 0)
 	}
 }
+
+func (failedTerm) name() string { return "failed" }
+func (threadTerm) name() string { return "thread" }
 
 func (threadTerm) eval(_ *Matcher, ev *engine.Event) truth { return truthOf(ev.Thread) }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"regexp"
@@ -43,14 +44,15 @@ const someID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 func (r events) number() uint32 { return pick[uint32](r, 0, 1, 2, 1000, maxPID) }
 
 func (r events) event() *engine.Event {
-	p := &engine.Process{PID: r.number()}
+	positive := func() uint32 { return max(r.number(), 1) }
+	p := &engine.Process{PID: positive()}
 	p.Known = engine.Fields(r.Uint32()|r.Uint32()) & (1<<engine.NumFields - 1)
 	p.Truncated, p.Cached = p.Known&engine.Fields(r.Uint32()&r.Uint32()), p.Known&engine.Fields(r.Uint32())
 	p.PPID, p.PGID, p.SID = r.number(), r.number(), r.number()
 	p.Cred = engine.Credentials{UID: r.number(), EUID: r.number(), SUID: r.number(), GID: r.number(), EGID: r.number(), SGID: r.number()}
 	p.Login = engine.Login{UID: r.number(), Session: r.number()}
-	p.NS = engine.Namespaces{UTS: r.number(), IPC: r.number(), Mnt: r.number(), Net: r.number(), PID: r.number(), User: r.number(), Cgroup: r.number(), Time: r.number()}
-	p.NSPID, p.TTY = r.number(), engine.TTY{Major: pick[uint32](r, 0, 8), Minor: pick[uint32](r, 0, 1)}
+	p.NS = engine.Namespaces{UTS: positive(), IPC: positive(), Mnt: positive(), Net: positive(), PID: positive(), User: positive(), Cgroup: positive(), Time: positive()}
+	p.NSPID, p.TTY = positive(), engine.TTY{Major: pick[uint32](r, 0, 8), Minor: pick[uint32](r, 0, 1)}
 	p.Comm, p.Image.Exe, p.Cwd, p.Cgroup = pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...), pick(r, append(someCgroups, someTexts...)...)
 	p.ExecPath, p.Privileges = pick(r, someTexts...), engine.Privileges(r.IntN(8))
 	p.ExeFile = engine.ExeFile{UID: r.number(), GID: r.number(), Inode: uint64(r.number()), Device: pick(r, someDevices...), Mode: uint16(r.Uint32()), Removed: r.IntN(3) == 0}
@@ -270,8 +272,14 @@ func (r events) term() testExpr {
 		}}
 	case 2:
 		f := naiveNumbers[r.IntN(len(naiveNumbers))]
-		if op := pick(r, "<", "<=", ">", ">="); f.most == maxPID && r.IntN(2) == 0 {
-			n := uint64(pick[uint32](r, 2, 3, 1000, maxPID-1))
+		if op := pick(r, "<", "<=", ">", ">="); f.most > 1 && r.IntN(2) == 0 {
+			n := pick(r, f.least+1, 2, 3, 1000, maxPID-1)
+			switch n = min(n, f.most-1); {
+			case op[0] == '<' && r.IntN(8) == 0:
+				n = math.MaxUint32 + 1
+			case op[0] == '>' && r.IntN(8) == 0:
+				n = 0
+			}
 			return testExpr{fmt.Sprint(f.name, op, n), f.ifKnown(func(ev *engine.Event) bool { return compare(op, f.get(ev.Process), n) })}
 		}
 		var values []string
@@ -425,7 +433,10 @@ func (r events) term() testExpr {
 			return ifKnown(f.f.Set(), func(ev *engine.Event) bool { return (f.get(ev.Process) == value) == (op == "==") })(ev)
 		}}
 	case 13:
-		op, n := pick(r, "<", ">=", "==", "!="), 1+r.Uint64N(3)
+		op, n := pick(r, "<", ">=", "==", "!="), r.Uint64N(3)
+		if op == "<" {
+			n += pick[uint64](r, 1, 255)
+		}
 		return testExpr{fmt.Sprint("exit_code", op, n), ifEnd(ifKnown(engine.FieldExit.Set(), func(ev *engine.Event) bool {
 			x := ev.Process.Task.Exit
 			return x.Signal() == 0 && compare(op, uint64(x.Code()), n)
@@ -440,7 +451,7 @@ func (r events) term() testExpr {
 		op := pick(r, "<", "<=", ">", ">=", "==", "!=")
 		return testExpr{fmt.Sprint("pid", op, n), func(ev *engine.Event) truth { return truthOf(compare(op, uint64(ev.Process.PID), n)) }}
 	default:
-		op, n := pick(r, "==", "!="), pick[uint64](r, 0, 9, 11)
+		op, n := pick(r, "==", "!=", ">=", "<="), pick[uint64](r, 0, 9, 11)
 		word := fmt.Sprint(n)
 		if name := map[uint64]string{9: "SIGKILL", 11: "SEGV"}[n]; name != "" && r.IntN(2) == 0 {
 			word = name
@@ -668,7 +679,9 @@ func TestCheckAsNaive(t *testing.T) {
 			ev := r.event()
 			of := pick(r, s.together...)
 			ev.Events = of.all & (of.first | engine.Events(r.Uint32()))
-			ev.Thread = ev.Thread && reported.Threads
+			if ev.Thread = ev.Thread && reported.Threads && ofThreads.Has(of.first); ev.Thread {
+				ev.Events = of.first
+			}
 			if reported.Nonzero {
 				ev.Process.Task.Exit.WaitStatus = pick(r, nonzero...)
 			}

@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"path"
@@ -190,12 +189,12 @@ func (p *parser) field(name string) field {
 
 func (p *parser) state(cached bool) node {
 	t := p.t
-	s := stateTerm{cached: cached, word: "known " + t.text}
+	s := stateTerm{cached: cached, word: word("known " + t.text)}
 	if cached {
-		s.word = "cached " + t.text
+		s.word = word("cached " + t.text)
 	}
 	if f := p.field(t.text); f != nil {
-		s.fields = f.needs()
+		s.fields, _ = f.needs()
 	}
 	if t.kind != tokenWord || s.fields == 0 {
 		p.fail(t.at, "a field of a process is expected, not %s", &t)
@@ -234,14 +233,14 @@ func (p *parser) values(f func(*token)) {
 }
 
 func (p *parser) tree() node {
-	t := &markTerm{none: p.operator("tree", "==", "!=") == "!="}
+	t := &markTerm{word: "tree", none: p.operator("tree", "==", "!=") == "!="}
 	p.values(func(v *token) { t.pids = append(t.pids, uint32(p.number(v, 1, maxPID))) })
 	addNew(&p.filter.trees, t.pids...)
 	return t
 }
 
 func (p *parser) tag() node {
-	t := &markTerm{none: p.operator("tag", "==", "!=") == "!="}
+	t := &markTerm{word: "tag", none: p.operator("tag", "==", "!=") == "!="}
 	p.values(func(v *token) { t.tags = append(t.tags, v.text) })
 	addNew(&p.filter.tagTerms, t.tags...)
 	return t
@@ -249,7 +248,7 @@ func (p *parser) tag() node {
 
 func (f *numberField) term(p *parser, name string) node {
 	op := p.operator(name, "==", "!=", "<", "<=", ">", ">=")
-	n := &numberTerm{numberField: f, none: op == "!="}
+	n := &numberTerm{word: word(name), numberField: f, none: op == "!="}
 	if op != "==" && op != "!=" && p.t.is("(") {
 		p.fail(p.t.at, "only == and != take several values")
 	}
@@ -258,19 +257,22 @@ func (f *numberField) term(p *parser, name string) node {
 		in := interval{v, v}
 		switch op {
 		case "<":
-			in = interval{0, v - 1}
 			if v <= f.least {
 				p.fail(t.at, "nothing is below %d", f.least)
 			}
+			in = interval{0, v - 1}
 		case "<=":
 			in.from = 0
 		case ">":
-			in = interval{v + 1, math.MaxUint64}
-			if v >= cmp.Or(f.most, math.MaxUint64) {
-				p.fail(t.at, "nothing is above %d", v)
+			if v >= f.most {
+				p.fail(t.at, "nothing is above %d", f.most)
 			}
+			in = interval{v + 1, math.MaxUint64}
 		case ">=":
 			in.to = math.MaxUint64
+		}
+		if in.to < f.least || f.most < in.from {
+			p.failNumber(t, f.least, f.most)
 		}
 		n.in = append(n.in, in)
 	})
@@ -297,28 +299,41 @@ func (f *numberField) value(p *parser, t *token, name string) uint64 {
 		}
 		return n
 	}
-	return p.number(t, f.least, f.most)
-}
-
-// number returns the value of a decimal number.
-func (p *parser) number(t *token, least, most uint64) uint64 {
-	n, err := strconv.ParseUint(t.text, 10, 64)
-	if err != nil || t.kind == tokenQuoted || t.text[0] == '+' || n < least || n > most {
-		p.fail(t.at, "a number from %d to %d is expected, not %s", least, most, t)
+	n, ok := decimal(t)
+	if !ok {
+		p.failNumber(t, f.least, f.most)
 	}
 	return n
 }
 
+// number returns the value of a decimal number with bounds.
+func (p *parser) number(t *token, least, most uint64) uint64 {
+	n, ok := decimal(t)
+	if !ok || n < least || n > most {
+		p.failNumber(t, least, most)
+	}
+	return n
+}
+
+func decimal(t *token) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(t.text, 10, 64)
+	return n, err == nil && t.kind != tokenQuoted && t.text[0] != '+'
+}
+
+func (p *parser) failNumber(t *token, least, most uint64) {
+	p.fail(t.at, "a number from %d to %d is expected, not %s", least, most, t)
+}
+
 func (f *textField) term(p *parser, name string) node {
-	return &textTerm{f, p.patterns(name, f)}
+	return &textTerm{f, p.patterns(name, f), word(name)}
 }
 
 func (f *listField) term(p *parser, name string) node {
-	return &listTerm{f, p.patterns(name, new(textField))}
+	return &listTerm{f, p.patterns(name, new(textField)), word(name)}
 }
 
 func (f *setField) term(p *parser, name string) node {
-	t := &setTerm{setField: f, none: p.operator(name, "==", "!=") == "!="}
+	t := &setTerm{word: word(name), setField: f, none: p.operator(name, "==", "!=") == "!="}
 	names := append(slices.Clip(f.names), "none")
 	p.values(func(v *token) {
 		if i := p.one(v, names); i < len(f.names) {

@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -46,11 +45,10 @@ func (f *Filter) Check(r Reported) error {
 	}
 	all := r.scope()
 	for _, n := range expressions {
-		if err := all.checkAlternatives(n); err != nil {
-			return err
-		}
-		if err := all.check(n); err != nil {
-			return err
+		for _, n := range append(alternatives(n), n) {
+			if err := all.check(n); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -77,12 +75,12 @@ type scope struct {
 // together has the kinds that one event can have. Each such event has first.
 type together struct{ first, all engine.Events }
 
-// fact is a comparison that is true, or false, for each event of a scope that has the given kinds.
+// fact is a comparison that is true, or false, for each event that has one of the given kinds.
 type fact struct {
 	comparison
 	is    bool
-	why   string          // reason of a fact that no term states, else ""
-	given []engine.Events // an event has one kind of each element
+	why   string        // reason of a fact that no term states, else ""
+	given engine.Events // 0 for all
 }
 
 // comparison is a term about one value of an event.
@@ -125,41 +123,26 @@ func (r *Reported) scope() *scope {
 		s.together = append(s.together, together{engine.EventGone, engine.EventGone})
 	}
 	if !r.Threads {
-		s.addFact(boolOf(threadTerm{}), false, "the events of threads are not reported")
+		s.addFact(boolTerm{key: "thread"}, false, "the events of threads are not reported", 0)
 	}
-	const nonzero = "ends with status 0 are not reported"
+	end := kindTerm(ends)
+	s.addFact(endTerm{end}, true, "", ends)
 	if r.Nonzero {
-		s.addFact(boolOf(failedTerm{}), true, nonzero, engine.EventExit)
-		s.addFact(between("exit_code", 1, 255), true, nonzero)
+		s.addFact(endTerm{oneOfs{not{end}, failedTerm{}}}, true, "ends with status 0 are not reported", 0)
 	}
-	const dumped = "a core dump ends the process by a signal"
-	s.addFact(boolOf(failedTerm{}), true, dumped, engine.EventCoreDump, engine.EventExit)
-	s.addFact(between("exit_signal", 1, 64), true, dumped, engine.EventCoreDump, engine.EventExit)
-	s.addFact(boolOf(failedTerm{}), true, "exec_failed is a failure", fails)
+	killed := &numberTerm{exitSignal, []interval{{1, maxSignal}}, false, ""}
+	s.addFact(endTerm{oneOfs{not{end}, killed}}, true, "a core dump ends the process by a signal", engine.EventCoreDump)
 	return s
 }
 
-// between returns a comparison of a number field with bounds.
-func between(name string, least, most uint64) *numberTerm {
-	return &numberTerm{numberField: fields[name].(*numberField), in: []interval{{least, most}}}
-}
-
-// checkAlternatives returns an error if an alternative is never true, whatever the other
-// alternatives are.
-func (s *scope) checkAlternatives(n node) error {
+// alternatives returns the parts of n that "or" joins.
+func alternatives(n node) (list []node) {
 	all, _ := n.(allOf)
 	any, _ := n.(oneOfs)
 	for _, part := range slices.Concat(all, allOf(any)) {
-		if err := s.checkAlternatives(part); err != nil {
-			return err
-		}
+		list = append(list, alternatives(part)...)
 	}
-	for _, alternative := range any {
-		if err := s.check(alternative); err != nil {
-			return err
-		}
-	}
-	return nil
+	return append(list, any...)
 }
 
 // check returns an error if n is true for no event of s.
@@ -168,6 +151,9 @@ func (s *scope) check(n node) error {
 	var choices [][]node
 	if err := within.restrict(n, true, &choices); err != nil {
 		return err
+	}
+	if len(within.some) > 0 && !slices.ContainsFunc(within.together, within.hasAll) {
+		return fmt.Errorf("%s: no event has such kinds", strings.Join(within.words, " and "))
 	}
 	if err := within.contradiction(); err != nil {
 		return err
@@ -200,14 +186,20 @@ func (s *scope) restrict(n node, is bool, choices *[][]node) error {
 	case kindTerm:
 		return s.restrictKinds(strings.ToLower(engine.Events(n).String()), engine.Events(n), is)
 	case failedTerm:
-		s.addFact(boolOf(n), is, "")
-		if !is {
-			s.addFact(between("exit_signal", 0, 0), true, "", ends)
-			s.addFact(between("exit_code", 0, 0), true, "", ends)
-			return nil
+		if is {
+			*choices = append(*choices, []node{kindTerm(fails), endTerm{n}})
+			return s.restrictKinds("failed", ends|fails, true)
 		}
-		*choices = append(*choices, []node{kindTerm(fails), between("exit_signal", 1, 64), between("exit_code", 1, 255)})
-		return s.restrictKinds("failed", ends|fails, true)
+		s.addFact(endTerm{n}, false, "", 0)
+		return s.restrictKinds("failed", fails, false)
+	case threadTerm:
+		if is {
+			s.words = append(s.words, "thread")
+			for i, t := range s.together {
+				s.together[i].all &= t.first & ofThreads
+			}
+		}
+		return s.restrictValue(n, is)
 	case anyTerm:
 		return nil
 	default:
@@ -245,78 +237,56 @@ func (s *scope) restrictKinds(word string, kinds engine.Events, is bool) error {
 			s.together[i].all &^= kinds
 		}
 	}
-	if s.words = append(s.words, word); len(s.some) == 0 || slices.ContainsFunc(s.together, s.hasAll) {
-		return nil
-	}
-	return fmt.Errorf("%s: no event has such kinds", strings.Join(s.words, " and "))
+	s.words = append(s.words, word)
+	return nil
 }
 
 // hasAll reports whether an event with these kinds can have one kind of each element of s.some.
 func (s *scope) hasAll(t together) bool {
-	for _, kinds := range s.some {
-		if !t.all.Has(kinds) {
-			return false
-		}
-	}
-	return t.all.Has(t.first)
+	return t.all.Has(t.first) && !slices.ContainsFunc(s.some, func(some engine.Events) bool { return !t.all.Has(some) })
 }
 
 // restrictValue does the same as restrict for a term about a value.
 func (s *scope) restrictValue(n node, is bool) error {
+	var known engine.Fields
 	var of engine.Events
-	switch t := n.(type) {
-	case *numberTerm:
-		of = t.of
-		if !is && t.fields.Has(engine.FieldExeFile) {
-			return nil // kernel threads have no list
-		}
-		if is && t.about() == fields["exit_code"] {
-			s.addFact(between("exit_signal", 0, 0), true, "an end by a signal has no exit_code")
-		}
-	case *textTerm:
-		of = t.of
+	if f, ok := n.(field); ok {
+		known, of = f.needs()
+	} else if t, ok := n.(stateTerm); ok && t.cached && is {
+		known = t.fields
 	}
-	if of != 0 {
-		if !is {
-			return nil // also true for events without the value
-		}
+	if t, ok := n.(*numberTerm); ok && !is && t.fields.Has(engine.FieldExeFile) {
+		return nil // also true for kernel threads, which have no such file
+	}
+	if of != 0 && is {
 		if err := s.restrictKinds(nameOf(n), of, true); err != nil {
 			return err
 		}
 	}
-	var known engine.Fields
-	if f, ok := n.(field); ok {
-		known = f.needs()
-	} else if t, ok := n.(stateTerm); ok && t.cached && is {
-		known = t.fields
+	if known != 0 && (of == 0 || is) {
+		s.addFact(boolTerm{stateTerm{"", known, false}.key(), word("known " + strings.TrimPrefix(nameOf(n), "cached "))}, true, "", 0)
 	}
-	if known != 0 {
-		s.addFact(boolOf(stateTerm{known, false, "known " + strings.TrimPrefix(nameOf(n), "cached ")}), true, "")
+	if t, ok := n.(*numberTerm); ok && (t.numberField == exitCode || t.numberField == exitSignal) {
+		s.addFact(endTerm{t}, is, "", 0)
+	} else if c, ok := n.(comparison); ok {
+		s.addFact(c, is, "", of)
 	}
-	if c, ok := n.(comparison); ok {
-		s.addFact(c, is, "")
-	}
-	if b := boolOf(n); b != nil {
-		s.addFact(b, is, "")
+	if key, none := boolOf(n); key != "" {
+		s.addFact(boolTerm{key, word(nameOf(n))}, is != none, "", of)
 	}
 	return nil
 }
 
-func (s *scope) addFact(c comparison, is bool, why string, given ...engine.Events) {
+func (s *scope) addFact(c comparison, is bool, why string, given engine.Events) {
 	s.facts = append(s.facts, fact{c, is, why, given})
 }
 
-// applies reports whether each event of s has the given kinds.
+// applies reports whether f is about each event of s.
 func (s *scope) applies(f fact) bool {
-	for _, kinds := range f.given {
-		for _, t := range s.together {
-			certain := kinds.Has(t.first) || slices.ContainsFunc(s.some, func(some engine.Events) bool { return some&t.all&^kinds == 0 })
-			if s.hasAll(t) && !certain {
-				return false
-			}
-		}
-	}
-	return true
+	return f.given == 0 || !slices.ContainsFunc(s.together, func(t together) bool {
+		others := func(some engine.Events) bool { return some&t.all&^f.given == 0 }
+		return s.hasAll(t) && !f.given.Has(t.first) && !slices.ContainsFunc(s.some, others)
+	})
 }
 
 // contradiction returns an error if the facts about one value contradict each other.
@@ -348,95 +318,102 @@ func possible(facts []fact) bool {
 
 // impossible returns the error for facts about one value.
 func impossible(facts []fact) error {
-	name := nameOf(facts[0].comparison)
-	var reasons []string
+	var names, reasons []string
+	word := "not "
 	for _, f := range facts {
-		if f.why != "" && !slices.Contains(reasons, f.why) {
-			reasons = append(reasons, f.why)
-			if b, ok := f.comparison.(*boolTerm); ok && f.is {
-				name = "not " + b.word
+		if f.why != "" {
+			addNew(&reasons, f.why)
+		} else if name := nameOf(f.comparison); name != "" {
+			addNew(&names, name)
+			if f.is {
+				word = ""
 			}
 		}
 	}
-	switch len(reasons) {
-	case 0:
+	name := strings.Join(names, " and ")
+	if len(reasons) == 0 {
 		return fmt.Errorf("the terms about %s are never true together", name)
-	case 1:
-		return fmt.Errorf("%s is never true: %s", name, reasons[0])
 	}
-	return fmt.Errorf("the terms are never true together: %s", strings.Join(reasons, ", and "))
+	return fmt.Errorf("%s%s is never true: %s", word, name, strings.Join(reasons, ", and "))
 }
 
-// nameOf returns the word at the beginning of a term.
+// nameOf returns the word at the beginning of a term, "" for other expressions.
 func nameOf(n any) string {
-	switch t := n.(type) {
-	case *boolTerm:
-		return t.word
-	case threadTerm:
-		return "thread"
-	case failedTerm:
-		return "failed"
-	case stateTerm:
-		return t.word
-	case *markTerm:
-		if len(t.tags) > 0 {
-			return "tag"
-		}
-		return "tree"
-	case *listTerm:
-		if t.prefix == "" {
-			return "args"
-		}
-		return environment + strings.TrimSuffix(t.prefix, "=")
-	case comparison:
-		for name, f := range fields {
-			if f == t.about() {
-				return name
-			}
-		}
+	if t, ok := n.(interface{ name() string }); ok {
+		return t.name()
 	}
 	return ""
 }
 
-// boolTerm is a term with two possible values. Terms with the same key are equal, except for none.
+// boolTerm is a term about which only this is known: two terms with the same key are both true or
+// both false.
 type boolTerm struct {
-	key, word string
-	none      bool
+	key string // what the term compares, in any notation
+	word
 }
 
-// boolOf returns a term as a boolTerm whose key is what the term compares. It returns nil for other
-// terms.
-func boolOf(n node) *boolTerm {
-	b := &boolTerm{word: nameOf(n)}
+// boolOf returns the key of a term, and whether the term is true if terms with this key are false.
+// The key of a term that compares numbers is "".
+func boolOf(n node) (key string, none bool) {
 	switch t := n.(type) {
-	case threadTerm, failedTerm:
+	case threadTerm:
+		return "thread", false
 	case stateTerm:
-		b.key = fmt.Sprint(t.fields, t.cached)
+		return t.key(), false
 	case *markTerm:
-		b.key, b.none = fmt.Sprint(t.pids, t.tags), t.none
+		return fmt.Sprint(t.pids, t.tags), t.none
 	case *listTerm:
-		b.key, b.none = fmt.Sprint(t.texts, t.globs), t.none
+		return fmt.Sprint(t.word, t.texts, t.globs), t.none
 	case *textTerm:
-		b.key, b.none = fmt.Sprint(t.texts, t.globs), t.none
-	default:
-		return nil
+		return fmt.Sprint(t.word, t.texts, t.globs), t.none
 	}
-	return b
+	return "", false
 }
 
-func (b *boolTerm) about() any { return boolTerm{b.key, b.word, false} }
-func (b *boolTerm) samples(list []sample, _ bool) []sample {
+func (s stateTerm) key() string { return fmt.Sprint(s.cached, s.fields) }
+
+func (b boolTerm) about() any { return b.key }
+func (b boolTerm) samples(list []sample, _ bool) []sample {
 	return append(list, sample{}, sample{number: 1})
 }
-func (b *boolTerm) holds(s sample) bool { return (s.number != 0) != b.none }
+func (b boolTerm) holds(s sample) bool { return s.number != 0 }
+
+// endTerm is a term about the end of a process. exit_code, exit_signal and failed depend on one
+// wait status, so the samples are wait statuses, and noEnd for events without an end.
+type endTerm struct{ node }
+
+const noEnd = math.MaxUint64
+
+func (t endTerm) name() string { return nameOf(t.node) }
+func (t endTerm) about() any   { return "end" }
+func (t endTerm) samples(list []sample, is bool) []sample {
+	list = append(list, sample{number: noEnd}, sample{number: 0}, sample{number: 255 << 8}, sample{number: maxSignal})
+	if n, ok := t.node.(*numberTerm); ok {
+		for _, x := range n.samples(nil, is) {
+			if n.numberField == exitCode {
+				x.number <<= 8
+			}
+			list = append(list, x)
+		}
+	}
+	return list
+}
+func (t endTerm) holds(s sample) bool {
+	ev := engine.Event{Process: new(engine.Process)}
+	if s.number != noEnd {
+		ev.Events = engine.EventExit
+		ev.Process.Known = engine.FieldExit.Set()
+		ev.Process.Task.Exit.WaitStatus = int32(s.number)
+	}
+	return t.eval(nil, &ev) == yes
+}
 
 func (n *numberTerm) about() any { return n.numberField }
 func (n *numberTerm) samples(list []sample, _ bool) []sample {
-	most := cmp.Or(n.most, math.MaxUint64)
-	list = append(list, sample{number: n.least}, sample{number: most})
+	list = append(list, sample{number: n.least}, sample{number: n.most})
 	for _, in := range n.in {
 		for _, v := range []uint64{in.from - 1, in.from, in.to, in.to + 1} {
-			if n.least <= v && v <= most {
+			if n.least <= v && v <= n.most {
 				list = append(list, sample{number: v})
 			}
 		}

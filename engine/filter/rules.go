@@ -160,9 +160,10 @@ func (p *parser) matches() node {
 		case t.is("process.exe"):
 			all = append(all, p.path())
 		case t.is("process.pid"), t.is("process.ppid"), t.is("process.uid"), t.is("process.gid"), t.is("process.sid"):
-			value, f := p.word(), fields[strings.TrimPrefix(t.text, "process.")].(*numberField)
+			name := strings.TrimPrefix(t.text, "process.")
+			value, f := p.word(), fields[name].(*numberField)
 			n := p.number(&value, f.least, f.most)
-			all = append(all, &numberTerm{numberField: f, in: []interval{{n, n}}})
+			all = append(all, &numberTerm{f, []interval{{n, n}}, false, word(name)})
 		case t.is("file.path"):
 			p.fail(t.at, "quark has no events of files")
 		default:
@@ -193,5 +194,5 @@ func (p *parser) path() node {
 	} else {
 		is.texts = []string{t.text}
 	}
-	return &textTerm{fields["exe"].(*textField), is}
+	return &textTerm{executable, is, "exe"}
 }
