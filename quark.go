@@ -71,15 +71,15 @@ type Options struct {
 	Kinds Events
 
 	// FailedExecs also reports each failed exec, with the requested path and the error. A
-	// search for a command in PATH makes several. All system calls get a little slower.
+	// search for a command in PATH causes several. All system calls get a little slower.
 	FailedExecs bool
 
 	// Exits selects the exits that are reported. With ExitsNonzero a process that exits with
 	// status 0 is removed from the table without an event.
 	Exits Exits
 
-	// Environ selects the environment variables that are reported of an exec, none by default,
-	// and hides values. The kprobe backend does not report variables.
+	// Environ selects the environment variables that an exec reports, none by default, and
+	// hides values. The kprobe backend does not report variables.
 	Environ Environ
 
 	// BTF chooses the source of the running kernel's types, which eBPF and kprobe need: by
@@ -396,9 +396,9 @@ func (q *Queue) pause() (wait time.Duration, ok bool) {
 	if !held && q.source.FD() >= 0 {
 		return q.interval, q.interval > 0
 	}
-	// While events are held, further events may stay in the kernel and be read together: they
-	// would only be held too. Events are not delivered at their exact times: a wakeup for each
-	// would cost more than all other work.
+	// While events are held, further events may stay in the kernel and be read together,
+	// because they would be held anyway. Events are not delivered at their exact times: a
+	// wakeup for each would cost more than all other work.
 	hold := q.engine.HoldTime()
 	return min(max(wait, hold/20), hold/10, 50*time.Millisecond), true
 }
@@ -480,8 +480,7 @@ func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
 // Lookup returns the process that has the pid or had it last, nil if none is known.
 func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 
-// LookupIdentity returns the process of that pid and start time, even if the
-// pid has been used again.
+// LookupIdentity returns the process with that pid and start time, even if the pid was reused.
 func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if the leader is

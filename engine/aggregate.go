@@ -22,7 +22,7 @@ func (j Join) String() string {
 	return nameOf(j, "-", "once", "always", "once, no ids", "before EXEC")
 }
 
-// nameOf returns the name of v, or its number if only a newer version has a name for it.
+// nameOf returns the name of v. It returns the number for a value that only a newer version names.
 func nameOf[T ~uint8](v T, names ...string) string {
 	if int(v) < len(names) {
 		return names[v]

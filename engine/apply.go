@@ -105,8 +105,8 @@ func (t *table) applyChange(p *process, r *RawEvent) {
 	}
 }
 
-// applyLate returns the state for r, which is older than the state of p. Of r it adds only the
-// birth to p.
+// applyLate returns the state for r, which is older than the state of p. It copies only the birth
+// from r to p.
 func (t *table) applyLate(p *process, r *RawEvent) *process {
 	if r.isBirth() {
 		p.birth.from = fromFork
@@ -216,12 +216,12 @@ func (t *table) setBirth(p *process, fork *RawEvent, creator *process) *process 
 // in the table.
 func (t *table) orphaned(p *process, time uint64) bool {
 	parent := t.at(p.PPID, time)
-	// An EXIT that was joined to an earlier event may be later than time.
+	// A joined EXIT can be later than time.
 	return parent == nil || parent.life != living && (parent.life != ended || parent.asOf <= time)
 }
 
-// changed returns the fields that the kernel may have changed with the event. Those that the source
-// does not report with the event become unknown.
+// changed returns the fields that the kernel may have changed with the event. If the source does
+// not report such a field with the event, the field becomes unknown.
 func (r *RawEvent) changed() (s Fields) {
 	switch r.Kind {
 	case KindFork:
@@ -246,10 +246,11 @@ func (r *RawEvent) changed() (s Fields) {
 	return s
 }
 
-// keepsIDs reports whether r only set ids to their old values. Some sources see that ids were set,
-// but not whether the values changed. Such an event is not applied: its other values would be later
-// than the event that it joins. r.IDChange keeps the ids that changed or may have changed. An id
-// may have changed if its previous value is unknown, or older than a lost or unreported change.
+// keepsIDs reports whether r only set ids to their old values. Some sources report that ids were
+// set, but not whether the values changed. Such an event is not applied, because its other values
+// would be newer than the event that it joins. r.IDChange keeps the ids that changed or may have
+// changed. An id may have changed if its previous value is unknown, or older than a lost or
+// unreported change.
 func (t *table) keepsIDs(r *RawEvent) bool {
 	if r.Kind != KindIDChange || r.Thread {
 		return false
@@ -360,8 +361,8 @@ func (t *table) updateName(dst *string, b []byte) {
 }
 
 // inheritImage gives p the image that its creator c had at the time of the fork. The image is
-// unknown if c has executed since. It skips cached values that were read after the fork: since then
-// the path may have another root, and the arguments may be overwritten.
+// unknown if c has executed another program since. Cached values that were read after the fork are
+// skipped: c may have changed its root or overwritten its arguments meanwhile.
 func (t *table) inheritImage(p, c *process, fork *RawEvent) {
 	if c.since > fork.Time || !fork.mayHaveImage(c.number) {
 		return
@@ -376,9 +377,9 @@ func (t *table) inheritImage(p, c *process, fork *RawEvent) {
 	p.Cached |= c.Cached & FieldsImage
 }
 
-// inheritLogin gives p the login of c, as cached. c is its creator, or its parent if the source
-// does not report the creator. It skips a cached login that was read after the fork: p may never
-// have had it.
+// inheritLogin gives p the login of c, as cached. c is the creator of p, or the parent if the
+// source does not report the creator. A cached login that was read after the fork is skipped,
+// because p may never have had it.
 func (t *table) inheritLogin(p, c *process, fork *RawEvent) {
 	if c == nil || !c.Known.Has(FieldLogin) || c.Cached.Has(FieldLogin) && max(c.since, c.read) > fork.Time {
 		return

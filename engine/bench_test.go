@@ -32,8 +32,8 @@ func life() []enginetest.Raw {
 	return l
 }
 
-// steady keeps 10,000 raw events buffered: the clock stands still, so that only a full buffer
-// delivers. A step inserts the events of one process and delivers those of another.
+// steady keeps 10,000 raw events buffered: the clock stands still, so only a full buffer delivers.
+// Each step inserts the events of one process and delivers the events of another.
 func steady(tb testing.TB, opts engine.Options) (r *rig, step func()) {
 	opts.CacheGraceTime = time.Millisecond
 	r = newRig(tb, opts)

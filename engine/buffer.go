@@ -29,7 +29,7 @@ type Buffer struct {
 }
 
 // bytesPerEvent, times the maximum number of events, bounds the texts held. Few events have more
-// than 300 bytes, but a single event may exceed the bound for all.
+// than 300 bytes of text. A single event may exceed the whole bound.
 const bytesPerEvent = 4096
 
 // NewBuffer returns a buffer that has room for max events.
@@ -40,8 +40,8 @@ func NewBuffer(max int) *Buffer {
 // Len returns the number of events held.
 func (b *Buffer) Len() int { return b.order.len }
 
-// Room returns how many more events may be inserted. A source stops reading when it is 0. Unread
-// events stay in the kernel, which counts those that it drops.
+// Room returns how many more events may be inserted. At 0 a source stops reading. Unread events
+// stay in the kernel, and the kernel counts the events that it drops.
 func (b *Buffer) Room() int {
 	if b.bytes >= b.full {
 		return 0

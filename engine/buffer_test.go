@@ -162,8 +162,7 @@ func anyEvent(rnd *rand.Rand, r *RawEvent) {
 	}
 }
 
-// An event comes out of the buffer unchanged, and without values of an event that had its place
-// before.
+// An event comes out of the buffer unchanged, without values of an earlier event in the same place.
 func TestBufferKeepsAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	b := NewBuffer(500)

@@ -41,14 +41,15 @@ func (r *rig) onlyEvent(t *testing.T) *engine.Event {
 	return ev.Clone()
 }
 
-// allButExit are all fields except those of the exit, and except those, other than the start, that
-// never change.
+// allButExit has all fields except the exit and the fields that never change. It includes the
+// start.
 const allButExit = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldBirthParentTID | 1<<engine.FieldPIDNS | engine.FieldsUsage)
 
 // derived are the fields that the engine derives from an EXEC with all fields.
 const derived = engine.Fields(1 << engine.FieldPrivileges)
 
-// An event without fields makes the fields cached or unknown that FieldChanges lists for it.
+// An event without fields makes those fields cached or unknown that FieldChanges lists for its
+// kind.
 func TestFieldChanges(t *testing.T) {
 	var unseen engine.Fields
 	for f, c := range engine.FieldChanges {
@@ -57,7 +58,7 @@ func TestFieldChanges(t *testing.T) {
 		}
 	}
 	if unseen != engine.ChangeUnseen {
-		t.Errorf("ChangeUnseen differs in %s", unseen^engine.ChangeUnseen)
+		t.Errorf("got another ChangeUnseen than in the table: %s differ", unseen^engine.ChangeUnseen)
 	}
 	r := newRig(t, engine.Options{})
 	r.src.Push(withFields(exec, 1, 0, allButExit))
@@ -72,14 +73,14 @@ func TestFieldChanges(t *testing.T) {
 	if p := r.onlyEvent(t).Process; p.Cached != 0 {
 		t.Errorf("still cached after a new report: got %s", p.Cached)
 	}
-	// A field whose value the source cannot prove to be of the time of the event.
+	// The source cannot prove that the value of this field was valid at the event.
 	late := withFields(comm, 1, 30, allButExit)
 	late.Task.Cached = engine.FieldCwd.Set()
 	r.src.Push(late)
 	if p := r.onlyEvent(t).Process; p.Cached != engine.FieldCwd.Set() {
 		t.Errorf("got cached %s, want cwd", p.Cached)
 	}
-	// A field that the event lacks, and that may have changed.
+	// The event lacks this field, which may have changed.
 	r.src.Push(withFields(comm, 1, 40, allButExit))
 	r.onlyEvent(t)
 	other := withFields(exec, 1, 50, 0)
@@ -111,8 +112,8 @@ func TestCachedWithoutTheEvents(t *testing.T) {
 }
 
 // An exec that fails after its point of no return has no event except the EXIT by a signal. Fields
-// that the EXIT lacks may then be older. Image numbers exclude this, if the previous image has one:
-// an image read from /proc has none.
+// that the EXIT lacks may then be outdated. Equal image numbers exclude such an exec; an image read
+// from /proc has no number.
 func TestCachedAfterFailedExec(t *testing.T) {
 	image := engine.SetOf(engine.FieldComm, engine.FieldExe, engine.FieldArgs)
 	for _, c := range []struct {
@@ -253,7 +254,7 @@ func TestGap(t *testing.T) {
 	r.onlyEvent(t)
 	for _, want := range []engine.Fields{allButExit &^ engine.Fields(1<<engine.FieldStart|1<<engine.FieldComm), 0} {
 		if p := r.onlyEvent(t).Process; p.Cached&^derived != want || p.Known&^derived != allButExit {
-			t.Errorf("known %s, cached %s, want %s", p.Known, p.Cached, want)
+			t.Errorf("got known fields %s, cached %s, want cached %s", p.Known, p.Cached, want)
 		}
 	}
 }
@@ -307,7 +308,7 @@ func TestGoneOrPerhapsEnded(t *testing.T) {
 	}
 }
 
-// A zombie at the start gets a GONE, unless its EXIT comes, from before the first event.
+// A zombie at the start gets a GONE, unless its EXIT comes.
 func TestZombieAtTheStart(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -338,7 +339,7 @@ func TestZombieAtTheStart(t *testing.T) {
 	}
 }
 
-// Events that a source still holds for lack of room come before the GONE of a later time.
+// Events that a source holds back because the buffer is full come before a later GONE.
 func TestGoneAfterWhatIsUnread(t *testing.T) {
 	look := func(pid uint32) (uint64, engine.Sight) {
 		if pid == 1 {
@@ -346,7 +347,7 @@ func TestGoneAfterWhatIsUnread(t *testing.T) {
 		}
 		return 0, engine.SightUnknown
 	}
-	// With most events skipped the buffer gets empty before the source.
+	// With most events skipped, the buffer becomes empty before the source does.
 	some := func(ev *engine.Event) bool { return ev.Process.PID < 10 || ev.Process.PID%50 == 0 }
 	r := newRig(t, engine.Options{MaxLength: 10, Look: look, Filter: some})
 	r.src.Push(withFields(exec, 1, 0, allButExit))
@@ -373,8 +374,8 @@ func TestGoneAfterWhatIsUnread(t *testing.T) {
 	}
 }
 
-// A missing process gets no GONE if its EXIT comes. The EXIT may be stamped and sent after the
-// process left /proc, as the process may have to wait for a CPU meanwhile.
+// A missing process gets no GONE if its EXIT comes. The process can wait for a CPU after it left
+// /proc, so the EXIT can have a later time.
 func TestExitAfterItWasMissed(t *testing.T) {
 	r := newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
 	r.src.Push(withFields(exec, 1, 0, allButExit))
@@ -400,8 +401,8 @@ func TestExitAfterItWasMissed(t *testing.T) {
 	}
 }
 
-// If events of one process were assigned to several, the other fields become cached, also without a
-// gap.
+// If events of one process were assigned to several processes, the other fields become cached, even
+// without a gap.
 func TestSameProcessWithoutBirths(t *testing.T) {
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
 	src := partial{r.src, &engine.CapabilityTable{}}
@@ -415,7 +416,7 @@ func TestSameProcessWithoutBirths(t *testing.T) {
 	r.src.Push(withFields(exec, 1, 0, allButExit), raw(ids, 1, 10), withFields(core, 1, 20, engine.FieldStart.Set()))
 	r.drain(t)
 	if p := r.Lookup(1); count(r) != 1 || !p.Known.Has(engine.FieldUIDs) || !p.Cached.Has(engine.FieldUIDs) {
-		t.Errorf("%d processes; known %s, cached %s", count(r), p.Known, p.Cached)
+		t.Errorf("got %d processes, known fields %s, cached %s, want one process with cached uids", count(r), p.Known, p.Cached)
 	}
 }
 
@@ -441,8 +442,8 @@ func TestGoneAndBack(t *testing.T) {
 	}
 }
 
-// A leader that ended with unknown status is found: nothing was lost, so no other process has its
-// number.
+// The leader's end has an unknown status, but nothing was lost. So the leader is found: no other
+// process can have its number.
 func TestLeaderOfUnknownEnd(t *testing.T) {
 	r := newRig(t, engine.Options{CacheGraceTime: time.Hour})
 	leader, member := started(raw(fork, 1, 0), 100), raw(fork, 2, 10)
@@ -491,8 +492,8 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// Of the events before the processes were learned, only births and ends are applied, and none is
-// delivered.
+// Events from before the processes were learned are not delivered. Only their births and ends are
+// applied.
 func TestBeforeTheStart(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	learned := func(pid uint32, ms uint64) {
@@ -514,7 +515,7 @@ func TestBeforeTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := r.Lookup(3); p.Known != allButExit || p.Comm != "comm" || p.Image.Exe != "exe" || p.Birth.Parent.PID != 5 {
-		t.Errorf("before: known %s, comm %s, exe %s, birth %+v", p.Known, p.Comm, p.Image.Exe, p.Birth)
+		t.Errorf("got known fields %s, comm %s, executable %s, birth %+v, want the values of /proc and parent 5", p.Known, p.Comm, p.Image.Exe, p.Birth)
 	}
 	if p := r.Lookup(5); p.Comm != "since" || p.Image.Exe != "exe" {
 		t.Errorf("since: comm %s, exe %s", p.Comm, p.Image.Exe)
@@ -562,8 +563,8 @@ func TestPartsOfAJoinedEvent(t *testing.T) {
 	}
 }
 
-// An event with other ids, capabilities or namespaces than the previous event joins it only if an
-// unreported ID_CHANGE would join: an image is delivered with the values that it began with.
+// An event with other ids, capabilities or namespaces than the previous event joins only where an
+// ID_CHANGE would join. So an image is delivered with the values that it began with.
 func TestOtherIDsDoNotJoin(t *testing.T) {
 	root := engine.Task{Inherited: engine.Inherited{Caps: engine.Capabilities{Permitted: 1}}, Known: engine.FieldsIDs | engine.FieldsNS | engine.SetOf(
 		engine.FieldCaps, engine.FieldPGID, engine.FieldSID, engine.FieldTTY, engine.FieldLogin)}
@@ -617,7 +618,7 @@ func TestOtherIDsDoNotJoin(t *testing.T) {
 	}
 }
 
-// In a full buffer events are delivered early. A process that was found gone before them gets its
+// A full buffer delivers events early. A process that was found gone before these events gets its
 // GONE after them.
 func TestGoneIsNeverLate(t *testing.T) {
 	r := newRig(t, engine.Options{MaxLength: 2, Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})

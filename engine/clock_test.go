@@ -63,7 +63,8 @@ func TestClockKeepsNewest(t *testing.T) {
 	}
 }
 
-// Durations include suspends, filters agree, and the wall times of one event use one offset.
+// Durations include suspends, and filters use the same durations. The wall times of one event use
+// one offset.
 func TestClockOfEvents(t *testing.T) {
 	now := 40 * second
 	clock := changingClock()
@@ -97,6 +98,6 @@ func TestClockOfEvents(t *testing.T) {
 	// 13 s, including a suspend of 5 s.
 	start, end := clock.Started(ev.Process), clock.At(ev.Process.Exit.Time)
 	if ev.Wall.Unix() != 1004 || start.Unix() != 1004 || end.Unix() != 1017 || !ev.Events.Has(engine.EventExit) {
-		t.Errorf("%s at %v of a process from %v to %v", ev.Events, ev.Wall, start, end)
+		t.Errorf("%s: got time %v, start %v, end %v, want 1004, 1004 and 1017 s", ev.Events, ev.Wall, start, end)
 	}
 }

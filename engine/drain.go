@@ -18,8 +18,8 @@ const settle = uint64(100 * time.Millisecond)
 // drainPause is the time to wait for a record that the kernel has begun to write.
 const drainPause = time.Millisecond
 
-// disorder bounds how much later than a newer event a source brings an older one. HoldTime can be
-// longer, for other reasons: the orderly end on a busy machine need not wait for it.
+// disorder bounds the delay between a newer event and an older event that a source brings after it.
+// HoldTime can be longer, for other reasons, so an orderly end need not wait for HoldTime.
 const disorder = uint64(time.Second)
 
 // Finisher is a [Source] that holds events back until it has read the next events. Finish is called
@@ -31,9 +31,9 @@ type Finisher interface{ Finish() }
 // inserted plus lost events.
 type Detacher interface{ Detach() }
 
-// Drain begins an orderly end. From then on Get returns all events that the source has queued, also
-// events that did not fit into the buffer yet. It returns each event when its order is certain, 100
-// ms after it happened. [Engine.Drained] reports when no more will come.
+// Drain begins an orderly end. From then on Get returns all events that the source has queued,
+// including events without room in the buffer. It returns each event when its order is certain, 100
+// ms after it happened. [Engine.Drained] reports when no more events will come.
 func (e *Engine) Drain() error {
 	if e.drain.at != 0 {
 		return nil
@@ -52,10 +52,10 @@ func (e *Engine) Drain() error {
 // Drained reports whether all events are delivered, after Drain or the end of the source.
 func (e *Engine) Drained() bool { return e.drain.done && e.buffer.Len() == 0 }
 
-// drained reports, after Populate, whether the source has no events left from before the call of
-// Drain. It has none if it left room in the buffer, will signal the next event, and had the time to
-// finish records in progress; or if all held events are later than Drain by more than their
-// possible disorder.
+// drained reports, after Populate, whether the source has returned all events from before the call
+// of Drain. The source has no such events if it left room in the buffer, will signal the next
+// event, and had the time to finish records in progress. It has none either if all held events are
+// later than Drain by more than their possible disorder.
 func (e *Engine) drained() bool {
 	if e.buffer.Room() > 0 && e.source.Arm(true) && e.populated >= e.drain.at+e.drain.settle {
 		return true

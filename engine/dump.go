@@ -19,7 +19,7 @@ func (e *Event) Dump(w io.Writer) error {
 // AppendDump appends the text of Dump to b.
 func (e *Event) AppendDump(b []byte) []byte { return e.appendDump(b, ofDump) }
 
-// appendDump is AppendDump, but CACH names only cached fields that are in of.
+// appendDump is like AppendDump, but CACH names only cached fields in of.
 func (e *Event) appendDump(b []byte, of Fields) []byte {
 	pid := uint32(0)
 	if e.Process != nil {
@@ -115,7 +115,7 @@ func (d *dumper) line(tag string) *dumper {
 	return d
 }
 
-// key starts a pair. It returns known: whether the value follows.
+// key begins a pair, and returns known: a caller with a known value appends the value.
 func (d *dumper) key(name string, known bool) bool {
 	d.b = append(append(append(d.b, d.sep), name...), '=')
 	d.sep = ' '

@@ -118,8 +118,9 @@ func (e *Engine) Begin() error {
 	}
 }
 
-// early reports whether an event happened before the processes were learned. A later EXIT counts
-// too if its process was not learned: an EXIT can be stamped after the process left /proc.
+// early reports whether an event happened before the processes were learned. If the process of a
+// later EXIT was not learned, the EXIT counts as early: its time can be after the process left
+// /proc.
 func (e *Engine) early(r *RawEvent) bool {
 	if r.Time < e.begin {
 		return true
@@ -131,10 +132,9 @@ func (e *Engine) early(r *RawEvent) bool {
 	return match != matchSame || p.birth.from == fromEvent
 }
 
-// Young reads the source unless an event is ripe. It reports whether the buffer holds events and
-// all are too young, so that Get would return ErrNothing. Delivered events and processes that can
-// be looked up stay unchanged. In a drain, and while a sweep has processes to check, it reports
-// false.
+// Young reads the source unless an event is ripe. It reports whether the buffer holds only events
+// that are too young, so that Get would return ErrNothing. The last delivered event and the
+// processes from lookups stay valid. During a drain or a sweep Young returns false.
 func (e *Engine) Young() bool {
 	now := e.clock.Now()
 	if e.drain.at != 0 || e.ripe(now) || e.populate(now) != nil || e.drain.at != 0 {
@@ -168,8 +168,8 @@ func (e *Engine) Get() (*Event, error) {
 			}
 			ripe = e.ripe(now)
 		}
-		// It runs before any lookup, so that the processes returned below can't be
-		// collected in this call.
+		// collect runs before any lookup of this call, so that it removes no process that
+		// the call returns.
 		e.table.collect(now, e.reached())
 		if ev := e.sweep(now); ev != nil {
 			return ev, nil
@@ -189,8 +189,8 @@ func (e *Engine) Get() (*Event, error) {
 	}
 }
 
-// wantsMore reports whether the source is to be read before an event is delivered. ripe is set if
-// there is an event to deliver.
+// wantsMore reports whether to read the source before an event is delivered. ripe is set if an
+// event can be delivered.
 func (e *Engine) wantsMore(now uint64, ripe bool) bool {
 	if e.drain.at != 0 {
 		return !e.drain.done && (!ripe || 2*e.buffer.Len() <= e.opts.MaxLength)
@@ -247,8 +247,8 @@ func (e *Engine) reached() uint64 {
 	return time
 }
 
-// ripe reports whether the oldest event is old enough: now, or, in a drain, at the latest read of
-// the source. An event that the source holds back delays all later events.
+// ripe reports whether the oldest event is old enough: at now, or in a drain at the latest read of
+// the source. If the source holds an event back, all later events have to wait.
 func (e *Engine) ripe(now uint64) bool {
 	at, ok := e.ripeAt()
 	if e.drain.at != 0 {
@@ -264,8 +264,8 @@ func (e *Engine) heldSince(time uint64) bool {
 }
 
 // ripeAt returns when the oldest event will be old enough if no other event comes. In a full buffer
-// it is old enough at once, even if its time is ahead of the clock: without its delivery no other
-// can come.
+// the oldest event is old enough at once, even if its time is ahead of the clock: other events need
+// its place.
 func (e *Engine) ripeAt() (at uint64, ok bool) {
 	head := e.buffer.oldest()
 	if head == nil {

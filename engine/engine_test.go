@@ -231,10 +231,10 @@ func TestThreadOfAnUnknownProcess(t *testing.T) {
 			last = ev
 		}
 		if p := last.Process; p.PID != 3 || p.PPID != 2 || p.Exited || !last.Thread {
-			t.Errorf("the thread's event has %+v", p)
+			t.Errorf("got %+v in the event of a thread, want process 3, not exited", p)
 		}
 		if p := r.Lookup(3); (p != nil) != processEnds || p != nil && !p.Exited {
-			t.Errorf("start %v, process ended %v: the table has %+v", hasStart, processEnds, p)
+			t.Errorf("start time %v: got %+v in the table, want an exited process: %v", hasStart, p, processEnds)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func TestMarksOfUnknownProcessOfThread(t *testing.T) {
 	}
 }
 
-// An exec that fails after the old image is gone makes no EXEC, but the old image is no longer
+// An exec that fails after the old image is gone creates no EXEC, but the old image is no longer
 // valid.
 func TestFailedExec(t *testing.T) {
 	const image = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs)
@@ -270,7 +270,7 @@ func TestFailedExec(t *testing.T) {
 	}
 	child := numbered(raw(fork, 2, 10), 5)
 	child.Creator = 1
-	// The creator has an image that no EXEC has reported.
+	// The creator has an image that no EXEC reported.
 	stranger := numbered(raw(fork, 3, 20), 6)
 	stranger.Creator = 1
 	r.src.Push(numbered(withFields(exec, 1, 0, allButExit), 5), child, stranger,
@@ -428,9 +428,9 @@ func family(status int32) []enginetest.Raw {
 	return []enginetest.Raw{started(raw(fork, 1, 0), 100), image, child, exited(raw(exit, 1, 1300*ms), status)}
 }
 
-// All events of a process are applied with its FORK. The process stays in the table until the FORK
-// of its child, from before its end, is delivered, however late: the caller may be slow, or the
-// source may hold the FORK back. Then the process is removed.
+// All events of a process are applied with its FORK. The FORK of its child may be delivered much
+// later: the caller may be slow, or the source may hold the FORK back. The process stays in the
+// table until then, and is then removed.
 func TestParentOfLateDelivery(t *testing.T) {
 	for name, hold := range map[string]bool{"slow caller": false, "held back": true} {
 		src, clock := new(holdingSource), enginetest.NewClock()
@@ -509,7 +509,7 @@ func count(r *rig) (n int) {
 	return n
 }
 
-// A process that is forked while /proc is read is seen twice, and is one process, also after a gap.
+// A process that is forked while /proc is read appears twice, and is one process, also after a gap.
 func TestSnapshotMeetsFork(t *testing.T) {
 	birth, start := raw(fork, 1, 12*ms), uint64(time.Second)+12*ms
 	for i, c := range []struct {
@@ -532,7 +532,7 @@ func TestSnapshotMeetsFork(t *testing.T) {
 		r.src.Push(c.events...)
 		r.drain(t)
 		if p := r.Lookup(1); count(r) != c.processes || c.processes == 1 && (p.Start != c.start || p.Image.Exe != "/bin/new") {
-			t.Errorf("%d: got %d processes, start %d, %q", i, count(r), p.Start, p.Image.Exe)
+			t.Errorf("case %d: got %d processes, want %d; start %d, executable %q", i, count(r), c.processes, p.Start, p.Image.Exe)
 		}
 	}
 }
@@ -547,14 +547,14 @@ func TestInheritance(t *testing.T) {
 	second := raw(exec, 1, 30)
 	second.Exe = []byte("/bin/second")
 	orphan := raw(fork, 3, 40)
-	// Its creator's FORK and EXEC are joined and delivered before it.
+	// The creator's FORK and EXEC are joined and delivered before this event.
 	sub, between, becomes := raw(fork, 4, 50), raw(fork, 5, 60), raw(exec, 4, 70)
 	sub.Creator, between.Creator = 2, 4
 	becomes.Exe = []byte("/bin/foo")
 	r.src.Push(parent, image, child, second, orphan, sub, between, becomes)
 	r.drain(t)
 	if a, b := r.Lookup(4), r.Lookup(5); a.Image.Exe != "/bin/foo" || b.Known.Has(engine.FieldExe) {
-		t.Errorf("parent %q, child from before its exec %q", a.Image.Exe, b.Image.Exe)
+		t.Errorf("got executable %q of the parent, want /bin/foo; got %q of the child, want unknown", a.Image.Exe, b.Image.Exe)
 	}
 	p := r.Lookup(2)
 	if !p.Known.Has(engine.FieldExe) || p.Image.Exe != "/bin/sh" || string(p.Image.Args) != "sh\x00-c\x00" {
@@ -594,7 +594,7 @@ func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
 	if p = r.Lookup(1); p.Known.Has(engine.FieldComm) {
 		t.Error("comm is known after an exec without comm")
 	}
-	// A process can change these on its way to exec, without an event.
+	// A process can change these fields between fork and exec without an event.
 	for _, f := range []engine.Field{engine.FieldPGID, engine.FieldTTY, engine.FieldMntNS, engine.FieldNetNS, engine.FieldUTSNS, engine.FieldIPCNS} {
 		if p.Known.Has(f) {
 			t.Errorf("%s is known after an exec without it", f)
@@ -663,11 +663,11 @@ func TestIDChangeWithoutChange(t *testing.T) {
 	r.src.Push(same, changed)
 	r.clock.Advance(2 * time.Second)
 	if ev, err := r.Get(); err != nil || ev.Time != changed.Time || ev.Process.Cred.UID != 5 {
-		t.Errorf("%+v, %v; the change is of %d", ev, err, changed.Time)
+		t.Errorf("got event %+v, error %v, want time %d and uid 5", ev, err, changed.Time)
 	}
 }
 
-// A call that changes nothing adds its state to no earlier event, and does not prevent joining.
+// A call that changes nothing adds no values to an earlier event, and does not prevent joining.
 func TestIDChangeWithoutChangeIsNoPart(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	birth, same, begin := raw(fork, 1, 0), raw(ids, 1, 10), raw(exec, 1, 20)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// EntryType is the way by which an entry leader, and so its descendants, entered the system.
+// EntryType is the way in which an entry leader entered the system, and its descendants with it.
 type EntryType uint8
 
 // The ways of entry.

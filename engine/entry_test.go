@@ -148,8 +148,9 @@ func TestEntryLeaderStays(t *testing.T) {
 	}
 }
 
-// A child that was forked before its parent became an entry leader does not get that leader, though
-// the parent's events were joined and came first. Nor does a child whose FORK comes late.
+// A child that was forked before its parent became an entry leader does not get this leader,
+// although the parent's joined events were delivered first. A child whose FORK comes late does not
+// get it either.
 func TestEntryLeaderOfBefore(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	r.learn(leading(fork, 1, 0, 1, 0, "/sbin/init"), leading(fork, 10, 1, 10, 0, "/usr/sbin/sshd"))

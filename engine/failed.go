@@ -11,8 +11,8 @@ type FailedExec struct {
 	// kernel's messages. Other relative paths begin at the working directory.
 	Path      string
 	PathKnown bool
-	// PathCached is set if the path was read from the memory of the process after the call, so
-	// that others may have overwritten it.
+	// PathCached is set if the path was read from the memory of the process after the call:
+	// another thread may have overwritten it.
 	PathCached    bool
 	PathTruncated bool // its end is missing
 }

@@ -1,8 +1,8 @@
 package engine
 
-// Gap describes events that a source lost: why, where, from when to when and how many. A source
-// inserts it as a [RawEvent] of [KindGap] with From as its Time, so that the gap precedes all
-// states that the lost events could have changed.
+// Gap describes events that a source lost: cause, CPU, time span and number. A source inserts a
+// [RawEvent] of [KindGap] with From as its Time. So the gap precedes all states that the lost
+// events could have changed.
 type Gap struct {
 	Cause Loss
 	CPU   uint32 // the CPU that lost them, or AllCPUs

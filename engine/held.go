@@ -9,8 +9,8 @@ import (
 // last use, so its size determines the cost. Therefore rare members are in rare, equal members are
 // stored once, and events lie next to their neighbours in time.
 type held struct {
-	// The members that the buffer uses of an event and its neighbours come first: they fill 64
-	// bytes, one cache line, on 64-bit machines.
+	// The members that the buffer uses to order events come first. They fill 64 bytes, one
+	// cache line, on 64-bit machines.
 
 	Kind   Kind
 	Thread bool

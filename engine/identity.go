@@ -49,13 +49,13 @@ func (t *table) find(r *RawEvent) (*process, match) {
 	return nil, matchNew
 }
 
-// guessed reports whether p may be the same process as an older one of its pid: the events that
-// created p have no start time.
+// guessed reports whether p and an older process of its pid may be the same: no event of p has a
+// start time.
 func (p *process) guessed() bool {
 	return !p.Known.Has(FieldStart) && p.birth.from == fromEvent && p.life != ended
 }
 
-// match reports whether r is about p, which has its pid.
+// match reports whether r is an event of p. Both have the same pid.
 func (t *table) match(p *process, r *RawEvent) bool {
 	started := r.Task.Known.Has(FieldStart)
 	switch both := started && p.Known.Has(FieldStart); {
@@ -87,9 +87,9 @@ func (t *table) bornBy(r *RawEvent) uint64 {
 	return min(t.clock.Mono(r.Task.Start), r.Time)
 }
 
-// enter adds the process of r, the youngest of its pid. A pid has one process at a time: the
-// previous one has ended, or it is the same process, as a later event with its start time will
-// show.
+// enter adds the process of r, the youngest of its pid. A pid has one process at a time, so the
+// previous process has ended. Or both are the same process, which a later event with a start time
+// will show.
 func (t *table) enter(r *RawEvent, now uint64) *process {
 	born, before := r.Time, t.byPID.get(r.PID)
 	if !r.isBirth() {

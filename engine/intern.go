@@ -2,9 +2,10 @@ package engine
 
 import "encoding/binary"
 
-// interner returns the same string for equal bytes. So the table has one copy of a path that many
-// processes share, and a warm engine allocates none. It keeps two generations of strings. A string
-// that was not requested while a generation filled is dropped, which bounds the memory.
+// interner returns the same string for equal bytes, so that processes share one copy of a path and
+// a warm engine allocates no strings. It keeps two generations of strings. When the young
+// generation is full, strings of the old generation that were not requested meanwhile are dropped,
+// which bounds the memory.
 type interner struct {
 	recent     [256]string // the last requested strings, by recentIndex
 	young, old map[string]string

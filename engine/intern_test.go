@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// TestInternerReturnsWhatItWasAsked requests more names than two generations hold, of all lengths,
-// so that names share places and are dropped.
+// TestInternerReturnsWhatItWasAsked requests more names than two generations hold. The names have
+// all lengths, so some share places and some are dropped.
 func TestInternerReturnsWhatItWasAsked(t *testing.T) {
 	var in interner
 	for i := range 5 * internGeneration {

@@ -102,11 +102,11 @@ func TestContainer(t *testing.T) {
 	}
 	p.Truncated = engine.FieldCgroup.Set()
 	if c, known := p.Container(); known || c.ID != "" || strings.Contains(string(p.AppendJSON(nil, new(engine.Clock))), id+`"`) {
-		t.Errorf("of a truncated path: got %+v, %v", c, known)
+		t.Errorf("truncated cgroup: got container %+v, known %v, want unknown", c, known)
 	}
 	p.Truncated, p.Known = 0, p.Known&^engine.FieldCgroup.Set()
 	if c, known := p.Container(); known || c.ID != "" {
-		t.Errorf("of an unknown cgroup: got %+v, %v", c, known)
+		t.Errorf("unknown cgroup: got container %+v, known %v, want unknown", c, known)
 	}
 }
 

@@ -5,23 +5,23 @@ import (
 	"strconv"
 )
 
-// SessionLeader returns the leader of p's session at p.AsOf, or nil if it is not known. The leader
-// may have ended. Its state is of its own AsOf, which can be later than the event of p: later
-// events of the leader may have joined an earlier event.
+// SessionLeader returns the leader of p's session at p.AsOf, or nil if the leader is unknown. The
+// leader may have ended. Its state is as of its own AsOf, which can be later than the event of p:
+// later events of the leader may have joined an earlier event.
 func (e *Engine) SessionLeader(p *Process) *Process {
 	return e.table.show(e.sessionLeader(p))
 }
 
-// GroupLeader returns the leader of p's process group, or nil if it is not known. As with
-// SessionLeader, it may have ended and its state is of its own AsOf.
+// GroupLeader returns the leader of p's process group, or nil if the leader is unknown. The leader
+// may have ended, and its state is as of its own AsOf, as with SessionLeader.
 func (e *Engine) GroupLeader(p *Process) *Process {
 	return e.table.show(e.groupLeader(p))
 }
 
-// Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or a
-// later parent if its birth was not seen. They include ended processes that are still in the table.
-// whole reports whether the list ends with process 1 or kthreadd; else the next ancestor is not
-// known. As with SessionLeader, the state of each is of its own AsOf.
+// Ancestors returns p's parent, the parent's parent and so on. The parent of a process is its
+// parent at birth, or a later parent if the birth was not reported. The list includes ended
+// processes that are still in the table. whole reports whether the list ends with process 1 or
+// kthreadd. The state of each ancestor is as of its own AsOf.
 func (e *Engine) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	if p == nil {
 		return nil, false
@@ -69,13 +69,13 @@ func (t *table) parent(p *process) *process {
 	case p.birth.Known.Has(FieldPPID):
 		return t.parentAt(p.birth.Parent.PID, p, p.born)
 	case p.Known.Has(FieldPPID):
-		// A parent is older than its child, also if it adopted the child.
+		// A parent is older than its child, even a parent that adopted the child.
 		return t.parentAt(p.PPID, p, p.born)
 	}
 	return nil
 }
 
-// leader returns the process with the pid that is the number of a group or session of p.
+// leader returns the leader of p's group or session, whose number is pid.
 func (t *table) leader(p *Process, f Field, pid uint32) *process {
 	if !p.Known.Has(f) || pid == 0 {
 		return nil
@@ -98,9 +98,9 @@ func (t *table) leader(p *Process, f Field, pid uint32) *process {
 	return l
 }
 
-// relative is a leader or an ancestor with the values to print: its values when the event began, as
-// far as known. Events of the relative may be missing, or already applied because they joined an
-// earlier event.
+// relative holds the values to print of a leader or an ancestor: the values when the event began,
+// as far as known. Events of the relative may be missing, or already be applied because they joined
+// an earlier event.
 type relative struct {
 	*process
 	known, cached Fields // of FieldComm and FieldExe
@@ -121,7 +121,7 @@ func (e *Event) relative(p *process) relative {
 	if p.asOf <= time {
 		r.known = p.Known & FieldComm.Set()
 	}
-	// A signal may have ended an exec that had already changed the image, without an EXEC.
+	// An exec can change the image and then end by a signal, without an EXEC.
 	killed := p.life != living && (!p.Known.Has(FieldExit) || p.exit.Signal() != 0)
 	if p.since <= time && (p.asOf <= time || !killed) {
 		r.known |= p.Known & FieldExe.Set()

@@ -34,7 +34,7 @@ func (t *table) doubtful(p *process) bool {
 }
 
 // sameLife reports whether two events of one pid certainly belong to one process. joined has the
-// kinds that have joined head.
+// kinds that already joined head.
 func (t *table) sameLife(head, next *RawEvent, joined Events) bool {
 	return t.births || t.ends && joined&EventExit == 0 || head.Task.Known&next.Task.Known&FieldStart.Set() != 0
 }

@@ -24,11 +24,12 @@ func (m *Marks) add(o Marks) {
 	m.Maybe = (m.Maybe | o.Maybe) &^ m.Set
 }
 
-// noMarksKnown are the marks of a process of unknown parentage.
+// noMarksKnown has the marks of a process whose parent is unknown: any mark is possible.
 var noMarksKnown = Marks{Maybe: ^uint32(0)}
 
-// inheritMarks gives p, which was forked, the marks of its parent and of its creator. Each is nil
-// if it is uncertain. If the source does not report the creator, it is the parent.
+// inheritMarks gives the forked process p the marks of its parent and of its creator. An uncertain
+// parent or creator is nil. If the source does not report the creator, the parent counts as the
+// creator.
 func (p *process) inheritMarks(parent, creator *process, fork *RawEvent) {
 	if parent == nil || creator == nil && fork.Creator != 0 {
 		p.Marks.add(noMarksKnown)
@@ -40,8 +41,8 @@ func (p *process) inheritMarks(parent, creator *process, fork *RawEvent) {
 	}
 }
 
-// adoptMarks gives p, whose birth was not seen, the marks of its current parent. Process 1 adopts
-// orphans: an earlier parent may have had marks that process 1 lacks, so they stay unknown.
+// adoptMarks gives p, whose birth was not reported, the marks of its current parent. Process 1
+// adopts orphans: an earlier parent may have had other marks, so these stay unknown.
 func (t *table) adoptMarks(p *process) {
 	if t.judge == nil {
 		return
@@ -100,8 +101,8 @@ func (e *Engine) judge(ev *Event, p *process) Verdict {
 	return verdict
 }
 
-// Passes reports whether Options.Judge and Options.Filter let an event pass. The event may have no
-// kind, and be made from a process of Processes. Passes leaves the counters unchanged, and sets
+// Passes reports whether Options.Judge and Options.Filter let an event pass. The event may be made
+// from a process of Processes, and have no kind. Passes leaves the counters unchanged, and sets
 // ev.Unsure.
 func (e *Engine) Passes(ev *Event) bool {
 	e.table.settleEntries()

@@ -21,20 +21,21 @@ type Options struct {
 	MinAgg bool
 	Matrix *Matrix
 
-	// Look, if not nil, checks whether a process exists; start is its start time in
-	// CLOCK_BOOTTIME nanoseconds, rounded down to ProcStartUnit. It is called only after a loss
-	// of events, a few times a call of Get. Without it, after a loss, an event without a start
-	// time is of an unknown process, and a lost EXIT shows only when its pid is reused.
+	// Look, if not nil, checks whether a process exists. start is its start time in
+	// CLOCK_BOOTTIME nanoseconds, rounded down to ProcStartUnit. The engine calls Look only
+	// after a loss of events, a few times per call of Get. Without Look, an event without a
+	// start time belongs to an unknown process after a loss, and a lost EXIT is detected only
+	// when the pid is reused.
 	Look func(pid uint32) (start uint64, sight Sight)
 
 	// Filter, if not nil, decides whether an event is delivered. It is called after the update
 	// of the process table. Gaps are always delivered.
 	Filter func(*Event) bool
 
-	// Judge, if not nil, decides the same. It is called before Filter, for all events but gaps.
-	// It is also called for each learned process, parents before children, with an event
-	// without a kind. It may change the Marks of the event's process, which later children
-	// inherit; Marks of a thread's event are not kept.
+	// Judge, if not nil, also decides whether an event is delivered. It is called before
+	// Filter, for all events but gaps, and with an event without a kind for each learned
+	// process, parents before children. It may change the Marks of the event's process, which
+	// later children inherit. Marks in the event of a thread are not kept.
 	Judge func(*Event) Verdict
 
 	// Tags are the names of the bits of Marks, for [Process.Tags]. A bit with the name "" is no

@@ -98,7 +98,7 @@ func (m *pidMap[T]) delete(pid uint32) {
 		return
 	}
 	m.taken--
-	// Groups after the free one move up, if that brings them closer to their bucket.
+	// A group behind the free group moves up if it gets closer to its bucket.
 	for i := (free + 1) & mask; m.groups[i].len != 0; i = (i + 1) & mask {
 		if (i-m.bucket(m.groups[i].number))&mask >= (i-free)&mask {
 			m.groups[free], m.groups[i] = m.groups[i], pidGroup[T]{}

@@ -16,7 +16,8 @@ func TestPIDMapEqualsMap(t *testing.T) {
 		pids := uint32(1 + rnd.IntN(400))
 		apart := uint32(1 + rnd.IntN(2*perGroup)) // a group has all its pids, or only one
 		for step := range 20000 {
-			// Grows first, then shrinks: clusters form and have to close again.
+			// The map grows first and then shrinks, so that clusters form and close
+			// again.
 			pid, set := rnd.Uint32N(pids)*apart, rnd.IntN(20000) > step
 			if v := oracle[pid]; m.get(pid) != v {
 				t.Fatalf("seed %d step %d: pid %d: got %v, want %v", seed, step, pid, m.get(pid), v)

@@ -42,8 +42,8 @@ func (v Privileges) appendNames(b []byte, sep string, quote byte) []byte {
 // InitialUserNamespace is the NS.User of processes in the first user namespace (linux/proc_ns.h).
 const InitialUserNamespace = 0xEFFFFFFD
 
-// derivePrivileges derives the privileges that the file gave p from r, the EXEC just applied, and
-// the ids before it. Privileges are unknown if these values do not decide them.
+// derivePrivileges derives the privileges that the file gave p. r is the EXEC, already applied.
+// Privileges are unknown if r and the ids before it do not decide them.
 func (p *process) derivePrivileges(r *RawEvent) {
 	const needed = Fields(1<<FieldExeFile | 1<<FieldUIDs | 1<<FieldGIDs | 1<<FieldCaps | 1<<FieldUserNS)
 	before := &r.Before
@@ -83,9 +83,9 @@ func setID(bit, changed, lowered bool) (by, certain bool) {
 	return changed, bit || !changed
 }
 
-// fileCaps reports whether some permitted capabilities are from the file. They are not if they are
-// ambient, or if root ran the exec: it gets all of the bounding and the inheritable set, and the
-// kernel may then change its ids. In another user namespace root has another id, and with
+// fileCaps reports whether some permitted capabilities come from the file. Ambient capabilities do
+// not. If root runs the exec, it gets the whole bounding and inheritable sets without the file, and
+// the kernel may then change its ids. In another user namespace root has another id, and with
 // no_new_privs fewer capabilities.
 func (p *process) fileCaps(before uint32) (some, certain bool) {
 	c := &p.Caps

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/engine/container"
 )
 
-// Identity names a process for ever: a pid is reused, but not with the same start time. A start
-// time from /proc is rounded down to [ProcStartUnit]; lookups allow for that.
+// Identity names a process for ever: a pid can be reused, but not with the same start time. A start
+// time from /proc is rounded down to [ProcStartUnit]; lookups accept such a time.
 type Identity struct {
 	PID   uint32
 	Start uint64 // CLOCK_BOOTTIME nanoseconds
@@ -200,7 +200,7 @@ type Event struct {
 	Thread bool
 	TID    uint32
 
-	// CPU is where the first raw event happened; AllCPUs for GAP and GONE, which have none.
+	// CPU is the CPU of the first raw event. GAP and GONE have AllCPUs.
 	CPU uint32
 
 	Tracer struct{ PID, TID uint32 } // for PTRACE; 0:0 is a detach

@@ -23,9 +23,8 @@ type RawEvent struct {
 	CPU uint32
 	Seq uint64 // per-CPU sequence number, 0 where the source has none
 
-	// Creator is, for a fork, the process that gave its image to the child. With CLONE_PARENT
-	// it is not the parent. If it is 0 (unknown), the child inherits no values, as they could
-	// be wrong.
+	// Creator is, for a fork, the process whose image the child gets. With CLONE_PARENT it is
+	// not the parent. If Creator is 0 (unknown), the child inherits no values.
 	Creator uint32
 
 	// Tracer is the process that traces this one, for KindPtrace; 0:0 means detached.

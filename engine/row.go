@@ -132,7 +132,7 @@ func (r *Row) appendJSON(b []byte, p *Process, clock *Clock, in *Container) []by
 	return append(r.appendWord(append(b, '"'), p, clock), '"')
 }
 
-// appendWord appends a value that has quotation marks in JSON but not in text.
+// appendWord appends a value that JSON puts in quotation marks and text does not.
 func (r *Row) appendWord(b []byte, p *Process, clock *Clock) []byte {
 	switch r.Shape {
 	case schema.Hex:

@@ -2,8 +2,8 @@ package engine
 
 import "time"
 
-// Source is a kernel interface that reports the activity of processes. All methods are called by
-// one goroutine at a time.
+// Source is a kernel interface that reports processes. Only one goroutine at a time calls its
+// methods.
 type Source interface {
 	// Name returns the short name: "ebpf", "kprobe", "cnproc" ...
 	Name() string
@@ -39,7 +39,7 @@ type Source interface {
 	Close() error
 }
 
-// Sink takes the events of a source. The engine's is its [Buffer].
+// Sink takes the events of a source. [Buffer] is the engine's sink.
 type Sink interface {
 	// Room returns how many more events can be inserted. Populate stops at 0: the remaining
 	// events wait in the kernel, and the kernel counts those it has to drop.
@@ -60,15 +60,15 @@ type Sink interface {
 type SourceStats struct {
 	Produced uint64 // events that the kernel reported or tried to report
 	Lost     [NumLosses]uint64
-	// Bound is set while Lost is only a lower bound: the source detected a loss, but gets its
-	// size only with later events, or never. It never gets the number of events of a CPU that
-	// came online, before it detected the CPU.
+	// Bound is set while Lost is only a lower bound: the source detected a loss, but learns the
+	// number of lost events only from later events, or never. For a CPU that came online, it
+	// never learns the number of earlier events.
 	Bound bool
-	// Unread is the number of events without fields from /proc, as they filled half of the sink
-	// and could not wait for the read. Events of an orderly end are not counted.
+	// Unread is the number of events without fields from /proc: the events filled half of the
+	// sink and could not wait for the read. Events of an orderly end are not counted.
 	Unread uint64
-	// Blocked is the number of processes that could not be read from /proc in time, as their
-	// address space was locked. Their arguments and environment are unknown.
+	// Blocked is the number of processes that could not be read from /proc in time, because
+	// their address space was locked. Their arguments and environment are unknown.
 	Blocked uint64
 }
 
@@ -117,7 +117,7 @@ type Capability struct {
 	Origin Origin
 	// Via names the hook or file; where Origin is OriginNone it is the reason.
 	Via string
-	// At is, for a field, the set of events that bring it.
+	// At is, for a field, the set of events that report it.
 	At Events
 	// Partial is, for a field, the events of At that can leave it unknown. For a kind it is not
 	// 0 if some of its events are not reported: Via names them.
@@ -132,7 +132,7 @@ type Capability struct {
 	Unproven Unproven
 }
 
-// Brings reports whether every event of a kind brings the field from the kernel.
+// Brings reports whether every event of a kind has the field from the kernel.
 func (c *Capability) Brings(k Events) bool {
 	return c.Origin == OriginKernel && c.At&^c.Partial&k != 0
 }
@@ -165,12 +165,13 @@ const (
 // StampError bounds the error of an event's time stamp, in ns. The zero value is an exact stamp.
 type StampError struct {
 	Early, Late uint64
-	// Ends is how much later than the parent can see the end an EXIT can be stamped.
+	// Ends is the largest delay between the moment when the parent can detect the end and the
+	// time stamp of the EXIT.
 	Ends uint64
 }
 
-// Extent is a length of a text or a path, given by bounds of which the smallest counts. 0 is no
-// bound.
+// Extent is a length of a text or a path. Its members are bounds, and the smallest bound counts. 0
+// means no bound.
 type Extent struct {
 	Bytes int
 	Names int // for a path: number of directories and the file
@@ -197,15 +198,15 @@ type CapabilityTable struct {
 }
 
 // Holder is a [Source] that holds events back after Populate, until it has read the next events.
-// Held returns the time of the oldest held event; ok is false if there is none. While the buffer is
-// not full, the engine waits for held events, so that they are ordered and joined with the others.
-// The source has to insert a held event in a bounded time, whether or not other events come.
+// Held returns the time of the oldest held event; ok is false if no event is held. While the buffer
+// is not full, the engine waits for held events, to order and join them with other events. The
+// source has to insert a held event in a bounded time, even if no other events come.
 type Holder interface {
 	Held() (oldest uint64, ok bool)
 }
 
-// Watcher is a [Source] that has to make checks which FD does not signal. Interval is the maximum
-// time between calls of Populate; 0 means that FD suffices.
+// Watcher is a [Source] with checks that FD does not signal. Interval is the maximum time between
+// calls of Populate; 0 means that FD suffices.
 type Watcher interface{ Interval() time.Duration }
 
 // Timekeeper is a [Source] with its own clock for the times of its events, such as a recording or a

@@ -27,12 +27,12 @@ type process struct {
 	birth birth
 	entry entry
 
-	// born orders the processes of one pid: the monotonic time of the fork, or the best lower
-	// bound known.
+	// born orders the processes of one pid. It is the monotonic time of the fork, or the best
+	// known lower bound.
 	born uint64
 	// asOf is the time of the state: of the last event, or of the read of /proc.
 	asOf uint64
-	// checked is when /proc showed that this process still has the pid.
+	// checked is the time at which /proc last showed that this process still has the pid.
 	checked uint64
 
 	older   *process // previous process of the pid
@@ -85,8 +85,8 @@ type file struct {
 	ExeFile  ExeFile
 }
 
-// equals stores equal values once. Like an interner it drops values that were not requested while a
-// generation filled.
+// equals stores equal values once. Like an interner it drops values that were not requested for a
+// generation.
 type equals[T comparable] struct {
 	recent     [4]*T // the last requested values: cheaper than the hash of a map
 	next       uint8 // index in recent

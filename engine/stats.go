@@ -23,8 +23,8 @@ type Stats struct {
 // Lost returns the number of events known to be lost, over all causes.
 func (s *Stats) Lost() uint64 { return s.Source.LostTotal() }
 
-// Stats returns the counters. It gets those of the source, which may cost a system call: call it
-// once a second, not once an event.
+// Stats returns the counters. The source's counters may cost a system call: call Stats once a
+// second, not once per event.
 func (e *Engine) Stats() (Stats, error) {
 	s := Stats{
 		Insertions:         e.buffer.insertions,

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// TestBurstIsGivenBack: the memory of a burst of processes is released when they have left the
-// table and only few come.
+// The memory of a burst of processes is released when they have left the table and few processes
+// come.
 func TestBurstIsGivenBack(t *testing.T) {
 	r := newRig(t, engine.Options{CacheGraceTime: time.Second})
 	pid := uint32(2)
@@ -44,7 +44,7 @@ func TestBurstIsGivenBack(t *testing.T) {
 	lives(5, 3*time.Second)
 	after := heap() - before
 	if t.Logf("%d KiB more after the burst, %d KiB later", during>>10, after>>10); during < 8<<20 || after > 256<<10 {
-		t.Errorf("%d KiB of %d were not released", after>>10, during>>10)
+		t.Errorf("got %d of %d KiB in use after the burst, want at most 256", after>>10, during>>10)
 	}
 	runtime.KeepAlive(r)
 }

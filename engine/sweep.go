@@ -16,7 +16,7 @@ type sweep struct {
 	next  uint64   // when to continue
 }
 
-// missing is a process that was found gone at a time, or its pid reused. Its EXIT may still be
+// missing is a process that was found gone, or whose pid was found reused. Its EXIT may still be
 // delivered.
 type missing struct {
 	p    *process
@@ -34,8 +34,8 @@ const (
 	minFull    = 1024
 	sweepPause = uint64(5 * time.Millisecond)
 
-	// maxExitDelay bounds the time from when a process leaves /proc until it reports its EXIT:
-	// on a busy machine it waits for a CPU meanwhile. 0.3 s have been measured.
+	// maxExitDelay bounds the time between the moment when a process leaves /proc and its EXIT:
+	// on a busy machine the process waits for a CPU. The longest measured time is 0.3 s.
 	maxExitDelay = uint64(2 * time.Second)
 )
 
@@ -54,8 +54,8 @@ func (e *Engine) sweeps(now uint64) bool {
 	return len(s.todo)+len(e.table.missing) > 0 || e.table.look != nil && (e.table.gapTo > s.gapTo || e.doubled(now))
 }
 
-// doubled reports whether no sweep is in progress, and the table has twice the processes that were
-// alive at the latest one. It applies to tables that do not receive every EXIT.
+// doubled reports whether no sweep is in progress and the table has twice the live processes of the
+// latest sweep. It applies to tables that do not receive every EXIT.
 func (e *Engine) doubled(now uint64) bool {
 	s := &e.sweeping
 	return !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(e.table.missing) == 0 && now >= s.again
@@ -115,8 +115,8 @@ func (t *table) miss(p *process, time uint64) {
 	t.missing = append(t.missing, missing{p, p.born, time})
 }
 
-// replace ends p, as another process has its pid at r. After a gap a GONE is to be reported, unless
-// r may be an event of p: only a birth or different start times prove another process.
+// replace ends p, because another process has its pid at r. After a gap p gets a GONE, unless r may
+// be an event of p: only a birth or different start times prove another process.
 func (t *table) replace(p *process, r *RawEvent, now uint64) {
 	by := inferred
 	if p.life == living && t.lost(p) && (r.isBirth() || (r.Task.Known & p.Known).Has(FieldStart)) {
@@ -126,8 +126,9 @@ func (t *table) replace(p *process, r *RawEvent, now uint64) {
 	t.end(p, by, r.Time, now)
 }
 
-// gone ends the first missing process whose EXIT can't come any more, and returns its GONE. All
-// events until its check, and later by the possible delay of an EXIT, have been delivered.
+// gone ends the first missing process whose EXIT can't come any more, and returns its GONE. The
+// EXIT can't come when all events until the check, and until the possible delay of an EXIT, are
+// delivered.
 func (e *Engine) gone(now uint64) *Event {
 	t := &e.table
 	for len(t.missing) > 0 {
@@ -153,8 +154,7 @@ func (e *Engine) gone(now uint64) *Event {
 	return nil
 }
 
-// deliveredUntil reports whether all events up to a time are delivered, provided that they arrive
-// by late.
+// deliveredUntil reports whether all events up to time are delivered. Such events arrive by late.
 func (e *Engine) deliveredUntil(time, late, now uint64) bool {
 	head := e.buffer.oldest()
 	if now < late || head != nil && head.Time <= time {
@@ -188,7 +188,7 @@ func (e *Engine) endMissing(p *process, time, now uint64) *Event {
 	return nil
 }
 
-// sweepWait returns how long sweep can wait; ok is false if that is forever.
+// sweepWait returns how long sweep can wait; ok is false if it can wait for ever.
 func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
 	s := &e.sweeping
 	switch {

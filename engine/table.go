@@ -15,9 +15,9 @@ type table struct {
 	grace uint64 // ns
 	clock *Clock
 
-	// exits holds, from firstExit on, exited processes in the order in which their ends were
-	// applied. Only the first is checked, as all have the same grace time. A joined end can be
-	// later than the ends after it; it delays at most as many as the buffer holds.
+	// exits holds exited processes, from firstExit on, in the order in which their ends were
+	// applied. All have the same grace time, so only the first is checked. A joined end can be
+	// later than the next ends, and delays at most as many as the buffer holds.
 	exits     []exit
 	firstExit int
 	collected uint64
@@ -162,8 +162,8 @@ func (p *process) endedBy(time uint64) {
 	}
 }
 
-// revive undoes the inferred end of p, as p has an event. Guessed processes since the inferred end
-// are p itself, and are removed.
+// revive undoes the inferred end of p, because p has an event. Guessed processes since this end are
+// p itself, and are removed.
 func (t *table) revive(p *process) {
 	if p.life == living || p.life == ended {
 		return
@@ -191,8 +191,8 @@ func (t *table) cancelExit(p *process) {
 }
 
 // collect removes processes whose grace time is over both at now and at reached, the time of the
-// events. If delivery is behind, a process whose events were all joined ends long before the FORKs
-// of its children are delivered.
+// delivered events. If delivery is slow, all events of a process can be joined and delivered long
+// before the FORKs of its children.
 func (t *table) collect(now, reached uint64) {
 	over := func(since, at uint64) bool { return at >= since && at-since >= t.grace }
 	for ; t.firstExit < len(t.exits); t.firstExit++ {

@@ -6,11 +6,11 @@ type Task struct {
 	Known     Fields // the fields that hold a value
 	Truncated Fields // known fields with a cut value
 
-	// Cached are the known fields whose value is from an earlier event, or from /proc at
-	// another time, and may differ at the event. All other known values are exact at the event.
-	// In a RawEvent a source sets it for values that it cannot prove exact, and for fields not
-	// in Known if an earlier value may be outdated; see [FieldChanges] for the fields that the
-	// engine adds.
+	// Cached has the known fields whose values may differ at the event: they are from an
+	// earlier event, or from /proc at another time. All other known values are exact at the
+	// event. In a RawEvent a source sets Cached for values that it cannot prove exact, and for
+	// fields outside Known whose earlier values may be outdated. [FieldChanges] lists the
+	// fields that the engine adds.
 	Cached Fields
 
 	// ParentSignal is the signal that the parent gets when the process ends, 0 for none. It is
@@ -76,17 +76,17 @@ type ExeFile struct {
 	Inode uint64
 	Ctime int64 // last change of the file or of its attributes, in nanoseconds since 1970
 
-	// Device is the device of the file system, as in st_dev. On btrfs and on an overlay of
-	// several file systems it differs from the value of stat(2) if the source is the kernel.
+	// Device is the device of the file system, as in st_dev. The kernel's value differs from
+	// the value of stat(2) on btrfs and on an overlay of several file systems.
 	Device   uint32
 	UID, GID uint32 // the owner, in the initial user namespace
 	Mode     uint16 // type, set-id bits and permissions, as st_mode has them
-	// Removed is set if the file has no name: the last one was removed, or it was made by
-	// memfd_create(2) or with O_TMPFILE.
+	// Removed is set if the file has no name: its last name was removed, or the file was made
+	// by memfd_create(2) or with O_TMPFILE.
 	Removed bool
 }
 
-// The bits of ExeFile.Mode by which an exec sets the process's ids to the owner's.
+// Bits of ExeFile.Mode with which an exec sets the effective ids to the ids of the file's owner.
 const (
 	ModeSetUID = 0o4000
 	ModeSetGID = 0o2000

@@ -18,7 +18,7 @@ import (
 // times, so that two processes of one pid mostly have different start times.
 const step = 11 * time.Millisecond
 
-// state is the true state of a process from a time on.
+// state is the true state of a process, valid from a time on.
 type state struct {
 	since                                uint64
 	ppid, uid                            uint32
@@ -86,15 +86,15 @@ type world struct {
 	now   uint64
 	next  int // number for the next unique name
 	lives []*being
-	// bare is set if events have few fields and seldom start times, as those of the proc
-	// connector.
+	// bare is set if events have few fields and seldom a start time, like the events of the
+	// proc connector.
 	bare bool
 	// unit is the unit to which start times are rounded, pace the longest time between two
 	// changes.
 	unit uint64
 	pace time.Duration
-	// disordered is set if some events come later than the hold time. Then only exact start
-	// times identify their process.
+	// disordered is set if some events come later than the hold time. Then only an exact start
+	// time identifies the process of an event.
 	disordered bool
 }
 
@@ -500,7 +500,7 @@ func (w *world) judgeRest(r *rig) (defects []string) {
 	return defects
 }
 
-// look returns the current result of /proc.
+// look returns what a look at /proc shows now.
 func (w *world) look(pid uint32) (uint64, engine.Sight) {
 	if l := w.living(pid); l != nil {
 		return l.start / engine.ProcStartUnit * engine.ProcStartUnit, engine.SightAlive

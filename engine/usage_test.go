@@ -20,16 +20,16 @@ func TestUsage(t *testing.T) {
 	r.src.Push(raw(fork, 1, 0), raw(exec, 1, 1), ends(1, 2, first), ends(2, 3, engine.Usage{UserTime: 9}), ends(3, 4, third))
 	p := r.onlyEvent(t).Process
 	if p.Known&engine.FieldsUsage != engine.FieldsUsage || p.Usage != first {
-		t.Errorf("FORK+EXEC+EXIT has %+v, known %s", p.Usage, p.Known)
+		t.Errorf("got usage %+v of FORK+EXEC+EXIT, known fields %s, want %+v", p.Usage, p.Known, first)
 	}
 	clone := p.Clone()
 	next := r.onlyEvent(t).Process
 	if next.Usage != third || clone.Usage != first {
-		t.Errorf("the next EXIT has %+v, and the first is now %+v", next.Usage, clone.Usage)
+		t.Errorf("got usage %+v of the next EXIT and %+v of the clone, want %+v and %+v", next.Usage, clone.Usage, third, first)
 	}
 	for _, p := range []*engine.Process{r.Lookup(1), r.Lookup(2)} {
 		if p.Usage != (engine.Usage{}) || p.Known&engine.FieldsUsage != 0 {
-			t.Errorf("%d has %+v after its event", p.PID, p.Usage)
+			t.Errorf("pid %d: got usage %+v in the table, want none", p.PID, p.Usage)
 		}
 	}
 }

@@ -69,7 +69,8 @@ func Of(cgroup string) Container {
 		if c.Inside = "/"; rest != "" {
 			c.Inside = cgroup[len(cgroup)-len(rest)-1:]
 		}
-		// A name in the form for systemd that systemd did not create has colons.
+		// The runtime wrote a name for systemd, with colons, and systemd did not create the
+		// cgroup.
 		slice, scope, joined := strings.Cut(name, ":")
 		kubepods = kubepods || name == "kubepods"
 		c.Pod = podOf(slice, parent, kubepods, c.Pod)

@@ -46,8 +46,8 @@ func (c *census) Begin(engine.Source, *engine.Clock) {}
 func (c *census) Read(at uint64)                     { c.reads[at] = true }
 func (c *census) Record(r *engine.RawEvent)          { c.fields |= r.Task.Known }
 
-// Each trace has all fields up to FieldLogin, and the times at which the source was read. Those of
-// the proc connector have processes too short-lived for /proc.
+// Each trace has all fields up to FieldLogin, and the times at which the source was read. Traces of
+// the proc connector have processes that end before /proc is read.
 func TestTracesAreWhole(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.trace")
 	for _, file := range files {
@@ -63,8 +63,8 @@ func TestTracesAreWhole(t *testing.T) {
 	}
 }
 
-// Recording a replay reproduces the trace, including the times at which the source was read,
-// however small the engine's buffer. Events that are further apart than the hold time do not join.
+// Recording a replay reproduces the trace, including the times at which the source was read, for
+// any size of the engine's buffer. Events that are further apart than the hold time do not join.
 func TestRecordAgain(t *testing.T) {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")

@@ -19,7 +19,7 @@ type field interface {
 	// needs returns the fields that must be known, and the kinds of events with the value, 0
 	// for all.
 	needs() (engine.Fields, engine.Events)
-	// term parses the rest of a term, after the field's name.
+	// term parses the operator and the values after the field's name.
 	term(p *parser, name string) node
 }
 
@@ -32,8 +32,8 @@ type numberField struct {
 	get func(m *Matcher, ev *engine.Event) (least, most uint64, ok bool)
 	// least and most are the bounds of the field's numbers.
 	least, most uint64
-	// read, if not nil, parses a number that does not consist of digits alone. want describes
-	// the notation in error messages. If want is set, a number must have this notation.
+	// read, if not nil, parses numbers in another notation than decimal digits. want describes
+	// the notation in error messages. If want is set, only this notation is accepted.
 	read func(text string) (n uint64, ok bool)
 	want string
 	// database is the file in /etc with names for the numbers, or "".
@@ -143,8 +143,8 @@ var fields = func() map[string]field {
 	return all
 }()
 
-// executable is the field in which a value without a slash means the last name. A cgroup above the
-// root of a namespace has .. in its path.
+// executable is the field whose values may be a name without a slash, which means the last
+// component. The path of a cgroup above the root of a namespace contains ".." components.
 var executable, cgroup = fields["exe"].(*textField), fields["cgroup"].(*textField)
 
 var exitCode, exitSignal = fields["exit_code"].(*numberField), fields["exit_signal"].(*numberField)

@@ -127,7 +127,7 @@ func (any oneOfs) eval(m *Matcher, ev *engine.Event) truth {
 
 func (n not) eval(m *Matcher, ev *engine.Event) truth { return yes - n.node.eval(m, ev) }
 
-// otherwise returns t, or the opposite of t with none.
+// otherwise returns t, or the opposite of t if none is set.
 func (t truth) otherwise(none bool) truth {
 	if none {
 		return yes - t

@@ -17,8 +17,7 @@ import (
 	"github.com/quark-linux/quark/engine/schema"
 )
 
-// testExpr is a term or an expression, with a function that returns its expected result without the
-// compiler.
+// testExpr is an expression with a function that evaluates it independently of the compiler.
 type testExpr struct {
 	text string
 	eval func(ev *engine.Event) truth
@@ -237,8 +236,8 @@ func naiveContainer(p *engine.Process) engine.Container {
 // image has the fields that a kernel thread lacks.
 var image = engine.SetOf(engine.FieldExe, engine.FieldArgs, engine.FieldExeFile, engine.FieldExecPath, engine.FieldEnviron, engine.FieldPrivileges)
 
-// isKernelThread reports whether the image is unknown because the process is a kernel thread, by
-// the entry leader.
+// isKernelThread reports whether the process is a kernel thread according to its entry leader, and
+// has no image.
 func isKernelThread(p *engine.Process) bool {
 	return p.Known.Has(engine.FieldEntryLeader) && !p.Cached.Has(engine.FieldEntryLeader) && p.EntryType == engine.EntryKThread &&
 		p.Known&engine.SetOf(engine.FieldExe, engine.FieldArgs) == 0

@@ -161,7 +161,7 @@ func (p *parser) term() node {
 	return nil
 }
 
-// ofNames are the columns of names, with the fields of their ids.
+// ofNames maps columns of names to the fields of the ids.
 var ofNames = map[string]string{"user": "uid", "euser": "euid", "group": "gid", "egroup": "egid", "login_user": "login_uid"}
 
 var (

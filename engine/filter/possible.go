@@ -19,10 +19,10 @@ type Reported struct {
 	Matrix  *engine.Matrix // as [engine.Options.Matrix]
 }
 
-// Check returns an error in two cases. A filter, an alternative of "or" or the condition of a rule
-// can never be true for these events. Or tree or tag can never be decided. Conditions of drop rules
-// may be impossible. Check compares the terms about one field that "and" joins, and accepts all
-// that this does not decide. f may be nil.
+// Check returns an error if a filter, an alternative of "or", or the condition of a rule can never
+// be true for these events. It also returns an error if tree or tag can never be decided.
+// Conditions of drop rules may be impossible. Check compares the terms about one value that "and"
+// joins, and accepts all that this does not decide. f may be nil.
 func (f *Filter) Check(r Reported) error {
 	if f == nil {
 		return nil
@@ -54,8 +54,8 @@ func (f *Filter) Check(r Reported) error {
 	return nil
 }
 
-// CheckAny is like [Filter.Check], but accepts alternatives and rules that can never be true if
-// others can.
+// CheckAny is like [Filter.Check], but accepts impossible alternatives and rules if another
+// alternative is possible.
 func (f *Filter) CheckAny(r Reported) error {
 	if f == nil {
 		return nil
@@ -63,7 +63,7 @@ func (f *Filter) CheckAny(r Reported) error {
 	return r.scope().check(allOf(f.conditions))
 }
 
-// scope is a set of events: those of these kinds for which all facts are true.
+// scope is a set of events. Each event has one of these sets of kinds, and all facts hold for it.
 type scope struct {
 	reported engine.Events
 	together []together
@@ -72,7 +72,7 @@ type scope struct {
 	facts    []fact
 }
 
-// together has the kinds that one event can have. Each such event has first.
+// together holds the kinds that one event can have. Each such event has the kind first.
 type together struct{ first, all engine.Events }
 
 // fact is a comparison that is true, or false, for each event that has one of the given kinds.
@@ -85,10 +85,10 @@ type fact struct {
 
 // comparison is a term about one value of an event.
 type comparison interface {
-	// about returns an equal value for all comparisons of one value.
+	// about returns the key of the compared value. Comparisons of one value have equal keys.
 	about() any
-	// samples appends values to list. If any value satisfies all comparisons, one of the
-	// samples of all comparisons does, too. There are none if samples cannot show it.
+	// samples appends values to list. If any value satisfies all comparisons, then one of their
+	// samples does. Comparisons without samples count as possible.
 	samples(list []sample, is bool) []sample
 	holds(s sample) bool
 }
@@ -172,9 +172,8 @@ func (s *scope) check(n node) error {
 	return nil
 }
 
-// restrict removes from s the events for which n is not true. If is is false, it removes the events
-// for which n is not false. It appends the remaining alternatives to choices, and returns an error
-// if no event is left.
+// restrict removes the events from s for which n is not true, or, with is false, not false. It
+// appends the remaining alternatives to choices, and returns an error if no event is left.
 func (s *scope) restrict(n node, is bool, choices *[][]node) error {
 	parts, all := n.(allOf)
 	switch n := n.(type) {
@@ -223,7 +222,7 @@ func (s *scope) restrict(n node, is bool, choices *[][]node) error {
 	return nil
 }
 
-// restrictKinds does the same as restrict for a word that needs one of some kinds.
+// restrictKinds is like restrict, for a word that needs one of some kinds.
 func (s *scope) restrictKinds(word string, kinds engine.Events, is bool) error {
 	if is {
 		s.some = append(s.some, kinds)
@@ -246,7 +245,7 @@ func (s *scope) hasAll(t together) bool {
 	return t.all.Has(t.first) && !slices.ContainsFunc(s.some, func(some engine.Events) bool { return !t.all.Has(some) })
 }
 
-// restrictValue does the same as restrict for a term about a value.
+// restrictValue is like restrict, for a term about a value.
 func (s *scope) restrictValue(n node, is bool) error {
 	var known engine.Fields
 	var of engine.Events
@@ -345,8 +344,8 @@ func nameOf(n any) string {
 	return ""
 }
 
-// boolTerm is a term about which only this is known: two terms with the same key are both true or
-// both false.
+// boolTerm stands for a term whose value is either true or false. Terms with the same key have the
+// same value.
 type boolTerm struct {
 	key string // what the term compares, in any notation
 	word

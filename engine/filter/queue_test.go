@@ -190,8 +190,8 @@ type simProcess struct {
 	inTree    bool
 }
 
-// Whatever is lost, and however often pids are reused: events that surely pass are in the tree,
-// dropped events are not. Without losses, the result is never unsure.
+// Events are lost and pids are reused at random. Events that pass for sure are in the tree, and
+// dropped events are not. Without losses, no result is unsure.
 func TestTreeIsNeverWrong(t *testing.T) {
 	passed, unsure, dropped := 0, 0, 0
 	for seed := range uint64(300) {
@@ -292,7 +292,7 @@ func TestTreeIsNeverWrong(t *testing.T) {
 		}
 	}
 	if min(passed, dropped, unsure) < 500 {
-		t.Errorf("%d in the tree, %d not, %d unsure: some results were too rare", passed, dropped, unsure)
+		t.Errorf("got %d events in the tree, %d others, %d unsure: want more of each", passed, dropped, unsure)
 	}
 }
 

@@ -63,8 +63,8 @@ func TestRuleParser(t *testing.T) {
 	}
 }
 
-// An event is dropped only if all rules that may decide on it drop it, as their conditions are true
-// or unknown.
+// An event is dropped only if each rule that may decide on it drops it. Conditions are true or
+// unknown.
 func TestRulesOfTheUnknown(t *testing.T) {
 	const p, u, d = engine.VerdictPass, engine.VerdictUnsure, engine.VerdictDrop
 	for _, c := range []struct {

@@ -84,8 +84,8 @@ type Row struct {
 	Name string // lower_snake_case, for all forms without a standard name of their own
 	OTel string // the attribute in log records of OpenTelemetry, "" for none
 	ECS  string // the field in ECS documents, "" for none, or if its form differs
-	// C is the member of struct quark_process, "" if there is no member with a number. A new
-	// one has its type before it, and goes to the end of the structure.
+	// C is the member of struct quark_process, "" if the structure has no number for the value.
+	// A new member goes to the end of the structure, and is written with its type.
 	C    string
 	Flag string // the Go name of its flag, "" if it is always known
 	// Go is an expression of the value: p is the process, x the file of its executable, c the

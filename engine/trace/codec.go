@@ -10,8 +10,9 @@ import (
 
 const firstLine = "quark-trace 2\n"
 
-// Numbers that begin a record or a column. 0 ends an event. The next three begin other records: the
-// time of a read of the source, its counters, and an offset of the clock. The columns follow.
+// These numbers begin a record or a column. 0 ends an event. The next three begin other records:
+// the time of a read of the source, the source's counters, and an offset of the clock. The columns
+// follow.
 const (
 	endOfEvent = iota
 	readRecord

@@ -230,8 +230,8 @@ func (t *Reader) Clock() *engine.Clock {
 	return t.clock
 }
 
-// Arm implements engine.Source. It advances the clock to just before the next events, so that older
-// events are delivered without them, then to their time.
+// Arm implements engine.Source. It first advances the clock to just before the next events, so that
+// older events are delivered alone, and then to the time of the next events.
 func (t *Reader) Arm(bool) bool {
 	switch {
 	case t.ended:

@@ -165,7 +165,7 @@ func TestRecordedAgain(t *testing.T) {
 		b.Next(int(binary.LittleEndian.Uint32(b.Next(8))))
 	}
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
-		t.Errorf("got %[2]d bytes, want %[1]d", first.Len(), second.Len())
+		t.Errorf("got %d bytes in the second recording, want %d", second.Len(), first.Len())
 	}
 }
 
@@ -259,7 +259,7 @@ func TestRoundTrip(t *testing.T) {
 				got = list{room: len(reading)}
 				for at := uint64(time.Second) + uint64(i)*1e8; r.Clock().Now() < at; {
 					if len(got.events) > 0 {
-						t.Fatalf("got events before their read, at %d", r.Clock().Now())
+						t.Fatalf("got events at %d, before their read", r.Clock().Now())
 					}
 					r.Arm(true)
 					if err := r.Populate(&got); err != nil || r.Clock().Now() > at {
@@ -341,8 +341,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// A small trace can have many events with one long text. A replay inserts no more events than there
-// is room for, and no longer texts than a source.
+// A small trace can have many events with one long text. A replay inserts only as many events as
+// fit, and texts no longer than a source's texts.
 func TestLongTexts(t *testing.T) {
 	const events = 10000
 	for _, c := range []struct{ long, least, most int }{{maxText, 1000, 1300}, {maxText + 1, 0, 0}} {
@@ -506,7 +506,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// A replay has the recorded offsets of the clock, each from its event on.
+// A replay has the recorded offsets of the clock, and each offset begins at its recorded event.
 func TestClockChange(t *testing.T) {
 	var b bytes.Buffer
 	now := uint64(time.Second)

@@ -60,8 +60,8 @@ type Writer struct {
 	read   uint64             // when the source was read; 0 before
 	stats  engine.SourceStats // the last written counters
 
-	// The numbers of texts begin anew in each block. texts maps a text to an index of uses, so
-	// that a text of an earlier block is found without allocating a string.
+	// Each block numbers its texts anew. texts maps a text to an index of uses, so that a text
+	// of an earlier block is found without allocating a string.
 	texts   map[string]int
 	uses    []use
 	kept    int // bytes in texts

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// header is what quark.h declares.
+// header holds the declarations of quark.h.
 type header struct {
 	structs   []layout
 	constants map[string]int // that are a number, or 1 << a number, or a number of QUARK_FIELD

@@ -45,7 +45,7 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%s: there are more events in C", file)
 		}
 		if file == own {
-			// Otherwise a member missing on both sides would go unnoticed.
+			// The comparison above does not notice a member that both languages lack.
 			for name, ok := range filled {
 				if !ok && !never[name] {
 					t.Errorf("%s is never set in the recording", name)

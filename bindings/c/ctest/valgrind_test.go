@@ -53,7 +53,7 @@ func valgrind(t testing.TB, program string, args ...string) (out, stderr, wrong 
 	}
 	var r report
 	if err := xml.Unmarshal(written, &r); err != nil {
-		t.Fatalf("output of valgrind: %v\n%s", err, &message)
+		t.Fatalf("parse the output of valgrind: %v\n%s", err, &message)
 	}
 	var defects strings.Builder
 	for _, e := range r.Errors {
