@@ -6,7 +6,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// Missing events of a storm must be reported as lost. Elsewhere no event may be missing.
+// In a storm each missing event must be reported as lost. In other scenarios no event may be
+// missing.
 func TestMissingAndLost(t *testing.T) {
 	for _, c := range []struct {
 		scenario string

@@ -42,10 +42,10 @@ func TestForcedLoss(t *testing.T) {
 // lost. A second queue with normal buffers records all events.
 type forcedLoss struct {
 	missing int // events of our processes that were not delivered
-	// least counts the events that only the normal queue delivered, of all processes of the
-	// host, stamped between the first and the last of our processes. most counts such events
-	// from before the opening of the tiny queue until after its closing; with cnproc also the
-	// exits by signals, see mayDump. On an idle host least and most are equal.
+	// least and most count the events of all processes of the host that only the normal queue
+	// delivered. least counts those stamped from the first to the last of our processes. most
+	// counts from before the opening of the tiny queue until after its closing and, with
+	// cnproc, adds the result of mayDump. On an idle host least and most are equal.
 	least, most int
 	reported    int
 	cause       string
@@ -71,8 +71,8 @@ func TestExactLoss(t *testing.T) {
 	}
 }
 
-// lossProcesses is the number of processes, with two events each. Even divided by many CPUs they
-// exceed a one-page ring or the smallest socket buffer.
+// lossProcesses is the number of processes. Their events, two each, overflow a one-page ring or the
+// smallest socket buffer, even when many CPUs share them.
 const lossProcesses = 300
 
 // forceLoss runs processes while a queue with tiny buffers is not read.
@@ -110,7 +110,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 	to, err := recorder.WaitDelivered([]*recorder.Listener{all, tiny}, nil, patience)
 	stats, err1 := tiny.Close()
 	if err == nil && err1 == nil {
-		// After this the normal queue has all events from the time of the tiny queue.
+		// The normal queue then has all events from the time of the tiny queue.
 		_, err = recorder.WaitDelivered([]*recorder.Listener{all}, nil, patience)
 	}
 	whole, err2 := all.Close()
@@ -132,7 +132,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 	return l, nil
 }
 
-// mayDump counts the exits by a signal. If the signal may dump core, the proc connector sends one
+// mayDump counts the exits by a signal that may dump core. For these the proc connector sends one
 // more message. The message can be lost, but is an event only if a core was dumped.
 func mayDump(seen []score.Seen) (n int) {
 	for _, s := range seen {
@@ -143,9 +143,9 @@ func mayDump(seen []score.Seen) (n int) {
 	return n
 }
 
-// countRaw counts the source's events stamped after from and up to to. It skips events that stand
-// for lost events, and core dumps, which are lost with their exit. The last thread of a process may
-// appear twice, as its own exit and as the exit of its group; that is one event of the source.
+// countRaw counts the source's events stamped after from, until to. It skips gaps and inferred
+// exits, which stand for lost events, and core dumps, which are lost with their exit. The exits of
+// a last thread and of its group are one event of the source.
 func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	type key struct {
 		pid  uint32

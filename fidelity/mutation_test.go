@@ -17,16 +17,15 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// delivery has the events that one backend delivered for processes. Mutants are injected defects:
-// the scorer must detect each.
+// delivery has the events that one backend delivered for processes.
 type delivery struct {
 	*score.Delivered
 	processes []*truth.Process
 	lost      uint64
 }
 
-// clone returns a copy, and in it the i-th joined or single event, which may be damaged. The other
-// events share their pointers with d.
+// clone returns a copy of d, and the copy's i-th joined or single event. Only this event may be
+// changed, as the others share memory with d.
 func (d *delivery) clone(i int, joined bool) (*delivery, *score.Seen) {
 	w := *d.Delivered
 	list := &w.Single
@@ -76,8 +75,8 @@ func (d *delivery) reported(s *score.Seen) engine.Fields {
 	return told & s.Process.Known &^ s.Process.Cached
 }
 
-// changeLeader changes the session or group leader of an event's process in the queue's table, and
-// reports whether that was a live process of the family.
+// changeLeader changes the session or group leader of an event's process, and reports whether the
+// original leader was a live process of d.
 func (d *delivery) changeLeader(s *score.Seen, f engine.Field, change func(**engine.Identity)) bool {
 	i := map[engine.Field]int{engine.FieldSID: 0, engine.FieldPGID: 1}[f]
 	if l := d.processOf(s); !d.reported(s).Has(f) || s.Leaders == nil || s.Leaders[i] == nil || s.Leaders[i].Start == 0 || l == nil {
@@ -172,7 +171,8 @@ func never(f engine.Field) string {
 	return "987654321"
 }
 
-// mutant damages the i-th event, and reports whether that is a defect.
+// mutant is a defect that the scorer must detect. damage applies it to the i-th event, and reports
+// whether it is applicable there.
 type mutant struct {
 	name   string
 	joined bool // damages joined events
@@ -191,12 +191,12 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		}
 		return false
 	}},
-	{name: "a value cut and not marked so", damage: func(d *delivery, s *score.Seen, _ int) bool {
+	{name: "a truncated value is not marked as truncated", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		ok := d.reported(s).Has(engine.FieldArgs) && len(s.Process.Image.Args) > 1
 		s.Process.Image.Args = s.Process.Image.Args[:len(s.Process.Image.Args)/2]
 		return ok
 	}},
-	{name: "a whole value marked as cut", damage: func(d *delivery, s *score.Seen, _ int) bool {
+	{name: "a whole value is marked as truncated", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		ok := d.reported(s).Has(engine.FieldCwd)
 		s.Process.Truncated |= engine.FieldCwd.Set()
 		return ok
@@ -288,11 +288,11 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		d.Single = slices.Insert(d.Single, i+1, late)
 		return d.processOf(&late) == nil
 	}},
-	extra("a core dump that was none", engine.EventCoreDump, engine.KindCoreDump),
-	extra("a change of the comm that was none", engine.EventSetProcTitle, engine.KindSetProcTitle),
-	extra("a change of ids that was none", engine.EventIDChange, engine.KindIDChange),
-	extra("a tracer that was none", engine.EventPtrace, engine.KindPtrace),
-	{name: "the end inferred of a process that lives", damage: func(d *delivery, s *score.Seen, i int) bool {
+	extra("a core dump that did not happen", engine.EventCoreDump, engine.KindCoreDump),
+	extra("a change of the comm that did not happen", engine.EventSetProcTitle, engine.KindSetProcTitle),
+	extra("a change of ids that did not happen", engine.EventIDChange, engine.KindIDChange),
+	extra("a tracer that did not attach", engine.EventPtrace, engine.KindPtrace),
+	{name: "the end of a live process is inferred", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
 		gone := *s
 		gone.Events, gone.Process = engine.EventGone, s.Process.Clone()
@@ -351,7 +351,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		s.Process.Exited = false
 		return d.reported(s).Has(engine.FieldExit)
 	}},
-	{name: "an end said as inferred that was reported", damage: func(d *delivery, s *score.Seen, _ int) bool {
+	{name: "a reported end is marked as inferred", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		e, _ := d.eventOf(s)
 		s.Process.Inferred = true
 		return e != nil
@@ -592,7 +592,7 @@ func (d *delivery) catchMutants(t *testing.T, tries int) map[string]int {
 	return fits
 }
 
-// flawless returns the events that a perfect backend delivers for a family of processes with all
+// flawless returns the events that a perfect backend delivers for a family of processes, with all
 // kinds of events.
 func flawless(t *testing.T) *delivery {
 	tell := func(pairs ...any) (s truth.State) {
@@ -725,7 +725,8 @@ func TestMutants(t *testing.T) {
 	fits := flawless(t).catchMutants(t, 6)
 	t.Logf("%d mutants", len(mutants))
 	for _, m := range mutants {
-		// In this family no value is cached; its thread and pids never change.
+		// The family of flawless has no cached values, and its birth threads and pids never
+		// change.
 		if fits[m.name] == 0 && !slices.Contains([]string{"a cached value is marked as reported", "stale birth_parent_tid", "stale pid_ns"}, m.name) {
 			t.Errorf("mutant %s is applicable nowhere", m.name)
 		}

@@ -66,7 +66,8 @@ func (list *others) stop() (all []*recording) {
 	return all
 }
 
-// stop ends a monitor and its listener, and returns notes of failures. Its events remain.
+// stop ends a monitor and its listener, and returns notes of failures. The listener keeps its
+// events.
 func (w *other) stop() []string {
 	_, notes := w.run.Stop()
 	if err := w.Single.Pause(); err != nil {
@@ -75,7 +76,7 @@ func (w *other) stop() []string {
 	return notes
 }
 
-// Limits up to which the defects of a monitor in each scenario are printed.
+// Limits of the defects of a monitor that are printed for each scenario.
 const (
 	fewScenarios = 5
 	fewFindings  = 3

@@ -122,7 +122,7 @@ type recording struct {
 }
 
 // listen runs scenarios while all backends and monitors listen, and calls each with the recording
-// of each backend and monitor. A monitor that affects the view of others runs alone.
+// of each of them. A monitor that changes what others observe runs alone.
 func listen(o *Options, selected []scenario.Scenario, each func(*recording)) (absent []Absence, err error) {
 	together, alone := *o, []*monitor.Monitor(nil)
 	together.Monitors = nil

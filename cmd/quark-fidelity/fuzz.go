@@ -13,11 +13,10 @@ import (
 	"github.com/quark-linux/quark/fidelity/fuzz"
 )
 
-// errFuzzed is the error of a run that has found a defect, and of a rerun script that shows a
-// defect.
+// errFuzzed reports that a generated or a rerun script has shown a defect.
 var errFuzzed = errors.New("a backend has a defect: see DEFECT above")
 
-// errGrown is the error of a run with a leaking resident monitor.
+// errGrown reports that the resident monitor leaks.
 var errGrown = errors.New("the resident monitor leaks: see GREW above")
 
 // fuzzBackends runs generated scripts until the first defect.

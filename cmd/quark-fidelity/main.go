@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// errDefects is the error of a run with defects in its printed report.
+// errDefects reports that a printed report has defects.
 var errDefects = errors.New("a backend differs from its capability table: see DEFECT above")
 
 func run(args []string, out, errw io.Writer) error {

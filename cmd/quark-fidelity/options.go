@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/internal/selection"
 )
 
-// options are the command line of a verb.
+// options are the options and operands of one subcommand.
 type options struct {
 	operands           []string
 	chosen             map[string]*bool // backends
@@ -115,7 +115,7 @@ func (o *options) addPageFlag(c *cobra.Command) {
 // finish checks and completes the options.
 func (o *options) finish(c *cobra.Command) error {
 	changed := c.Flags().Changed
-	// Scripts are run, and files are printed.
+	// With operands, run reruns scripts and bench prints files, without these options.
 	without := []string{"scenario", "monitor", "command", "format", "output"}
 	if c.Name() == "bench" {
 		without = append(append(without, "quick", "repeats", "for"), backends.Every.Names()...)
@@ -144,7 +144,7 @@ func (o *options) finish(c *cobra.Command) error {
 	return o.addMonitors()
 }
 
-// addMonitors adds the chosen other programs.
+// addMonitors adds the monitors that the options name.
 func (o *options) addMonitors() error {
 	for _, name := range o.monitors {
 		if name == "all" {

@@ -7,9 +7,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// LeastAllocs returns the smallest number of allocations of a call, in at most the given number of
-// tries. prepare runs before each call. Other goroutines, and other processes, make some calls
-// appear to allocate more.
+// LeastAllocs calls call up to tries times, and returns its smallest number of allocations. prepare
+// runs before each call. Other goroutines can increase single counts, but rarely all.
 func LeastAllocs(tries int, prepare, call func()) uint64 {
 	least := uint64(math.MaxUint64)
 	for n := 0; n < tries && least > 0; n++ {

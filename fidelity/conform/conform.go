@@ -55,9 +55,9 @@ func Test(t *testing.T, open Open) {
 	})
 }
 
-// all scores one source in every scenario. A scenario that begins before the opening of the source
-// gets its own source. Such scenarios come last, as the shared source is not read meanwhile. A
-// storm is always read at once, as otherwise it overflows the rings.
+// all scores one source in every scenario. An early scenario gets a source of its own. Early
+// scenarios come last, as the shared source is not read meanwhile. A storm is always read at once,
+// as otherwise it overflows the rings.
 func all(t *testing.T, open Open, atOnce bool) {
 	w := record(open(t, source.Options{}), false)
 	for _, early := range []bool{false, true} {
@@ -86,7 +86,7 @@ func Threads(t *testing.T, s engine.Source) {
 	t.Run("io_uring", func(t *testing.T) { kernelThreads(t, s) })
 }
 
-// kernelThreads tests the thread that the kernel makes for io_uring in a process since Linux 5.12.
+// kernelThreads tests the thread that Linux 5.12 and later create in a process for io_uring.
 func kernelThreads(t *testing.T, s engine.Source) {
 	for _, note := range s.Capabilities().Notes {
 		if strings.Contains(note, "io_uring") {
@@ -111,7 +111,7 @@ func kernelThreads(t *testing.T, s engine.Source) {
 	result, _ := p.Result(0, 0)
 	p.Kill()
 	if result < 0 || len(list) < 2 {
-		t.Skipf("io_uring_setup: %d, %v, %v", result, list, err)
+		t.Skipf("io_uring_setup returned %d; threads %v, error %v", result, list, err)
 	}
 	var evs Events
 	for end := time.Now().Add(patience); len(evs.Of(p.PID, engine.KindExit)) < len(list) && time.Now().Before(end); {
@@ -155,8 +155,8 @@ func start(t *testing.T, s scenario.Scenario) *scenario.Running {
 	return run
 }
 
-// describe logs the capability table of a source. Each row must name its origin, or the reason for
-// its absence, except gaps, which have no hook, and fields that the engine derives.
+// describe logs the capability table of a source. Each row must name its origin or the reason for
+// its absence. Exceptions are gaps, which have no hook, and fields that the engine derives.
 func describe(t *testing.T, s engine.Source) {
 	table := s.Capabilities()
 	for k, c := range table.Kinds {
@@ -179,8 +179,8 @@ func record(s engine.Source, threads bool) *recorder.Recorder {
 	return recorder.New(recorder.NewListener(&bare{Source: s}, 0, false), nil, threads)
 }
 
-// bare presents a source as a queue. It delivers each raw event like an engine without earlier
-// events: fields that the engine adds from those are unknown.
+// bare presents a source as a queue. An event has only the fields of its raw event, none that an
+// engine would copy from earlier events.
 type bare struct {
 	engine.Source
 	events Events
@@ -234,9 +234,8 @@ func (b *bare) Stats() (s engine.Stats, err error) {
 	return s, err
 }
 
-// scoreOne scores the reports of a source in one scenario. It repeats the scenario if the only
-// fault is lost events, or missing events if the source reports that the kernel may lose events
-// uncounted.
+// scoreOne scores the reports of a source in one scenario. It repeats the scenario if no report is
+// wrong but events are lost, or are missing and the kernel may lose events without counting them.
 func scoreOne(t *testing.T, begin func() (*recorder.Recorder, *scenario.Running)) {
 	t.Helper()
 	const times = 3
@@ -260,8 +259,8 @@ func scoreOnce(t *testing.T, again bool, begin func() (*recorder.Recorder, *scen
 	if o.Skip != "" {
 		t.Skip(o.Skip)
 	}
-	// The proc connector's message of a thread's end can come after messages of processes that
-	// started later.
+	// The proc connector can report a thread's end after events of processes that started
+	// later.
 	var sc *score.Score
 	late := time.Duration(w.Single.Queue.Capabilities().Stamps.Ends)
 	for end := time.Now().Add(late); sc == nil || sc.Seen+sc.Lost < sc.Truth && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

@@ -26,7 +26,7 @@ import (
 // Events is a list of raw events of a source.
 type Events []*engine.RawEvent
 
-// Of returns the events of one kind of a process.
+// Of returns the events of a process that have this kind.
 func (evs Events) Of(pid int, kind engine.Kind) (of Events) {
 	for _, ev := range evs {
 		if int(ev.PID) == pid && ev.Kind == kind {
@@ -36,17 +36,18 @@ func (evs Events) Of(pid int, kind engine.Kind) (of Events) {
 	return of
 }
 
-// One returns the only event of one kind of a process. The test fails if there are none or several.
+// One returns the only event of a process that has this kind. The test fails if there are none or
+// several.
 func (evs Events) One(t testing.TB, pid int, kind engine.Kind) *engine.RawEvent {
 	t.Helper()
 	of := evs.Of(pid, kind)
 	if len(of) != 1 {
-		t.Fatalf("pid %d has %d %v events, want 1: %s", pid, len(of), kind, evs.Kinds(pid))
+		t.Fatalf("got %d %v events of pid %d, want 1: %s", len(of), kind, pid, evs.Kinds(pid))
 	}
 	return of[0]
 }
 
-// Kinds lists the events of a process for a message.
+// Kinds formats the events of a process for a failure message.
 func (evs Events) Kinds(pid int) string {
 	var s []string
 	for _, ev := range evs {
@@ -121,7 +122,7 @@ func Run(t testing.TB, s engine.Source, c *exec.Cmd) Events {
 			t.Fatal(err)
 		}
 	}
-	// wait(2) can return before the end is reported, and reports can repeat.
+	// wait(2) can return before the source reports the end, and a source may report it twice.
 	var evs Events
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if evs = append(evs, Drain(t, s)...); len(evs.Of(c.Process.Pid, engine.KindExit)) > 0 {
@@ -183,7 +184,7 @@ func Try(what string, err error) {
 	}
 }
 
-// Dropped is for a program that has opened a source. It changes the root, drops its privileges,
+// Dropped runs in a program that has opened a source. It changes the root, drops its privileges,
 // ends the current output line, waits until the source wakes it, and prints the source's counters
 // on request. The parent calls WantDropped.
 func Dropped(s engine.Source) {
@@ -256,7 +257,7 @@ func WantDropped(t testing.TB, program string) (c *exec.Cmd, said string) {
 	}
 	var events, produced int
 	if n, err := fmt.Sscan(lines.Text(), &events, &produced); n != 2 || events < 3 || produced < events {
-		t.Errorf("events delivered and produced: %q, want equal numbers of at least 3 (%v)", lines.Text(), err)
+		t.Errorf("got %q delivered and produced events, want at least 3 delivered and as many produced (error %v)", lines.Text(), err)
 	}
 	return c, said
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Kinds tests the options Kinds and Exits: of a process, a source must report only the chosen
-// events, with right values. opened is called with each open source.
+// Kinds tests the options Kinds and Exits: a source must report only the chosen events of a
+// process, with right values. It calls opened with each open source.
 func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, source.Options)) {
 	checked := func(t testing.TB, shared source.Options) engine.Source {
 		s := open(t, shared)
@@ -20,8 +20,8 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 		t.Run(kinds.String(), func(t *testing.T) {
 			shared := source.Options{Kinds: kinds}
 			wantKinds(t, checked, shared, "exit", kinds)
-			// The recorder needs EXIT to detect the last event. With -short, on slow
-			// emulated processors, it scores the smallest such set.
+			// The recorder needs EXIT to detect the last event. With -short it scores
+			// only the smallest such set, as emulated processors are slow.
 			if kinds == engine.EventExit || kinds.Has(engine.EventExit) && !testing.Short() {
 				Score(t, open(t, shared), "fork-exec-exit", "setres-ids", "exec-chain-2", "comm", "end-together", "leader-first", "exec-from-thread")
 			}
@@ -35,7 +35,7 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 				life = kinds
 			}
 			s := wantKinds(t, checked, shared, "exit", life)
-			// A source forwards an EXIT unless it has the status and it is 0.
+			// A source drops an EXIT only if it has the status and the status is 0.
 			if exit := s.Capabilities().Fields[engine.FieldExit]; exit.Origin == engine.OriginKernel {
 				wantKinds(t, checked, shared, "succeed", life&^engine.EventExit)
 			}
@@ -43,10 +43,9 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 	}
 }
 
-// wantKinds runs a program and expects these events of its process, and no loss. It tries several
-// times: without buffering, an uncertain end of another process can count as lost on a busy
-// machine. A source that counts excluded events as lost fails each time. It returns the last
-// source.
+// wantKinds runs a program, expects these events of its process and no loss, and returns the last
+// source. It tries several times: without buffering, an uncertain end of another process can count
+// as lost on a busy machine. A source that counts excluded events as lost fails each time.
 func wantKinds(t *testing.T, open Open, shared source.Options, program string, want engine.Events) engine.Source {
 	t.Helper()
 	for try := 1; ; try++ {

@@ -23,7 +23,7 @@ type Faults struct {
 	Offline Pulse         // the last CPU is offline, in guests
 }
 
-// Pulse is a fault that alternates between off and on until all processes have ended.
+// Pulse is a fault that is alternately off and on until all processes have ended.
 type Pulse struct{ Off, On time.Duration }
 
 func (p Pulse) String() string { return fmt.Sprintf("%v+%v", p.Off, p.On) }
@@ -101,7 +101,7 @@ func (f Faults) Smaller() iter.Seq[Faults] {
 	}
 }
 
-// randomFaults returns some faults, or none.
+// randomFaults returns a random set of faults.
 func randomFaults(rng *rand.Rand) (f Faults) {
 	one := func(in int) bool { return rng.IntN(in) == 0 }
 	ms := func(most int) time.Duration { return time.Duration(1+rng.IntN(most)) * time.Millisecond }

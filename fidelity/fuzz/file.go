@@ -100,7 +100,7 @@ func Rerun(paths []string, times int, o Options) ([]*Again, error) {
 	return list, nil
 }
 
-// add adds the results of the file's scripts in a trial.
+// add adds the defects in r of those scripts for which own returns true.
 func (a *Again) add(r *result, own func(script int) bool) {
 	a.Absent, a.Lost = r.Absent, r.Lost
 	for _, d := range r.Defects {

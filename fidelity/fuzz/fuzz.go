@@ -175,7 +175,6 @@ type fuzzer struct {
 	dir string // for script files
 }
 
-// runOnce runs scripts once.
 func (f *fuzzer) runOnce(set backends.Set, scripts []*script.Script, faults Faults) (*result, error) {
 	t := &trial{Backends: set, Hold: f.Hold, Patience: f.Patience, Faults: faults}
 	for i, s := range scripts {

@@ -97,7 +97,7 @@ func TestRun(t *testing.T) {
 				if r.Lost > 0 {
 					report = t.Logf
 				}
-				report("%s: a defect in %d of %d performances, with faults %q:\n%s\n%s", f.Backend, f.Again, f.Of, f.Faults, f.Script, strings.Join(f.Findings, "\n"))
+				report("%s: got a defect in %d of %d runs with faults %q, want none:\n%s\n%s", f.Backend, f.Again, f.Of, f.Faults, f.Script, strings.Join(f.Findings, "\n"))
 			}
 			if r.Processes < 50 || len(r.Operations) == 0 {
 				t.Error(r)
@@ -117,9 +117,9 @@ func TestFound(t *testing.T) {
 	if scenario.InGuest() {
 		times = 3 // in a guest each run takes a second
 	}
-	// A file can name other backends than the default: some backends are slow, and programs of
-	// other tests hide perf's records from them. Scripts with the same backends run together,
-	// as the start takes longer than the run.
+	// A file can name a backend that is not run by default, because it is slow or other tests
+	// disturb it. Scripts with the same backends run together, as the start takes longer than
+	// the run.
 	together := make(map[backends.Set][]string)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -153,8 +153,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// A defect between the source and the scorer is found, shrunk and written, and shows again in a
-// rerun.
+// Run finds, shrinks and writes a defect between the source and the scorer. A rerun shows it again.
 func TestDefectIsFound(t *testing.T) {
 	asRoot(t)
 	notShort(t)
@@ -175,7 +174,7 @@ func TestDefectIsFound(t *testing.T) {
 	}
 	t.Logf("%s", b)
 	if f.Again < f.Of/2 || strings.Count(f.Script.String(), "\n") > 2 {
-		t.Error("the script is not the shortest")
+		t.Errorf("got script %s with the defect in %d of %d runs, want at most 2 lines and half of the runs", f.Script, f.Again, f.Of)
 	}
 	if !strings.Contains(string(b), "# Found by quark-fidelity fuzz --seed 1,") || !strings.Contains(string(b), ": comm is \"") {
 		t.Error("the file lacks the finding")
@@ -192,7 +191,7 @@ func TestDefectIsFound(t *testing.T) {
 	}
 }
 
-// A script that cannot be shrunk, because a run fails, is written unchanged.
+// If a run fails during shrinking, the current script is still written.
 func TestShrinkingFails(t *testing.T) {
 	o := Options{Seed: 7, Dir: t.TempDir(), Progress: io.Discard}
 	f := &fuzzer{Options: o, dir: filepath.Join(o.Dir, "missing")}
@@ -211,7 +210,7 @@ func TestShrinkingFails(t *testing.T) {
 	}
 }
 
-// A script is not shrunk to a script with another defect.
+// Shrinking keeps the kind of the defect.
 func TestKindOfDefect(t *testing.T) {
 	f := Finding{kind: kindOf("17: EXIT: cmdline is \"a\\n\" (reported), not \"b\"")}
 	for text, want := range map[string]bool{

@@ -27,7 +27,7 @@ func (s *Sample) String() string {
 	return b.String()
 }
 
-// Names of values. The backend's name follows the size of a table.
+// Names of values. The name of a backend follows tableOf.
 const (
 	memory      = "anonymous memory"
 	descriptors = "descriptors"
@@ -40,7 +40,7 @@ const (
 	tableLimit  = 256     // processes of a busy machine that ended just before the sample
 )
 
-// fewest is the minimum number of samples for Grown, two for each quarter.
+// fewest is the minimum number of samples for Grown: two for each quarter.
 const fewest = 8
 
 // limit returns the tolerated growth of a value.
@@ -55,9 +55,8 @@ func limit(name string) int64 {
 }
 
 // Grown returns a line for each value that has grown: its minimum in the last quarter of the
-// samples exceeds its minimum in the second quarter by more than its limit. It ignores the first
-// quarter, in which buffers and caches grow to the size of the largest burst. It needs at least
-// eight samples.
+// samples exceeds its minimum in the second quarter by more than its limit. The first quarter does
+// not count, as buffers and caches grow then. Grown needs at least eight samples.
 func Grown(samples []Sample) (grown []string) {
 	n := len(samples)
 	if n < fewest {

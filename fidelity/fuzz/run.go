@@ -18,8 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run runs the trial in a process of its own, and applies the faults that act on this process from
-// outside.
+// run runs the trial in its own process, and applies the faults from outside.
 func (t *trial) run() (*result, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -36,7 +35,7 @@ func (t *trial) run() (*result, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	cmd.WaitDelay = 10 * time.Second // one of its processes may keep stderr open
-	// A terminal's ^C goes to the fuzzer only, which ends after the trial.
+	// Only the fuzzer receives ^C of the terminal, and it ends after the trial.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -64,8 +63,7 @@ func (t *trial) run() (*result, error) {
 	return r, nil
 }
 
-// begin starts the faults that act from outside on the monitor with the given pid, and returns a
-// function that ends them.
+// begin starts the faults of the monitor with this pid, and returns a function that ends them.
 func (f *Faults) begin(pid int) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -86,7 +84,7 @@ func (f *Faults) begin(pid int) (end func()) {
 		}
 		control := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", runtime.NumCPU()-1)
 		f.Offline.repeat(ctx, func(away bool) {
-			// Some machines do not allow it.
+			// Some machines reject this.
 			os.WriteFile(control, []byte(map[bool]string{true: "0", false: "1"}[away]), 0)
 		})
 	})
@@ -97,7 +95,7 @@ func (f *Faults) begin(pid int) (end func()) {
 }
 
 // repeat switches a fault on and off until ctx ends, and leaves it off. Each off period is a
-// quarter longer than the last: a signal restarts the kernel's verification of eBPF programs, and a
+// quarter longer than the last: a signal restarts the kernel's verification of eBPF programs, so a
 // slow guest would otherwise never open a queue.
 func (p Pulse) repeat(ctx context.Context, set func(on bool)) {
 	for on := false; p.On != 0; on = !on {

@@ -34,8 +34,8 @@ const (
 	maxShrink = 10 * time.Minute
 )
 
-// shrinkDefect shrinks the scripts of a batch with a defect, and writes the result. first is the
-// number of the first script.
+// shrinkDefect shrinks a batch of scripts with a defect, and writes the result. first is the number
+// of the batch's first script.
 func (f *fuzzer) shrinkDefect(batch []*script.Script, faults Faults, d defect, first int) (*Finding, error) {
 	fmt.Fprintf(f.Progress, "defect of %s in script %d, faults %q: %s\n", d.Backend, first+d.Script, faults, strings.Join(d.Findings, "; "))
 	s := &shrinker{fuzzer: f, Finding: &Finding{Backend: d.Backend, Number: -1, Faults: faults, Findings: d.Findings, kind: kindOf(d.Findings[0])}}
@@ -78,7 +78,6 @@ func operations(scripts ...*script.Script) (n int) {
 	return n
 }
 
-// shrinker makes a finding smaller.
 type shrinker struct {
 	*fuzzer
 	*Finding
@@ -93,7 +92,7 @@ func kindOf(finding string) string {
 	return numbers.ReplaceAllString(before, "N")
 }
 
-// same reports whether d is the defect that is being shrunk.
+// same reports whether d has a finding of the kind that is being shrunk.
 func (f *Finding) same(d defect) bool {
 	return slices.ContainsFunc(d.Findings, func(text string) bool { return kindOf(text) == f.kind })
 }
@@ -152,8 +151,8 @@ func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 	return false, nil
 }
 
-// bisectBatch bisects a batch with a defect of no single script. If neither half shows it, it joins
-// the remaining scripts as far as possible.
+// bisectBatch bisects a batch whose defect belongs to no single script. It stops when neither half
+// shows the defect, and joins the remaining scripts up to the limits of a script.
 func (s *shrinker) bisectBatch(batch []*script.Script) error {
 	for shown := true; shown && len(batch) > 1; {
 		shown = false

@@ -20,8 +20,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// trialEnv is the environment variable that makes Main run the monitor of a trial. The monitor has
-// its own process, which can be paused at any point, and whose crash is a finding.
+// trialEnv is the environment variable that makes Main run the monitor of a trial. The monitor is a
+// separate process, so the fuzzer can pause it and survives its crash.
 const trialEnv = "QUARK_FIDELITY_TRIAL"
 
 // Main runs the parts of the suite that are processes of this program, and then does not return. A
@@ -242,8 +242,8 @@ func (t *trial) scoreBackend(r *result, w *recorder.Recorder, outcomes []*scenar
 		lost = math.MaxUint64
 	}
 	fine := func(s *score.Score) bool {
-		// A full buffer or an orderly end can deliver events too early. The queue counts
-		// them as late.
+		// With a full buffer or an orderly end, a queue delivers some events too early and
+		// counts these as late.
 		if (t.Faults.Length != 0 || t.Faults.Drain != 0) && uint64(s.Inversions) <= single.Late+joined.Late {
 			s.Inversions = 0
 		}
@@ -303,8 +303,8 @@ func (t *trial) waitBalanced(r *result, all []*recorder.Recorder, done []*scenar
 	return nil
 }
 
-// checkGaps compares the delivered gaps with the counted losses: each loss that was counted before
-// the last events must be in a gap, and the gaps must not exceed the counts.
+// checkGaps compares the delivered gaps with the counted losses. Each loss that was counted before
+// the last events must be in a gap. The gaps must not exceed the counts.
 func (t *trial) checkGaps(r *result, l *recorder.Listener, before *engine.SourceStats) error {
 	after, err := l.Queue.Stats()
 	if err != nil {

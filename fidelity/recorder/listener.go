@@ -88,7 +88,7 @@ func (l *Listener) drain(patience time.Duration) error {
 		l.cancel = nil
 		return err
 	case <-time.After(patience):
-		return fmt.Errorf("%s: events were left %v after Drain", l.Queue.Backend(), patience)
+		return fmt.Errorf("%s: the queue did not end within %v of Drain", l.Queue.Backend(), patience)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestProcessNotInTable(t *testing.T) {
 			ev.Process = &engine.Process{PID: 7, Task: engine.Task{Known: known}}
 			got := NewListener(queue{}, 0, true).compareTable(&ev)
 			if ok := ev.Thread && ev.Events == engine.EventExit; ok != (got == "") {
-				t.Errorf("%s of a thread %v, known %s: got %q", ev.Events, ev.Thread, known, got)
+				t.Errorf("%s, thread %v, known %s: got difference %q, want any %v", ev.Events, ev.Thread, known, got, !ok)
 			}
 		}
 	}

@@ -76,7 +76,7 @@ func (f *play) listCalls(l *script.Process, starter *actor, thread bool, addFirs
 var acts map[string]func(*actor, *script.Op)
 
 func init() {
-	// In the declaration the map would refer to itself.
+	// Go rejects this as a declaration, as the functions refer to the map.
 	acts = map[string]func(*actor, *script.Op){
 		"exit": func(a *actor, op *script.Op) {
 			a.code = number(op, 0)
@@ -131,7 +131,8 @@ func init() {
 		},
 		"login": (*actor).login,
 		"chdir": func(a *actor, op *script.Op) {
-			// A new directory each time, as a child may still be in the previous one.
+			// Each chdir needs a new directory, as a child may still be in the previous
+			// one.
 			a.dir = a.f.mkdir(a.name(), a.next("dir"), op.Args[0])
 			a.chdir(a.dir)
 		},
@@ -153,7 +154,8 @@ func init() {
 			a.SkipUnless(unshared, private) // else the mount would affect all processes
 		},
 		"chroot": func(a *actor, op *script.Op) {
-			// Current paths are relative to the new root at once.
+			// chroot(2) also changes the reported paths, as they are relative to the
+			// root.
 			s := a.change(engine.SetOf(engine.FieldExe, engine.FieldCwd), "chroot", unix.SYS_CHROOT, a.in(a.f.dir))
 			s.probes = append(s.probes, linked(a.process, engine.FieldExe, "exe"), linked(a.process, engine.FieldCwd, "cwd"))
 			entered := s.call
@@ -199,8 +201,8 @@ func (a *actor) next(what string) string {
 	return fmt.Sprint(what, a.n)
 }
 
-// change appends a system call that changes fields without an event. Another thread may execute a
-// program while the call is in progress.
+// change appends a system call that changes fields without an event, and the record of the new
+// values. The values during the call are not recorded, as another thread may execute a program.
 func (a *actor) change(fields engine.Fields, name string, number uintptr, args ...any) *step {
 	a.unsettled(fields)
 	a.call(name, number, args...)
@@ -220,8 +222,8 @@ func (a *actor) chdir(dir string) int {
 	return a.moved(engine.FieldCwd, "cwd", "chdir", unix.SYS_CHDIR, a.in(dir))
 }
 
-// in converts a path in the script's directory to the process's root. The result does not exist if
-// chroot failed.
+// in converts a path below the script's directory to a path from the process's root. If chroot
+// failed, no file has the result.
 func (a *actor) in(path string) string { return cmp.Or(strings.TrimPrefix(path, a.root), "/") }
 
 // namespace is a kind of namespace.
@@ -302,8 +304,8 @@ func (a *actor) sleep(micros int) {
 	a.call("nanosleep", unix.SYS_NANOSLEEP, []unix.Timespec{unix.NsecToTimespec(int64(micros) * 1000)}, nil)
 }
 
-// login appends a change of the login uid, which the kernel may reject. The files get the lowest
-// descriptor, 0.
+// login appends a change of the login uid, which the kernel may reject. The files that it opens get
+// the lowest descriptor, 0.
 func (a *actor) login(op *script.Op) {
 	a.mayFail = true
 	uid, saved := strconv.FormatUint(uint64(uint32(number(op, 0))), 10), a.f.reserve()
@@ -319,7 +321,7 @@ func (a *actor) login(op *script.Op) {
 	at := a.stamp()
 	a.steps = append(a.steps, step{call: session, before: at, noNext: true, record: truth.Record{Op: truth.Now, Open: engine.FieldLogin.Set()},
 		probes: []probe{{engine.FieldLogin.Set(), session, func(p *process, session, n int) (s truth.State) {
-			// Another user namespace shows other uids: then the result is not recorded.
+			// A failed write is not recorded: another user namespace shows other uids.
 			if result, ok := p.run.Result(p.number, wrote); ok && result > 0 {
 				s.Set(engine.FieldLogin, uid+" "+string(p.run.Bytes(p.number, session, 1, n)))
 			}
@@ -388,8 +390,8 @@ func (a *actor) start(op *script.Op, flags uint64) {
 		})
 	}
 	if !thread {
-		// Later operations do not rename or remove shared files, as their effect on others
-		// is not recorded.
+		// Later operations must not rename or remove files that the new process shares, as
+		// no record would show the effect on it.
 		a.dir, a.program = "", ""
 	}
 	by := *a
@@ -425,8 +427,8 @@ func (a *actor) exec(how string, argv []string) int {
 	mode, owner, at, fd := os.FileMode(0o755), 0, a.in(path), -1
 	whole := argv
 	if how == "unlinked" && a.mounts || how == "relative" && a.thread {
-		// The other ways fail: an open file would be on a mount of another namespace, and a
-		// thread does not change the directory.
+		// Both ways would fail: the open file would be on a mount of another namespace, and
+		// a thread does not change the directory.
 		how = "absolute"
 	}
 	switch how {
@@ -476,7 +478,7 @@ func (a *actor) exec(how string, argv []string) int {
 	a.program = path
 	written := func(elf []byte) error {
 		if how == "memfd" {
-			// Runs again if the first way to start the process failed.
+			// The function runs again if the first way to start the process failed.
 			_, err := unix.Pwrite(fd, elf, 0)
 			return err
 		}
@@ -578,8 +580,8 @@ func (a *actor) execBroken(*script.Op) {
 	})
 }
 
-// brokeAt returns the earliest time at which the exec of a broken program ended the process, 0 if
-// it is uncertain that this ended it.
+// brokeAt returns the earliest time at which a broken program ended the process, 0 if something
+// else may have ended it.
 func (p *process) brokeAt(status unix.WaitStatus) uint64 {
 	if p.broken.Known == 0 || status.Signal() != unix.SIGSEGV || p.prey || p.hasThreads() {
 		return 0
@@ -629,7 +631,7 @@ func (a *actor) seccompKill(op *script.Op) {
 	a.call("getppid", unix.SYS_GETPPID)
 }
 
-// filterCall appends a seccomp filter that acts at one system call.
+// filterCall appends a seccomp filter that takes an action at one system call.
 func (p *process) filterCall(number, action uint32) {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},

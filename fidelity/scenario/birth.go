@@ -23,7 +23,7 @@ func forkExecExit(d *director) {
 		d.do(d.light().image(d.self, []string{"fork-exec-exit", "a b", ""}, role("report", code, 0)))
 	}
 	for range scale(1, 3) {
-		// In its own process group the leader differs from the parent.
+		// The process has a group of its own, so its group leader is not its parent.
 		p := d.light().call("chdir", unix.SYS_CHDIR, d.dir).call("setpgid", unix.SYS_SETPGID, 0, 0)
 		d.hold(p, d.waiter(7), "true", "this", "", "is", "nop!").release()
 	}
@@ -101,8 +101,8 @@ func (d *director) makeCgroup() (dir, path string) {
 	return dir, path
 }
 
-// cgroupMount returns the mount point of the reported hierarchy: cgroup2, or the pids controller of
-// cgroup v1.
+// cgroupMount returns the mount point of the hierarchy that quark reports: cgroup2, or the pids
+// controller of cgroup v1.
 func (d *director) cgroupMount() string {
 	for _, at := range []struct {
 		mount string

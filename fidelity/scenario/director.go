@@ -28,8 +28,8 @@ type director struct {
 	// State of the scenario:
 	dir string // an empty directory
 	fds []int  // to be closed
-	// Number of processes of its scripts. Each process has unique file names, as a reader of
-	// /proc can keep the program of an ended process busy.
+	// lives counts the processes of the scenario's scripts. File names contain the count, as no
+	// one can overwrite a program while a reader of /proc has it open.
 	lives int
 
 	waited truth.IO // I/O of the children that this process has waited for
@@ -103,7 +103,7 @@ func (d *director) guard(f func()) (code int) {
 	return 0
 }
 
-// setUp moves the descriptors that os/exec passes from 3 on to their numbers, opens /proc, and
+// setUp moves the descriptors from os/exec, which begin at 3, to their numbers, opens /proc, and
 // makes this process a subreaper.
 func (d *director) setUp() {
 	// Executed programs inherit only truthFD and procFD.
@@ -123,12 +123,12 @@ func (d *director) setUp() {
 }
 
 // restoreDefault restores the default action of a signal for this process and its children.
-// nohup(1) and background jobs of shells ignore signals, and Go inherits that.
+// Processes inherit ignored signals, for example from nohup(1).
 func restoreDefault(sig unix.Signal) error {
 	var byDefault [4]uint64 // the kernel's struct sigaction: handler, flags, restorer, mask
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
 	if errno != 0 {
-		return fmt.Errorf("let %v end this process: %w", sig, errno)
+		return fmt.Errorf("restore the default action of %v: %w", sig, errno)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (d *director) wantCode(status unix.WaitStatus, code int) {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// mkdir creates a directory below the scenario's, with its parents.
+// mkdir creates a directory below the scenario's directory, with all parents.
 func (d *director) mkdir(names ...string) string {
 	dir := filepath.Join(append([]string{d.dir}, names...)...)
 	d.must(os.MkdirAll(dir, 0o755))
@@ -349,7 +349,7 @@ func (d *director) readState(pid int) truth.State {
 	got, s, err := d.proc.Read(itoa(pid))
 	d.must(err)
 	if got != pid {
-		d.fail(fmt.Errorf("/proc/%d is of process %d", pid, got))
+		d.fail(fmt.Errorf("/proc/%d shows process %d", pid, got))
 	}
 	s.Forget(engine.FieldStart.Set()) // the fork's record has closer bounds
 	return s

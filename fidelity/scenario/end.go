@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// leaderFirst ends leaders with status 3 while another thread continues, which then ends in one of
-// several ways.
+// leaderFirst ends each leader with status 3 while another thread continues. This thread ends in a
+// different way in each process.
 func leaderFirst(d *director) {
 	for _, last := range []func(*process){
 		func(t *process) { t.end(7) },
@@ -77,8 +77,8 @@ func exitGroupThread(d *director) {
 	}
 }
 
-// noCore is a value of RLIMIT_CORE with which the kernel writes no core: neither to a file, as it
-// would be longer, nor to a program, which 0 would not prevent.
+// noCore is a value of RLIMIT_CORE that prevents every core. A core in a file would be longer. A
+// limit of 0 would still permit a core that is piped to a program.
 const noCore = 1
 
 // kill returns a scenario in which a signal ends processes, without a core dump.
@@ -196,8 +196,8 @@ func threadEnds(d *director) {
 	}
 }
 
-// nsReboot ends init processes of pid namespaces by reboot(2), called by the init or by a thread of
-// it: SIGKILL ends the init, but its parent gets another status.
+// nsReboot ends init processes of pid namespaces by reboot(2), called by the leader or by another
+// thread. SIGKILL ends the init, but its parent gets another status.
 func nsReboot(d *director) {
 	for _, c := range []struct {
 		how    uint
@@ -221,8 +221,9 @@ func nsReboot(d *director) {
 	}
 }
 
-// threadStatus ends processes with another status than their threads. Some threads end long before
-// the process; others end at the same time, so that their messages may arrive in another order.
+// threadStatus ends processes with a status that differs from the status of their threads. Some
+// threads end long before the process; others end at the same time, so that their messages may
+// arrive in another order.
 func threadStatus(d *director) {
 	for _, code := range []int{0, 5} {
 		d.endAfter(d.script().endThread(3), code)
@@ -232,7 +233,7 @@ func threadStatus(d *director) {
 	}
 }
 
-// endAfter ends a process after a thread that it starts.
+// endAfter runs a process that starts thread t, and ends the process after t.
 func (d *director) endAfter(t *process, code int) {
 	g := d.gate()
 	p := d.script().startThread(t)

@@ -108,8 +108,8 @@ func sameIDs(d *director) {
 	d.fileIDs()
 }
 
-// fileIDs pauses a process of root while it has another file system uid, and therefore fewer
-// capabilities, which are not recorded. Values read at that time are wrong before and after.
+// fileIDs pauses a process of root that has another file system uid, and therefore fewer
+// capabilities. They are not recorded, as they differ before and after the pause.
 func (d *director) fileIDs() {
 	set := func(p *process, uid int) *process {
 		return p.event(truth.Record{Op: truth.IDs, ID: engine.ChangedUID, Optional: true, Unchanged: true}, "setfsuid", unix.SYS_SETFSUID, uid)
@@ -311,8 +311,8 @@ func ptrace(d *director) {
 	}
 }
 
-// tracerEnds runs a process that ends while it traces another, and a process that requests to be
-// traced: the kernel reports only the attach.
+// tracerEnds runs a tracer that ends without a detach, and a process that requests to be traced.
+// The kernel reports only the attach of the tracer.
 func tracerEnds(d *director) {
 	done := d.gate()
 	p := d.traced(done)

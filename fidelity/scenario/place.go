@@ -137,7 +137,7 @@ func cwdDeepMounts(d *director) {
 }
 
 func cwdOverlay(d *director) {
-	// An upper layer must not be on overlayfs, where a container's files are.
+	// An upper layer must not be on overlayfs, on which containers have their files.
 	tmp := d.mkdir("tmp")
 	p := d.light().private().tmpfs(tmp)
 	dirs := map[string]string{}

@@ -118,8 +118,8 @@ func (p *process) now(r truth.Record) *process {
 	return p
 }
 
-// image appends the execution of a program with a state that is recorded later: this program in a
-// role reports itself, and a waiting program is observed.
+// image appends the execution of a program whose state is recorded later: this program reports its
+// own state, and the director observes a waiting program.
 func (p *process) image(path string, argv []string, env []string) *process {
 	p.stamp()
 	p.Exec(path, argv, env)
@@ -213,8 +213,8 @@ func (p *process) readIDs() {
 	for _, o := range p.others {
 		o.run, o.pid = p.run, p.run.Thread(o.number)
 		if o.pid == 0 && o.childID != (bare.Word{}) {
-			// The child runs before vfork(2) returns, or before an interrupted clone(2)
-			// does.
+			// The call that starts the child has not returned: vfork(2) waits for the
+			// child, or a signal has interrupted clone(2).
 			by := o
 			if o.childID.Script == p.Script {
 				by = p
@@ -263,8 +263,8 @@ const setByExec = engine.FieldsImage&^(1<<engine.FieldEnviron) | 1<<engine.Field
 // that thread's values.
 const ofThreads = engine.FieldsThread &^ (1<<engine.FieldComm | 1<<engine.FieldExit)
 
-// recordSteps records the steps of p until its end. For a thread these are its exec and its later
-// events, then as the process.
+// recordSteps records the steps of p until its end. Of a thread it records the exec and all later
+// steps, in which the thread is the process.
 func (d *director) recordSteps(p *process, end uint64) {
 	process := !p.thread
 	var own truth.State // fields that this thread has changed only for itself
@@ -422,7 +422,8 @@ func (g *gate) pass(p *process) {
 		if err != nil && err != unix.EINTR {
 			g.d.fail(fmt.Errorf("poll a pipe: %w", err))
 		}
-		// A script continues after a failed call, and so may open the gate nevertheless.
+		// A script continues after a failed call, so it may open the gate despite the
+		// failure.
 		g.d.check(p)
 		if n == 1 {
 			_, err := unix.Read(g.r, make([]byte, 1))

@@ -178,8 +178,8 @@ func (r *Running) Wait(patience time.Duration) (all []*Outcome, err error) {
 	return r.outcomes(r.cmd.Wait())
 }
 
-// outcomes assigns the processes to their scenarios. The director belongs to each scenario; ended
-// is the error of the wait for it.
+// outcomes assigns the processes to their scenarios. The director belongs to each scenario. ended
+// is the error of the director's end.
 func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 	director := r.cmd.Process.Pid
 	state := r.cmd.ProcessState.Sys().(interface{ ExitStatus() int }).ExitStatus()

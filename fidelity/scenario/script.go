@@ -130,7 +130,7 @@ func (d *director) runProcesses(lives []*script.Process, check func(*process, en
 	}
 }
 
-// dumping are the signals with a core dump.
+// dumping are the signals whose default action is a core dump.
 var dumping = []unix.Signal{unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS, unix.SIGXCPU, unix.SIGXFSZ}
 
 // inherited returns a gate that programs inherit.
@@ -183,7 +183,7 @@ func (f *play) servePaused(first []*process) bool {
 	for _, p := range first {
 		p.readIDs()
 	}
-	// If it has other threads, or its parent may kill it, its state is uncertain.
+	// The state is uncertain if the process has threads or its parent may kill it.
 	if !s.prey && !s.hasThreads() && s.pid != 0 {
 		if s.trace {
 			f.tracePaused(s.pid)
@@ -261,7 +261,7 @@ func (f *play) matchEnds(first []*process, ends []reaped) map[*process]ended {
 	for _, p := range started {
 		i := slices.IndexFunc(ends, func(e reaped) bool { return e.pid == p.pid })
 		if i < 0 {
-			f.fail(fmt.Errorf("process %d: its end is unknown", p.pid))
+			f.fail(fmt.Errorf("the end of process %d is unknown", p.pid))
 		}
 		of[p] = ends[i].ended
 		ends = slices.Delete(ends, i, i+1)

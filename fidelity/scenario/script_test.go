@@ -176,7 +176,7 @@ func TestBindFails(t *testing.T) {
 	}
 	end := all[0].Processes[1].Events
 	if last := end[len(end)-1]; last.Status != 3<<8 || all[0].Skip != "" {
-		t.Errorf("wait status %#x, %s", last.Status, all[0].Skip)
+		t.Errorf("got wait status %#x, skip %q, want 0x300 and no skip", last.Status, all[0].Skip)
 	}
 	if after := mounts(); after != before {
 		t.Errorf("got mounts\n%s\nwant\n%s", after, before)
@@ -227,7 +227,7 @@ func TestOperations(t *testing.T) {
 		own := outcomes[i].Processes[len(outcomes[i].Processes)-1]
 		end := own.Events[len(own.Events)-1]
 		if end.Status&^0x80 != c.status {
-			t.Errorf("%s: wait status %#x", c.script, end.Status)
+			t.Errorf("%s: got wait status %#x, want %#x", c.script, end.Status, c.status)
 		}
 		for f, want := range c.want {
 			if got := end.State.Value[f]; got != want {

@@ -24,7 +24,7 @@ func TestGeneratedScriptsAreValid(t *testing.T) {
 			t.Fatalf("seed %d gives different scripts", seed)
 		}
 		if n := s.Count(); n < 1 || n > 8 {
-			t.Fatalf("seed %d: got %d processes", seed, n)
+			t.Fatalf("seed %d: got %d processes, want 1 to 8", seed, n)
 		}
 		for _, name := range s.Operations() {
 			if !slices.Contains(all, name) {
@@ -97,7 +97,7 @@ func TestText(t *testing.T) {
 	}
 	const want = "process\n  exec absolute \"a b\" \"\"\n  fork\n    comm \"\\xff\"\n  exit 3\n"
 	if s.String() != want {
-		t.Errorf("got %s", s)
+		t.Errorf("got %s, want %s", s, want)
 	}
 	if got := strings.Join(s.Operations(), "; "); got != "comm; exec absolute; exit; fork" {
 		t.Error(got)

@@ -200,7 +200,8 @@ func (a *assembler) add(list []*Record) error {
 				// A snapshot from outside completes the event before it.
 				e := l.Events[n-1]
 				opened |= r.Open
-				// Its parent may have ended meanwhile.
+				// The parent may have ended since, which resets its signal to
+				// SIGCHLD.
 				if r.State.Value[engine.FieldParentSignal] == sigchld {
 					opened |= engine.FieldParentSignal.Set()
 				}
@@ -278,8 +279,8 @@ func (l *Process) mayHaveFileIDs() bool {
 	return false
 }
 
-// duringExec returns the state between the change of ids and the end of an exec: only the new ids
-// are known of the values that an exec changes.
+// duringExec returns the state between the change of ids and the end of an exec. Of the values that
+// an exec changes, it has only the new ids.
 func duringExec(before State, after *State) State {
 	ids := *after
 	ids.Forget(^engine.FieldsIDs)
@@ -312,10 +313,10 @@ func (r *Record) bound() uint64 {
 	return r.Earliest
 }
 
-// complete adds the values of s that e lacks.
-func (e *Event) complete(s, inside *State, told engine.Fields) {
+// complete adds to e the values of s that are not in except.
+func (e *Event) complete(s, inside *State, except engine.Fields) {
 	missing := *s
-	missing.Forget(told)
+	missing.Forget(except)
 	e.State.Overlay(&missing)
 	e.Inside.Overlay(inside)
 }
@@ -388,8 +389,8 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Process) {
 	return creator
 }
 
-// unsettled returns the fields that may change before, during or after the given time span, as when
-// another thread executes a program during a fork.
+// unsettled returns the fields whose values are uncertain in the given time span, because of an
+// event at that time. For example, another thread executes a program during a fork.
 func (l *Process) unsettled(earliest, latest uint64) (fields engine.Fields) {
 	for i, e := range l.Events {
 		if i == 0 || e.Latest < earliest || e.Earliest > latest {
@@ -405,7 +406,7 @@ func (l *Process) unsettled(earliest, latest uint64) (fields engine.Fields) {
 	return fields
 }
 
-// at returns the last event that had begun at t.
+// at returns the last event whose earliest time is not after t.
 func (l *Process) at(t uint64) (last *Event) {
 	for _, e := range l.Events {
 		if e.Earliest <= t {

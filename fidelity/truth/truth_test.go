@@ -183,7 +183,7 @@ func TestIDsOfOptionalExec(t *testing.T) {
 		}
 	}
 	if told != engine.ChangedUID|engine.ChangedGID {
-		t.Errorf("got only %v as possibly reported", told)
+		t.Errorf("got optional changes of %v, want of user and group ids", told)
 	}
 }
 
