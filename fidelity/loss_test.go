@@ -117,7 +117,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 	if err = errors.Join(err, err1, err2); err != nil {
 		return nil, err
 	}
-	lives, err := truth.Assemble(records)
+	processes, err := truth.Assemble(records)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func forceLoss(name string, patience time.Duration) (*forcedLoss, error) {
 	if name == "cnproc" {
 		l.most += mayDump(all.Seen())
 	}
-	s := score.Compute(&score.Delivered{Table: tiny.Queue.Capabilities(), Opened: from, Single: tiny.Seen(), Clock: score.Stamps(tiny.Queue.Capabilities())}, lives)
+	s := score.Compute(&score.Delivered{Table: tiny.Queue.Capabilities(), Opened: from, Single: tiny.Seen(), Clock: score.Stamps(tiny.Queue.Capabilities())}, processes)
 	l.missing = s.Truth - s.Seen
 	return l, nil
 }

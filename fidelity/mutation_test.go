@@ -68,11 +68,11 @@ func (d *delivery) reported(s *score.Seen) engine.Fields {
 	if e == nil {
 		return 0
 	}
-	told := e.State.Known | e.Inside.Known | engine.FieldStart.Set()
+	recorded := e.State.Known | e.Inside.Known | engine.FieldStart.Set()
 	if s.Events == engine.EventExit {
-		told |= engine.FieldExit.Set()
+		recorded |= engine.FieldExit.Set()
 	}
-	return told & s.Process.Known &^ s.Process.Cached
+	return recorded & s.Process.Known &^ s.Process.Cached
 }
 
 // changeLeader changes the session or group leader of an event's process, and reports whether the
@@ -606,7 +606,7 @@ func flawless(t *testing.T) *delivery {
 		set(p, engine.FieldCaps, sets)
 		return truth.ValueOf(p, engine.FieldCaps)
 	}
-	lives, err := truth.Assemble([]truth.Record{
+	processes, err := truth.Assemble([]truth.Record{
 		{Op: truth.Fork, PID: 8, Earliest: 1e9, Latest: 1e9 + 10, Parent: 3, State: tell(
 			engine.FieldUIDs, "0 0", engine.FieldSUID, "0", engine.FieldGIDs, "0 0", engine.FieldSGID, "0", engine.FieldCaps, caps("0 1 2 3 4"),
 			engine.FieldPGID, "8", engine.FieldSID, "8", engine.FieldTTY, "0:0", engine.FieldUTSNS, "11", engine.FieldIPCNS, "12",
@@ -653,7 +653,7 @@ func flawless(t *testing.T) *delivery {
 		w.Table.Fields[f] = engine.Capability{Origin: engine.OriginKernel, At: ^engine.Events(0)}
 	}
 	w.Table.Fields[engine.FieldExit].At = engine.EventExit
-	for _, l := range lives {
+	for _, l := range processes {
 		joins := score.Join(l.Events)
 		first := len(w.Single)
 		for _, e := range l.Events {
@@ -673,14 +673,14 @@ func flawless(t *testing.T) *delivery {
 		}
 	}
 	for tid, events := range map[uint64]engine.Events{172: engine.EventFork, 175: engine.EventExit} {
-		s := seenAll(lives[1].Events[3])
+		s := seenAll(processes[1].Events[3])
 		s.Events, s.Time, s.Wall, s.Thread, s.TID = events, 1e9+tid, time.Unix(0, int64(6e9+tid)), true, 10
 		w.Single = append(w.Single, s)
 	}
 	for _, list := range [][]score.Seen{w.Single, w.Joined} {
 		slices.SortFunc(list, func(a, b score.Seen) int { return cmp.Compare(a.Time, b.Time) })
 	}
-	return &delivery{Delivered: w, processes: lives}
+	return &delivery{Delivered: w, processes: processes}
 }
 
 // seenAll returns e as delivered with all recorded fields.

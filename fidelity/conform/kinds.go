@@ -30,14 +30,14 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 	for _, kinds := range []engine.Events{0, engine.EventExec | engine.EventExit, engine.EventExit} {
 		shared := source.Options{Kinds: kinds, Exits: source.ExitsNonzero}
 		t.Run(kinds.String()+" nonzero", func(t *testing.T) {
-			life := engine.EventFork | engine.EventExec | engine.EventExit
+			want := engine.EventFork | engine.EventExec | engine.EventExit
 			if kinds != 0 {
-				life = kinds
+				want = kinds
 			}
-			s := wantKinds(t, checked, shared, "exit", life)
+			s := wantKinds(t, checked, shared, "exit", want)
 			// A source drops an EXIT only if it has the status and the status is 0.
 			if exit := s.Capabilities().Fields[engine.FieldExit]; exit.Origin == engine.OriginKernel {
-				wantKinds(t, checked, shared, "succeed", life&^engine.EventExit)
+				wantKinds(t, checked, shared, "succeed", want&^engine.EventExit)
 			}
 		})
 	}

@@ -311,8 +311,8 @@ func (l *Listener) end(pid int) uint64 {
 // thread of a process notifies the parent, removes its cached entries from /proc, and then sends
 // the proc connector's message. It can be preempted before the message, which can then follow
 // messages of processes that started later.
-func (l *Listener) awaits(life *truth.Process) bool {
-	end := life.Events[len(life.Events)-1]
+func (l *Listener) awaits(p *truth.Process) bool {
+	end := p.Events[len(p.Events)-1]
 	latest := end.Latest + l.Queue.Capabilities().Stamps.Ends
 	if end.Kind != engine.KindExit || truth.Clock() > latest {
 		return false
@@ -320,7 +320,7 @@ func (l *Listener) awaits(life *truth.Process) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lost := slices.ContainsFunc(l.gaps, func(g engine.Gap) bool { return end.Earliest <= g.To && g.From <= latest })
-	return !lost && l.ended[uint32(life.PID)] < life.Born() // joined: an earlier stamp
+	return !lost && l.ended[uint32(p.PID)] < p.Born() // joined: an earlier stamp
 }
 
 // Seen returns the events delivered since the last forget. The listener must be paused.

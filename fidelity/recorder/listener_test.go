@@ -25,7 +25,7 @@ func (q queue) Capabilities() *engine.CapabilityTable {
 // waits for each end separately, until its message has arrived, is lost or cannot come.
 func TestAwaitsLateEnd(t *testing.T) {
 	now := truth.Clock()
-	life := func(kind engine.Kind, ago time.Duration) *truth.Process {
+	process := func(kind engine.Kind, ago time.Duration) *truth.Process {
 		at := now - uint64(ago)
 		return &truth.Process{PID: 7, Events: []*truth.Event{
 			{Kind: engine.KindFork, Earliest: at - 100, Latest: at - 90}, {Kind: kind, Earliest: at - 10, Latest: at},
@@ -38,22 +38,22 @@ func TestAwaitsLateEnd(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		delay     time.Duration
-		life      *truth.Process
+		process   *truth.Process
 		delivered *engine.Event
 		awaits    bool
 	}{
-		{"the end of another", 2 * time.Second, life(engine.KindExit, 0), end(8, now+1), true},
-		{"its end, late", 2 * time.Second, life(engine.KindExit, 0), end(7, now+uint64(time.Second)), false},
-		{"its whole life", 2 * time.Second, life(engine.KindExit, 0), end(7, now-95), false},
-		{"the end of the process before", 2 * time.Second, life(engine.KindExit, 0), end(7, now-101), true},
-		{"a gap", 2 * time.Second, life(engine.KindExit, 0), gap, false},
-		{"nothing for 3 s", 2 * time.Second, life(engine.KindExit, 3*time.Second), end(8, now), false},
-		{"no end", 2 * time.Second, life(engine.KindExec, 0), end(8, now), false},
-		{"the end of another", 0, life(engine.KindExit, 0), end(8, now+1), false},
+		{"the end of another", 2 * time.Second, process(engine.KindExit, 0), end(8, now+1), true},
+		{"its end, late", 2 * time.Second, process(engine.KindExit, 0), end(7, now+uint64(time.Second)), false},
+		{"its fork, joined", 2 * time.Second, process(engine.KindExit, 0), end(7, now-95), false},
+		{"the end of the process before", 2 * time.Second, process(engine.KindExit, 0), end(7, now-101), true},
+		{"a gap", 2 * time.Second, process(engine.KindExit, 0), gap, false},
+		{"nothing for 3 s", 2 * time.Second, process(engine.KindExit, 3*time.Second), end(8, now), false},
+		{"no end", 2 * time.Second, process(engine.KindExec, 0), end(8, now), false},
+		{"the end of another", 0, process(engine.KindExit, 0), end(8, now+1), false},
 	} {
 		l := NewListener(queue{delay: c.delay}, 0, false)
 		l.storeEvent(c.delivered)
-		if got := l.awaits(c.life); got != c.awaits {
+		if got := l.awaits(c.process); got != c.awaits {
 			t.Errorf("%s, delayed by %v: got awaits %v, want %v", c.name, c.delay, got, c.awaits)
 		}
 	}

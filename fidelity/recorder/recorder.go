@@ -141,8 +141,8 @@ func (m *marker) start() (err error) {
 func WaitDelivered(all []*Listener, done []*scenario.Outcome, patience time.Duration) (last uint64, err error) {
 	for _, l := range all {
 		for _, o := range done {
-			for _, life := range o.Processes {
-				for l.awaits(life) {
+			for _, p := range o.Processes {
+				for l.awaits(p) {
 					if err := l.failed(); err != nil {
 						return 0, err
 					}

@@ -49,10 +49,10 @@ type actor struct {
 // listCalls lists the system calls of a process that starter starts. addFirst, if not nil, adds
 // calls at the start.
 func (f *play) listCalls(l *script.Process, starter *actor, thread bool, addFirst func(*process)) *process {
-	a := &actor{process: f.script(), f: f, number: f.lives, mounts: starter.mounts, timed: starter.timed, root: starter.root, hides: starter.hides}
-	f.lives++
+	a := &actor{process: f.script(), f: f, number: f.scripted, mounts: starter.mounts, timed: starter.timed, root: starter.root, hides: starter.hides}
+	f.scripted++
 	p := a.process
-	p.refused, p.thread = true, thread
+	p.ignoresErrors, p.thread = true, thread
 	p.stamp()
 	// The kernel writes the ids after the two words of the first clock reading.
 	p.self, p.childID = bare.Word{Script: p.Script, Call: 0, Index: 2}, bare.Word{Script: p.Script, Call: 0, Index: 3}
@@ -99,7 +99,7 @@ func init() {
 			a.call("waitid", unix.SYS_WAITID, unix.P_ALL, 0, bare.Within{Memory: a.waited}, unix.WEXITED|unix.WALL, nil).stamp()
 		},
 		"kill": func(a *actor, op *script.Op) {
-			a.child.prey = true
+			a.child.killable = true
 			a.child.childID = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
 			a.clone.ParentTID = a.child.childID
 			a.call("kill", unix.SYS_KILL, noPID, script.Signals[op.Args[0]])
@@ -193,7 +193,7 @@ func number(op *script.Op, i int) int {
 }
 
 // name returns a unique name for the process.
-func (a *actor) name() string { return fmt.Sprint("life", a.number) }
+func (a *actor) name() string { return fmt.Sprint("p", a.number) }
 
 // next returns a new name.
 func (a *actor) next(what string) string {
@@ -403,7 +403,7 @@ func (a *actor) start(op *script.Op, flags uint64) {
 		}
 	})
 	// clone(2) uses the bits of CLONE_NEWTIME for the exit signal.
-	c.fresh, c.flags, c.prey = fresh, uintptr(flags&^unix.CLONE_NEWTIME), a.apart && !thread
+	c.fresh, c.flags, c.killable = fresh, uintptr(flags&^unix.CLONE_NEWTIME), a.apart && !thread
 	clone := &bare.Clone{
 		Flags: flags | unix.CLONE_CHILD_SETTID | unix.CLONE_PARENT_SETTID, Signal: signal,
 		ChildTID: c.self, ParentTID: c.childID, SetTID: pid, Cgroup: group,
@@ -583,7 +583,7 @@ func (a *actor) execBroken(*script.Op) {
 // brokeAt returns the earliest time at which a broken program ended the process, 0 if something
 // else may have ended it.
 func (p *process) brokeAt(status unix.WaitStatus) uint64 {
-	if p.broken.Known == 0 || status.Signal() != unix.SIGSEGV || p.prey || p.hasThreads() {
+	if p.broken.Known == 0 || status.Signal() != unix.SIGSEGV || p.killable || p.hasThreads() {
 		return 0
 	}
 	last := p.steps[len(p.steps)-1]

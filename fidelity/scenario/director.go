@@ -28,9 +28,9 @@ type director struct {
 	// State of the scenario:
 	dir string // an empty directory
 	fds []int  // to be closed
-	// lives counts the processes of the scenario's scripts. File names contain the count, as no
+	// scripted counts the processes of the scenario's scripts. File names contain the count, as no
 	// one can overwrite a program while a reader of /proc has it open.
-	lives int
+	scripted int
 
 	waited truth.IO // I/O of the children that this process has waited for
 }
@@ -75,7 +75,7 @@ func (d *director) runScenario(name string) {
 		for _, fd := range d.fds {
 			unix.Close(fd)
 		}
-		d.fds, d.lives = nil, 0
+		d.fds, d.scripted = nil, 0
 	}()
 	if s.run == nil {
 		d.ownScript(name)
@@ -319,7 +319,7 @@ func (d *director) recordHistory(p *process, e ended, endOf func(*process) ended
 	d.recordSteps(p, e.at)
 	for _, c := range p.others {
 		switch {
-		case c.pid == 0 && c.refused:
+		case c.pid == 0 && c.ignoresErrors:
 		case !c.thread:
 			d.recordHistory(c, endOf(c), endOf)
 		case c.pid != 0:

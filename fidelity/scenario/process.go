@@ -14,14 +14,14 @@ import (
 // process is a process that the director starts, or a child or thread of one.
 type process struct {
 	*bare.Script
-	d       *director
-	opts    bare.Options
-	fresh   engine.Fields // fields that it does not inherit
-	mayFail bool          // a failed call skips the scenario
-	refused bool          // failed calls are ignored
-	prey    bool          // its parent may kill it
-	broken  truth.State   // state after the exec of a broken program, its last call
-	code    int           // expected exit code
+	d             *director
+	opts          bare.Options
+	fresh         engine.Fields // fields that it does not inherit
+	mayFail       bool          // a failed call skips the scenario
+	ignoresErrors bool          // failed calls are ignored
+	killable      bool          // its parent may kill it
+	broken        truth.State   // state after the exec of a broken program, its last call
+	code          int           // expected exit code
 	// byThread is set if the process is to end by exit(2) of its only or last thread.
 	byThread bool
 	after    truth.State // state that /proc does not show, once the program of hold runs
@@ -292,7 +292,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 		if ofThread && r.Op != truth.Exec {
 			own.Overlay(&r.State)
 		}
-		if r.Op == truth.Exec && ofThread && (done || p.left != 0 || !returned && p.refused) {
+		if r.Op == truth.Exec && ofThread && (done || p.left != 0 || !returned && p.ignoresErrors) {
 			process = true
 			switch {
 			case p.left != 0:
@@ -325,7 +325,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 		if s.leads {
 			r.State.Set(engine.FieldPGID, itoa(p.group.pid))
 		}
-		if !done && !returned && p.refused {
+		if !done && !returned && p.ignoresErrors {
 			// The process ended during this call; whether it took effect is unknown.
 			r.Optional = true
 			r.Open |= r.State.Known
@@ -351,13 +351,13 @@ func (d *director) recordSteps(p *process, end uint64) {
 			if r.PID = c.pid; r.PID == 0 {
 				continue
 			}
-			if first, ok := p.run.Stamp(c.number, 0); ok && c.refused {
+			if first, ok := p.run.Stamp(c.number, 0); ok && c.ignoresErrors {
 				r.Latest = min(r.Latest, first)
 			}
 			r.Own = false // the times are the parent's
 			r.Creator, r.Parent, r.Fresh = p.group.pid, c.parent, c.fresh
 			r.State = born(c.parentTID, unix.Signal(cmp.Or(c.flags&0xff, uintptr(unix.SIGCHLD))))
-			if c.refused && c.flags&unix.CLONE_PARENT != 0 {
+			if c.ignoresErrors && c.flags&unix.CLONE_PARENT != 0 {
 				// The parent may have ended, and the signal is the creator's.
 				r.State.Forget(engine.SetOf(engine.FieldBirthParentTID, engine.FieldParentSignal))
 			}

@@ -210,7 +210,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 	if ended != nil && now.Skip == "" {
 		return nil, fmt.Errorf("scenario %s: %w", now.Name, ended)
 	}
-	lives, err := truth.Assemble(r.records)
+	processes, err := truth.Assemble(r.records)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
 	}
@@ -218,7 +218,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range lives {
+	for _, l := range processes {
 		if l.PID == director {
 			l.Was = was
 		}
@@ -229,7 +229,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 		}
 	}
 	for _, o := range all {
-		o.All, o.Director = lives, director
+		o.All, o.Director = processes, director
 	}
 	return all, nil
 }

@@ -92,11 +92,11 @@ type reaped struct {
 
 // runProcesses starts the processes of a script, serves paused ones, and records all events at the
 // end. It calls check with each process and its end.
-func (d *director) runProcesses(lives []*script.Process, check func(*process, ended)) {
+func (d *director) runProcesses(list []*script.Process, check func(*process, ended)) {
 	f := &play{director: d, ready: d.inherited()}
 	defer f.removeCgroup()
 	var first []*process
-	for _, l := range lives {
+	for _, l := range list {
 		first = append(first, f.listCalls(l, &actor{}, false, nil))
 	}
 	for _, p := range first {
@@ -184,7 +184,7 @@ func (f *play) servePaused(first []*process) bool {
 		p.readIDs()
 	}
 	// The state is uncertain if the process has threads or its parent may kill it.
-	if !s.prey && !s.hasThreads() && s.pid != 0 {
+	if !s.killable && !s.hasThreads() && s.pid != 0 {
 		if s.trace {
 			f.tracePaused(s.pid)
 		}

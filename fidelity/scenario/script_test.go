@@ -78,11 +78,11 @@ func TestOwnScripts(t *testing.T) {
 // Generated scripts run on this kernel.
 func TestGeneratedScripts(t *testing.T) {
 	var scripts []string
-	lives := 0
+	n := 0
 	for seed := range uint64(100) {
 		s := script.Generate(rand.New(rand.NewPCG(seed, 0)))
 		scripts = append(scripts, s.String())
-		lives += s.Count()
+		n += s.Count()
 	}
 	begin := time.Now()
 	for i, o := range performed(t, scripts...) {
@@ -90,7 +90,7 @@ func TestGeneratedScripts(t *testing.T) {
 			t.Logf("skipped: %s\n%s", o.Skip, scripts[i])
 		}
 	}
-	t.Logf("%d processes in %v", lives, time.Since(begin))
+	t.Logf("%d processes in %v", n, time.Since(begin))
 }
 
 // The recorded processes show the operations of a script.
@@ -207,15 +207,15 @@ func TestOperations(t *testing.T) {
 		status int32
 		want   fields
 	}{
-		{"exec-broken", 11, fields{engine.FieldComm: "life0broken", engine.FieldArgs: "broken\x00"}},
+		{"exec-broken", 11, fields{engine.FieldComm: "p0broken", engine.FieldArgs: "broken\x00"}},
 		{"chroot\n  exec interpreter x", 0, fields{
-			engine.FieldExe: "/life0program1", engine.FieldCwd: "/life0", engine.FieldArgs: "/life0program1\x00/life0program1.script\x00",
+			engine.FieldExe: "/p0program1", engine.FieldCwd: "/p0", engine.FieldArgs: "/p0program1\x00/p0program1.script\x00",
 		}},
 		{"clone pid\n    setsid\n    raise TERM", 0, fields{}}, // ignored
 		{"clone user signal\n    exec absolute\n    setresuid 1 1 1", 0, fields{engine.FieldParentSignal: "17"}},
 		{"clone memory signal\n    comm x", 0, fields{engine.FieldParentSignal: "23", engine.FieldComm: "x"}},
 		{"fork\n    clone signal parent\n      clone signal", 0, fields{engine.FieldParentSignal: "23"}},
-		{"chdir c\n  chroot", 0, fields{engine.FieldCwd: "/life0"}},
+		{"chdir c\n  chroot", 0, fields{engine.FieldCwd: "/p0"}},
 		{"title \"a b\"", 0, fields{engine.FieldArgs: "title\x00"}},
 	}
 	var scripts []string
@@ -240,7 +240,7 @@ func TestOperations(t *testing.T) {
 			t.Errorf("the changed arguments were not recorded")
 		}
 		if c.script == "chdir c\n  chroot" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Snapshots, func(l truth.Snapshot) bool {
-			return l.State.Value[engine.FieldCwd] == "/life0/dir1/c"
+			return l.State.Value[engine.FieldCwd] == "/p0/dir1/c"
 		}) {
 			t.Errorf("the directory in the new root is not recorded")
 		}

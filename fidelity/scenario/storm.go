@@ -181,18 +181,18 @@ func (s Storm) Time(patience time.Duration) (time.Duration, error) {
 }
 
 // ShortProcesses returns the short-lived processes of a storm, and their rate per second.
-func ShortProcesses(all []*truth.Process) (lives []*truth.Process, rate float64) {
+func ShortProcesses(all []*truth.Process) (short []*truth.Process, rate float64) {
 	first, last := truth.Forever, uint64(0)
 	for _, l := range all {
 		for _, e := range l.Events {
 			if e.Kind == engine.KindExec && e.State.Value[engine.FieldComm] == StormName {
-				lives = append(lives, l)
+				short = append(short, l)
 				first, last = min(first, l.Born()), max(last, l.Ended())
 			}
 		}
 	}
-	if len(lives) > 0 {
-		rate = float64(len(lives)) / (float64(last-first) / 1e9)
+	if len(short) > 0 {
+		rate = float64(len(short)) / (float64(last-first) / 1e9)
 	}
-	return lives, rate
+	return short, rate
 }

@@ -123,11 +123,11 @@ func (s *Script) Smaller() iter.Seq[*Script] {
 				return
 			}
 		}
-		lives := s.all()
+		processes := s.all()
 		// Try to remove the largest pieces first: operations together with their blocks.
 		for _, blocks := range []bool{true, false} {
-			for l, life := range lives {
-				for i, op := range life.Ops {
+			for l, p := range processes {
+				for i, op := range p.Ops {
 					if (op.Process != nil) == blocks && !try(func(c *Script) {
 						at := c.all()[l]
 						at.Ops = slices.Delete(at.Ops, i, i+1)
@@ -137,8 +137,8 @@ func (s *Script) Smaller() iter.Seq[*Script] {
 				}
 			}
 		}
-		for l, life := range lives {
-			for i, op := range life.Ops {
+		for l, p := range processes {
+			for i, op := range p.Ops {
 				for _, args := range find(op.Name).smaller(op.Args) {
 					if !try(func(c *Script) { c.all()[l].Ops[i].Args = args }) {
 						return

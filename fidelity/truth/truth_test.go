@@ -176,14 +176,14 @@ func TestIDsOfOptionalExec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := engine.IDChange(0)
+	ids := engine.IDChange(0)
 	for _, e := range processes[0].Events {
 		if e.Kind == engine.KindIDChange && e.Optional && !e.Unchanged && !e.State.Known.Has(engine.FieldUIDs) {
-			told |= e.ID
+			ids |= e.ID
 		}
 	}
-	if told != engine.ChangedUID|engine.ChangedGID {
-		t.Errorf("got optional changes of %v, want of user and group ids", told)
+	if ids != engine.ChangedUID|engine.ChangedGID {
+		t.Errorf("got optional changes of %v, want of user and group ids", ids)
 	}
 }
 
@@ -216,16 +216,16 @@ func TestExecSetsIDsBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := engine.IDChange(0)
+		ids := engine.IDChange(0)
 		for i, e := range processes[1].Events {
 			if e.Kind == engine.KindIDChange {
-				if told |= e.ID; i != 1 || !e.Optional || !e.Unchanged {
+				if ids |= e.ID; i != 1 || !e.Optional || !e.Unchanged {
 					t.Errorf("%s: event %d: got %+v", c.name, i, e)
 				}
 			}
 		}
-		if told != c.want {
-			t.Errorf("%s: got reset %v, want %v", c.name, told, c.want)
+		if ids != c.want {
+			t.Errorf("%s: got reset %v, want %v", c.name, ids, c.want)
 		}
 	}
 }
