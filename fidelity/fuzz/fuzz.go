@@ -95,12 +95,12 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	var m *monitor
+	var m *resident
 	if o.For == 0 || o.For >= fewest*o.Every {
-		if m, err = startMonitor(residentOptions{Backends: o.Backends, Rest: o.Rest}); err != nil {
+		if m, err = openResident(o.Backends, o.Rest); err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, m.end()) }()
+		defer func() { err = errors.Join(err, m.close()) }()
 	}
 	if o.For != 0 {
 		var cancel context.CancelFunc
@@ -120,9 +120,9 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 			shown = time.Now()
 		}
 		if m != nil && r.Found == nil && time.Since(sampled) >= o.Every {
-			values, err := m.sample(o.Patience)
+			values, err := m.sample()
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("sample the resident monitor: %w", err)
 			}
 			sampled = time.Now()
 			r.Samples = append(r.Samples, Sample{After: time.Since(began), Values: values})

@@ -3,18 +3,14 @@ package fuzz
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/quark-linux/quark"
@@ -22,18 +18,6 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 )
-
-// residentEnv is the environment variable that makes Main run the resident monitor: a process that
-// keeps a queue of each backend open for the whole run. It reads the options, and then one line for
-// each sample, from standard input, and writes the samples.
-const residentEnv = "QUARK_FUZZ_RESIDENT"
-
-// residentOptions are the first line of the resident monitor's input.
-type residentOptions struct {
-	Backends backends.Set
-	// Rest is how long it reads before a sample, so that ended processes leave the tables.
-	Rest time.Duration
-}
 
 const (
 	residentGrace = time.Second
@@ -45,58 +29,42 @@ const (
 // leak, if not nil, leaks with each sample, for tests.
 var leak func()
 
-// resident is the resident monitor in its own process.
+// resident is a monitor in this process: it keeps a queue of each backend open for the whole run.
 type resident struct {
-	residentOptions
+	rest   time.Duration // time that it reads before a sample, so that ended processes leave the tables
 	queues []*quark.Queue
+	pause  func() error // ends the reading
 }
 
-// serveSamples is the main function of the resident monitor.
-func serveSamples(in io.Reader, out io.Writer) (err error) {
-	r, requests, samples := new(resident), json.NewDecoder(in), json.NewEncoder(out)
-	if err := requests.Decode(&r.residentOptions); err != nil {
-		return err
-	}
-	defer func() {
-		for _, q := range r.queues {
-			err = errors.Join(err, q.Close())
-		}
-	}()
-	for _, name := range r.Backends.Names() {
-		set, err := backends.Parse(name)
+// openResident opens the queues, and starts to read them. The trials report why a backend cannot be
+// opened.
+func openResident(set backends.Set, rest time.Duration) (*resident, error) {
+	r := &resident{rest: rest}
+	for _, name := range set.Names() {
+		one, err := backends.Parse(name)
 		if err != nil {
-			return err
+			return nil, errors.Join(err, r.close())
 		}
-		// The trials report why a backend cannot be opened.
-		if q, err := quark.Open(quark.Options{Backends: set, Strict: true, CacheGraceTime: residentGrace}); err == nil {
+		if q, err := quark.Open(quark.Options{Backends: one, Strict: true, CacheGraceTime: residentGrace}); err == nil {
 			r.queues = append(r.queues, q)
 		}
 	}
-	for {
-		stop := r.read()
-		err := requests.Decode(new(struct{}))
-		if err == nil {
-			time.Sleep(r.Rest)
-		}
-		err = errors.Join(err, stop())
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		var values map[string]int64
-		if err == nil {
-			values, err = r.sample()
-		}
-		if err == nil {
-			err = samples.Encode(values)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	r.read()
+	return r, nil
 }
 
-// read drops the events of all queues until the returned function is called.
-func (r *resident) read() (stop func() error) {
+func (r *resident) close() (err error) {
+	if r.pause != nil {
+		err = r.pause()
+	}
+	for _, q := range r.queues {
+		err = errors.Join(err, q.Close())
+	}
+	return err
+}
+
+// read drops the events of all queues until pause is called.
+func (r *resident) read() {
 	ctx, cancel := context.WithCancel(context.Background())
 	errs := make([]error, len(r.queues))
 	var all sync.WaitGroup
@@ -110,15 +78,20 @@ func (r *resident) read() (stop func() error) {
 			}
 		})
 	}
-	return func() error {
+	r.pause = func() error {
 		cancel()
 		all.Wait()
 		return errors.Join(errs...)
 	}
 }
 
-// sample returns the usage of this process while its queues are not read.
+// sample returns the usage of this process while the queues are not read.
 func (r *resident) sample() (map[string]int64, error) {
+	time.Sleep(r.rest)
+	if err := r.pause(); err != nil {
+		return nil, err
+	}
+	defer r.read()
 	if leak != nil {
 		leak()
 	}
@@ -194,63 +167,4 @@ func openDescriptors() (n int64, err error) {
 		}
 	}
 	return n + max(0, ended-unread), err
-}
-
-// monitor is the fuzzer's handle of the resident monitor.
-type monitor struct {
-	cmd      *exec.Cmd
-	stderr   bytes.Buffer
-	in       io.WriteCloser
-	requests *json.Encoder
-	samples  *json.Decoder
-}
-
-// startMonitor starts the resident monitor.
-func startMonitor(o residentOptions) (m *monitor, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	m = &monitor{cmd: exec.Command(self)}
-	m.cmd.Args = []string{"quark-fidelity", "resident"}
-	m.cmd.Env = append(os.Environ(), residentEnv+"=1")
-	m.cmd.Stderr = &m.stderr
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ^C goes to the fuzzer only
-	if m.in, err = m.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := m.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	m.requests, m.samples = json.NewEncoder(m.in), json.NewDecoder(out)
-	if err := m.cmd.Start(); err != nil {
-		return nil, err
-	}
-	if err := m.requests.Encode(o); err != nil {
-		return nil, errors.Join(err, m.end())
-	}
-	return m, nil
-}
-
-// sample requests a sample. It kills a monitor that does not answer within patience.
-func (m *monitor) sample(patience time.Duration) (values map[string]int64, err error) {
-	timeout := time.AfterFunc(patience, func() { m.cmd.Process.Kill() })
-	defer timeout.Stop()
-	if err = m.requests.Encode(struct{}{}); err == nil {
-		err = m.samples.Decode(&values)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("sample the resident monitor: %w", err)
-	}
-	return values, nil
-}
-
-// end ends the resident monitor.
-func (m *monitor) end() error {
-	m.in.Close()
-	if err := m.cmd.Wait(); err != nil {
-		return fmt.Errorf("resident monitor: %w: %s", err, bytes.TrimSpace(m.stderr.Bytes()))
-	}
-	return nil
 }

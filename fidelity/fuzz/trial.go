@@ -27,23 +27,15 @@ const trialEnv = "QUARK_FIDELITY_TRIAL"
 // Main runs the parts of the suite that are processes of this program, and then does not return. A
 // program that uses this package calls it first.
 func Main() {
-	switch {
-	case os.Getenv(trialEnv) != "":
+	if os.Getenv(trialEnv) != "" {
 		os.Unsetenv(trialEnv) // the scenarios' processes must not inherit it
-		end(runTrial(os.Stdin, os.Stdout))
-	case os.Getenv(residentEnv) != "":
-		os.Unsetenv(residentEnv)
-		end(serveSamples(os.Stdin, os.Stdout))
+		if err := runTrial(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	fidelity.Main()
-}
-
-func end(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
 }
 
 // runTrial is the main function of the monitor of a trial.
