@@ -2,19 +2,16 @@ package fidelity
 
 import (
 	"fmt"
-	"html/template"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/internal/report"
-	"github.com/quark-linux/quark/internal/report/chart"
 )
 
 // Page writes reports as one self-contained HTML page: heat maps of fields and scenarios, with a
-// column for each backend on each kernel, and charts of delays.
+// column for each backend on each kernel.
 func Page(out io.Writer, list []*Report) error {
 	p := report.Page{
 		Title: "quark: what each backend sees, against ground truth",
@@ -41,8 +38,6 @@ func Page(out io.Writer, list []*Report) error {
 	}
 	p.Sections = []report.Section{
 		{Table: fieldTable(columns)},
-		{Title: "Delay", Drawings: delayCharts(columns),
-			Notes: []string{"From the kernel's time stamp to delivery, less the hold time. An event that is delivered before the hold time ends, because many events wait, has no delay."}},
 		{Table: scenarioTable(columns)},
 	}
 	for _, row := range p.Sections[len(p.Sections)-1].Table.Rows {
@@ -111,6 +106,9 @@ func fieldTable(columns []column) *report.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	add("events seen", func(b *Backend) report.Cell { return seenCell(&b.Total) })
+	add("delay p50/p99/max", func(b *Backend) report.Cell {
+		return report.Cell{Text: b.Delay.String(), Title: "from the kernel's time stamp to delivery, less the hold time"}
+	})
 	add("stamp", func(b *Backend) report.Cell { return verdictCell(b.Total.Stamp) })
 	for f := range engine.Field(engine.NumFields) {
 		add(f.String(), func(b *Backend) report.Cell { return verdictCell(b.Total.Fields[f]) })
@@ -179,37 +177,4 @@ func (c column) capabilities() (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s: %s, %s (%s)", f, k.Origin, k.Via, k.At))
 	}
 	return lines
-}
-
-// delayCharts draws a histogram of delivery delays for each backend, in classes of powers of two.
-func delayCharts(columns []column) (out template.HTML) {
-	for _, c := range columns {
-		d := c.backend.Delay
-		if d.N == 0 {
-			continue
-		}
-		// The first class has delays below 64 us, the last class delays of 8 s and more.
-		const low, high = 16, 34
-		percents, labels := make([]float64, high-low), make([]string, high-low)
-		for bits, n := range d.Buckets {
-			percents[min(max(bits, low), high-1)-low] += 100 * float64(n) / float64(d.N)
-		}
-		for i := range labels {
-			labels[i] = duration(low + i)
-		}
-		out += chart.Histogram(fmt.Sprintf("%s: median %s, 99 %% within %s", c.name(), ms(d.P50), ms(d.P99)), percents, labels)
-	}
-	return out
-}
-
-// duration formats 2^bits nanoseconds with a short unit.
-func duration(bits int) string {
-	ns := math.Pow(2, float64(bits))
-	switch {
-	case ns >= 1e9:
-		return fmt.Sprintf("%.0f s", ns/1e9)
-	case ns >= 1e6:
-		return fmt.Sprintf("%.0f ms", ns/1e6)
-	}
-	return fmt.Sprintf("%.0f us", ns/1e3)
 }

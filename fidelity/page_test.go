@@ -3,9 +3,6 @@ package fidelity
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -93,7 +90,7 @@ func TestPageHoldsEverything(t *testing.T) {
 	page := out.String()
 	for _, want := range []string{
 		"6.1.5\nebpf", "6.12.3\nebpf", `class="bad"`, "80.0 % seen", "10.0 % wrong", "skipped", "no such thing",
-		"not run: kprobe: no probes", `<a href="#broken">`, `id="broken"`, "&lt;task&gt;", "&lt;b&gt;", "<svg",
+		"not run: kprobe: no probes", `<a href="#broken">`, `id="broken"`, "&lt;task&gt;", "&lt;b&gt;", "0.0 ms / 2.1 ms",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -103,26 +100,6 @@ func TestPageHoldsEverything(t *testing.T) {
 		if strings.Contains(page, never) {
 			t.Errorf("the page has %q", never)
 		}
-	}
-	// Each drawing is well-formed.
-	for n, rest := 0, page; ; n++ {
-		_, after, ok := strings.Cut(rest, "<svg")
-		if !ok {
-			if n != 2 {
-				t.Errorf("got %d drawings, want delays of each kernel", n)
-			}
-			break
-		}
-		svg, after, _ := strings.Cut(after, "</svg>")
-		d := xml.NewDecoder(strings.NewReader("<svg" + svg + "</svg>"))
-		for {
-			if _, err := d.Token(); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("drawing %d: %v", n, err)
-			}
-		}
-		rest = after
 	}
 }
 
@@ -135,7 +112,7 @@ func TestDefectsAreNamed(t *testing.T) {
 
 func TestSpread(t *testing.T) {
 	s := spread([]uint64{0, 1, 2, 3, 1000})
-	if s.N != 5 || s.P50 != 2 || s.Max != 1000 || s.Buckets[0] != 1 || s.Buckets[1] != 1 || s.Buckets[2] != 2 || s.Buckets[10] != 1 {
+	if s.N != 5 || s.P50 != 2 || s.Max != 1000 {
 		t.Errorf("got spread %+v", s)
 	}
 	if s := spread(nil); s.N != 0 {

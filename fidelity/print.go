@@ -59,9 +59,7 @@ func (r *Report) Print(out io.Writer) {
 	row("", func(b *Backend) string { return b.Name })
 	row("events seen, outside storms", func(b *Backend) string { return events[0].of(&b.Total) })
 	total(events[1:]...)
-	row("delay beyond the hold time, p50/p99/max", func(b *Backend) string {
-		return fmt.Sprintf("%s / %s / %s", ms(b.Delay.P50), ms(b.Delay.P99), ms(b.Delay.Max))
-	})
+	row("delay beyond the hold time, p50/p99/max", func(b *Backend) string { return b.Delay.String() })
 	row("lost", func(b *Backend) string { return lostText(b.Lost, b.Cause) })
 	if len(r.Monitors) > 0 {
 		row("missing", func(b *Backend) string { return fmt.Sprint(b.missing()) })
@@ -85,8 +83,6 @@ func (r *Report) Print(out io.Writer) {
 		fmt.Fprintf(out, "DEFECT: %s\n", d)
 	}
 }
-
-func ms(ns uint64) string { return fmt.Sprintf("%.1f ms", float64(ns)/1e6) }
 
 func lostText(n uint64, cause string) string { return strings.TrimSpace(fmt.Sprint(n, " ", cause)) }
 

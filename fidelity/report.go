@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -68,13 +67,16 @@ type Capability struct {
 	Via    string `json:"via"`
 }
 
-// Spread is a distribution of values: its quantiles and a histogram by powers of two.
+// Spread has the quantiles of a distribution of times in nanoseconds.
 type Spread struct {
-	N       int    `json:"n"`
-	P50     uint64 `json:"p50"`
-	P99     uint64 `json:"p99"`
-	Max     uint64 `json:"max"`
-	Buckets []int  `json:"buckets"` // Buckets[i] counts the values that are i bits long
+	N   int    `json:"n"`
+	P50 uint64 `json:"p50"`
+	P99 uint64 `json:"p99"`
+	Max uint64 `json:"max"`
+}
+
+func (s Spread) String() string {
+	return fmt.Sprintf("%.1f ms / %.1f ms / %.1f ms", float64(s.P50)/1e6, float64(s.P99)/1e6, float64(s.Max)/1e6)
 }
 
 func newReport() *Report {
@@ -114,10 +116,6 @@ func spread(values []uint64) (s Spread) {
 	}
 	v := slices.Sorted(slices.Values(values))
 	s.N, s.P50, s.P99, s.Max = len(v), v[len(v)/2], v[len(v)*99/100], v[len(v)-1]
-	s.Buckets = make([]int, bits.Len64(s.Max)+1)
-	for _, ns := range v {
-		s.Buckets[bits.Len64(ns)]++
-	}
 	return s
 }
 

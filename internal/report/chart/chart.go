@@ -1,4 +1,4 @@
-// Package chart draws bars and histograms as SVG for HTML pages.
+// Package chart draws bars as SVG for HTML pages.
 //
 // The colours are variables of the page's style sheet. A drawing outside of a page uses the light
 // colours.
@@ -15,7 +15,6 @@ const (
 	width  = 460
 	height = 220
 	left   = 48
-	bottom = 34
 	top    = 26
 	right  = 12
 )
@@ -30,8 +29,6 @@ var (
 
 	paper = Colour{"paper", "#fff"}
 	soft  = Colour{"soft", "#444c56"}
-	axis  = Colour{"axis", "#98a2ad"}
-	grid  = Colour{"grid", "#e3e7eb"}
 )
 
 // paint returns the attributes that set a property, "fill" or "stroke", to a colour.
@@ -71,26 +68,6 @@ func Bars(title string, bars []Bar) template.HTML {
 		d.label(zero-5, middle+4, "end", b.Name)
 		d.label(x(max(b.Value, b.High))+5, middle+4, "start", b.Text)
 	}
-	return d.end()
-}
-
-// Histogram draws the share of each class in percent. Every third class has its label below.
-func Histogram(title string, percents []float64, labels []string) template.HTML {
-	d := begin(title)
-	y := func(v float64) float64 { return height - bottom - v/100*(height-bottom-top) }
-	for v := 0.0; v <= 100; v += 25 {
-		d.line(left, y(v), width-right, y(v), grid)
-		d.label(left-6, y(v)+4, "end", fmt.Sprintf("%.0f %%", v))
-	}
-	each := float64(width-right-left-4) / float64(len(percents))
-	for i, v := range percents {
-		x := left + 4 + float64(i)*each
-		d.rect(x, y(v), each-2, y(0)-y(v), Blue, fmt.Sprintf("%s: %.2f %%", labels[i], v))
-		if i%3 == 0 {
-			d.label(x+each, y(0)+16, "middle", labels[i])
-		}
-	}
-	d.line(left, y(0), width-right, y(0), axis)
 	return d.end()
 }
 
