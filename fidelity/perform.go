@@ -168,7 +168,7 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*recordi
 			}
 		}
 	}
-	open, missing, err := openBackends(o)
+	open, missing, err := OpenRecorders(o.Backends, quark.Options{HoldTime: o.Hold})
 	defer func() { // after an error some are left
 		for _, w := range open {
 			w.Close()
@@ -247,21 +247,23 @@ func listenTogether(o *Options, selected []scenario.Scenario, each func(*recordi
 	return absent, nil
 }
 
-// openBackends opens the queues of all backends that work here.
-func openBackends(o *Options) (open []*recorder.Recorder, absent []Absence, err error) {
-	for _, name := range o.Backends.Names() {
-		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: backends.ReportsThreads(name)}, true)
+// OpenRecorders opens two queues of each backend that works here.
+func OpenRecorders(set backends.Set, opts quark.Options) (open []*recorder.Recorder, absent []Absence, err error) {
+	opts.CacheGraceTime = time.Hour // lookups at the end of the run must find every process
+	for _, name := range set.Names() {
+		own, threads := opts, backends.ReportsThreads(name)
+		own.MinAgg, own.Threads = true, threads
+		single, err := OpenQueue(name, own, true)
 		if err != nil {
 			absent = append(absent, Absence{name, err.Error()})
 			continue
 		}
-		// Lookups at the end of the run must find every process.
-		joined, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}, true)
+		joined, err := OpenQueue(name, opts, true)
 		if err != nil {
 			_, err2 := single.Close()
 			return open, nil, fmt.Errorf("open %s again: %w", name, errors.Join(err, err2))
 		}
-		open = append(open, recorder.New(single, joined, backends.ReportsThreads(name)))
+		open = append(open, recorder.New(single, joined, threads))
 	}
 	return open, absent, nil
 }

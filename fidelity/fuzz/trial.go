@@ -132,22 +132,14 @@ func (t *trial) execute(announce func()) (r *result, err error) {
 
 // open opens the queues of all backends, and reads them.
 func (t *trial) open(r *result) (all []*recorder.Recorder, err error) {
-	for _, name := range t.Backends.Names() {
-		// Lookups at the end must find every process.
-		opts := quark.Options{HoldTime: t.Hold, MinAgg: true, Threads: backends.ReportsThreads(name), CacheGraceTime: time.Hour}
-		t.Faults.apply(&opts)
-		single, err := fidelity.OpenQueue(name, opts, true)
-		if err != nil {
-			r.Absent = append(r.Absent, fmt.Sprintf("%s: %v", name, err))
-			continue
-		}
-		opts.MinAgg, opts.Threads = false, false
-		joined, err := fidelity.OpenQueue(name, opts, true)
-		if err != nil {
-			_, err2 := single.Close()
-			return all, errors.Join(err, err2)
-		}
-		all = append(all, recorder.New(single, joined, backends.ReportsThreads(name)))
+	opts := quark.Options{HoldTime: t.Hold}
+	t.Faults.apply(&opts)
+	all, absent, err := fidelity.OpenRecorders(t.Backends, opts)
+	if err != nil {
+		return all, err
+	}
+	for _, a := range absent {
+		r.Absent = append(r.Absent, a.Backend+": "+a.Reason)
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no backend can be opened: %q", r.Absent)
@@ -208,14 +200,9 @@ func (t *trial) scoreBackend(r *result, w *recorder.Recorder, outcomes []*scenar
 		delivered.JoinedHold = 1 // as a full queue delivers at once
 	}
 	single, err := w.Single.Queue.Stats()
-	if err != nil {
+	joined, err2 := w.Joined.Queue.Stats()
+	if err := errors.Join(err, err2); err != nil {
 		return err
-	}
-	var joined engine.Stats // zero if there is no such queue
-	if w.Joined != nil {
-		if joined, err = w.Joined.Queue.Stats(); err != nil {
-			return err
-		}
 	}
 	delivered.Cut = delivered.Table.SplitRecords && (t.Faults.Ring != 0 || single.Source.Lost[engine.LossRingFull]+joined.Source.Lost[engine.LossRingFull] > 0)
 	if damage != nil {
