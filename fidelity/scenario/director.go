@@ -107,8 +107,8 @@ func (d *director) guard(f func()) (code int) {
 // makes this process a subreaper.
 func (d *director) setUp() {
 	// Executed programs inherit only truthFD and procFD.
-	d.must(takeFDs(3, unix.O_CLOEXEC, goFD, readyFD))
-	d.must(takeFDs(5, 0, truthFD))
+	d.must(takeFDs(3, unix.O_CLOEXEC, goFD))
+	d.must(takeFDs(4, 0, truthFD))
 	proc, err := truth.OpenProc()
 	d.must(err)
 	d.must(unix.Dup3(proc.FD, procFD, 0))

@@ -24,7 +24,7 @@ const (
 	truthFD = 201 // for writing records
 	procFD  = 202 // /proc
 	goFD    = 203 // the process waits for a byte here
-	readyFD = 204 // the process writes a byte here when it is ready
+	readyFD = 204 // a worker of a storm writes a byte here when it is ready
 )
 
 // separator separates the names of scenarios in Env. Names may contain commas.
@@ -60,16 +60,15 @@ func Main() {
 	if role == "run" {
 		runDirector(strings.Split(arg, separator))
 	}
+	var err error
 	if role == "worker" {
-		err := worker(strings.Split(arg, ":"))
-		fmt.Fprintf(os.Stderr, "%s=%s: %v\n", Env, v, err)
-		os.Exit(2)
+		err = worker(arg)
+	} else {
+		err = runRole(role, arg)
 	}
-	if err := runRole(role, strings.Split(arg, ":")); err != nil {
-		fmt.Fprintf(os.Stderr, "%s=%s: %v\n", Env, v, err)
-		write(truth.Record{Op: truth.Fail, Reason: fmt.Sprintf("%s: %v", v, err)})
-		os.Exit(2)
-	}
+	fmt.Fprintf(os.Stderr, "%s=%s: %v\n", Env, v, err)
+	write(truth.Record{Op: truth.Fail, Reason: fmt.Sprintf("%s: %v", v, err)})
+	os.Exit(2)
 }
 
 // role returns the environment for executing this program in a role. The program reports its state;
@@ -77,7 +76,6 @@ func Main() {
 //
 //	report   exits with the code
 //	chain    executes itself more times before it exits
-//	threads  starts more threads before it exits
 //	use      uses CPU time, memory and files in as many threads before it exits
 //	use-wait like use, and waits for a child that uses files
 //	enter    starts the programs in its arguments; see [entries]
@@ -86,13 +84,9 @@ func role(name string, code, more int) []string {
 }
 
 // runRole runs a role.
-func runRole(name string, args []string) error {
-	if len(args) != 2 {
-		return errors.New("not a role")
-	}
-	code, err1 := strconv.Atoi(args[0])
-	more, err2 := strconv.Atoi(args[1])
-	if err := errors.Join(err1, err2); err != nil {
+func runRole(name, args string) error {
+	var code, more int
+	if _, err := fmt.Sscanf(args, "%d:%d", &code, &more); err != nil {
 		return err
 	}
 	if err := report(truth.Exec); err != nil {
@@ -105,8 +99,6 @@ func runRole(name string, args []string) error {
 			argv := []string{"chain", strconv.Itoa(more)}
 			return unix.Exec("/proc/self/exe", argv, role("chain", code, more-1))
 		}
-	case "threads":
-		startThreads(more)
 	case "use", "use-wait":
 		if err := use(more, name == "use-wait"); err != nil {
 			return err
@@ -148,7 +140,7 @@ func takeFDs(from, flags int, numbers ...int) error {
 	return nil
 }
 
-// awaitGo writes that the process is ready and waits until it may continue.
+// awaitGo reports that a worker is ready, and waits until it may continue.
 func awaitGo() error {
 	if _, err := unix.Write(readyFD, []byte{1}); err != nil {
 		return fmt.Errorf("report that the process is ready: %w", err)
@@ -157,21 +149,6 @@ func awaitGo() error {
 		if _, err := unix.Read(goFD, b); !errors.Is(err, unix.EINTR) {
 			return err // a byte arrived, or the writer has closed the pipe
 		}
-	}
-}
-
-// startThreads starts n threads that live until the process ends.
-func startThreads(n int) {
-	started := make(chan bool)
-	for range n {
-		go func() {
-			runtime.LockOSThread()
-			started <- true
-			select {}
-		}()
-	}
-	for range n {
-		<-started
 	}
 }
 

@@ -2,9 +2,7 @@ package scenario
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -25,7 +23,6 @@ type Running struct {
 
 	cmd     *exec.Cmd
 	socket  *os.File
-	ready   *os.File
 	goOn    *os.File
 	records []truth.Record
 	reads   chan struct{} // a process waits until all queues have been read
@@ -70,13 +67,6 @@ func (r *Running) start() error {
 	}
 	defer theirGo.Close()
 	r.goOn = goOn
-	ready, theirReady, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer theirReady.Close()
-	r.ready = ready
-
 	r.cmd = exec.Command(self)
 	var names []string
 	for _, s := range r.list {
@@ -85,7 +75,7 @@ func (r *Running) start() error {
 	r.cmd.Args = append([]string{"quark-fidelity"}, names...)
 	r.cmd.Env = append(os.Environ(), Env+"=run:"+strings.Join(names, separator))
 	r.cmd.Stderr = os.Stderr
-	r.cmd.ExtraFiles = []*os.File{theirGo, theirReady, theirs}
+	r.cmd.ExtraFiles = []*os.File{theirGo, theirs}
 	before := truth.Clock()
 	if err := r.cmd.Start(); err != nil {
 		return err
@@ -93,12 +83,14 @@ func (r *Running) start() error {
 	r.records = append(r.records, truth.Record{
 		Op: truth.Fork, PID: r.cmd.Process.Pid, Parent: os.Getpid(), Earliest: before, Latest: truth.Clock(),
 	})
-	theirReady.Close()
 	theirs.Close()
 	go func() { r.done <- r.read(int(r.socket.Fd())) }()
 	if r.Early {
-		if _, err := r.ready.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) {
-			return err
+		select {
+		case <-r.reads:
+			r.reads <- struct{}{} // Wait lets the scenario continue
+		case err := <-r.done:
+			r.done <- err
 		}
 	}
 	return nil
@@ -156,9 +148,6 @@ type Outcome struct {
 // of each scenario, or an error if a scenario failed.
 func (r *Running) Wait(patience time.Duration) (all []*Outcome, err error) {
 	defer r.close()
-	if r.Early {
-		r.goOn.Write([]byte{1})
-	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for over := false; !over; {
@@ -252,7 +241,7 @@ func (r *Running) close() {
 		r.cmd.Process.Kill()
 		r.cmd.Wait()
 	}
-	for _, f := range []*os.File{r.socket, r.ready, r.goOn} {
+	for _, f := range []*os.File{r.socket, r.goOn} {
 		if f != nil {
 			f.Close()
 		}

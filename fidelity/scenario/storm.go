@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -70,9 +69,9 @@ func (s Storm) run(d *director) {
 		if i < s.Processes%s.Workers {
 			share++
 		}
-		pause := 0
+		var pause time.Duration
 		if s.Rate > 0 {
-			pause = int(time.Second) * s.Workers / s.Rate
+			pause = time.Second * time.Duration(s.Workers) / time.Duration(s.Rate)
 		}
 		workers = append(workers, d.spawn(d.self, &syscall.ProcAttr{
 			Dir:   d.dir,
@@ -84,7 +83,7 @@ func (s Storm) run(d *director) {
 		_, err := unix.Read(ready.r, make([]byte, 1))
 		d.must(err)
 	}
-	d.must(awaitGo())
+	d.awaitReaders(d.pid)
 	for range workers {
 		gate.open()
 	}
@@ -94,14 +93,12 @@ func (s Storm) run(d *director) {
 }
 
 // worker is the role of a process that starts its share of a storm.
-func worker(args []string) error {
-	if len(args) != 4 {
-		return fmt.Errorf("not a role")
-	}
-	n, err := strconv.Atoi(args[0])
-	every, err2 := strconv.Atoi(args[1])
-	length, err3 := strconv.Atoi(args[3])
-	if err := errors.Join(err, err2, err3, takeFDs(3, unix.O_CLOEXEC, truthFD, goFD, readyFD, procFD), report(truth.Exec)); err != nil {
+func worker(args string) error {
+	var n int
+	var every, length time.Duration
+	var bare bool
+	_, err := fmt.Sscanf(args, "%d:%d:%t:%d", &n, &every, &bare, &length)
+	if err := errors.Join(err, takeFDs(3, unix.O_CLOEXEC, truthFD, goFD, readyFD, procFD), report(truth.Exec)); err != nil {
 		return err
 	}
 	dir, err := os.Getwd()
@@ -116,20 +113,20 @@ func worker(args []string) error {
 		return err
 	}
 	next := time.Now()
-	end := next.Add(time.Duration(length))
+	end := next.Add(length)
 	for range n {
 		if length > 0 && time.Now().After(end) {
 			break
 		}
 		if every > 0 {
 			time.Sleep(time.Until(next))
-			next = next.Add(time.Duration(every))
+			next = next.Add(every)
 		}
 		if err := w.runOne(); err != nil {
 			return err
 		}
 	}
-	if args[2] != "true" {
+	if !bare {
 		for _, r := range w.records {
 			if err := write(r); err != nil {
 				return err

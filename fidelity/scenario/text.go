@@ -137,7 +137,7 @@ func older(d *director) {
 	q.WaitFor(g.r)
 	q.end(8)
 	d.start(q)
-	d.must(awaitGo())
+	d.awaitReaders(d.pid)
 	g.open()
 	g.open()
 	h.await()
