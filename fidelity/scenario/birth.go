@@ -145,12 +145,6 @@ func chain(n int, personality ...int) func(*director) {
 
 func execFromThread(d *director) {
 	for range scale(5, 3) {
-		p, thread := d.script(), d.script()
-		h := d.prepare(thread)
-		thread.image(d.waiter(4), []string{"from a thread", "x"}, nil)
-		p.startThread(thread).Stop()
-		h.process = d.start(p)
-		h.await()
-		h.release()
+		d.holdThread(d.script(), d.script(), d.waiter(4), "from a thread", "x")
 	}
 }

@@ -75,10 +75,5 @@ func (d *director) inContainer(path, is string) {
 	d.observe(after.pid)
 	after.release()
 
-	child := d.script()
-	born := d.prepare(child)
-	child.image(d.waiter(0), []string{"born inside"}, nil)
-	born.process = d.start(enter(d.script()).child(0, child).awaitChild().end(0))
-	born.await()
-	born.release()
+	d.holdChild(enter(d.script()), d.script(), "born inside").release()
 }

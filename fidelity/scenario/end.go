@@ -107,9 +107,7 @@ func (d *director) kill(p *process, sig unix.Signal, limit uint64) (unix.WaitSta
 }
 
 func killCore(d *director) {
-	var at truth.State
-	at.Set(engine.FieldCwd, d.dir)
-	status, core := d.kill(d.script().call("chdir", unix.SYS_CHDIR, d.dir).setState(at), unix.SIGSEGV, 64<<20)
+	status, core := d.kill(d.script().enterDir(d.dir), unix.SIGSEGV, 64<<20)
 	if !status.CoreDump() {
 		pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
 		d.skip("the kernel wrote no core: kernel.core_pattern is %q", strings.TrimSpace(string(pattern)))

@@ -17,10 +17,7 @@ func (p *process) withEnviron(path string, s truth.State, env []string, reported
 	if s.Set(engine.FieldEnviron, ""); len(reported) > 0 {
 		s.Set(engine.FieldEnviron, cmdline(reported))
 	}
-	before := p.stamp()
-	p.steps = append(p.steps, step{call: p.Len(), before: before, noNext: true, record: truth.Record{Op: truth.Exec, State: s}})
-	p.Exec(path, []string{"x"}, env)
-	return p
+	return p.program(path, []string{"x"}, s, env...)
 }
 
 // environ executes programs with environments, both short-lived and waiting ones.

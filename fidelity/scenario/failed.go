@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
@@ -66,10 +65,7 @@ func execFailed(d *director) {
 		execFails(unix.ELOOP, loop).execFails(unix.ENOTDIR, plain+"/x").execFails(unix.ENOENT, broken).execFails(unix.EACCES, d.dir).
 		execFails(unix.E2BIG, d.waiter(0), strings.Repeat("a", 200<<10)).execFails(unix.ENOENT, "").
 		execFails(unix.ENAMETOOLONG, "/"+strings.Repeat("/a", 2500)).execFails(unix.ENAMETOOLONG, "/"+strings.Repeat("n", 300)).
-		execFails(unix.EFAULT, 1).call("chdir", unix.SYS_CHDIR, d.dir)
-	var there truth.State
-	there.Set(engine.FieldCwd, d.dir)
-	p.setState(there).execFails(unix.ENOENT, "./missing").
+		execFails(unix.EFAULT, 1).enterDir(d.dir).execFails(unix.ENOENT, "./missing").
 		execFails(unix.ENOENT, strings.Repeat("./", 1000)+"missing")
 	d.do(p.end(1))
 

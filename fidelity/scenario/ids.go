@@ -175,13 +175,8 @@ func setuidProgram(d *director) {
 		{d.script(), d.script().setresuid(2002, 1234, 1234), 0},
 		{d.script().setresuid(2002, 1234, 0), d.script().setresuid(2002, 2002, 2002), engine.BySetUID},
 	} {
-		h := d.prepare(c.thread)
-		c.thread.image(path, []string{"thread"}, nil)
-		c.leader.startThread(c.thread).Stop()
 		c.leader.after.Set(engine.FieldPrivileges, c.by.String())
-		h.process = d.start(c.leader)
-		h.await()
-		h.release()
+		d.holdThread(c.leader, c.thread, path, "thread")
 	}
 }
 
@@ -221,13 +216,9 @@ func capset(d *director) {
 	p.mayFail = true
 	d.hold(p, d.waiter(0), "capset").release()
 
-	filtered, child := d.script(), d.script()
+	filtered := d.script()
 	filtered.filterCall(^uint32(0), unix.SECCOMP_RET_ALLOW)
-	held := d.prepare(child)
-	child.image(d.waiter(0), []string{"filtered"}, nil)
-	held.process = d.start(filtered.child(0, child).awaitChild().end(0))
-	held.await()
-	held.release()
+	d.holdChild(filtered, d.script(), "filtered").release()
 	flagged := d.script().unsettled(engine.FieldNoNewPrivs.Set())
 	flagged.call("prctl", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	d.hold(flagged, d.waiter(0), "flagged").release()

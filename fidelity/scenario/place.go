@@ -129,10 +129,7 @@ func cwdDeepMounts(d *director) {
 		p, cwd := build()
 		d.at(p, cwd)
 		p, _ = build()
-		var in truth.State
-		in.Set(engine.FieldCwd, cwd)
-		p.call("chdir", unix.SYS_CHDIR, cwd).setState(in)
-		d.do(p.program(path, []string{"ended"}, s))
+		d.do(p.enterDir(cwd).program(path, []string{"ended"}, s))
 	}
 }
 
@@ -174,9 +171,7 @@ func cwdDetached(d *director) {
 	} {
 		top := d.mkdir("detached")
 		p := d.light().private().call("bind", unix.SYS_MOUNT, files, top, nil, unix.MS_BIND, nil)
-		var in truth.State
-		in.Set(engine.FieldCwd, top)
-		p.call("chdir", unix.SYS_CHDIR, top).setState(in).call("umount2", unix.SYS_UMOUNT2, top, unix.MNT_DETACH)
+		p.enterDir(top).call("umount2", unix.SYS_UMOUNT2, top, unix.MNT_DETACH)
 		d.hold(p.now(truth.Record{Op: truth.Now, Unreachable: c.fields}), c.program, "detached").release()
 	}
 }
@@ -185,11 +180,9 @@ func cwdDetached(d *director) {
 func chdirExec(d *director) {
 	dir := d.mkdir("elsewhere")
 	path, s := d.tiny("chdir-exec", 0, "chdir-exec")
-	var in truth.State
-	in.Set(engine.FieldCwd, dir)
-	s.Overlay(&in)
+	s.Set(engine.FieldCwd, dir)
 	for range scale(20, 5) {
-		d.do(d.light().call("chdir", unix.SYS_CHDIR, dir).setState(in).program(path, []string{"chdir-exec"}, s))
+		d.do(d.light().enterDir(dir).program(path, []string{"chdir-exec"}, s))
 	}
 }
 
@@ -249,16 +242,9 @@ func (d *director) onRootfs() bool {
 }
 
 func nsPID(d *director) {
-	child := d.script()
-	child.fresh = engine.FieldPIDNS.Set()
-	h := d.prepare(child)
-	child.image(d.waiter(6), []string{"first"}, nil)
-	p := d.script()
-	p.mayFail = true
-	p.call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWPID)
-	h.process = d.start(p.child(0, child).awaitChild().end(0))
-	h.await()
-	h.release()
+	p, child := d.script(), d.script()
+	p.mayFail, child.fresh = true, engine.FieldPIDNS.Set()
+	d.holdChild(p.call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWPID), child, "first").release()
 }
 
 // nsEnter lets a process enter namespaces of each kind, which another process created.
@@ -270,19 +256,16 @@ func nsEnter(d *director) {
 		}
 		first, second := d.script(), d.script()
 		first.mayFail, second.mayFail = true, true
-		var inside, entered *held
+		var inside *held
 		of, changes := first, ns.changes()
 		if name == "pid" {
 			changes = 0 // the new namespace applies to children
 		}
 		switch first.unsettled(changes).call("unshare", unix.SYS_UNSHARE, ns.flag); name {
 		case "pid":
-			child := d.script()
-			of, child.fresh = child, ns.changes()
-			inside = d.prepare(child)
-			child.image(d.waiter(0), []string{"first"}, nil)
-			inside.process = d.start(first.child(0, child).awaitChild().end(0))
-			inside.await()
+			of = d.script()
+			of.fresh = ns.changes()
+			inside = d.holdChild(first, of, "first")
 		case "time":
 			link += "_for_children"
 			fallthrough
@@ -296,11 +279,7 @@ func nsEnter(d *director) {
 		if name == "pid" {
 			child := d.script()
 			child.fresh = ns.changes()
-			entered = d.prepare(child)
-			child.image(d.waiter(0), []string{"second"}, nil)
-			entered.process = d.start(second.child(0, child).awaitChild().end(0))
-			entered.await()
-			entered.release()
+			d.holdChild(second, child, "second").release()
 		} else {
 			d.holdTwice(second, "enters "+name, func() {})
 		}

@@ -127,11 +127,18 @@ func (p *process) image(path string, argv []string, env []string) *process {
 }
 
 // program appends the execution of a program that does not report. s is the state after it.
-func (p *process) program(path string, argv []string, s truth.State) *process {
+func (p *process) program(path string, argv []string, s truth.State, env ...string) *process {
 	before := p.stamp()
 	p.steps = append(p.steps, step{call: p.Len(), before: before, noNext: true, record: truth.Record{Op: truth.Exec, State: s}})
-	p.Exec(path, argv, nil)
+	p.Exec(path, argv, env)
 	return p
+}
+
+// enterDir appends chdir(2) and records the new directory.
+func (p *process) enterDir(dir string) *process {
+	var in truth.State
+	in.Set(engine.FieldCwd, dir)
+	return p.call("chdir", unix.SYS_CHDIR, dir).setState(in)
 }
 
 // child appends the start of a process.
@@ -457,6 +464,25 @@ func (d *director) hold(p *process, path string, argv ...string) *held {
 	d.start(p)
 	h.await()
 	return h
+}
+
+// holdChild starts p and lets its child execute a waiting program, and records the child's state.
+func (d *director) holdChild(p, child *process, name string) *held {
+	h := d.prepare(child)
+	child.image(d.waiter(6), []string{name}, nil)
+	h.process = d.start(p.child(0, child).awaitChild().end(0))
+	h.await()
+	return h
+}
+
+// holdThread starts p and lets its thread t execute a waiting program, and records the state.
+func (d *director) holdThread(p, t *process, path string, argv ...string) {
+	h := d.prepare(t)
+	t.image(path, argv, nil)
+	p.startThread(t).Stop()
+	h.process = d.start(p)
+	h.await()
+	h.release()
 }
 
 // holdTwice is hold for a process that is also observed before its exec, after a call of ready.
