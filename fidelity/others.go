@@ -9,7 +9,6 @@ import (
 	"github.com/quark-linux/quark/fidelity/recorder"
 )
 
-// others are the other monitors in a run.
 type others []*other
 
 type other struct {

@@ -52,7 +52,6 @@ func Page(out io.Writer, list []*Report) error {
 	return p.Write(out)
 }
 
-// column is one backend on one kernel.
 type column struct {
 	report  *Report
 	backend *Backend
@@ -170,7 +169,6 @@ func scenarioCell(s *Score) report.Cell {
 	return c
 }
 
-// capabilities returns the lines of the backend's capability table.
 func (c column) capabilities() (lines []string) {
 	for f := range engine.Field(engine.NumFields) {
 		k := c.backend.Fields[f.String()]

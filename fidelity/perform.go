@@ -297,7 +297,7 @@ type Score struct {
 
 // add scores a backend or a monitor in all outcomes and adds it to the report.
 func (r *Report) add(h *recording) {
-	b := &Backend{Name: h.Backend, Lost: h.stats.Lost(), Cause: causes(&h.stats), Late: h.stats.Late}
+	b := &Backend{Name: h.Backend, Lost: h.stats.Lost(), Cause: causes(&h.stats)}
 	b.describe(h.Table)
 	at := make(map[string]*Score)
 	for _, o := range h.outcomes {
@@ -325,7 +325,6 @@ func (r *Report) add(h *recording) {
 	r.Backends = append(r.Backends, b)
 }
 
-// causes formats the numbers of lost events by cause.
 func causes(s *quark.Stats) string {
 	var list []string
 	for l, n := range s.Source.Lost {

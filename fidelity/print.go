@@ -11,7 +11,6 @@ import (
 	"github.com/quark-linux/quark/internal/report"
 )
 
-// figure is a line of the tables.
 type figure struct {
 	name string
 	of   func(*score.Score) string

@@ -50,7 +50,6 @@ type Backend struct {
 	Delay Spread      `json:"delay_ns"`
 	Lost  uint64      `json:"lost"`
 	Cause string      `json:"cause,omitempty"`
-	Late  uint64      `json:"late"`
 }
 
 // Monitor has the results of another monitor. Its wrong values are not defects of quark.
@@ -102,7 +101,6 @@ func Version() (version string) {
 	return version
 }
 
-// describe copies the fields of the capability table.
 func (b *Backend) describe(t *engine.CapabilityTable) {
 	b.Fields = make(map[string]Capability)
 	for f, c := range t.Fields {
@@ -204,7 +202,6 @@ func (r *Report) Defects() (list []string) {
 	return list
 }
 
-// columns returns the backends, then the monitors.
 func (r *Report) columns() (list []*Backend) {
 	list = append(list, r.Backends...)
 	for _, m := range r.Monitors {
@@ -213,7 +210,6 @@ func (r *Report) columns() (list []*Backend) {
 	return list
 }
 
-// missing returns the number of missing events outside storms.
 func (b *Backend) missing() int { return b.Total.Truth - b.Total.Seen }
 
 // lostIn reports whether s is a storm whose only defect is missing events that the backend reported

@@ -32,7 +32,6 @@ func benchmark(o *options, out, errw io.Writer) error {
 	return err
 }
 
-// measure runs a benchmark on this machine.
 func (o *options) measure(errw io.Writer) (r *bench.Result, err error) {
 	opts := bench.Options{Backends: o.run.Backends, Monitors: o.run.Monitors, Repeats: o.run.Repeats, For: o.fuzz.For, Quick: o.quick}
 	if opts.Backends == 0 && len(opts.Monitors) == 0 {

@@ -40,7 +40,6 @@ func list(out io.Writer) error {
 	return t.WriteText(out)
 }
 
-// runScenarios runs the suite and prints its table.
 func runScenarios(o *options, out, errw io.Writer) error {
 	began := time.Now()
 	o.run.Progress = func(what string) {
@@ -65,7 +64,6 @@ func runScenarios(o *options, out, errw io.Writer) error {
 	return err
 }
 
-// readAll returns the reports in all files.
 func readAll(paths []string) (list []*fidelity.Report, err error) {
 	for _, p := range paths {
 		some, err := fidelity.Read(p)

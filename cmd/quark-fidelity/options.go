@@ -28,7 +28,6 @@ type options struct {
 	run                fidelity.Options
 }
 
-// newCommand returns the command line of the program.
 func newCommand(out, errw io.Writer) *cobra.Command {
 	root := command.New(&cobra.Command{Use: "quark-fidelity COMMAND [options]",
 		Long: "Compares the events of backends and other monitors with ground truth, and compares their costs. It needs root."})
@@ -112,7 +111,6 @@ func (o *options) addPageFlag(c *cobra.Command) {
 	c.Flags().VarP((*command.File)(&o.page), "page", "p", "write an HTML page to this `file`")
 }
 
-// finish checks and completes the options.
 func (o *options) finish(c *cobra.Command) error {
 	changed := c.Flags().Changed
 	// With operands, run reruns scripts and bench prints files, without these options.

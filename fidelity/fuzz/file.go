@@ -33,7 +33,6 @@ func (f *Finding) write(o *Options) error {
 	return os.WriteFile(f.Path, []byte(b.String()+f.Script.String()), 0o644)
 }
 
-// saved is a script from a file, and its faults.
 type saved struct {
 	script *script.Script
 	faults Faults

@@ -31,8 +31,8 @@ type Options struct {
 	// Every is the interval between samples of the resident monitor, default 1 min. A run that
 	// is too short for Grown's minimum of samples takes none.
 	Every time.Duration
-	// Rest is the time that the resident monitor continues to read before a sample, default 4
-	// s.
+	// Rest is how long the resident monitor reads before a sample, so that ended processes
+	// leave its tables. Default 4 s.
 	Rest time.Duration
 }
 
@@ -169,7 +169,6 @@ func writable(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// fuzzer runs scripts.
 type fuzzer struct {
 	Options
 	dir string // for script files

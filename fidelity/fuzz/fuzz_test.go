@@ -27,7 +27,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// wrongNames changes the names of processes.
 func wrongNames(w *score.Delivered) {
 	for i := range w.Single {
 		if s := &w.Single[i]; s.Events.Has(engine.EventFork) && !s.Thread {

@@ -14,7 +14,6 @@ type Sample struct {
 	Values map[string]int64
 }
 
-// String formats a sample as a line.
 func (s *Sample) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.0f s: resident monitor:", s.After.Seconds())
@@ -43,7 +42,6 @@ const (
 // fewest is the minimum number of samples for Grown: two for each quarter.
 const fewest = 8
 
-// limit returns the tolerated growth of a value.
 func limit(name string) int64 {
 	switch name {
 	case memory:

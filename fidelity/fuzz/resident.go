@@ -31,7 +31,7 @@ var leak func()
 
 // resident is a monitor in this process: it keeps a queue of each backend open for the whole run.
 type resident struct {
-	rest   time.Duration // time that it reads before a sample, so that ended processes leave the tables
+	rest   time.Duration // see Options.Rest
 	queues []*quark.Queue
 	pause  func() error // ends the reading
 }

@@ -70,7 +70,6 @@ func (s *shrinker) saveAndFail(why error) error {
 	return fmt.Errorf("shrink %s: %w", s.Path, why)
 }
 
-// operations returns the number of lines of scripts.
 func operations(scripts ...*script.Script) (n int) {
 	for _, s := range scripts {
 		n += strings.Count(s.String(), "\n")

@@ -38,7 +38,6 @@ func Main() {
 	fidelity.Main()
 }
 
-// runTrial is the main function of the monitor of a trial.
 func runTrial(in io.Reader, out io.Writer) error {
 	t, to := new(trial), json.NewEncoder(out)
 	if err := json.NewDecoder(in).Decode(t); err != nil {
@@ -60,7 +59,6 @@ type trial struct {
 	Faults   Faults
 }
 
-// result is the result of a trial.
 type result struct {
 	Processes int
 	Events    int // scored events of all queues
@@ -193,7 +191,6 @@ func (t *trial) wait(run *scenario.Running, all []*recorder.Recorder) ([]*scenar
 // damage, if not nil, changes delivered events before scoring, for tests.
 var damage func(*score.Delivered)
 
-// scoreBackend scores the events that a backend delivered.
 func (t *trial) scoreBackend(r *result, w *recorder.Recorder, outcomes []*scenario.Outcome) error {
 	delivered := w.Delivered()
 	if t.Faults.Length != 0 {

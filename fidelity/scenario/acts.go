@@ -192,10 +192,8 @@ func number(op *script.Op, i int) int {
 	return n
 }
 
-// name returns a unique name for the process.
 func (a *actor) name() string { return fmt.Sprint("p", a.number) }
 
-// next returns a new name.
 func (a *actor) next(what string) string {
 	a.n++
 	return fmt.Sprint(what, a.n)
@@ -226,7 +224,6 @@ func (a *actor) chdir(dir string) int {
 // failed, no file has the result.
 func (a *actor) in(path string) string { return cmp.Or(strings.TrimPrefix(path, a.root), "/") }
 
-// namespace is a kind of namespace.
 type namespace struct {
 	flag  int
 	field engine.Field
@@ -246,7 +243,6 @@ func (ns namespace) available() bool {
 	return err == nil
 }
 
-// changes returns the fields that a new namespace changes.
 func (ns *namespace) changes() engine.Fields {
 	if ns.field == engine.FieldUserNS {
 		return ns.field.Set().With(engine.FieldCaps)

@@ -16,7 +16,6 @@ import (
 // compatCall is a system call of a 32-bit program, with its 32-bit number.
 type compatCall [5]uint32
 
-// Numbers of system calls of 32-bit programs.
 const (
 	compatPtrace    = 26
 	compatPause     = 29

@@ -28,8 +28,8 @@ type director struct {
 	// State of the scenario:
 	dir string // an empty directory
 	fds []int  // to be closed
-	// scripted counts the processes of the scenario's scripts. File names contain the count, as no
-	// one can overwrite a program while a reader of /proc has it open.
+	// scripted counts the processes of the scenario's scripts. File names contain the count, as
+	// a program cannot be overwritten while a reader of /proc has it open.
 	scripted int
 
 	waited truth.IO // I/O of the children that this process has waited for
@@ -234,7 +234,6 @@ func born(parentTID int, exitSignal unix.Signal) (s truth.State) {
 // do starts p and waits for its end.
 func (d *director) do(p *process) unix.WaitStatus { return d.finish(d.start(p)) }
 
-// ended is the result of waiting for a process.
 type ended struct {
 	status unix.WaitStatus
 	used   truth.Used

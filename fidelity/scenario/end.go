@@ -59,10 +59,9 @@ func endTogether(d *director) {
 	}
 }
 
-// awaitZombieLeader waits until the leader is a zombie.
 func (d *director) awaitZombieLeader(p *process) { await(func() bool { return d.state(p) == 'Z' }) }
 
-// state returns the state of the leader from /proc.
+// state returns the letter of the leader's state in /proc.
 func (d *director) state(p *process) byte {
 	b, err := os.ReadFile("/proc/" + itoa(p.pid) + "/stat")
 	d.must(err)
@@ -159,7 +158,6 @@ func daemon(d *director) {
 	}
 }
 
-// setsid appends setsid(2) and its event.
 func (p *process) setsid() *process {
 	p.event(truth.Record{Op: truth.IDs, ID: engine.ChangedSID}, "setsid", unix.SYS_SETSID)
 	p.steps[len(p.steps)-1].leads = true

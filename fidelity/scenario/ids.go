@@ -13,12 +13,10 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// setresgid appends setresgid(2) and its event.
 func (p *process) setresgid(r, e, s int) *process {
 	return p.event(idRecord(engine.ChangedGID, r, e, s), "setresgid", unix.SYS_SETRESGID, r, e, s)
 }
 
-// setresuid appends setresuid(2) and its event.
 func (p *process) setresuid(r, e, s int) *process {
 	return p.event(idRecord(engine.ChangedUID, r, e, s), "setresuid", unix.SYS_SETRESUID, r, e, s)
 }
@@ -254,7 +252,6 @@ func threadComm(d *director) {
 	}
 }
 
-// ptraceCall makes a request of ptrace(2).
 func ptraceCall(request, pid int, data uintptr) error {
 	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(pid), 0, data, 0, 0); errno != 0 {
 		return fmt.Errorf("ptrace request %#x: %w", request, errno)

@@ -83,7 +83,6 @@ func role(name string, code, more int) []string {
 	return []string{fmt.Sprintf("%s=%s:%d:%d", Env, name, code, more)}
 }
 
-// runRole runs a role.
 func runRole(name, args string) error {
 	var code, more int
 	if _, err := fmt.Sscanf(args, "%d:%d", &code, &more); err != nil {
@@ -152,7 +151,6 @@ func awaitGo() error {
 	}
 }
 
-// write sends a record.
 func write(r truth.Record) error {
 	b, err := json.Marshal(r)
 	if err != nil {

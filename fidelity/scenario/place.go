@@ -65,7 +65,6 @@ func cwdBind(d *director) {
 	}
 }
 
-// mkdirs appends system calls that create directories.
 func (p *process) mkdirs(dirs ...string) *process {
 	for _, d := range dirs {
 		p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, d, 0o755)
@@ -73,7 +72,6 @@ func (p *process) mkdirs(dirs ...string) *process {
 	return p
 }
 
-// tmpfs appends the mount of a tmpfs.
 func (p *process) tmpfs(dir string) *process {
 	return p.call("mount tmpfs", unix.SYS_MOUNT, "tmp", dir, "tmpfs", 0, nil)
 }

@@ -392,7 +392,7 @@ func (d *director) recordShown(p *process, own truth.State, at uint64) {
 	d.record(truth.Record{Op: truth.Shown, PID: p.group.pid, Latest: at, State: own})
 }
 
-// gate is a pipe on which one process waits for another. The end of the scenario closes it.
+// gate is a pipe on which one process waits for another.
 type gate struct {
 	r, w int
 	d    *director

@@ -55,13 +55,11 @@ func (d *director) ownScript(name string) {
 	}
 }
 
-// parseFile parses the name of a script.
 func parseFile(name string) (s Scenario, ok bool) {
 	path, ok := strings.CutPrefix(name, filePrefix)
 	return FromFile(path), ok && path != ""
 }
 
-// play is a running script.
 type play struct {
 	*director
 	ready  *gate // a paused process writes its number in pauses
@@ -84,7 +82,6 @@ type wait struct {
 	call int // the next call is a stamp
 }
 
-// reaped is a process that was waited for.
 type reaped struct {
 	pid int
 	ended
@@ -275,7 +272,6 @@ type cgroup struct {
 	fd, procs int // of the directory, and of cgroup.procs
 }
 
-// ownCgroup returns the cgroup of the script.
 func (f *play) ownCgroup() *cgroup {
 	if f.cgroup == nil {
 		dir, path := f.makeCgroup()

@@ -45,7 +45,6 @@ func (s Storm) Scenario() Scenario {
 	}
 }
 
-// parseStorm parses the name of a storm.
 func parseStorm(name string) (s Storm, ok bool) {
 	arg, ok := strings.CutPrefix(name, stormPrefix)
 	if !ok {
@@ -55,7 +54,6 @@ func parseStorm(name string) (s Storm, ok bool) {
 	return s, err == nil && n == 5 && s.Processes > 0 && s.Workers > 0 && s.Rate >= 0 && s.Length >= 0
 }
 
-// defaultStorm is the storm in the list.
 var defaultStorm = Storm{Processes: scale(1000, 100), Workers: 4}
 
 // run starts the workers, which wait, and then lets all of them continue at once.
@@ -137,7 +135,6 @@ func worker(args string) error {
 	return nil
 }
 
-// stormer is the state of a worker.
 type stormer struct {
 	pid     int
 	path    string         // the program that the processes execute

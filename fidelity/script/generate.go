@@ -59,7 +59,6 @@ func (g *generator) process(in kind, depth int, alone bool) *Process {
 	return l
 }
 
-// operation returns a weighted random operation for a kind of process.
 func (g *generator) operation(in kind) *operation {
 	sum := 0
 	allowed := func(o *operation) bool { return o.in&in != 0 }

@@ -15,7 +15,6 @@ const (
 	inBoth = inProcess | inThread
 )
 
-// operation describes an operation.
 type operation struct {
 	name   string
 	in     kind
@@ -25,7 +24,6 @@ type operation struct {
 	args   []param // parameters; the last one may be repeated
 }
 
-// param describes an argument.
 type param struct {
 	words       []string // one of these
 	least, most int      // otherwise a number, if most is not 0
@@ -51,7 +49,6 @@ var Programs = []string{
 	"absolute", "relative", "link", "interpreter", "memfd", "unlinked", "setuid", "setgid", "missing",
 }
 
-// operations lists all operations.
 var operations = []operation{
 	{name: "exit", in: inBoth, ends: true, weight: 4, args: []param{code}},
 	{name: "exit-thread", in: inBoth, ends: true, weight: 3, args: []param{code}},
@@ -100,7 +97,6 @@ func find(name string) *operation {
 	return &operations[i]
 }
 
-// check checks arguments.
 func (o *operation) check(args []string) error {
 	least, most := len(o.args), len(o.args)
 	if most > 0 && o.args[most-1].many {

@@ -290,7 +290,6 @@ func duringExec(before State, after *State) State {
 	return before
 }
 
-// addThread adds the birth or the end of a thread.
 func (l *Process) addThread(r *Record) error {
 	for _, t := range l.Threads {
 		if t.TID == r.TID && r.Op == ThreadEnd {
