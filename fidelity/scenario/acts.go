@@ -304,7 +304,8 @@ func (a *actor) sleep(micros int) {
 // the lowest descriptor, 0.
 func (a *actor) login(op *script.Op) {
 	a.mayFail = true
-	uid, saved := strconv.FormatUint(uint64(uint32(number(op, 0))), 10), a.f.reserve()
+	uid := strconv.FormatUint(uint64(uint32(number(op, 0))), 10)
+	saved := a.f.keep(unix.Open("/dev/null", unix.O_RDONLY, 0)) // reserves the number
 	a.unsettled(engine.FieldLogin.Set())
 	a.call("dup3", unix.SYS_DUP3, 0, saved, 0).call("close", unix.SYS_CLOSE, 0)
 	a.call("openat", unix.SYS_OPENAT, procFD, "self/loginuid", unix.O_WRONLY)
@@ -445,10 +446,7 @@ func (a *actor) exec(how string, argv []string) int {
 	case "missing":
 		at += " missing"
 	case "memfd":
-		var err error
-		fd, err = unix.MemfdCreate("program", 0)
-		a.f.must(err)
-		a.f.fds = append(a.f.fds, fd)
+		fd = a.f.keep(unix.MemfdCreate("program", 0))
 	}
 	r := truth.Record{Op: truth.Exec}
 	if len(whole) > 0 {
@@ -464,7 +462,7 @@ func (a *actor) exec(how string, argv []string) int {
 	switch how {
 	case "memfd", "unlinked":
 		if how == "unlinked" {
-			fd = a.f.reserve()
+			fd = a.f.keep(unix.Open("/dev/null", unix.O_RDONLY, 0)) // reserves the number
 		}
 		s.record.State.Set(engine.FieldExecPath, fmt.Sprint("/dev/fd/", fd))
 		a.ExecFD(fd, argv, nil)
@@ -533,10 +531,8 @@ func (a *actor) title(op *script.Op) {
 	// private memory at own.
 	const own, room = 1 << 32, 2 * 4096
 	begin, end := uint64(own), uint64(own+len(text))
-	fd, err := unix.MemfdCreate("title", 0)
-	a.f.must(err)
-	a.f.fds = append(a.f.fds, fd)
-	_, err = unix.Pwrite(fd, []byte(text), 0)
+	fd := a.f.keep(unix.MemfdCreate("title", 0))
+	_, err := unix.Pwrite(fd, []byte(text), 0)
 	a.f.must(err)
 	a.call("mmap", unix.SYS_MMAP, own, room, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED, -1, nil)
 	a.call("pread64", unix.SYS_PREAD64, fd, own, len(text), 0)
@@ -592,14 +588,6 @@ func (p *process) brokeAt(status unix.WaitStatus) uint64 {
 
 func (p *process) hasThreads() bool {
 	return slices.ContainsFunc(p.others, func(o *process) bool { return o.thread })
-}
-
-// reserve returns the number of a descriptor that programs inherit.
-func (f *play) reserve() int {
-	fd, err := unix.Open("/dev/null", unix.O_RDONLY, 0)
-	f.must(err)
-	f.fds = append(f.fds, fd)
-	return fd
 }
 
 // openUnlinked opens a program as a reserved descriptor and removes its file.

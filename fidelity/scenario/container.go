@@ -44,9 +44,7 @@ func (d *director) inContainer(path, is string) {
 		d.skip("make a cgroup: %v", err)
 	}
 	name := mount + path + "/cgroup.procs"
-	procs, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	d.must(err)
-	defer unix.Close(procs)
+	procs := d.keep(unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0))
 	var in truth.State
 	in.Set(engine.FieldCgroup, path)
 	in.Container = is

@@ -157,6 +157,13 @@ func (d *director) must(err error) {
 	}
 }
 
+// keep returns an opened descriptor, which the end of the scenario closes.
+func (d *director) keep(fd int, err error) int {
+	d.must(err)
+	d.fds = append(d.fds, fd)
+	return fd
+}
+
 // want fails the scenario unless ok.
 func (d *director) want(ok bool, format string, args ...any) {
 	if !ok {

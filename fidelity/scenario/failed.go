@@ -54,11 +54,8 @@ func execFailed(d *director) {
 	plain, garbage := file("plain", "no program", 0o644), file("garbage", "no program", 0o755)
 	missing, loop, broken := filepath.Join(d.dir, "missing"), filepath.Join(d.dir, "loop"), file("script", "#!"+d.dir+"/none\n", 0o755)
 	d.must(os.Symlink("loop", loop))
-	dir, err := unix.Open(d.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	d.must(err)
-	fd, err := unix.Open(plain, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	d.must(err)
-	d.fds = append(d.fds, dir, fd)
+	dir := d.keep(unix.Open(d.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))
+	fd := d.keep(unix.Open(plain, unix.O_RDONLY|unix.O_CLOEXEC, 0))
 
 	p := d.script()
 	p.execFails(unix.ENOENT, missing).execFails(unix.EACCES, plain).execFails(unix.ENOEXEC, garbage, "garbage").

@@ -270,9 +270,7 @@ func nsEnter(d *director) {
 		default:
 			inside = d.hold(first, d.waiter(0), "has "+name)
 		}
-		fd, err := unix.Open("/proc/"+itoa(of.pid)+"/"+link, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		d.must(err)
-		d.fds = append(d.fds, fd)
+		fd := d.keep(unix.Open("/proc/"+itoa(of.pid)+"/"+link, unix.O_RDONLY|unix.O_CLOEXEC, 0))
 		second.unsettled(changes).call("setns", unix.SYS_SETNS, fd, ns.flag)
 		if name == "pid" {
 			child := d.script()

@@ -275,17 +275,8 @@ type cgroup struct {
 func (f *play) ownCgroup() *cgroup {
 	if f.cgroup == nil {
 		dir, path := f.makeCgroup()
-		f.cgroup = &cgroup{dir: dir, path: path}
-		for fd, name := range map[*int]string{&f.cgroup.fd: dir, &f.cgroup.procs: filepath.Join(dir, "cgroup.procs")} {
-			flags := unix.O_RDONLY
-			if fd == &f.cgroup.procs {
-				flags = unix.O_WRONLY
-			}
-			var err error
-			*fd, err = unix.Open(name, flags, 0)
-			f.must(err)
-			f.fds = append(f.fds, *fd)
-		}
+		fd := f.keep(unix.Open(dir, unix.O_RDONLY, 0))
+		f.cgroup = &cgroup{dir, path, fd, f.keep(unix.Open(filepath.Join(dir, "cgroup.procs"), unix.O_WRONLY, 0))}
 	}
 	return f.cgroup
 }

@@ -31,9 +31,7 @@ func usage(d *director) {
 func (d *director) mover() *process {
 	var fds [2]int
 	for i, name := range []string{"from", "to"} {
-		fd, err := unix.Open(filepath.Join(d.dir, name), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
-		d.must(err)
-		d.fds, fds[i] = append(d.fds, fd), fd
+		fds[i] = d.keep(unix.Open(filepath.Join(d.dir, name), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600))
 	}
 	d.must(unix.Ftruncate(fds[0], oddBytes))
 	return d.script().call("sendfile", unix.SYS_SENDFILE, fds[1], fds[0], nil, oddBytes).end(0)
