@@ -154,7 +154,7 @@ func TestKrunGuest(t *testing.T) {
 		{"unknown knob", []string{"KRUN_APPEND=quark.hide_bft=1"}, []string{"exit", "0"}, 125, "unknown kernel argument quark.hide_bft", `"error":`},
 		{"panic", nil, []string{"panic"}, 125, "Kernel panic - not syncing: sysrq triggered crash", `{"type":"hello"`},
 		{"signals to init", nil, []string{"killinit"}, 0, "", `{"type":"end","status":0,`},
-		// krun.sh explains how qemu handles it.
+		// The emulated processor lacks this instruction, see package machine.
 		{"no CMPXCHG16B", []string{"KRUN_ACCEL=tcg"}, []string{"lacks", "cx16"}, 0, "", `{"type":"end","status":0,`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

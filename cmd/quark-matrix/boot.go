@@ -166,8 +166,8 @@ func (b *guestBoot) stopOnSignal(vm *machine.VM, s os.Signal) int {
 	return 128 + int(s.(syscall.Signal))
 }
 
-// printResult prints how the guest ended and returns the exit status. stopReason is the reason the
-// guest was stopped, or "" if it ended by itself.
+// printResult prints how the guest ended and returns the exit status. stopReason says why the guest
+// was stopped. It is empty if the guest ended by itself.
 func (b *guestBoot) printResult(vm *machine.VM, stopReason string) int {
 	hello := false
 	var end *record.End

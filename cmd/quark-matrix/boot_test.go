@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// TestMain is quark-matrix itself when the tests start it, or a program that it starts.
+// TestMain lets the test binary also be quark-matrix, or the qemu that quark-matrix starts.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "qemu-system-x86_64" {
 		fakeQEMU()

@@ -21,9 +21,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// execVerb returns the verb that runs a test binary in a guest, and that go test -exec calls in the
-// package's directory. Its status is the binary's exit status, or noReportStatus if the guest
-// failed.
+// execVerb returns the verb that runs a test binary in a guest. go test -exec calls the verb in the
+// package's directory. The exit status is the binary's, or noReportStatus if the guest failed.
 func execVerb() (*cobra.Command, verb) {
 	c := &cobra.Command{Use: "exec --kernel KERNEL [options] BINARY [ARGUMENT...]", Short: "run a test binary in a guest, for go test -exec", Args: cobra.ArbitraryArgs}
 	f := c.Flags()

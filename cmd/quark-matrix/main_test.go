@@ -89,7 +89,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestRunAndMerge runs shards with a script for qemu, and merges them.
+// TestRunAndMerge runs shards with a script in place of qemu, and merges the results.
 func TestRunAndMerge(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
@@ -133,7 +133,7 @@ func TestRunAndMerge(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	// One run was killed: the existing results are printed, and the missing ones named.
+	// One run was killed: merge prints the existing results and names the missing results.
 	if err := os.MkdirAll(filepath.Join(dir, "3"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// guests returns all selected guests, and those of this shard.
+// guests returns all selected guests, and the selected guests of this shard.
 func (o *options) guests() (whole, here []matrix.Guest, err error) {
 	rows, err := catalogue.Rows()
 	if err != nil {

@@ -29,7 +29,7 @@ func TestSlurm(t *testing.T) {
 	node.env = append(node.env, "QUARK_MATRIX_ITSELF=1", "KRUN_ACCEL=tcg", "GOARCH=amd64", "GOHOSTARCH=amd64", "PREPARED=1",
 		"PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Join(root, "cache"), holdEnv+"="+hold)
 	// Meanwhile a shard that can't run on any node is tried three times. The merge reports that
-	// it has no results.
+	// the shard has no results.
 	s := slurmRun{node, root, 1, []string{"KERNELS=local/four", "PKG="}}
 	impossible := s.submit(t, "test-kernel")
 

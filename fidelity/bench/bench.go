@@ -31,14 +31,15 @@ import (
 
 // Options are the options of a benchmark. The zero value measures all backends.
 type Options struct {
-	// Backends are the backends of quark that take part: all if 0, unless there are Monitors.
+	// Backends are the participating backends of quark. Zero means all if Monitors is empty,
+	// else none.
 	Backends backends.Set
 	// Monitors are other programs that take part.
 	Monitors []*monitor.Monitor
-	// Repeats is how many turns each participant has, 6 if 0, or 1 with Quick.
+	// Repeats is the number of turns of each participant. Zero means 6, or 1 with Quick.
 	Repeats int
-	// For limits the duration, 15 min if 0. A repeat is skipped if, with the duration of the
-	// repeats before, it would exceed the limit. The first repeat always runs.
+	// For limits the duration. Zero means 15 min. The first repeat always runs. A later repeat
+	// runs only if the remaining time allows the mean duration of the earlier repeats.
 	For time.Duration
 	// Quick runs few and short loads, for a first impression and for tests.
 	Quick bool
@@ -100,7 +101,7 @@ func Measure(o Options) (*Result, error) {
 		}
 	}
 	if len(b.participants) == 0 {
-		return nil, fmt.Errorf("no monitor can be run: %s", strings.Join(absent, "; "))
+		return nil, fmt.Errorf("no participant can run: %s", strings.Join(absent, "; "))
 	}
 	b.loads = loads(b.result.Top, b.result.CPUs, o.Quick)
 	began := time.Now()
@@ -116,8 +117,8 @@ func Measure(o Options) (*Result, error) {
 	return b.result, nil
 }
 
-// repeat gives each participant a turn. Each repeat begins with another participant, so that the
-// order of neighbours varies.
+// repeat gives each participant a turn. Each repeat begins with another participant, so that none
+// is always first.
 func (b *benchmark) repeat(n int) error {
 	for i := range b.participants {
 		p := b.participants[(i+n)%len(b.participants)]
@@ -240,8 +241,8 @@ func (b *benchmark) chooseParticipants() (absent []string) {
 			absent = append(absent, fmt.Sprintf("%s: not run: %s", name, oneLine(err)))
 			return
 		}
-		// Rows have only the name, so it must be unique: two commands, or a backend and a
-		// monitor, can have equal names.
+		// A row identifies its participant by name, so names must be unique: two commands,
+		// or a backend and a monitor, can have equal names.
 		taken := func(name string) bool {
 			return slices.ContainsFunc(b.participants, func(o *participant) bool { return o.Name == name })
 		}

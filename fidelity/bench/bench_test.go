@@ -86,7 +86,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Other lines may be between the lines of runs, and the rows of a killed run are read.
+// Read skips other lines between the lines of runs, and returns the rows of a killed run.
 func TestRead(t *testing.T) {
 	first := string(recorded(t))
 	second := strings.ReplaceAll(first, "6.18.44", "6.1")

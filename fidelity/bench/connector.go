@@ -14,8 +14,8 @@ import (
 	"github.com/quark-linux/quark/internal/children"
 )
 
-// way is a way to detect that processes exit. Its measurement runs n processes of a program, and
-// returns the CPU time of the listening thread or process, and the number of its messages.
+// way is a method of detecting exits of processes. Its measurement runs n processes of a program,
+// and returns the CPU time and the number of messages of the listening thread or process.
 type way struct {
 	name      string
 	published int // published CPU time in ms for publishedProcesses, 0 if there is none
@@ -25,7 +25,7 @@ type way struct {
 // publishedProcesses is the number of processes of the published measurement.
 const publishedProcesses = 8000
 
-// ways are the published ways, and quark's backend with the same kinds of events.
+// ways are the published methods, and quark's backend with the same kinds of events.
 var ways = []way{
 	{"exits", 70, filtered(procExit)},
 	{"forks, exits", 150, filtered(procFork | procExit)},
@@ -116,8 +116,8 @@ func request(payload []uint32) []byte {
 	return b
 }
 
-// listen counts messages until a message is later than the time received from done, or no more
-// come. Other processes cause messages too.
+// listen counts messages. It returns after a message that is later than the time received from
+// done, or when no more messages come. Other processes cause messages too.
 func listen(fd int, kinds uint32, done chan uint64) (messages int, err error) {
 	buf := make([]byte, 4096)
 	for until := truth.Forever; ; {
@@ -164,8 +164,8 @@ func crowd(program string, n int) error {
 	return nil
 }
 
-// group runs processes that share the memory of this process until their exec. With copies, a
-// listener in this process would have a page fault at each page that it writes.
+// group runs processes that share the memory of this process until their exec. If fork copied the
+// memory, a listener in this process would have a page fault at each page that it writes.
 func group(program string, size int) (err error) {
 	var gate [2]int
 	if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {

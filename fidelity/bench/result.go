@@ -51,12 +51,12 @@ type Row struct {
 	Rate        int    `json:"rate,omitempty"` // processes a second; 0 is full speed
 
 	Processes int `json:"processes"`
-	// Offered is the measured number of processes per second, Alone the number without a
-	// monitor, right before the turn.
+	// Offered is the measured number of processes per second. Alone is the number without a
+	// monitor, measured right before the turn.
 	Offered float64 `json:"offered,omitempty"`
 	Alone   float64 `json:"alone,omitempty"`
 
-	// Events is the number of events of these processes, of the kinds that the participant
+	// Events is the number of events of these processes that have a kind that the participant
 	// reports.
 	Events int `json:"events,omitempty"`
 	Seen   int `json:"seen"`

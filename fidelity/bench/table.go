@@ -28,7 +28,7 @@ func estimateOf(values []float64) estimate {
 	return estimate{n, (v[(n-1)/2] + v[n/2]) / 2, v[0], v[n-1]}
 }
 
-// String returns the median, and the smallest and largest value if they differ from it.
+// String returns the median, and the smallest and largest value if these differ from the median.
 func (e estimate) String() string {
 	switch low, high := number(e.low), number(e.high); {
 	case e.n == 0:
@@ -100,8 +100,8 @@ func (r *Result) rates() (list []int) {
 	return append(list, 0)
 }
 
-// ratio estimates the CPU time of a participant as a multiple of the first participant's in the
-// same repeat.
+// ratio estimates the CPU time of a participant as a multiple of the first participant's CPU time
+// in the same repeat.
 func (r *Result) ratio(name string) estimate {
 	rate := r.rates()[0]
 	first := make(map[int]float64) // by repeat
@@ -193,8 +193,8 @@ func seenCell(rows []*Row) report.Cell {
 	return report.Cell{Text: e.String(), Title: fmt.Sprintf("%.0f processes a second ran", offered.median), Class: report.Heat, Shade: int(e.median)}
 }
 
-// lostCell shows the events that a participant reported as lost. It is marked if in some repeat
-// more events were missing.
+// lostCell shows the events that a participant reported as lost. The cell is marked if more events
+// were missing in some repeat.
 func lostCell(p *Participant, rows []*Row) report.Cell {
 	c := report.Cell{Text: estimateRows(rows, lost).String()}
 	if p.Silent && len(rows) > 0 {

@@ -36,7 +36,7 @@ type load struct {
 }
 
 const (
-	// endless is the Processes of a storm that ends only after its Length.
+	// endless is the value of Processes for a storm that ends after its Length.
 	endless = 1 << 30
 	// patience limits the duration of a storm. A storm normally ends by itself.
 	patience = 3 * time.Minute

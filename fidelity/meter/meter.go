@@ -139,8 +139,8 @@ func printUsage(q *quark.Queue, open time.Duration) error {
 	})
 }
 
-// Peak returns the peak memory of a process in KiB. It does not use ru_maxrss, which starts with
-// the memory of the program that executed this one.
+// Peak returns the peak memory of a process in KiB. It does not use ru_maxrss, which includes the
+// memory of the process from before its exec.
 func Peak(pid int) (kib int64) {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, after, _ := strings.Cut(string(b), "VmHWM:")

@@ -15,7 +15,7 @@ import (
 const acctRecord = 64
 
 // acct returns process accounting: at the end of each process the kernel appends a record to a
-// file. It counts these bytes as written by the process.
+// file. The kernel counts the bytes of the record as written by the process.
 func acct() *Monitor {
 	return &Monitor{
 		Name: "acct", Silent: true, Accounting: true, Apart: true, Record: acctRecord,

@@ -33,7 +33,7 @@ func audit() *Monitor {
 			{engine.FieldArgs, atExec, "EXECVE"},
 			{engine.FieldCwd, atExec, "CWD"},
 			{engine.FieldExit, atExit, "the argument of exit_group"},
-		}, "clone3 does not show its flags, so that its threads are told as processes"),
+		}, "clone3 does not show its flags, so threads are reported as processes"),
 		Foreign: score.Tolerance{Early: auditdEarly(), Late: tick},
 		Decoder: func() Decoder { return &auditDecoder{wall: truth.WallOffset()} },
 	}

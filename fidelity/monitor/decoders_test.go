@@ -43,7 +43,7 @@ func TestSnoopArgs(t *testing.T) {
 	}
 }
 
-// The column of the duration grows with it.
+// A long duration makes its column wider.
 func TestForkstatColumns(t *testing.T) {
 	const ids = "   root    root      ? "
 	for rest, want := range map[string]string{

@@ -10,8 +10,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// execsnoop returns execsnoop of libbpf-tools. It prints the arguments as of the entry of
-// execve(2), but the path instead of the first.
+// execsnoop returns execsnoop of libbpf-tools. It prints the arguments from the entry of execve(2),
+// with the path in place of the first argument.
 func execsnoop() *Monitor {
 	const args = "the call's arguments, of which each is cut at 127 bytes, and the 21st"
 	return &Monitor{
@@ -95,7 +95,7 @@ func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	return nil
 }
 
-// snoopArg is the maximum number of bytes of a printed argument. Longer ones are truncated.
+// snoopArg is the maximum number of bytes of a printed argument. Longer arguments are truncated.
 const snoopArg = 127
 
 // columnNumber cuts off a number in a column of at least the given width, and the space after it.
@@ -106,8 +106,8 @@ func columnNumber(text string, width int) (n uint64, rest string, err error) {
 	return n, text[min(len(text), max(end, width)):], err
 }
 
-// snoopArgs splits the quoted arguments. Quotes within an argument are escaped by a backslash,
-// backslashes are not. cut is set if execsnoop omitted arguments.
+// snoopArgs splits the quoted arguments. A backslash escapes a quote within an argument, but not a
+// backslash. cut is set if execsnoop omitted arguments.
 func snoopArgs(text string) (args []string, cut bool) {
 	text, cut = strings.CutSuffix(text, " ...")
 	for {

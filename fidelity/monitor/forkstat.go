@@ -56,7 +56,7 @@ const (
 	forkstatIDs  = forkstatUser + 1 + forkstatUser + 1 + 6 + 1
 	forkstatInfo = 6
 	forkstatTime = 1 + 8 + 1
-	// This many spaces replace the first three columns.
+	// number of spaces in place of the first three columns
 	forkstatNoIDs = 14
 	forkstatGone  = "<unknown>"
 )
@@ -148,7 +148,7 @@ func (d *forkstatDecoder) Decode(line []byte, at uint64, to *Output) error {
 			setExit(ev, int32(status))
 		}
 	case "comm":
-		// The rest is the current command line, not the name.
+		// The text after the arrow is the current command line, not the name.
 		if i := strings.LastIndex(c.process, " -> "); i >= 0 {
 			c.process = c.process[i+4:]
 			d.setProcess(&c, p)
@@ -198,8 +198,8 @@ func (d *forkstatDecoder) setProcess(c *forkstatLine, p *engine.Process) {
 	}
 }
 
-// userID returns the id of a column: a number, or a name that is not cut. It looks up each name
-// once, as that reads a file.
+// userID returns the user id of a column with a number or a name. ok is false if the name may be
+// truncated. Each name is looked up once, because a lookup reads a file.
 func (d *forkstatDecoder) userID(column string) (id uint32, ok bool) {
 	name := strings.TrimSpace(column)
 	if name == "root" {

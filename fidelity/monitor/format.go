@@ -22,12 +22,12 @@ type Format struct {
 	Name string `json:"name"`
 	// Note is a remark for the capability table.
 	Note string `json:"note"`
-	// Kind is the path of the text, or list of texts, with the kind of event. If it is empty
+	// Kind is the path of the text, or list of texts, with the kind of event. If Kind is empty,
 	// the line has a member named by a key of Kinds.
 	Kind string `json:"kind"`
-	// Kinds maps these texts to kinds of event: fork, exec, exit, id_change, comm, ptrace,
-	// core_dump, exec_failed, gap; or "" to ignore the line. Lines with none of the texts are
-	// ignored too.
+	// Kinds maps these texts to kinds of event: fork, exec, exit, id_change, setproctitle,
+	// ptrace, core_dump, exec_failed, gap; or "" to ignore the line. Lines with none of the
+	// texts are ignored too.
 	Kinds map[string]string `json:"kinds"`
 	// Only maps paths to required texts.
 	Only map[string]string `json:"only"`

@@ -26,7 +26,7 @@ type Monitor struct {
 	// Environment has additional variables, as NAME=value.
 	Environment []string
 
-	// Terminal runs the program on a terminal, for programs that buffer output to a pipe.
+	// Terminal runs the program on a terminal, because some programs buffer output to a pipe.
 	Terminal bool
 	// Tracefs mounts tracefs and debugfs where the program expects them, visible only to it.
 	Tracefs bool
@@ -168,8 +168,8 @@ func Find(name string) (*Monitor, error) {
 	return nil, fmt.Errorf("unknown monitor %q: use one of %s, or --command", name, strings.Join(names, ", "))
 }
 
-// PackagePrograms returns the programs of its package for the guest image: its own possible names,
-// and those in its arguments.
+// PackagePrograms returns the programs of the package for the guest image: Needs, or Programs if
+// Needs is empty.
 func (m *Monitor) PackagePrograms() []string {
 	switch {
 	case m.Package == "":

@@ -12,11 +12,10 @@ import (
 
 // perf returns perf(1). It records task events and prints them in a pipeline. It also records a
 // tracepoint, which wakes perf for each process that ends; task events alone wake perf only when a
-// buffer is half full. It is a tracepoint to which other monitors attach no eBPF program: perf
-// loses the events for which such a program returns 0, as exitsnoop's does on sched_process_exit.
-// It also records a clock: perf script prints an event after two more reads of all buffers, and
-// reads them only if they have data. Without the clock, events on an idle machine would be seconds
-// late.
+// buffer is half full. Other monitors attach no eBPF program to this tracepoint: perf loses the
+// events for which such a program returns 0, as exitsnoop's does on sched_process_exit. It also
+// records a clock: perf script prints an event after two more reads of all buffers, and reads them
+// only if they have data. Without the clock, events on an idle machine would be seconds late.
 func perf() *Monitor {
 	return &Monitor{
 		Name: "perf", Version: []string{"--version"}, Package: "linux-perf", Programs: []string{"sh"}, Terminal: true, Tracefs: true, Needs: []string{"perf"},

@@ -89,7 +89,7 @@ func (q *Queue) read(b []byte, at uint64) {
 	}
 }
 
-// fail records why the monitor failed. The first reason counts. mu is held.
+// fail records why the monitor failed. The first reason counts. The caller holds mu.
 func (q *Queue) fail(err error) {
 	if q.failed == nil {
 		q.failed = err

@@ -31,7 +31,7 @@ type Options struct {
 	// events. Default 20 s, or 90 s in a guest, which may be emulated on a busy host; three
 	// times as long for a monitor that compiles its programs.
 	Patience time.Duration
-	// Grace limits the time that it may take to end. Default 5 s.
+	// Grace limits the time for the monitor to end. Default 5 s.
 	Grace time.Duration
 }
 
@@ -74,7 +74,7 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	}
 	if err != nil {
 		_, notes := r.Stop()
-		// An invalid line can be its error message.
+		// An invalid line can be an error message of the monitor.
 		notes = slices.DeleteFunc(notes, func(note string) bool {
 			return r.firstBad != "" && strings.Contains(note, r.firstBad) && strings.Contains(err.Error(), r.firstBad)
 		})
@@ -283,9 +283,9 @@ func (r *Run) markers(path string, cpus ...int) (pids []uint32, err error) {
 	return pids, nil
 }
 
-// again is the delay before another test process replaces a test process whose event may be lost,
-// such as when a buffer is full.
-const again = time.Second
+// retryDelay is the delay before another test process replaces a test process whose event may be
+// lost, for example because a buffer is full.
+const retryDelay = time.Second
 
 // WaitDelivered starts a process on each CPU, after all other processes, and waits until the
 // monitor has delivered the end of each. It returns an error if the monitor fails before.
@@ -307,7 +307,7 @@ func (r *Run) WaitDelivered() error {
 		if now := time.Now(); now.After(end) {
 			return fmt.Errorf("the monitor hangs: after %v %w", r.opts.Patience, errSilent)
 		} else if now.After(next) {
-			next = now.Add(again)
+			next = now.Add(retryDelay)
 			pids, err := r.markers(path, left...)
 			if err != nil {
 				return err

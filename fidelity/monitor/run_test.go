@@ -160,7 +160,7 @@ func TestEachMonitorClaims(t *testing.T) {
 	}
 }
 
-// While a monitor is held its output is not decoded; afterwards all of it is.
+// Hold delays the decoding of all output until Release.
 func TestHold(t *testing.T) {
 	m := fake(`trap 'exit 0' INT; ` + forever)
 	r, err := m.Start(Options{})

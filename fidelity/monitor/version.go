@@ -18,7 +18,7 @@ func (m *Monitor) VersionText() string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	// forkstat prints it with its help, which is an error.
+	// forkstat prints its version only with its help, and then exits with an error.
 	out, _ := exec.CommandContext(ctx, list[0], m.Version...).CombinedOutput()
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	if len(line) > 80 || !strings.ContainsAny(line, "0123456789") {

@@ -121,8 +121,8 @@ func (j *scorer) wrongLeader(l *truth.Process, s *Seen, i int, f engine.Field) s
 	return fmt.Sprintf("%+v, not process %d", *got, number)
 }
 
-// lived reports whether a relative was certainly alive when the event began. If its pid was reused
-// right after its end, id may be either process.
+// lived reports whether a relative was certainly alive when the event began. If the pid was reused
+// right after the end, id may identify either process.
 func (j *scorer) lived(id engine.Identity, s *Seen) (lived bool) {
 	for _, o := range j.byPID[id.PID] {
 		if j.w.startedAt(o, id.Start, engine.ProcStartUnit) {
@@ -145,19 +145,19 @@ func (j *scorer) wrongPart(l *truth.Process, s *Seen) string {
 	for _, p := range s.Parts {
 		all |= p.Kind.Events()
 		process := &engine.Process{Task: engine.Task{Inherited: engine.Inherited{Cred: p.Cred}, Known: p.Known}}
-		told := p.Known &^ p.Cached
+		reported := p.Known &^ p.Cached
 		if !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
 			if e.Kind != p.Kind || !j.w.times().during(p.Time, e.Earliest, j.w.latest(e)) {
 				return false
 			}
 			for f := range engine.Field(engine.NumFields) {
-				if (told & e.State.Known).Has(f) && !j.value(process, f).matches(&e.State, &e.Inside) {
+				if (reported & e.State.Known).Has(f) && !j.value(process, f).matches(&e.State, &e.Inside) {
 					return false
 				}
 			}
 			return true
 		}) {
-			return fmt.Sprintf("part %s %s at %d did not happen, or not with ids %+v (known %s)", p.Kind, p.IDChange, p.Time, p.Cred, told)
+			return fmt.Sprintf("part %s %s at %d did not happen, or not with ids %+v (known %s)", p.Kind, p.IDChange, p.Time, p.Cred, reported)
 		}
 	}
 	if len(s.Parts) > 0 && all != s.Events {
@@ -301,8 +301,8 @@ func Join(events []*truth.Event) (joined []engine.Events) {
 }
 
 // joinsTo reports whether the rules can produce joined from events. Optional events may be missing.
-// An event that may show a change without an event may also not show it. Kinds in optional are
-// ignored, as a source may fail to report such an event.
+// An event that may show a change without an event may also not show the change. Kinds in optional
+// are ignored, as a source may fail to report such an event.
 func (j *scorer) joinsTo(events []*truth.Event, optional engine.Events, joined []engine.Events) bool {
 	// way is one possible grouping of the events so far.
 	type way struct {
@@ -378,8 +378,8 @@ func (j *scorer) mayShowChange(e, before *truth.Event) bool {
 // differ reports whether one of the fields may differ between is and was.
 func differ(is, was *truth.State, fields engine.Fields) bool {
 	for f := range engine.Field(engine.NumFields) {
-		told := is.Known.Has(f) && was.Known.Has(f)
-		if fields.Has(f) && (!told || is.Value[f] != was.Value[f]) {
+		reported := is.Known.Has(f) && was.Known.Has(f)
+		if fields.Has(f) && (!reported || is.Value[f] != was.Value[f]) {
 			return true
 		}
 	}

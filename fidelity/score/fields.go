@@ -192,7 +192,7 @@ func (j *scorer) scoreField(v *Counts, s *Seen, e *truth.Event, f engine.Field) 
 		return
 	case !got.cut && got.matches(&e.State, &e.Inside):
 	case f == engine.FieldPPID && (got.kernel || cached) && got.matchesAround(e):
-		// The parent's end is not an event of this process, and happened about that time.
+		// The parent ended about that time. Its end is not an event of this process.
 	case f == engine.FieldPPID && adopted(e, got.text, j.w.latest(e)):
 	case f == engine.FieldParentSignal && got.text == sigchld && mayBeOrphan(e, j.w.latest(e)):
 	case cached && got.matchesOtherTime(e), f == engine.FieldPPID && cached && !got.kernel && adopted(e, got.text, truth.Forever):
@@ -219,7 +219,7 @@ func (j *scorer) scoreField(v *Counts, s *Seen, e *truth.Event, f engine.Field) 
 	*verdict++
 }
 
-// opened reports whether the field had no ground truth from some time after e on.
+// opened reports whether the field lacked ground truth at e or at some time after e.
 func opened(e *truth.Event, f engine.Field) bool {
 	for _, later := range e.Process.Events[slices.Index(e.Process.Events, e):] {
 		if !later.State.Known.Has(f) || slices.ContainsFunc(later.Snapshots, func(l truth.Snapshot) bool { return !l.State.Known.Has(f) }) {
@@ -231,8 +231,8 @@ func opened(e *truth.Event, f engine.Field) bool {
 
 // wasOpen reports whether the last event before e that brings a field lacks its ground truth.
 // Events that can be lost, or can have happened after a fork, do not end the search. A value
-// inherited from a creator comes with an event of the creator. A value from /proc can be of any
-// event since. A process keeps an older entry leader if the executable is read late from /proc.
+// inherited from a creator comes with an event of the creator. A value from /proc can be from any
+// later event. A process keeps an older entry leader if the executable is read late from /proc.
 func (j *scorer) wasOpen(e *truth.Event, f engine.Field) bool {
 	row := &j.w.Table.Fields[f]
 	keeps := f == engine.FieldEntryLeader && j.w.Table.Fields[engine.FieldExe].Origin == engine.OriginProc
@@ -295,8 +295,8 @@ func orphaned(e *truth.Event, ppid string) bool {
 	return parent != nil && strconv.Itoa(parent.PID) == ppid && parent.Ended() < e.Earliest
 }
 
-// scoreUnreachable scores a path that is unreachable from the process's root: it must be unknown,
-// or cached.
+// scoreUnreachable scores a path that is unreachable from the process's root: such a path must be
+// unknown or cached.
 func (j *scorer) scoreUnreachable(v *Counts, s *Seen, e *truth.Event, f engine.Field) {
 	got := j.value(s.Process, f)
 	switch {
@@ -391,8 +391,7 @@ func (j *scorer) scoreExit(v *Counts, s *Seen, e *truth.Event) {
 	}
 }
 
-// unproven reports whether, according to the table, status may be reported for the end e though it
-// is wrong.
+// unproven reports whether the table lets the backend report a wrong status for the end e.
 func unproven(u engine.Unproven, status int32, e *truth.Event) bool {
 	const hup, intr, kill = 1, 2, 9
 	reboot := (e.Status == hup || e.Status == intr) &&

@@ -43,8 +43,8 @@ func (f *Tolerance) bounds(earliest, latest uint64) (from, to uint64) {
 	return earliest - min(earliest, f.Early), latest + min(f.Late, truth.Forever-latest)
 }
 
-// during reports whether t may be the stamp of an event between the two times. Without stamps any
-// later time may be, as a line may arrive late.
+// during reports whether t may be the stamp of an event between the two times. Without stamps t may
+// be any later time, because a line may arrive late.
 func (f *Tolerance) during(t, earliest, latest uint64) bool {
 	from, to := f.bounds(earliest, latest)
 	return from <= t && (t <= to || f != nil && f.NoStamps)
@@ -63,9 +63,9 @@ func (j *scorer) assignEvents(events []Seen) assigned {
 	return j.assign(events)
 }
 
-// assignLoose finds the process of each event by pid, time and order, for inexact times. It is the
-// first process that had begun and has no delivered end. If ends need not be reported, it is the
-// first process that lacks events of the kind, or else the last process.
+// assignLoose finds the process of each event by pid, time and order, for inexact times. The
+// process is the first that had begun and has no delivered end. If ends need not be reported, the
+// process is the first that lacks events of the kind, or else the last.
 func (w *Delivered) assignLoose(events []Seen, processes byPID) assigned {
 	a := assigned{of: make(map[*truth.Process][]*Seen), threads: make(map[*truth.Process][]*Seen)}
 	over := make(map[*truth.Process]bool) // processes whose end was delivered

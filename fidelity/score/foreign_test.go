@@ -9,9 +9,9 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// late returns the output of a monitor without stamps for the same process: each line is late by
-// by ns, and has only the real user id.
-func late(by uint64) *Delivered {
+// late returns the output of a monitor without stamps for the same process. Each line is delay ns
+// late and has only the real user id.
+func late(delay uint64) *Delivered {
 	w := perfect()
 	w.Joined = nil
 	w.Foreign = &Tolerance{NoStamps: true, Late: 1000, As: func(f engine.Field, v string) string {
@@ -23,7 +23,7 @@ func late(by uint64) *Delivered {
 	}}
 	for i := range w.Single {
 		s := &w.Single[i]
-		s.Time += by
+		s.Time += delay
 		s.At = s.Time
 		s.Process.Cred.EUID = s.Process.Cred.UID
 		if s.Process.Exited {
@@ -171,7 +171,7 @@ func TestClock(t *testing.T) {
 	if s := Compute(w, processes(t, records()...)); !s.Perfect() {
 		t.Errorf("without a change of ids: got %s %q", s, s.Findings)
 	}
-	// One of two execs is lost. By its time the other could be the first.
+	// One of two execs is lost. By its time the delivered exec could also be the lost one.
 	r := records()
 	r = slices.Insert(r, 4, truth.Record{Op: truth.Exec, PID: 9, Earliest: 156, Latest: 158, Own: true})
 	r[4].State.Set(engine.FieldComm, "first")

@@ -418,8 +418,8 @@ func (j *scorer) assign(events []Seen) assigned {
 		// If the current process has no delivered events, this may be the late end of the
 		// previous owner of the pid, unless that end was already delivered.
 		if (s.Events == engine.EventExit || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
-			told := func(o *Seen) bool { return o.Events.Has(s.Events) }
-			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || !slices.ContainsFunc(a.of[last], told) && !j.bornInGap(at, last, s)) {
+			sameKind := func(o *Seen) bool { return o.Events.Has(s.Events) }
+			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || !slices.ContainsFunc(a.of[last], sameKind) && !j.bornInGap(at, last, s)) {
 				at = last
 			}
 		}
@@ -477,9 +477,9 @@ func (j *scorer) ofEarlier(l *truth.Process, s *Seen) bool {
 		parent != fork.State.Value[engine.FieldPPID] && !adopted(fork, parent, fork.Latest)
 }
 
-// ofAnother returns the index in seen of another EXIT with the pid of s, of which one may belong to
-// a process outside the scenario, or -1: the start times do not prove that both are of one process,
-// and the FORK between the two can be lost.
+// ofAnother returns the index in seen of another EXIT with the pid of s, or -1. One of the two may
+// belong to a process outside the scenario: their start times do not prove that both are of one
+// process, and a FORK between them can be lost.
 func (j *scorer) ofAnother(s *Seen, seen []*Seen, gaps []engine.Gap) int {
 	if s.Events != engine.EventExit {
 		return -1
@@ -495,22 +495,21 @@ func (j *scorer) ofAnother(s *Seen, seen []*Seen, gaps []engine.Gap) int {
 // goneBefore returns the first process that had ended before s, a GONE, and has no delivered EXIT.
 // A GONE can be stamped late. If two processes of a pid have equal start times, it picks the
 // process that ended.
-func (w *Delivered) goneBefore(processes []*truth.Process, s *Seen, told map[*truth.Process][]*Seen) *truth.Process {
+func (w *Delivered) goneBefore(processes []*truth.Process, s *Seen, delivered map[*truth.Process][]*Seen) *truth.Process {
 	for _, l := range processes {
-		if l.Ended() <= s.Time && w.endMissing(l, s, told) {
+		if l.Ended() <= s.Time && w.endMissing(l, s, delivered) {
 			return l
 		}
 	}
 	return nil
 }
 
-// endMissing reports whether the end of l was not delivered so far and, by the start time, can be
-// s.
-func (w *Delivered) endMissing(l *truth.Process, s *Seen, told map[*truth.Process][]*Seen) bool {
+// endMissing reports whether the end of l has not been delivered and can be s by the start time.
+func (w *Delivered) endMissing(l *truth.Process, s *Seen, delivered map[*truth.Process][]*Seen) bool {
 	if s.Process.Known.Has(engine.FieldStart) && !w.startedAt(l, s.Process.Start, max(s.Process.StartUnit, 1)) {
 		return false
 	}
-	return !slices.ContainsFunc(told[l], func(o *Seen) bool { return o.Events.Has(engine.EventExit) })
+	return !slices.ContainsFunc(delivered[l], func(o *Seen) bool { return o.Events.Has(engine.EventExit) })
 }
 
 // hasThread reports whether a process has started a thread.

@@ -175,7 +175,7 @@ func TestDefects(t *testing.T) {
 			s.Stamp.Right--
 			s.Stamp.Wrong++
 		}},
-		{name: "an end after the parent was told", damage: func(w *Delivered) { w.Single[4].Time = 192 }, want: func(s *Score) {
+		{name: "an end after the parent saw it", damage: func(w *Delivered) { w.Single[4].Time = 192 }, want: func(s *Score) {
 			s.Phantoms++
 			s.Seen--
 			s.Stamp.Right--
@@ -184,7 +184,7 @@ func TestDefects(t *testing.T) {
 				s.Fields[f].Right--
 			}
 		}},
-		{name: "an end after the parent was told, as it may be", damage: func(w *Delivered) {
+		{name: "an end after the parent saw it, within AfterEnd", damage: func(w *Delivered) {
 			w.AfterEnd = 5
 			w.Single[4].Time = 192
 		}, want: func(*Score) {}, fine: true},
@@ -346,7 +346,7 @@ func TestDefects(t *testing.T) {
 		}, want: func(s *Score) {
 			s.Fields[engine.FieldArgs].Right -= 2 // of the exec and of the end
 		}, fine: true},
-		{name: "unknown after an exec, before a change that need not be told", damage: func(w *Delivered) {
+		{name: "unknown after an exec, before an optional change", damage: func(w *Delivered) {
 			w.Table.Fields[engine.FieldUIDs] = engine.Capability{Origin: engine.OriginProc, At: engine.EventIDChange}
 			w.Joined = append(w.Joined[:1], w.Single[3:]...)
 			w.Joined[1].Process = seen(w, 3).Clone()
@@ -403,14 +403,14 @@ func TestCachedFromTheParent(t *testing.T) {
 		s.Set(engine.FieldExe, name)
 		return s
 	}
-	told := func(name, session string) (s truth.State) {
+	state := func(name, session string) (s truth.State) {
 		s = exec(name)
 		s.Set(engine.FieldSID, session)
 		return s
 	}
 	family := processes(t,
-		truth.Record{Op: truth.Fork, PID: 8, Earliest: 10, Latest: 20, State: told("/old", "1")},
-		truth.Record{Op: truth.IDs, ID: engine.ChangedSID, PID: 8, Own: true, Earliest: 30, Latest: 40, State: told("/new", "8")},
+		truth.Record{Op: truth.Fork, PID: 8, Earliest: 10, Latest: 20, State: state("/old", "1")},
+		truth.Record{Op: truth.IDs, ID: engine.ChangedSID, PID: 8, Own: true, Earliest: 30, Latest: 40, State: state("/new", "8")},
 		truth.Record{Op: truth.Fork, PID: 9, Creator: 8, Earliest: 50, Latest: 60},
 		truth.Record{Op: truth.Exec, PID: 8, Own: true, Earliest: 70, Latest: 80, State: exec("/late")},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 90, Latest: 95},
@@ -448,10 +448,10 @@ func TestCachedFromTheParent(t *testing.T) {
 // A cached value of a child may come from an unrecorded exec of its creator. If the creator's last
 // exec before the birth is recorded, the child can have no other value.
 func TestCachedWithoutGroundTruth(t *testing.T) {
-	for name, told := range map[string]bool{"told": true, "open": false} {
+	for name, recorded := range map[string]bool{"recorded": true, "open": false} {
 		exec := truth.Record{Op: truth.Exec, PID: 8, Own: true, Earliest: 30, Latest: 40}
-		if told {
-			exec.State.Set(engine.FieldArgs, "told\x00")
+		if recorded {
+			exec.State.Set(engine.FieldArgs, "recorded\x00")
 		} else {
 			exec.Open = engine.FieldArgs.Set()
 		}
@@ -467,7 +467,7 @@ func TestCachedWithoutGroundTruth(t *testing.T) {
 		p := &engine.Process{PID: 9, Image: engine.Image{Args: []byte{0}}, Exited: true}
 		p.Known, p.Cached = engine.FieldArgs.Set(), engine.FieldArgs.Set()
 		w.Single = []Seen{{Events: engine.EventExit, Time: 92, At: 92, Process: p}}
-		if got := Compute(w, family).Fields[engine.FieldArgs].Wrong != 0; got != told {
+		if got := Compute(w, family).Fields[engine.FieldArgs].Wrong != 0; got != recorded {
 			t.Errorf("%s: got wrong %v", name, got)
 		}
 	}
@@ -497,7 +497,7 @@ func TestLateEndBeforeNextProcess(t *testing.T) {
 	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
 		t.Errorf("not perfect: got %+v", s)
 	}
-	// The end of the second process is as late, and is not the end of the first.
+	// The end of the second process is equally late. It must not count as the end of the first.
 	w.Single[3].Time, w.Single[3].Process.Task.Exit.Time, w.AfterEnd = 255, 255, 100
 	if s := Compute(w, two); !s.Perfect() || s.Seen != 4 {
 		t.Errorf("not perfect: got %+v", s)
@@ -570,7 +570,7 @@ func TestTwoEndsOfOnePID(t *testing.T) {
 	}
 }
 
-// The same holds for an inferred end with another start time.
+// A GONE with another start time belongs to an unknown process.
 func TestGoneOfUnknownProcess(t *testing.T) {
 	for start, perfectly := range map[uint64]bool{105: false, 50: true} {
 		w := perfect()
@@ -779,7 +779,7 @@ func TestDroppedAndDoubled(t *testing.T) {
 
 // Events of threads are scored against the recorded threads.
 func TestThreads(t *testing.T) {
-	told := []truth.Record{
+	recorded := []truth.Record{
 		{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
 		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 120, Latest: 130},
 		{Op: truth.ThreadStart, PID: 9, TID: 11, Earliest: 130, Latest: 140},
@@ -811,7 +811,7 @@ func TestThreads(t *testing.T) {
 		{name: "nobody asked", seen: all(), phantoms: 4, unasked: true},
 	} {
 		w := &Delivered{Table: perfect().Table, Opened: 1, Threads: !c.unasked, Single: c.seen}
-		s := Compute(w, processes(t, told...))
+		s := Compute(w, processes(t, recorded...))
 		missing := s.Truth - s.Seen - 2 // FORK and EXIT of the process are missing
 		if missing != c.missing || s.Phantoms != c.phantoms || s.Duplicates != c.doubled || s.Stamp.Wrong != c.wrong || s.Table != c.table {
 			t.Errorf("%s: got %v", c.name, s)
@@ -1312,12 +1312,12 @@ func TestWasOpen(t *testing.T) {
 		w := perfect()
 		w.Table.Fields[engine.FieldCaps] = engine.Capability{Origin: origin, At: engine.EventFork | engine.EventExec}
 		l := new(truth.Process)
-		var told truth.State
-		told.Set(engine.FieldCaps, "all")
+		var known truth.State
+		known.Set(engine.FieldCaps, "all")
 		l.Events = []*truth.Event{
-			{Process: l, Kind: engine.KindFork, Earliest: 100, Latest: 110, State: told},
+			{Process: l, Kind: engine.KindFork, Earliest: 100, Latest: 110, State: known},
 			{Process: l, Kind: engine.KindIDChange, ID: engine.ChangedUID, Earliest: 120, Latest: 130, Optional: true, Unchanged: true},
-			{Process: l, Kind: engine.KindExit, Earliest: 140, Latest: 150, State: told},
+			{Process: l, Kind: engine.KindExit, Earliest: 140, Latest: 150, State: known},
 		}
 		j := &scorer{w: w}
 		if got := j.wasOpen(l.Events[2], engine.FieldCaps); got != want {

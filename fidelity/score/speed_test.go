@@ -6,7 +6,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// many returns n processes one after the other, and the events of a perfect backend.
+// many returns n successive processes, and the events of a perfect backend.
 func many(b *testing.B, n int) (*Delivered, []*truth.Process) {
 	b.Helper()
 	w, one := perfect(), perfect().Single

@@ -63,7 +63,7 @@ func TestUsedIO(t *testing.T) {
 		{name: "threads", threads: true, least: total, most: total},
 		{name: "threads, unknown", threads: true, unknown: true, least: 1},
 		{name: "threads with children", threads: true, children: true, least: own, most: total},
-		{name: "threads with children, which told", threads: true, children: true, said: &waited, least: total - child - 50, most: total - child},
+		{name: "threads with reported children", threads: true, children: true, said: &waited, least: total - child - 50, most: total - child},
 		{name: "threads with children, unknown", threads: true, children: true, unknown: true},
 	} {
 		l := &truth.Process{PID: 7, OpenThreads: c.threads, Used: c.said}

@@ -52,7 +52,8 @@ func runCommand(opts options) record.End {
 	defer in.Close()
 
 	start := time.Now()
-	// Not os/exec: its Wait and the wait for orphans would reap each other's children.
+	// os/exec is unsuitable: its Wait and the wait for orphans would reap each other's
+	// children.
 	pid, err := syscall.ForkExec(path, opts.command, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   environment(opts),
@@ -71,7 +72,8 @@ func runCommand(opts options) record.End {
 	return e
 }
 
-// notStarted returns the end record of a command that could not be executed, with a shell's status.
+// notStarted returns the end record of a command that could not be executed, with the exit status
+// that a shell would return.
 func notStarted(path string, err error) record.End {
 	return record.End{Status: shellstatus.OfStart(err), Error: fmt.Sprintf("run %s: %v", path, err)}
 }

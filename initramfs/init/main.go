@@ -28,9 +28,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "init: runs only as pid 1 of a guest, and powers the machine off")
 		os.Exit(2)
 	}
-	// The kernel sends pid 1 no signals without a handler, but the Go runtime has handlers, and
-	// some end the process. The command starts with the default action of a signal that is
-	// received and dropped here, but would inherit an ignored signal as ignored.
+	// The Go runtime's handlers would end pid 1 at some signals, so init receives all signals
+	// and drops them. It does not ignore signals, because the command would also ignore them.
 	signal.Notify(make(chan os.Signal, 1))
 
 	g := &guest{}

@@ -35,8 +35,8 @@ var mounts = []mount{
 	{"/sys/fs/bpf", "bpf", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0700", false},
 }
 
-// cgroup2 is mounted after the others, or instead the cgroup1 hierarchies of a host that uses only
-// version 1.
+// cgroup2 is mounted after the others. cgroup1 replaces it in a guest that imitates a host with
+// only version 1.
 var (
 	cgroup2 = []mount{{"/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false}}
 	cgroup1 = append([]mount{{"/sys/fs/cgroup", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0755", false}},

@@ -116,7 +116,7 @@ func unquote(word string) string {
 	return word
 }
 
-// kept returns the paths of the files to send. A pattern may match none.
+// kept returns the paths of the files to send. A pattern may match no file.
 func (o *options) kept() (paths []string) {
 	for _, k := range o.keep {
 		found := []string{k}

@@ -59,7 +59,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: error %v, want one with %q", tt.cmdline, err, tt.want)
 		}
-		// The error needs a results port.
+		// init sends the error to the results port.
 		if opts.results == "" {
 			t.Errorf("%q: no results port", tt.cmdline)
 		}

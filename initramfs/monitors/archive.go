@@ -19,7 +19,7 @@ import (
 	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
-// format changes when the archive format changes.
+// format is the version of the archive format.
 const format = 2
 
 // archiveName is the name of the archive in the cache. It depends on the programs.

@@ -133,7 +133,7 @@ func aptConfig(system, dir string, arches []string) string {
 		{"Acquire::AllowWeakRepositories", "false"},
 		{"Acquire::AllowDowngradeToInsecureRepositories", "false"},
 		{"APT::Get::AllowUnauthenticated", "false"},
-		// A failed download of a list is an error: an old list would hide it.
+		// A failed download of a list is an error: otherwise apt would use an old list.
 		{"APT::Update::Error-Mode", "any"},
 	} {
 		fmt.Fprintf(&b, "%s %q;\n", kv[0], kv[1])

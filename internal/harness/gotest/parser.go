@@ -49,8 +49,8 @@ func (o *outcome) hasSubtest(state record.State) bool {
 	return false
 }
 
-// endingOf returns the ending of the backend's subtest. It returns that of the whole test if there
-// is no such subtest, or if the test failed but no subtest did.
+// endingOf returns the ending of the backend's subtest. It returns the ending of the whole test if
+// there is no such subtest, or if the test failed but no subtest did.
 func (o *outcome) endingOf(backend string) ending {
 	if s := o.subtests[backend]; s != nil && s.state != "" && (o.state != record.Fail || o.hasSubtest(record.Fail)) {
 		return *s
@@ -58,7 +58,8 @@ func (o *outcome) endingOf(backend string) ending {
 	return o.ending
 }
 
-// marker begins each line of the testing package. It may follow an unfinished line of the test.
+// marker begins each line of the testing package. The marker may follow an unfinished line of the
+// test.
 const marker = "\x16"
 
 var (
@@ -169,7 +170,8 @@ func (p *parser) flush() {
 	p.last = ""
 }
 
-// close ends the output. Tests that have not ended failed, for the reason why.
+// close marks the end of the output. Each test that has not ended counts as failed, with why as the
+// reason.
 func (p *parser) close(why string) {
 	if len(p.partial) > 0 {
 		p.line(string(p.partial))

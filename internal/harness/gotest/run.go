@@ -95,7 +95,7 @@ func (o outputTo) Write(b []byte) (int, error) {
 func (g *guest) tests(patterns []string) (status int, err error) {
 	var suites []Suite
 	for _, b := range g.Binaries {
-		// Short: guests are often emulated.
+		// Tests are short, because guests are often emulated.
 		s := Suite{Name: b.Package, Args: []string{"-test.short"}, Limit: testLimit,
 			Command: func(args ...string) *exec.Cmd { return g.command(b, args...) }}
 		out, err := s.Command("-test.list=.").Output()

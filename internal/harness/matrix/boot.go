@@ -25,8 +25,8 @@ type Machine struct {
 	Boot time.Duration // until the hello (120 s)
 	Test time.Duration // until the next record (180 s)
 
-	// Output receives the standard output and error of a guest's command that sends it as
-	// records. nil: it is dropped.
+	// Output, if not nil, receives the standard output and error that a guest's command sends
+	// as records.
 	Output func(record.Output)
 }
 

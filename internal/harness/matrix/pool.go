@@ -116,7 +116,7 @@ func (r *Runner) print(line string) {
 	fmt.Fprintln(r.Out, line)
 }
 
-// line describes how a guest ended in one line.
+// line describes in one line how a guest ended.
 func (o Outcome) line() string {
 	passed, failed, skipped := Results{Guests: []Outcome{o}}.Count()
 	line := fmt.Sprintf("%s: %s: %d passed, %d failed, %d skipped", o.Guest, o.State, passed, failed, skipped)
