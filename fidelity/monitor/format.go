@@ -226,7 +226,7 @@ func (f *Format) check() error {
 
 func names[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }
 
-// claims returns the fields of which the format names all members.
+// claims returns the fields of which the format names a member.
 func (f *Format) claims() (list []claim) {
 	at := make(map[engine.Field]engine.Events)
 	for name, path := range f.Members {

@@ -199,7 +199,7 @@ const nested = `{
 	"kinds": {"started": "exec", "over": "exit"}, "time": {"member": "at", "unit": "us", "clock": "monotonic"},
 	"only": {"host/name": "here"},
 	"members": {"pid": "*/process/pid", "uid": "*/process/uid", "comm": "*/process/name", "command_line": "*/process/line",
-		"code": "*/code", "signal": "*/signal", "core": "*/core"}}`
+		"no_new_privs": "*/process/nnp", "pid_ns": "*/process/ns", "code": "*/code", "signal": "*/signal", "core": "*/core"}}`
 
 func TestDecodeNested(t *testing.T) {
 	m, err := ParseFormat([]byte(nested), "nested")
@@ -207,7 +207,7 @@ func TestDecodeNested(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, wrong := decodeAll(t, m, `
-{"host":{"name":"here"},"at":1000002.5,"started":{"process":{"pid":7,"uid":1000,"name":"a b","line":"a b c "}}}
+{"host":{"name":"here"},"at":1000002.5,"started":{"process":{"pid":7,"uid":1000,"name":"a b","line":"a b c ","nnp":1,"ns":5}}}
 {"host":{"name":"there"},"at":3,"started":{"process":{"pid":8}}}
 {"host":{"name":"here"},"at":"1000003","over":{"process":{"pid":7},"code":3}}
 {"host":{"name":"here"},"at":4,"over":{"process":{"pid":9},"signal":"SIGSEGV","core":true}}
@@ -222,8 +222,9 @@ func TestDecodeNested(t *testing.T) {
 	}
 	a, b, c := out.Events[0], out.Events[1], out.Events[2]
 	p := a.Process
+	// The field of pid_ns and ns_pid is unknown if one of the two is missing.
 	if a.Events != engine.EventExec || a.Time != 1000002500 || p.Comm != "a b" || string(p.Image.Args) != "a b c" || p.Cred.UID != 1000 || p.Cred.EUID != 1000 ||
-		p.Known != engine.SetOf(engine.FieldComm, engine.FieldArgs, engine.FieldUIDs) {
+		p.NoNewPrivs != 1 || p.Known != engine.SetOf(engine.FieldComm, engine.FieldArgs, engine.FieldUIDs, engine.FieldNoNewPrivs) {
 		t.Errorf("got %+v %+v", a, p)
 	}
 	if x := b.Process; b.Events != engine.EventExit || !x.Exited || x.Task.Exit.WaitStatus != 3<<8 || x.Known != engine.FieldExit.Set() {

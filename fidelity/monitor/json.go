@@ -5,6 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,26 +15,57 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/schema"
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
 // noField marks members that belong to the event.
 const noField = engine.Field(engine.NumFields)
 
-// memberFields maps the members that a Format can name to their fields.
-var memberFields = map[string]engine.Field{
+// ownFields maps the members that are not rows of package schema to their fields.
+var ownFields = map[string]engine.Field{
 	"pid": noField, "thread": noField, "tracer": noField, "id_change": noField, "errno": noField, "path": noField, "path_truncated": noField,
 	"birth_parent_pid": noField, "birth_parent_start": noField, "cached": noField, "truncated": noField, "lost": noField, "lost_from": noField, "lost_to": noField,
 
-	"ppid": engine.FieldPPID, "pgid": engine.FieldPGID, "sid": engine.FieldSID, "uid": engine.FieldUIDs, "euid": engine.FieldUIDs,
-	"suid": engine.FieldSUID, "gid": engine.FieldGIDs, "egid": engine.FieldGIDs, "sgid": engine.FieldSGID, "start": engine.FieldStart, "start_unit": engine.FieldStart,
-	"comm": engine.FieldComm, "exe": engine.FieldExe, "exec_path": engine.FieldExecPath, "cwd": engine.FieldCwd,
-	"cgroup": engine.FieldCgroup, "args": engine.FieldArgs, "command_line": engine.FieldArgs, "parent_signal": engine.FieldParentSignal,
+	"start": engine.FieldStart, "start_unit": engine.FieldStart, "args": engine.FieldArgs, "command_line": engine.FieldArgs,
 	"status": engine.FieldExit, "code": engine.FieldExit, "signal": engine.FieldExit, "core": engine.FieldExit, "exit_time": engine.FieldExit,
-	"uts_ns": engine.FieldUTSNS, "ipc_ns": engine.FieldIPCNS, "mnt_ns": engine.FieldMntNS, "net_ns": engine.FieldNetNS,
-	"user_ns": engine.FieldUserNS, "cgroup_ns": engine.FieldCgroupNS, "time_ns": engine.FieldTimeNS,
-	"pid_ns": engine.FieldPIDNS, "ns_pid": engine.FieldPIDNS,
 }
+
+// memberFields maps all members that a Format can name to their fields.
+var memberFields = func() map[string]engine.Field {
+	all := maps.Clone(ownFields)
+	for _, m := range processMembers {
+		all[m.name] = m.field
+	}
+	return all
+}()
+
+// member is a row of package schema with a plain number or text.
+type member struct {
+	name  string
+	field engine.Field
+	index []int // of the Go member in engine.Process
+}
+
+// processMembers are the rows that setProcess sets.
+var processMembers = func() (list []member) {
+	for _, r := range schema.Rows {
+		path, ofProcess := strings.CutPrefix(r.Go, "p.")
+		f := slices.IndexFunc(schema.Flags, func(f schema.Flag) bool { return f.Go == r.Flag })
+		settable := r.Shape == schema.Uint || r.Shape == schema.String || r.Shape == schema.Path
+		// Units belong to times and to resource usage. Expressions have parentheses.
+		if f < 0 || schema.Flags[f].Traits&schema.Derived != 0 || !ofProcess || !settable || r.Unit != schema.None || strings.Contains(path, "(") {
+			continue
+		}
+		m, in := member{name: r.Name, field: engine.Field(f)}, reflect.TypeFor[engine.Process]()
+		for name := range strings.SplitSeq(path, ".") {
+			goMember, _ := in.FieldByName(name)
+			m.index, in = append(m.index, goMember.Index...), goMember.Type
+		}
+		list = append(list, m)
+	}
+	return list
+}()
 
 // jsonDecoder decodes lines of JSON by a Format.
 type jsonDecoder struct {
@@ -296,59 +330,49 @@ func (d *jsonDecoder) setEvent(l *line, ev *engine.Event) {
 	ev.Failed.PathTruncated = cut == true
 }
 
-// setProcess sets the numbers and texts of a process. A field of two members is known if all
-// members that the format names are present.
+// setProcess sets the numbers and texts of a process. A field of two members is known if both are
+// present. If a format names only the real or only the effective id, it is both.
 func (l *line) setProcess(p *engine.Process) {
-	set := func(f engine.Field, known bool) {
-		if known {
-			p.Known = p.Known.With(f)
+	var lacking engine.Fields
+	members := reflect.ValueOf(p).Elem()
+	for _, m := range processMembers {
+		name := m.name
+		if other := otherID[name]; other != "" && l.f.Members[name] == "" {
+			name = other
+		}
+		var text string
+		var n uint64
+		var ok bool
+		if l.f.Members[name] == "" {
+			// The format lacks the member.
+		} else if v := members.FieldByIndex(m.index); v.Kind() == reflect.String {
+			text, ok = l.text(name)
+			v.SetString(text)
+		} else {
+			n, ok = l.number(name)
+			v.SetUint(uint64(uint32(n)))
+		}
+		if p.Known = p.Known.With(m.field); !ok {
+			lacking = lacking.With(m.field)
 		}
 	}
-	for name, to := range map[string]*uint32{
-		"ppid": &p.PPID, "pgid": &p.PGID, "sid": &p.SID, "suid": &p.Cred.SUID, "sgid": &p.Cred.SGID, "parent_signal": &p.ParentSignal,
-		"uts_ns": &p.NS.UTS, "ipc_ns": &p.NS.IPC, "mnt_ns": &p.NS.Mnt, "net_ns": &p.NS.Net, "user_ns": &p.NS.User,
-		"cgroup_ns": &p.NS.Cgroup, "time_ns": &p.NS.Time,
-	} {
-		n, ok := l.number(name)
-		*to = uint32(n)
-		set(memberFields[name], ok)
-	}
-	set(engine.FieldUIDs, l.pair("uid", "euid", &p.Cred.UID, &p.Cred.EUID))
-	set(engine.FieldGIDs, l.pair("gid", "egid", &p.Cred.GID, &p.Cred.EGID))
-	inode, ok := l.number("pid_ns")
-	number, ok2 := l.number("ns_pid")
-	p.NS.PID, p.NSPID = uint32(inode), uint32(number)
-	set(engine.FieldPIDNS, ok && ok2)
-	for name, to := range map[string]*string{
-		"comm": &p.Comm, "exe": &p.Image.Exe, "exec_path": &p.ExecPath, "cwd": &p.Cwd, "cgroup": &p.Cgroup,
-	} {
-		*to, ok = l.text(name)
-		set(memberFields[name], ok)
-	}
+	p.Known &^= lacking
 	if l.f.Slash && len(p.Cwd) > 1 {
 		p.Cwd = strings.TrimSuffix(p.Cwd, "/")
 	}
+	var ok bool
 	if p.Image.Args, ok = l.list("args"); !ok {
 		var text string
 		text, ok = l.text("command_line")
 		p.Image.Args = []byte(strings.TrimRight(text, " "))
 	}
-	set(engine.FieldArgs, ok)
+	if ok {
+		p.Known = p.Known.With(engine.FieldArgs)
+	}
 }
 
-// pair sets two ids. If the format names only one, it sets both.
-func (l *line) pair(first, second string, a, b *uint32) bool {
-	x, ok := l.number(first)
-	y, ok2 := l.number(second)
-	switch {
-	case l.f.Members[second] == "":
-		y, ok2 = x, ok
-	case l.f.Members[first] == "":
-		x, ok = y, ok2
-	}
-	*a, *b = uint32(x), uint32(y)
-	return ok && ok2
-}
+// otherID maps a real id to the effective id, and an effective id to the real id.
+var otherID = map[string]string{"uid": "euid", "euid": "uid", "gid": "egid", "egid": "gid"}
 
 // setExit sets the exit status.
 func (d *jsonDecoder) setExit(l *line, ev *engine.Event) {
