@@ -72,6 +72,9 @@ func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
 	watchdog := time.AfterFunc(s.deadline, func() { panic(fmt.Sprintf(hangs, s.deadline, x.wait.Load())) })
 	t.Cleanup(func() { watchdog.Stop() })
 	whole := x.guard(func() {
+		if r.begin != nil {
+			r.begin(x)
+		}
 		if r.shared != "" {
 			shared.open(x, r.shared)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/fidelity/recorder"
+	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 // shortHold is a HoldTime that keeps tests short, but is long enough to order the events of
@@ -110,11 +111,12 @@ func (v *view) closeQueue() {
 
 // The names of shared queues in tests.go.
 const (
-	defaultQueue = "default" // single and joined, whose events are also scored in scenarios
-	tinyBuffers  = "tiny"    // with the smallest buffers in the kernel
+	defaultQueue  = "default"  // single and joined, whose events are also scored in scenarios
+	detailedQueue = "detailed" // the same, with failed execs and some variables of the environment
+	tinyBuffers   = "tiny"     // with the smallest buffers in the kernel
 )
 
-// The kinds of queues in defaultQueue.
+// The kinds of queues in defaultQueue and detailedQueue.
 const (
 	single = "single" // reports each event by itself, also events of threads
 	joined = "joined" // joins events
@@ -172,12 +174,16 @@ func (f *fixture) open(t *test, kind string) {
 			}
 		}
 	}()
-	kinds := []string{tinyBuffers}
-	if kind == defaultQueue {
-		kinds = []string{single, joined}
+	kinds := []string{single, joined}
+	if kind == tinyBuffers {
+		kinds = []string{tinyBuffers}
 	}
 	for _, k := range kinds {
-		for _, v := range t.openAll(queueOptions(k)) {
+		opts := queueOptions(k)
+		if kind == detailedQueue {
+			opts.FailedExecs, opts.Environ = true, scenario.Environ
+		}
+		for _, v := range t.openAll(opts) {
 			v.atOpen = v.stats()
 			// The first wait opens a descriptor, which would look like a test's
 			// residue.
@@ -187,7 +193,7 @@ func (f *fixture) open(t *test, kind string) {
 			f.queues[k] = append(f.queues[k], v)
 		}
 	}
-	if kind == defaultQueue {
+	if kind != tinyBuffers {
 		f.recorders = recordersOf(f.queues[single], f.queues[joined])
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 
-	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
@@ -14,32 +13,13 @@ import (
 // events that each backend delivered.
 func runScenarios(t *test) { t.scoreAll(t.recorders(), scenario.Of(t.row.name)...) }
 
-// runOlder does what runScenarios does, with a process that is older than the queues.
-func runOlder(t *test) {
-	list := scenario.Of(t.row.name)
+// beginOlder starts the scenario of the test, whose process is older than the shared queues.
+func beginOlder(t *test) {
+	shared.close(t.T)
 	var err error
-	if t.begun, err = scenario.Start(list[0], list[1:]...); err != nil {
+	if t.begun, err = scenario.Start(scenario.Of(t.row.name)[0]); err != nil {
 		t.Fatalf("%v", err)
 	}
-	t.runScenariosWith(func(*quark.Options) {})
-}
-
-// runFailedExecs does what runScenarios does, with queues that report failed execs.
-func runFailedExecs(t *test) { t.runScenariosWith(func(o *quark.Options) { o.FailedExecs = true }) }
-
-// runEnvironment does what runScenarios does, with queues that report some variables.
-func runEnvironment(t *test) {
-	t.runScenariosWith(func(o *quark.Options) { o.Environ = scenario.Environ })
-}
-
-// runScenariosWith does what runScenarios does, with queues whose options set has changed.
-func (t *test) runScenariosWith(set func(*quark.Options)) {
-	open := func(kind string) []*view {
-		opts := queueOptions(kind)
-		set(&opts)
-		return t.openEach(opts)
-	}
-	t.scoreAll(recordersOf(open(single), open(joined)), scenario.Of(t.row.name)...)
 }
 
 // checkWorking checks that each of the test's queues, which are of kind single, reports all events

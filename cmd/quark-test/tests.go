@@ -6,18 +6,19 @@ type row struct {
 	doc  string // one line: the property that the test checks
 	run  func(*test)
 
-	shared    string // the queues shared with other tests
-	types     bool   // repeated with the kernel's types hidden
-	apart     bool   // runs on each backend separately
-	alone     bool   // runs in a separate process, since it cannot undo its changes
-	noBackend bool   // runs once, without a backend
+	begin     func(*test) // runs before the shared queues open
+	shared    string      // the queues shared with other tests
+	types     bool        // repeated with the kernel's types hidden
+	apart     bool        // runs on each backend separately
+	alone     bool        // runs in a separate process, since it cannot undo its changes
+	noBackend bool        // runs once, without a backend
 }
 
 // tests lists all tests in the order in which they run. Tests of processes perform the scenarios of
 // package fidelity/scenario that name the test; the others are about queues.
 var tests = []row{
 	{name: "t_probe", doc: "the backend opens and closes, and leaves nothing", run: probe, apart: true},
-	{name: "t_older", doc: "a process older than the queue executes, changes and ends", run: runOlder},
+	{name: "t_older", doc: "a process older than the queue executes, changes and ends", begin: beginOlder, run: runScenarios, shared: defaultQueue},
 	{name: "t_fork", doc: "processes start by fork, vfork, clone and double fork", run: runScenarios, shared: defaultQueue},
 	{name: "t_fork_exec_exit", doc: "a short life is one event with every attribute right", run: runScenarios, shared: defaultQueue, types: true},
 	{name: "t_fork_exec_exit_rel", doc: "the executable of a relative path or a link is absolute", run: runScenarios, shared: defaultQueue},
@@ -29,8 +30,6 @@ var tests = []row{
 	{name: "t_exit_core", doc: "the core bit is set when a core was written", run: runScenarios, shared: defaultQueue},
 	{name: "t_leader_exits_first", doc: "EXIT comes with the last thread, not with the leader", run: runScenarios, shared: defaultQueue},
 	{name: "t_exec", doc: "several execs, scripts, programs without a file", run: runScenarios, shared: defaultQueue},
-	{name: "t_exec_failed", doc: "failed execs are reported if asked for", run: runFailedExecs},
-	{name: "t_environ", doc: "only the selected variables of the environment are reported", run: runEnvironment},
 	{name: "t_exec_nonleader", doc: "another thread than the leader executes", run: runScenarios, shared: defaultQueue, types: true},
 	{name: "t_comm", doc: "a process renames itself", run: runScenarios, shared: defaultQueue, types: true},
 	{name: "t_setuid_exec", doc: "a set-id program has the ids of its file", run: runScenarios, shared: defaultQueue},
@@ -55,6 +54,8 @@ var tests = []row{
 	{name: "t_two_queues", doc: "several queues work at once, also after one is closed", run: twoQueues, shared: defaultQueue},
 	{name: "t_cpu_hotplug", doc: "events of a CPU are reported after it went offline and came back", run: cpuHotplug, shared: defaultQueue},
 	{name: "t_storm", doc: "under many events: produced = delivered + lost", run: storm, shared: defaultQueue},
+	{name: "t_exec_failed", doc: "failed execs are reported if asked for", run: runScenarios, shared: detailedQueue},
+	{name: "t_environ", doc: "only the selected variables of the environment are reported", run: runScenarios, shared: detailedQueue},
 	{name: "t_loss", doc: "with a stopped reader: produced = delivered + lost", run: loss, shared: tinyBuffers},
 	{name: "t_record_wrap", doc: "records that cross the end of a ring are right", run: recordWrap, shared: tinyBuffers},
 	{name: "t_drop_privileges", doc: "events keep coming without privileges", run: dropPrivileges, alone: true},
