@@ -82,15 +82,13 @@ func TestGoTestExec(t *testing.T) {
 		want []string
 		bad  bool
 	}{
-		{"TestTypes", []string{"--- PASS: TestTypes"}, false},
-		{"TestGood", []string{"--- PASS: TestGoodData", "a line", "without an end--- PASS: TestGoodOutput", "--- SKIP: TestGoodSkip", "\nok "}, false},
-		{"TestFails", []string{"guest_test.go", "as it should", "--- FAIL: TestFails", "\nFAIL"}, true},
-		{"TestPanics", []string{"panic: as it should", "goroutine "}, true},
+		{"Test(Types|Good)", []string{"--- PASS: TestTypes", "--- PASS: TestGoodData", "a line", "without an end--- PASS: TestGoodOutput", "--- SKIP: TestGoodSkip", "\nok "}, false},
+		{"Test(Fails|Panics)", []string{"guest_test.go", "as it should", "--- FAIL: TestFails", "panic: as it should", "goroutine ", "\nFAIL"}, true},
 		{"TestCrashes", []string{"Kernel panic - not syncing: sysrq triggered crash", "\nFAIL"}, true},
 	} {
 		t.Run(tt.run, func(t *testing.T) {
 			kernel := "--kernel 6.1-cloud"
-			if tt.run == "TestTypes" {
+			if !tt.bad {
 				kernel = "--kernel local/k --images " + images
 			}
 			cmd := exec.Command("go", "test", "-count=1", "-v", "-run", "^"+tt.run, "-exec", program+" exec "+kernel+" -e QUARK_GUEST_TEST=1", "./testdata/guest")

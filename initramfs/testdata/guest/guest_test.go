@@ -31,6 +31,7 @@ func do() {
 		hang()
 	case "args":
 		fmt.Printf("%q\n", os.Args[2:])
+		os.Exit(3)
 	case "panic":
 		check(os.WriteFile("/proc/sysrq-trigger", []byte("c"), 0))
 		hang()
@@ -80,10 +81,14 @@ func do() {
 			fmt.Printf("the processor has %s\n", os.Args[2])
 			os.Exit(1)
 		}
+		os.Args = os.Args[2:]
+		do()
 	case "killinit":
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGSEGV, syscall.SIGKILL} {
 			check(syscall.Kill(1, sig))
 		}
+		os.Args = os.Args[1:]
+		do()
 	}
 }
 
