@@ -17,6 +17,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/internal/thorough"
 )
 
 func TestEvents(t *testing.T) {
@@ -320,7 +321,7 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 
 // Close, Stats and Wake from other goroutines end a wait.
 func TestCloseFromAnywhere(t *testing.T) {
-	tries := 20
+	tries := thorough.Rounds(8, 20)
 	if testing.Short() {
 		tries = 4
 	}

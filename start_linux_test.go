@@ -18,6 +18,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/thorough"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -82,7 +83,7 @@ func TestStartInStorm(t *testing.T) {
 		alone, _ := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
 		defer unix.Kill(alone, unix.SIGKILL)
 		events, wrong := 0, [3]int{}
-		for range inStorm(5, 3) {
+		for range inStorm(thorough.Rounds(3, 5), 3) {
 			q := open(t, opts)
 			// ours reports whether a process belongs to a storm and has an image that
 			// the kernel reports.
@@ -137,7 +138,7 @@ func TestStartInStorm(t *testing.T) {
 func TestEndInStorm(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		storm(t)
-		for n := range inStorm(10, 6) {
+		for n := range inStorm(thorough.Rounds(4, 10), 6) {
 			o := opts
 			if n%2 != 0 {
 				o = tiny(opts)

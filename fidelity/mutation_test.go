@@ -15,6 +15,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/internal/thorough"
 )
 
 // delivery has the events that one backend delivered for processes.
@@ -768,7 +769,7 @@ func TestMutantsOfRealProcesses(t *testing.T) {
 		for _, list := range []*[]score.Seen{&w.Single, &w.Joined} {
 			*list = slices.DeleteFunc(*list, func(s score.Seen) bool { return !pids[s.Process.PID] })
 		}
-		maps.Copy(fits, d.catchMutants(t, 2))
+		maps.Copy(fits, d.catchMutants(t, thorough.Rounds(1, 2)))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/script"
+	"github.com/quark-linux/quark/internal/thorough"
 )
 
 // defectEnv injects a defect into the monitors of trials.
@@ -109,7 +110,7 @@ func TestFound(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)
 	}
-	times := 20
+	times := thorough.Rounds(5, 20)
 	if scenario.InGuest() {
 		times = 3 // in a guest each run takes a second
 	}
