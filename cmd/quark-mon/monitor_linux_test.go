@@ -530,50 +530,53 @@ func TestEndStalled(t *testing.T) {
 		{1, []string{"replay", fifo}},
 		{0, []string{"-c", "-C", fifo, "-d", "500ms"}},
 	} {
-		// Standard error has no room for a line.
-		full, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer full.Close()
-		size, err := unix.FcntlInt(w.Fd(), unix.F_GETPIPE_SZ, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.signals == 2 {
-			w.Write(make([]byte, size))
-		}
-		cmd := exec.Command("/proc/self/exe", c.args...)
-		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
-		cmd.Stdout, cmd.Stderr = w, w
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		w.Close()
-		ended := make(chan struct{})
-		go func() {
-			cmd.Wait()
-			close(ended)
-		}()
-		time.Sleep(time.Second)
-		for range c.signals {
-			cmd.Process.Signal(syscall.SIGTERM)
-			time.Sleep(200 * time.Millisecond)
-		}
-		select {
-		case <-ended:
-		case <-time.After(3 * time.Second):
-			if c.signals == 2 { // on a busy machine they may have been one
-				cmd.Process.Signal(syscall.SIGTERM)
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel() // it waits for the program
+			// Standard error has no room for a line.
+			full, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		select {
-		case <-ended:
-		case <-time.After(10 * time.Second):
-			t.Errorf("%q: quark-mon still runs 13 seconds after %d signals", c.args, c.signals)
-			cmd.Process.Kill()
-			<-ended
-		}
+			defer full.Close()
+			size, err := unix.FcntlInt(w.Fd(), unix.F_GETPIPE_SZ, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.signals == 2 {
+				w.Write(make([]byte, size))
+			}
+			cmd := exec.Command("/proc/self/exe", c.args...)
+			cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+			cmd.Stdout, cmd.Stderr = w, w
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			w.Close()
+			ended := make(chan struct{})
+			go func() {
+				cmd.Wait()
+				close(ended)
+			}()
+			time.Sleep(time.Second)
+			for range c.signals {
+				cmd.Process.Signal(syscall.SIGTERM)
+				time.Sleep(200 * time.Millisecond)
+			}
+			select {
+			case <-ended:
+			case <-time.After(3 * time.Second):
+				if c.signals == 2 { // on a busy machine they may have been one
+					cmd.Process.Signal(syscall.SIGTERM)
+				}
+			}
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Errorf("quark-mon still runs 13 seconds after %d signals", c.signals)
+				cmd.Process.Kill()
+				<-ended
+			}
+		})
 	}
 }
 
