@@ -63,7 +63,8 @@ GUESTS = $(if $(filter run,$(STEP)),,.deps-guest kernel-images $(foreach a,$(ARC
 # Words of a command line: each of the list as an operand of an option.
 each = $(foreach word,$(2),$(1) '$(word)')
 empty :=
-run_matrix = $(if $(filter prepare,$(STEP)),exit 0;) $(HOSTBIN)/quark-matrix run -o $(MATRIX) $(call each,--arch,$(ARCHES)) \
+prepared = $(if $(filter prepare,$(STEP)),exit 0;)
+run_matrix = $(prepared) $(HOSTBIN)/quark-matrix run -o $(MATRIX) $(call each,--arch,$(ARCHES)) \
 	$(foreach a,$(ARCHES),--initramfs $(a)=$(image_of_$(a))) $(call each,-b,$(BACKENDS)) $(call each,-t,$(TESTS)) $(call each,-e,$(KNOBS)) \
 	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(if $(APPEND),--append '$(APPEND)') $(if $(MONITORS),--mem 1024) \
 	$(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(call each,$(empty),$(KERNELS))
@@ -104,12 +105,18 @@ $(HOSTBIN)/quark-matrix: FORCE
 # ALSO: guests of make test run quark-test with the kernel's types only; make test-kernel runs it
 # with hidden types, and Go tests, too.
 ALSO ?= -j 2 --btf present
+# The guests run beside the Go tests, which wait more than they compute. The packages that take
+# longest begin first, so that the end waits for none.
+LONGEST := ./fidelity ./backends/ebpf ./fidelity/fuzz . ./internal/harness/matrix ./cmd/quark-test
 .PHONY: test test-all test-kernel test-kernel-all guest-test race test-exporters deps
 test: deps build $(GUESTS)
 	$(Q)for m in $(MODULES); do $(GO) vet -C $$m ./... || exit; done
-	$(Q)rm -f $(MATRIX)/results.json; status=0; $(run_matrix) $(ALSO) || status=$$?; \
-	for m in $(MODULES); do PATH="$(abspath $(OUT)):$$PATH" $(HOSTGO) test -C $$m -count=1 -json ./...; done | $(HOSTBIN)/quark-matrix sum -o $(MATRIX) && exit $$status
+	$(Q)$(prepared) rm -f $(MATRIX)/results.json; set -o pipefail; { { $(run_matrix) $(ALSO); } >&3 & \
+	for m in $(MODULES); do PATH="$(abspath $(OUT)):$$PATH" $(HOSTGO) test -C $$m -count=1 -vet=off -json $$([ $$m != . ] || echo $(LONGEST)) ./...; done; \
+	wait $$!; } 3>&1 | $(HOSTBIN)/quark-matrix sum -o $(MATRIX)
 
+# Tests that are too slow for make test say so where package thorough skips or shortens them.
+test-all: export QUARK_TEST_ALL := 1
 test-all:
 	$(Q)$(SUBMAKE) test $(EVERY) ALSO='$(addprefix --packages ,$(PKG))'
 
