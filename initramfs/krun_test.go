@@ -148,8 +148,8 @@ func TestKrunGuest(t *testing.T) {
 		output  string   // expected in krun.sh's output
 		results []string // expected in the records
 	}{
-		// The emulated processor lacks CMPXCHG16B (see package machine), signals do not end init, and the command gets its
-		// arguments and ends with status 3.
+		// The emulated processor lacks CMPXCHG16B (see package machine), signals do not
+		// end init, and the command gets its arguments and ends with status 3.
 		{"status", []string{"KRUN_APPEND=quark.hide_btf=1", "KRUN_ACCEL=tcg"}, []string{"lacks", "cx16", "killinit", "args", "a b", "", `q"`, "%20", "ü", "--"}, 3,
 			`["a b" "" "q\"" "%20" "ü" "--"]`, []string{`{"type":"hello","kernel":"6.1.`, `"btf":false`, `{"type":"end","status":3,`}},
 		{"unknown knob", []string{"KRUN_APPEND=quark.hide_bft=1"}, []string{"exit", "0"}, 125, "unknown kernel argument quark.hide_bft", []string{`"error":`}},

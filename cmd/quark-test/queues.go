@@ -111,8 +111,8 @@ func (v *view) closeQueue() {
 
 // The names of shared queues in tests.go.
 const (
-	defaultQueue  = "default"  // single and joined, whose events are also scored in scenarios
-	detailedQueue = "detailed" // the same, with failed execs and variables of the environment
+	defaultQueue  = "default"  // single and joined; scenarios score their events
+	detailedQueue = "detailed" // also failed execs and variables of the environment
 	tinyBuffers   = "tiny"     // with the smallest buffers in the kernel
 )
 

@@ -305,7 +305,7 @@ func (a *actor) sleep(micros int) {
 func (a *actor) login(op *script.Op) {
 	a.mayFail = true
 	uid := strconv.FormatUint(uint64(uint32(number(op, 0))), 10)
-	saved := a.f.keep(unix.Open("/dev/null", unix.O_RDONLY, 0)) // reserves the number
+	saved := a.f.keep(unix.Open("/dev/null", unix.O_RDONLY, 0)) // reserves a number
 	a.unsettled(engine.FieldLogin.Set())
 	a.call("dup3", unix.SYS_DUP3, 0, saved, 0).call("close", unix.SYS_CLOSE, 0)
 	a.call("openat", unix.SYS_OPENAT, procFD, "self/loginuid", unix.O_WRONLY)
@@ -462,7 +462,7 @@ func (a *actor) exec(how string, argv []string) int {
 	switch how {
 	case "memfd", "unlinked":
 		if how == "unlinked" {
-			fd = a.f.keep(unix.Open("/dev/null", unix.O_RDONLY, 0)) // reserves the number
+			fd = a.f.keep(unix.Open("/dev/null", unix.O_RDONLY, 0)) // reserves a number
 		}
 		s.record.State.Set(engine.FieldExecPath, fmt.Sprint("/dev/fd/", fd))
 		a.ExecFD(fd, argv, nil)
