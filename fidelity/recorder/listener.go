@@ -44,7 +44,7 @@ type Listener struct {
 	ended map[uint32]uint64 // the stamp of the last EXIT of each pid
 	gaps  []engine.Gap
 
-	unreadBefore uint64 // SourceStats.Unread at the last forget
+	unreadBefore uint64 // unread at the last forget
 }
 
 // NewListener returns a paused listener for a queue with the given HoldTime.
@@ -334,11 +334,11 @@ func (l *Listener) forget() {
 	l.unreadBefore = l.unread()
 }
 
-// unread returns the number of events that the source had no time to complete from /proc, 0 if the
-// queue does not count them.
+// unread returns the number of events and processes that the source could not read from /proc in
+// time, 0 if the queue does not count them.
 func (l *Listener) unread() uint64 {
 	s, _ := l.Queue.Stats()
-	return s.Source.Unread
+	return s.Source.Unread + s.Source.Blocked
 }
 
 // checkEnded looks up each process with a delivered end by its identity: it must still be in the
