@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,7 +25,6 @@ import (
 	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/kernelversion"
-	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // Options are the options of a benchmark. The zero value measures all backends.
@@ -136,38 +134,6 @@ func (b *benchmark) repeat(n int) error {
 			if err := b.put(line{Note: fmt.Sprintf("%s: no further turns after repeat %d: %s", p.Name, n+1, oneLine(err))}); err != nil {
 				return err
 			}
-		}
-	}
-	if slices.ContainsFunc(b.participants, func(p *participant) bool { return p.own && p.Name == "cnproc" }) {
-		return b.published(n)
-	}
-	return nil
-}
-
-// published runs the measurement that was published with the proc connector's filter.
-func (b *benchmark) published(repeat int) error {
-	dir, err := os.MkdirTemp("", "quark-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "crowd")
-	if err := tinyelf.Write(program, 0); err != nil {
-		return err
-	}
-	// A slow machine runs fewer processes, so that each way takes at most some seconds.
-	n := min(publishedProcesses, max(groupSize, int(3*b.result.Top)))
-	if b.Quick {
-		n = min(n, 1000)
-	}
-	for _, w := range ways {
-		b.Progress(fmt.Sprintf("proc connector: %s, repeat %d", w.name, repeat+1))
-		row := Row{Participant: w.name, Repeat: repeat, Load: Published, Processes: n}
-		if row.CPU, row.Seen, err = w.measure(program, n); err != nil {
-			return b.put(line{Note: fmt.Sprintf("proc connector: %s: %s", w.name, oneLine(err))})
-		}
-		if err := b.put(line{Row: &row}); err != nil {
-			return err
 		}
 	}
 	return nil

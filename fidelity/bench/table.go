@@ -119,7 +119,7 @@ func (r *Result) ratio(name string) estimate {
 
 // Tables returns the tables of the run.
 func (r *Result) Tables() (list []*report.Table) {
-	for _, t := range []*report.Table{r.costs(), r.events(), r.published()} {
+	for _, t := range []*report.Table{r.costs(), r.events()} {
 		if len(t.Rows) > 0 {
 			list = append(list, t)
 		}
@@ -210,30 +210,6 @@ func lostCell(p *Participant, rows []*Row) report.Cell {
 		c.Class, c.Title = report.Bad, fmt.Sprintf("fewer than were missing in %d of %d repeats", n, len(rows))
 	}
 	return c
-}
-
-func (r *Result) published() *report.Table {
-	t := &report.Table{
-		Title: "Proc connector: the published measurement",
-		Note: "CPU time of a thread that listens to some kinds of events while groups of 200 processes fork, execute and exit, " +
-			"and of a process that does the same with quark. The publication has 8000 processes (Linux 6.6).",
-		Head: []string{"listening to", "processes", "messages", "CPU, ms", "ratio", "published, ms", "ratio"},
-	}
-	for _, w := range ways {
-		rows := r.rows(w.name, Published, 0)
-		if len(rows) == 0 {
-			continue
-		}
-		ms := func(r *Row) float64 { return r.CPU.Seconds() * 1e3 }
-		first, e := estimateRows(r.rows(ways[0].name, Published, 0), ms), estimateRows(rows, ms)
-		published, ratio := "-", "-"
-		if w.published > 0 {
-			published, ratio = fmt.Sprint(w.published), number(float64(w.published)/float64(ways[0].published))
-		}
-		messages := estimateRows(rows, func(r *Row) float64 { return float64(r.Seen) })
-		t.Add(w.name, fmt.Sprint(rows[0].Processes), messages.String(), e.String(), number(e.median/max(first.median, 1e-9)), published, ratio)
-	}
-	return t
 }
 
 // Head returns a line about the machine and a line about the method.

@@ -21,12 +21,11 @@ import (
 type Load string
 
 const (
-	Rate      Load = "rate"      // processes at a rate, started by one worker a CPU
-	Full      Load = "full"      // as many processes as one worker a CPU can start
-	Paused    Load = "paused"    // like full, while the monitor is stopped
-	BPF       Load = "bpf"       // a rate, while the kernel counts eBPF run time
-	Library   Load = "library"   // like bpf, under a backend that only counts events
-	Published Load = "published" // the load published with the proc connector's filter
+	Rate    Load = "rate"    // processes at a rate, started by one worker a CPU
+	Full    Load = "full"    // as many processes as one worker a CPU can start
+	Paused  Load = "paused"  // like full, while the monitor is stopped
+	BPF     Load = "bpf"     // a rate, while the kernel counts eBPF run time
+	Library Load = "library" // like bpf, under a backend that only counts events
 )
 
 // load is a load that runs in each turn.
@@ -176,7 +175,7 @@ func (t *turn) library(l load) (*Row, error) {
 	s := l.storm
 	// A bare storm does not record how many processes it starts.
 	s.Bare, s.Processes, s.Length = true, int(float64(s.Rate)*s.Length.Seconds()), 0
-	counter, err := meter.Start(t.Name, "")
+	counter, err := meter.Start(t.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -23,15 +23,14 @@ import (
 )
 
 // monitorEnv is the environment variable that makes Main run a monitor. Its value is the name of a
-// backend, with "+print" to print each event, or with "+KIND,KIND..." to count only these kinds
-// without reading /proc.
+// backend, with "+print" to print each event instead of counting the events.
 const monitorEnv = "QUARK_FIDELITY_MONITOR"
 
-const printFlag = "print"
+const printSuffix = "+print"
 
 // Printer returns the environment variable, as NAME=value, of a program that prints the events of a
 // backend.
-func Printer(backend string) string { return monitorEnv + "=" + backend + "+" + printFlag }
+func Printer(backend string) string { return monitorEnv + "=" + backend + printSuffix }
 
 // Main runs the monitor if this process was started as one, and then does not return. A program
 // that uses this package calls it first.
@@ -40,19 +39,19 @@ func Main() {
 	if v == "" {
 		return
 	}
-	backend, flag, _ := strings.Cut(v, "+")
+	backend, prints := strings.CutSuffix(v, printSuffix)
 	set, err := backends.Parse(backend)
 	switch {
 	case err != nil:
-	case flag == printFlag:
+	case prints:
 		err = printEvents(backend, set)
 	default:
-		err = countEvents(set, flag)
+		err = countEvents(set)
 	}
 	if err == nil {
 		os.Exit(0)
 	}
-	if flag == printFlag {
+	if prints {
 		fmt.Fprintln(os.Stderr, err)
 	} else {
 		json.NewEncoder(os.Stdout).Encode(Usage{Error: err.Error()})
@@ -74,16 +73,9 @@ type Usage struct {
 
 // countEvents counts events until standard input ends. It prints its usage when it is ready and at
 // its end.
-func countEvents(set backends.Set, kinds string) (err error) {
-	opts := quark.Options{Backends: set, Strict: true}
-	if kinds != "" {
-		opts.CNProc.Enrich = quark.EnrichNone
-		if opts.Kinds, err = quark.ParseKinds(kinds); err != nil {
-			return err
-		}
-	}
+func countEvents(set backends.Set) error {
 	before := time.Now()
-	q, err := quark.Open(opts)
+	q, err := quark.Open(quark.Options{Backends: set, Strict: true})
 	if err != nil {
 		return err
 	}
@@ -156,16 +148,14 @@ type Counter struct {
 	first Usage
 }
 
-// Start starts a process that counts the events of a backend, and waits until it is ready. With
-// kinds, separated by commas, it counts only these kinds, and the proc connector's backend does not
-// read /proc.
-func Start(backend, kinds string) (*Counter, error) {
+// Start starts a process that counts the events of a backend, and waits until it is ready.
+func Start(backend string) (*Counter, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := &Counter{cmd: exec.Command(self)}
-	c.cmd.Env = append(os.Environ(), monitorEnv+"="+backend+"+"+kinds)
+	c.cmd.Env = append(os.Environ(), monitorEnv+"="+backend)
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/internal/children"
 )
 
@@ -296,19 +297,14 @@ func mountTracefs() error {
 // and its descendants.
 func Usage(pid int) (cpu time.Duration, rss int64) {
 	for _, pid := range family(pid) {
-		dir := fmt.Sprintf("/proc/%d", pid)
-		tasks, _ := filepath.Glob(dir + "/task/*/schedstat")
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 		for _, t := range tasks {
 			var ns int64
 			b, _ := os.ReadFile(t)
 			fmt.Sscan(string(b), &ns)
 			cpu += time.Duration(ns)
 		}
-		b, _ := os.ReadFile(dir + "/status")
-		_, after, _ := strings.Cut(string(b), "VmHWM:")
-		var kib int64
-		fmt.Sscan(after, &kib)
-		rss += kib
+		rss += meter.Peak(pid)
 	}
 	return cpu, rss
 }
