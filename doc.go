@@ -21,7 +21,10 @@
 //	Event.Clone, Process.Clone        keep either beyond the next event
 //	Queue.Lookup, Queue.Ancestors     other processes
 //	Queue.Stats                       counters, also of lost events
-//	New                               a queue of a test or a recording: see engine/enginetest
+//	New                               a queue of a test (engine/enginetest), or a recording (engine/trace)
+//
+// Most types are declared in package engine: go doc github.com/quark-linux/quark/engine.Process
+// shows their methods.
 //
 // # Compatibility
 //

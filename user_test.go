@@ -21,7 +21,7 @@ require github.com/quark-linux/quark v0.0.0
 replace github.com/quark-linux/quark => `
 
 // publicPackages matches the packages of this module that users may import.
-var publicPackages = regexp.MustCompile(`"github.com/quark-linux/quark(/engine/enginetest)?"`)
+var publicPackages = regexp.MustCompile(`"github.com/quark-linux/quark(/engine/enginetest|/exitsnoop)?"`)
 
 // A user's module can build, vet and test the examples with only the public packages: the unit
 // tests need no kernel. Then one example runs a command.
@@ -72,7 +72,7 @@ func TestUser(t *testing.T) {
 		t.Skip(err)
 	}
 	out, err := exec.Command(filepath.Join(dir, "bin", "supervise"), "sh", "-c", "exit 3; :").Output()
-	if err != nil || !strings.Contains(string(out), `["sh" "-c" "exit 3; :"]: code 3, signal 0, after `) {
+	if err != nil || !strings.Contains(string(out), ": code 3\n[sh -c exit 3; :]: CPU ") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

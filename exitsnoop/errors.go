@@ -12,7 +12,7 @@ import (
 // ebpf also match that error.
 var (
 	// ErrNotRunning: there are no pins below this root.
-	ErrNotRunning = errors.New("exitsnoop is not running here: start it with EnsureRunning, or quark-exitsnoop trace")
+	ErrNotRunning = errors.New("exitsnoop is not running here: call EnsureRunning, or run quark-exitsnoop trace")
 	// ErrFull: no room for another trace. No exit was lost.
 	ErrFull error = &aliasError{"no room for another trace: delete events that you have read, or use larger maps", unix.E2BIG}
 	// ErrAlreadyTraced: the pid is being traced, with this or another id.

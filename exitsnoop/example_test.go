@@ -10,7 +10,28 @@ import (
 	"github.com/quark-linux/quark/exitsnoop"
 )
 
-// The process is a child for the example only; it need not be.
+// Run a command, and get the exit status of each of its descendants.
+func ExampleStart() {
+	c, err := exitsnoop.Start(exec.Command("sh", "-c", "(exit 3); exit 4"))
+	if err != nil {
+		without(err, "code 3\ncode 4")
+		return
+	}
+	defer c.Close()
+	for exit, err := range c.Exits(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("code", exit.WaitStatus().ExitStatus())
+	}
+	c.Wait()
+	// Output:
+	// code 3
+	// code 4
+}
+
+// Get the exit status of any process. It is a child here only for the example.
 func Example() {
 	root, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -19,7 +40,7 @@ func Example() {
 	}
 	defer os.Remove(root)
 	if err := exitsnoop.EnsureRunning(root); err != nil {
-		without(err)
+		without(err, "exit code 7")
 		return
 	}
 	defer exitsnoop.Clean(root)
@@ -33,7 +54,7 @@ func Example() {
 	cmd := exec.Command("sh", "-c", "read line; exit 7")
 	gate, _ := cmd.StdinPipe()
 	if err := cmd.Start(); err != nil {
-		without(err)
+		without(err, "exit code 7")
 		return
 	}
 	defer cmd.Wait()
@@ -52,11 +73,11 @@ func Example() {
 	// Output: exit code 7
 }
 
-// without lets the example pass if eBPF cannot be used, or there is no shell, as in a test guest.
-func without(err error) {
+// without prints the expected output if eBPF cannot be used, or if there is no shell.
+func without(err error, output string) {
 	if errors.Is(err, exitsnoop.ErrPermission) || errors.Is(err, exitsnoop.ErrUnsupported) ||
 		errors.Is(err, exitsnoop.ErrNoBPFFS) || errors.Is(err, exec.ErrNotFound) {
-		fmt.Println("exit code 7")
+		fmt.Println(output)
 		return
 	}
 	fmt.Println(err)

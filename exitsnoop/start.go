@@ -15,6 +15,7 @@ type Command struct {
 	Cmd   *exec.Cmd
 	Store *Store // of the tree alone, without pins
 	tree  uint64
+	own   uint64 // the caller's largest resident memory at the start, in bytes
 }
 
 // Start starts a command, and traces it and all its descendants before they can run. c.Exits yields
@@ -29,6 +30,9 @@ func Start(cmd *exec.Cmd) (c *Command, err error) {
 	self := uint32(os.Getpid())
 	if c.tree, err = c.Store.TraceTree(self, TreeOptions{}); err == nil {
 		err = errors.Join(cmd.Start(), c.Store.DeleteTracingTask(self))
+		var r syscall.Rusage
+		syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+		c.own = uint64(r.Maxrss) << 10
 	}
 	if err == nil {
 		return c, nil
@@ -63,8 +67,10 @@ func (c *Command) Exits(ctx context.Context) iter.Seq2[Exit, error] {
 
 // Usage is the resource usage of the command, and of descendants for which their parents waited.
 type Usage struct {
-	CPU     time.Duration // in user mode and in the kernel
-	PeakRSS uint64        // the largest resident memory of a process, in bytes
+	CPU time.Duration // in user mode and in the kernel
+	// PeakRSS is the largest resident memory of a process, in bytes. It is 0 if it is unknown:
+	// the kernel counts the caller's memory until the execve, and the command used less.
+	PeakRSS uint64
 }
 
 // Wait waits for the command as [exec.Cmd.Wait] does, and returns its usage. Descendants may still
@@ -76,7 +82,7 @@ func (c *Command) Wait() (Usage, error) {
 		return Usage{}, err
 	}
 	u := Usage{CPU: state.UserTime() + state.SystemTime()}
-	if r, ok := state.SysUsage().(*syscall.Rusage); ok {
+	if r, ok := state.SysUsage().(*syscall.Rusage); ok && uint64(r.Maxrss)<<10 > c.own {
 		u.PeakRSS = uint64(r.Maxrss) << 10
 	}
 	return u, err

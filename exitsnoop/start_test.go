@@ -2,6 +2,7 @@ package exitsnoop
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"testing"
@@ -28,12 +29,19 @@ func TestStart(t *testing.T) {
 		t.Errorf("exit codes %v", codes)
 	}
 	used, err := c.Wait()
-	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 3 || used.PeakRSS < 100<<10 || used.CPU < 0 {
-		t.Errorf("%v, %+v", err, used)
+	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 3 || used.PeakRSS != 0 || used.CPU < 0 {
+		t.Errorf("got error %v, usage %+v, want exit code 3, unknown peak memory", err, used)
 	}
 	left, err := c.Store.Tasks()
 	if err != nil || len(left) > 0 {
 		t.Errorf("%d are still traced: %v", len(left), err)
+	}
+	const block = 200 << 20
+	big, err := Start(exec.Command("dd", "if=/dev/zero", "of=/dev/null", fmt.Sprint("bs=", block), "count=1"))
+	ok(t, err)
+	defer big.Close()
+	if used, err := big.Wait(); err != nil || used.PeakRSS < block || used.PeakRSS > 2*block {
+		t.Errorf("dd: got error %v, usage %+v, want peak memory of at least %d", err, used, block)
 	}
 	if c, err := Start(exec.Command("/nothing/here")); c != nil || !errors.Is(err, exec.ErrNotFound) && err == nil {
 		t.Errorf("a missing command: %v", err)

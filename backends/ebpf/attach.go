@@ -202,8 +202,8 @@ func (s *Source) openIDChange(l *loader) {
 		if via != "" {
 			vias = append(vias, via)
 			s.capabilities.Notes = append(s.capabilities.Notes,
-				fmt.Sprintf("without kprobes, ID_CHANGE comes from the exits of syscalls: this slows all syscalls down a little, and changes through 32-bit syscalls are not seen: %v",
-					errors.Join(idsErr, sidErr)))
+				fmt.Sprintf("without kprobes, ID_CHANGE comes from the exits of syscalls: this slows all syscalls down a little, and changes through 32-bit syscalls are not seen: %s",
+					source.OneLine(cmp.Or(idsErr, sidErr))))
 		}
 		if err != nil {
 			missing = append(missing, err)

@@ -30,12 +30,13 @@ type child struct {
 	ended   chan struct{}
 	own     map[quark.Identity]bool // its processes
 
-	printer   *line.Printer
+	screen    *screen
 	failed    []byte // lines of processes that failed
 	processes uint64 // that ended
 	failures  int
 	cpu       time.Duration
 	peak      uint64 // bytes
+	least     uint64 // quark-mon's largest memory at the start, in bytes
 	unknown   bool   // the usage of a process
 }
 
@@ -55,12 +56,16 @@ func (c *child) start(clock *quark.Clock, done func()) error {
 	if err != nil {
 		return err
 	}
-	c.printer = line.New(line.Options{Columns: columns, Clock: clock})
+	c.screen = &screen{fd: terminal(os.Stderr), Printer: line.New(line.Options{Columns: columns, Clock: clock})}
+	c.screen.fit()
 	c.began = time.Now()
 	if err := c.Start(); err != nil {
 		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
 		return statusError(shellstatus.OfStart(err))
 	}
+	var r syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	c.least = uint64(r.Maxrss) << 10
 	c.running.Store(c)
 	go func() {
 		c.Wait()
@@ -95,7 +100,7 @@ func (c *child) owns(ev *quark.Event) bool {
 
 // count adds the end of a process.
 func (c *child) count(ev *quark.Event) {
-	if ev.Thread || ev.Process == nil || !ev.Events.Has(quark.EventExit) {
+	if ev.Thread || ev.Process == nil || ev.Events&(quark.EventExit|quark.EventGone) == 0 {
 		return
 	}
 	p := ev.Process
@@ -108,7 +113,7 @@ func (c *child) count(ev *quark.Event) {
 	}
 	if p.Known.Has(quark.FieldExit) && (p.Exit.Signal() != 0 || p.Exit.Code() != 0) {
 		if c.failures++; c.failures <= maxFailures {
-			c.failed = c.printer.Append(c.failed, ev)
+			c.failed = c.screen.Append(c.failed, ev)
 		}
 	}
 }
@@ -122,12 +127,34 @@ func (c *child) report(w io.Writer) {
 	if more := c.failures - maxFailures; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
-	fmt.Fprintf(&b, "\n%s: %s, %d failed, %.2f s", strings.Join(c.Args, " "), counted(c.processes, "process", "processes"), c.failures, c.took.Seconds())
+	fmt.Fprintf(&b, "\n%s: %s, ", c.name(), counted(uint64(len(c.own)), "process", "processes"))
+	if running := uint64(len(c.own)) - c.processes; running > 0 {
+		fmt.Fprintf(&b, "%d still running, ", running)
+	}
+	fmt.Fprintf(&b, "%d failed, %.2f s", c.failures, c.took.Seconds())
 	if !c.unknown {
-		fmt.Fprintf(&b, ", CPU %.2f s, peak memory %.1f MiB", c.cpu.Seconds(), float64(c.peak)/(1<<20))
+		limit := ""
+		if c.peak <= c.least { // the kernel counts quark-mon's memory until the execve
+			limit = "at most "
+		}
+		fmt.Fprintf(&b, ", CPU %.2f s, peak memory %s%.1f MiB", c.cpu.Seconds(), limit, float64(c.peak)/(1<<20))
 	}
 	b.WriteByte('\n')
 	w.Write(b.Bytes())
+}
+
+// name returns the command as a shell would read it, cut to half a terminal.
+func (c *child) name() string {
+	var words []string
+	for room := 40; room > 0 && len(words) < len(c.Args); {
+		word, taken := line.Fit(c.Args[len(words)], room)
+		words = append(words, word)
+		room -= taken + 1
+	}
+	if text := strings.Join(words, " "); len(words) < len(c.Args) && !strings.HasSuffix(text, ">") {
+		return text + " >"
+	}
+	return strings.Join(words, " ")
 }
 
 // status returns the exit status of the command as an error, nil for 0.

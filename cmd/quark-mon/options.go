@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -138,7 +139,7 @@ func (o *options) printing(c *cobra.Command) {
 func (o *options) files(c *cobra.Command) {
 	f := c.Flags()
 	if !o.top {
-		f.VarP((*command.File)(&o.output), "output", "o", "append to this `file` instead of standard output, and open it again on SIGHUP")
+		f.VarP((*command.File)(&o.output), "output", "o", "append to this `file` instead of standard output, or of standard error with a PROGRAM, and open it again on SIGHUP")
 	}
 	f.VarP((*command.File)(&o.record), "record", "w", "also record all raw events in this `file`")
 	f.VarP((*command.File)(&o.graph), "graph", "C", "at the end write a graph of the processes to this `file`, for dot(1)")
@@ -153,7 +154,10 @@ func (o *options) running(c *cobra.Command) {
 // takeCommand takes the operands after --: a program to run.
 func (o *options) takeCommand(c *cobra.Command, operands []string) error {
 	if c.ArgsLenAtDash() != 0 {
-		return command.NoOperands(c, operands)
+		if err := command.NoOperands(c, operands); err != nil {
+			return fmt.Errorf("%w; to run a program: quark-mon -- %s", err, operands[0])
+		}
+		return nil
 	}
 	o.command = operands
 	return nil

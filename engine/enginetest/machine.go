@@ -32,7 +32,7 @@ type Machine struct {
 // Process is a process of a Machine.
 type Process struct {
 	// State is the state that the process's next event reports. Change it to simulate changes
-	// without an event, such as chdir(2).
+	// without an event, such as chdir(2). A field is known if State.Task.Known has it.
 	State   Raw
 	machine *Machine
 	ended   bool

@@ -302,7 +302,8 @@ type Filter struct {
 	paths      []Path
 }
 
-// Path is a text or a pattern with which an expression compares exe or cwd.
+// Path is a text or a pattern with which an expression compares exe or cwd. It may be only the name
+// of an executable.
 type Path struct{ Field, Value string }
 
 // Paths returns the paths in the expressions of f. f may be nil.

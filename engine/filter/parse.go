@@ -367,14 +367,15 @@ func (p *parser) patterns(name string, f *textField) patterns {
 		if exact {
 			pattern = glob.Quote(pattern)
 		}
+		if f.rooted && pattern != "" && f != cgroup && !p.rules {
+			p.filter.paths = append(p.filter.paths, Path{name, t.text})
+		}
 		switch {
 		case !f.rooted || pattern == "":
 		case f == executable && !strings.Contains(pattern, "/") && !strings.HasPrefix(pattern, "**"):
 			pattern, exact = "**/"+pattern, false
 		case !strings.ContainsRune("/*?[(", rune(pattern[0])):
 			p.fail(t.at, "%s begins with a slash: put / or **/ before %.40q", name, t.text)
-		case f != cgroup && !p.rules:
-			p.filter.paths = append(p.filter.paths, Path{name, t.text})
 		}
 		if f.rooted {
 			p.checkPath(t, name)

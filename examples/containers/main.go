@@ -1,5 +1,4 @@
-// Command containers counts, for Prometheus, the execs and the exits of processes in each
-// container.
+// Command containers counts the execs and exits in each container, for Prometheus:
 //
 //	curl http://localhost:9716/metrics
 package main

@@ -1,50 +1,49 @@
-// Command supervise runs a command until it ends, and prints the exits of the command and its
-// descendants.
+// Command supervise runs a command and prints how it and all its descendants end.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log"
 	"os"
 	"os/exec"
-	"strconv"
 
-	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/exitsnoop"
 )
 
 func main() {
-	where, err := quark.CompareFilter("tree", "==", strconv.Itoa(os.Getpid()))
-	if err != nil {
-		log.Fatal(err)
+	if len(os.Args) < 2 {
+		log.Fatal("usage: supervise COMMAND [ARGUMENT...]")
 	}
-	q, err := quark.Open(quark.Options{Where: where})
+	cmd := exec.Command(os.Args[1], os.Args[2:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c, err := exitsnoop.Start(cmd)
 	if err != nil {
 		log.Fatal(err) // names the missing privilege or kernel option
 	}
-	defer q.Close()
-	cmd := exec.Command(os.Args[1], os.Args[2:]...)
-	ctx, done := context.WithCancel(context.Background())
-	go func() {
-		defer done() // Events then yields all earlier events, and ends
-		log.Println(os.Args[1:], cmd.Run())
-	}()
-	if err := report(ctx, q, os.Stdout); err != nil {
+	defer c.Close()
+	if err := report(os.Stdout, c.Exits(context.Background())); err != nil {
 		log.Fatal(err)
 	}
+	used, err := c.Wait()
+	fmt.Printf("%v: CPU %v, error: %v\n", os.Args[1:], used.CPU, err)
 }
 
-// report writes a line for each process that ends.
-func report(ctx context.Context, q *quark.Queue, w io.Writer) error {
-	for ev, err := range q.Events(ctx) {
-		if err != nil {
+// report writes a line for each process that ends, also for those that outlive the command.
+func report(w io.Writer, exits iter.Seq2[exitsnoop.Exit, error]) error {
+	for exit, err := range exits {
+		switch status := exit.WaitStatus(); {
+		case errors.Is(err, exitsnoop.ErrLost):
+			fmt.Fprintf(w, "%d: ended, its status was lost\n", exit.Pid)
+		case err != nil:
 			return err
-		}
-		if p := ev.Process; ev.Events.Has(quark.EventExit) && p.Known.Has(quark.FieldExit) {
-			args, _ := p.Args()
-			lived, _ := p.Duration()
-			fmt.Fprintf(w, "%d %q: code %d, signal %d, after %v\n", p.PID, args, p.Exit.Code(), p.Exit.Signal(), lived)
+		case status.Signaled():
+			fmt.Fprintf(w, "%d: %v\n", exit.Pid, status.Signal())
+		default:
+			fmt.Fprintf(w, "%d: code %d\n", exit.Pid, status.ExitStatus())
 		}
 	}
 	return nil

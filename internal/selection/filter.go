@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,13 +144,46 @@ func (o *Options) hostID(database, name string) (string, error) {
 	return cmp.Or(id, name), nil
 }
 
-// checkPath returns an error if a path or pattern begins with a symbolic link of this host. The
-// fields exe and cwd have the target paths of links.
-func checkPath(field, value string) error {
+// checkPaths returns an error if a path in a filter is a symbolic link of this host. The fields exe
+// and cwd have the target paths of links.
+func checkPaths(f *quark.Filter) error {
 	host, err := os.Stat("/proc/1/root")
 	if own, e := os.Stat("/"); err == nil && e == nil && !os.SameFile(host, own) {
-		return nil // a path in a container, where links may differ
+		return nil // paths in a container, where links may differ
 	}
+	var names []string
+	for _, p := range f.Paths() {
+		names = append(names, filepath.Base(p.Value))
+	}
+	for _, p := range f.Paths() {
+		if strings.ContainsAny(p.Value, `/*?[\`) {
+			err = checkPath(p.Field, p.Value)
+		} else {
+			err = checkName(p.Value, names)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkName returns an error if a program is a symbolic link to a program that is not among names.
+func checkName(name string, names []string) error {
+	file, err := exec.LookPath(name)
+	if err != nil {
+		return nil
+	}
+	target, err := filepath.EvalSymlinks(file)
+	is := filepath.Base(target)
+	if err != nil || is == name || slices.Contains(names, is) {
+		return nil
+	}
+	return fmt.Errorf("exe %s in a filter: %[1]s is a symbolic link to %s on this host, and exe has the target path: add %[3]s, or use comm", name, target, is)
+}
+
+// checkPath returns an error if a path or pattern begins with a symbolic link.
+func checkPath(field, value string) error {
 	path := value
 	if n := strings.IndexAny(value, `*?[\`); n >= 0 {
 		path = value[:strings.LastIndexByte(value[:n], '/')+1]

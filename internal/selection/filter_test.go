@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/quark-linux/quark"
 )
 
 // With the option for names, names of a directory service are found by getent(1).
@@ -44,5 +46,25 @@ func TestCheckPath(t *testing.T) {
 	}
 	if err := checkPath("exe", "**/bin/sh"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A name of an executable that is a link to another name matches no process of this host.
+func TestCheckName(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(dir+"/dash", nil, 0o700), os.Symlink("dash", dir+"/sh")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	for expression, want := range map[string]string{
+		"exe == sh": "add dash, or use comm", "exe == (sh, bash)": "add dash", "exe == (sh, dash)": "", "exe == dash": "", "exe == none": "", "exe ~ 's*'": "",
+	} {
+		f, err := quark.ParseFilter(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = checkPaths(f); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %q", expression, err, want)
+		}
 	}
 }

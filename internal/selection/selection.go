@@ -140,10 +140,8 @@ func (o *Options) Finish(c *cobra.Command) (err error) {
 			return fmt.Errorf("environ.%s in a filter: needs --environ %s", name, name)
 		}
 	}
-	for _, path := range o.Queue.Where.Paths() {
-		if err := checkPath(path.Field, path.Value); err != nil {
-			return err
-		}
+	if err := checkPaths(o.Queue.Where); err != nil {
+		return err
 	}
 	r := o.reported()
 	if r.Kinds &^= quark.EventExecFailed; !changed("events") && o.Queue.Where.Check(r) != nil {

@@ -21,7 +21,7 @@ var layers = []struct{ tree, imports string }{
 	{"export/cmd", ". engine/trace exehash export internal/..."},
 	{"export", ". export exehash engine/schema"},
 	{"bindings/c", ". engine/trace"},
-	{"examples", ". engine"},
+	{"examples", ". engine exitsnoop"},
 	{"initramfs", "internal"},
 	{"kernel_images", "internal"},
 	{"packaging", ""},

@@ -331,7 +331,9 @@ func what(ev *quark.Event) string {
 		word := cmp.Or(short[n], strings.ToLower(n))
 		switch n {
 		case quark.EventIDChange.String():
-			word = strings.ReplaceAll(strings.ToLower(ev.IDChange.String()), "set", "")
+			if word = strings.ReplaceAll(strings.ToLower(ev.IDChange.String()), "set", ""); strings.Contains(word, "+") {
+				word = "ids"
+			}
 		case quark.EventPtrace.String():
 			word = fmt.Sprintf("%s(%d)", word, ev.Tracer.PID)
 		}

@@ -234,8 +234,11 @@ func (p *Printer) gap(c *cell, ev *quark.Event) {
 
 // gone writes that a process no longer exists.
 func (p *Printer) gone(c *cell, ev *quark.Event) {
+	if ev.Unsure {
+		c.put("~", 1)
+	}
 	p.time(c, clock, ev.Wall)
-	c.ascii(fmt.Sprintf(" *** GONE: pid %d, its exit was lost: ", ev.Process.PID))
+	c.ascii(fmt.Sprintf(" *** GONE: pid %d, its exit was not reported: ", ev.Process.PID))
 	showArgs(c, p, ev)
 }
 
