@@ -21,10 +21,11 @@
 //	Event.Clone, Process.Clone        keep either beyond the next event
 //	Queue.Lookup, Queue.Ancestors     other processes
 //	Queue.Stats                       counters, also of lost events
-//	New                               a queue of a test (engine/enginetest), or a recording (engine/trace)
+//	New                               a queue of a test or a recording: see engine/enginetest
 //
-// Most types are declared in package engine: go doc github.com/quark-linux/quark/engine.Process
-// shows their methods.
+// Most types are declared in package engine, which has their methods:
+//
+//	go doc github.com/quark-linux/quark/engine.Process
 //
 // # Compatibility
 //

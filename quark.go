@@ -148,7 +148,7 @@ func Open(opts Options) (*Queue, error) {
 		return nil, fmt.Errorf("open quark: %w", errors.Join(&OptionError{Option: "Where", Value: "of no use with " + src.Name(), Err: err}, q.Close()))
 	}
 	if q.proc, err = backends.OpenProc(src, &opts.Environ); err == nil {
-		err = q.start(opts, q.clocks.Clock(), q.look, q.proc.Scan)
+		err = q.start(opts, q.clocks.Clock(), q.checkPID, q.proc.Scan)
 	}
 	if err == nil {
 		err = q.engine.Begin()
@@ -240,10 +240,10 @@ func New(src Source, opts Options) (*Queue, error) {
 }
 
 // start creates the engine, and adds the processes that scan yields.
-func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, engine.Sight),
+func (q *Queue) start(opts Options, clock *Clock, checkPID func(uint32) (uint64, engine.PIDState),
 	scan func(func(*engine.RawEvent) error) error) (err error) {
 	o := opts.engineOptions()
-	o.Filter, o.Look, o.Record = q.unlocked(opts.Filter), look, opts.Record
+	o.Filter, o.CheckPID, o.Record = q.unlocked(opts.Filter), checkPID, opts.Record
 	if opts.Where != nil {
 		m, err := opts.Where.Matcher(clock)
 		if err != nil {
@@ -273,12 +273,12 @@ func (q *Queue) start(opts Options, clock *Clock, look func(uint32) (uint64, eng
 	})
 }
 
-// look checks a process. The engine calls it while mu is held, or before Open or New returns.
-func (q *Queue) look(pid uint32) (start uint64, sight engine.Sight) {
+// checkPID checks a process. The engine calls it while mu is held, or before Open or New returns.
+func (q *Queue) checkPID(pid uint32) (start uint64, state engine.PIDState) {
 	if q.closed {
-		return 0, engine.SightUnknown
+		return 0, engine.PIDUnknown
 	}
-	return q.proc.Look(pid)
+	return q.proc.CheckPID(pid)
 }
 
 // unlocked returns filter with mu unlocked during its calls, so that it may use and close the

@@ -87,8 +87,9 @@ type Proc interface {
 	// child. The event is valid until f returns.
 	Scan(f func(*engine.RawEvent) error) error
 
-	// Look checks whether a process exists, for [engine.Options].Look. A zombie counts as gone.
-	Look(pid uint32) (start uint64, sight engine.Sight)
+	// CheckPID checks whether a process exists, for [engine.Options].CheckPID. A zombie counts
+	// as gone.
+	CheckPID(pid uint32) (start uint64, state engine.PIDState)
 
 	// Blocked returns how many processes could not be read in time, see [engine.SourceStats].
 	Blocked() uint64

@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// proc adds Look to the reader's methods. Scan uses the source's Snapshot if it has one.
+// proc adds CheckPID to the reader's methods. Scan uses the source's Snapshot if it has one.
 type proc struct {
 	*procfs.Reader
 	source engine.Source
@@ -73,17 +73,17 @@ func (p proc) Scan(f func(*engine.RawEvent) error) error {
 // maxLists bounds the number of listings, as new processes may appear all the time.
 const maxLists = 20
 
-func (p proc) Look(pid uint32) (start uint64, sight engine.Sight) {
+func (p proc) CheckPID(pid uint32) (start uint64, state engine.PIDState) {
 	// kill(2) finds every process. /proc may hide processes of other users.
 	if err := unix.Kill(int(pid), 0); errors.Is(err, unix.ESRCH) {
-		return 0, engine.SightGone
+		return 0, engine.PIDGone
 	}
 	st, start, err := p.Status(pid)
 	switch {
 	case err != nil:
-		return 0, engine.SightUnknown
+		return 0, engine.PIDUnknown
 	case st.Over():
-		return 0, engine.SightGone
+		return 0, engine.PIDGone
 	}
-	return start, engine.SightAlive
+	return start, engine.PIDAlive
 }

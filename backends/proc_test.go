@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-func TestLook(t *testing.T) {
+func TestCheckPID(t *testing.T) {
 	p, err := OpenProc(nil, new(source.Environ))
 	if err != nil {
 		t.Fatal(err)
@@ -22,8 +22,8 @@ func TestLook(t *testing.T) {
 	if err := checkSystem(); err != nil {
 		t.Skip(err)
 	}
-	if start, sight := p.Look(uint32(os.Getpid())); sight != engine.SightAlive || start == 0 || start%engine.ProcStartUnit != 0 {
-		t.Errorf("this process: got start %d, sight %d", start, sight)
+	if start, state := p.CheckPID(uint32(os.Getpid())); state != engine.PIDAlive || start == 0 || start%engine.ProcStartUnit != 0 {
+		t.Errorf("this process: got start %d, state %d", start, state)
 	}
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {
@@ -32,7 +32,7 @@ func TestLook(t *testing.T) {
 	pid := uint32(cmd.Process.Pid)
 	gone := false
 	for range retry.For(10 * time.Second) {
-		if _, sight := p.Look(pid); sight == engine.SightGone {
+		if _, state := p.CheckPID(pid); state == engine.PIDGone {
 			gone = true // a zombie
 			break
 		}
@@ -43,7 +43,7 @@ func TestLook(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if _, sight := p.Look(pid); sight != engine.SightGone {
-		t.Errorf("a reaped process: got sight %d, want SightGone", sight)
+	if _, state := p.CheckPID(pid); state != engine.PIDGone {
+		t.Errorf("a reaped process: got state %d, want PIDGone", state)
 	}
 }

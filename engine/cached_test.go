@@ -148,16 +148,16 @@ func TestCachedAfterFailedExec(t *testing.T) {
 	}
 }
 
-// Without FORK and EXIT a pid belongs to another process unless a start time or a look proves
-// otherwise. A process that is gone leaves the table without an event.
+// Without FORK and EXIT a pid belongs to another process unless a start time or a check of the pid
+// proves otherwise. A process that is gone leaves the table without an event.
 func TestLifeWithoutBirthAndEnd(t *testing.T) {
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
 	src := partial{r.src, &engine.CapabilityTable{}}
 	src.table.Kinds[exec].Origin, src.table.Kinds[comm].Origin = engine.OriginKernel, engine.OriginKernel
-	sight := engine.SightUnknown
+	state := engine.PIDUnknown
 	var err error
 	r.Engine, err = engine.New(src, r.clock.Engine(), engine.Options{
-		Look: func(uint32) (uint64, engine.Sight) { return 0, sight },
+		CheckPID: func(uint32) (uint64, engine.PIDState) { return 0, state },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestLifeWithoutBirthAndEnd(t *testing.T) {
 		t.Errorf("%s of one start time are not joined", ev.Events)
 	}
 	const many = 3000
-	sight = engine.SightGone
+	state = engine.PIDGone
 	for pid := range uint32(many) {
 		r.src.Push(raw(exec, 10+pid, 40))
 	}
@@ -243,7 +243,7 @@ func TestGap(t *testing.T) {
 	if p := r.Lookup(1); p.Cached&engine.FieldUIDs.Set() == 0 || p.Cached&engine.FieldStart.Set() != 0 {
 		t.Errorf("cached in the table: got %s", p.Cached)
 	}
-	// Without a start time and a look, the process of this event is unknown.
+	// Without a start time and a check of the pid, the process of this event is unknown.
 	if p := r.onlyEvent(t).Process; p.Known != 0 {
 		t.Errorf("after the gap: known %s", p.Known)
 	}
@@ -296,7 +296,7 @@ func TestGoneWhenReplaced(t *testing.T) {
 
 // A missing process gets no GONE if an event without a start time can be its EXIT.
 func TestGoneOrPerhapsEnded(t *testing.T) {
-	r := newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+	r := newRig(t, engine.Options{CheckPID: func(uint32) (uint64, engine.PIDState) { return 0, engine.PIDGone }})
 	r.src.Push(started(raw(fork, 1, 10), 10))
 	r.drain(t)
 	now := r.clock.Now() - uint64(time.Second)
@@ -341,15 +341,15 @@ func TestZombieAtTheStart(t *testing.T) {
 
 // Events that a source holds back because the buffer is full come before a later GONE.
 func TestGoneAfterWhatIsUnread(t *testing.T) {
-	look := func(pid uint32) (uint64, engine.Sight) {
+	checkPID := func(pid uint32) (uint64, engine.PIDState) {
 		if pid == 1 {
-			return 0, engine.SightGone
+			return 0, engine.PIDGone
 		}
-		return 0, engine.SightUnknown
+		return 0, engine.PIDUnknown
 	}
 	// With most events skipped, the buffer becomes empty before the source does.
 	some := func(ev *engine.Event) bool { return ev.Process.PID < 10 || ev.Process.PID%50 == 0 }
-	r := newRig(t, engine.Options{MaxLength: 10, Look: look, Filter: some})
+	r := newRig(t, engine.Options{MaxLength: 10, CheckPID: checkPID, Filter: some})
 	r.src.Push(withFields(exec, 1, 0, allButExit))
 	r.drain(t)
 	now := r.clock.Now() - uint64(time.Second)
@@ -377,7 +377,7 @@ func TestGoneAfterWhatIsUnread(t *testing.T) {
 // A missing process gets no GONE if its EXIT comes. The process can wait for a CPU after it left
 // /proc, so the EXIT can have a later time.
 func TestExitAfterItWasMissed(t *testing.T) {
-	r := newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+	r := newRig(t, engine.Options{CheckPID: func(uint32) (uint64, engine.PIDState) { return 0, engine.PIDGone }})
 	r.src.Push(withFields(exec, 1, 0, allButExit))
 	r.drain(t)
 	now := r.clock.Now() - uint64(time.Second)
@@ -422,7 +422,7 @@ func TestSameProcessWithoutBirths(t *testing.T) {
 
 // A process has an event after its GONE. It is checked again after the next gap.
 func TestGoneAndBack(t *testing.T) {
-	r := newRig(t, engine.Options{CacheGraceTime: time.Hour, Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+	r := newRig(t, engine.Options{CacheGraceTime: time.Hour, CheckPID: func(uint32) (uint64, engine.PIDState) { return 0, engine.PIDGone }})
 	r.src.Push(withFields(exec, 1, 0, allButExit))
 	r.drain(t)
 	for range 2 {
@@ -494,7 +494,7 @@ func TestBirth(t *testing.T) {
 
 // Events from before the processes were learned are not delivered. Only their births and ends are
 // applied.
-func TestBeforeTheStart(t *testing.T) {
+func TestEventsBeforeLearn(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	learned := func(pid uint32, ms uint64) {
 		var ev engine.RawEvent
@@ -621,7 +621,7 @@ func TestOtherIDsDoNotJoin(t *testing.T) {
 // A full buffer delivers events early. A process that was found gone before these events gets its
 // GONE after them.
 func TestGoneIsNeverLate(t *testing.T) {
-	r := newRig(t, engine.Options{MaxLength: 2, Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+	r := newRig(t, engine.Options{MaxLength: 2, CheckPID: func(uint32) (uint64, engine.PIDState) { return 0, engine.PIDGone }})
 	r.src.Push(raw(fork, 1, 0))
 	r.drain(t)
 	now := r.clock.Now() - uint64(time.Second)

@@ -54,7 +54,7 @@ func NewClock(now func() uint64, host Host, o Offset) *Clock {
 // for hours adds many.
 const maxOffsets = 256
 
-// Add adds the offset of events from o.From on. Offsets are added in order of From.
+// Add adds the offset of events from o.From on. The caller adds offsets in order of From.
 func (c *Clock) Add(o Offset) {
 	var kept []Offset
 	if list := c.offsets.Load(); list != nil {

@@ -63,7 +63,7 @@ func New(source Source, clock *Clock, opts Options) (*Engine, error) {
 	table.addDerived()
 	e.table.unseen, e.table.births, e.table.ends = table.ChangedUnseen(), table.all(KindFork), table.all(KindExit)
 	e.table.cgroups = table.Fields[FieldCgroup].Origin != OriginNone
-	e.table.look, e.table.judge, e.table.tags = opts.Look, opts.Judge, opts.Tags
+	e.table.checkPID, e.table.judge, e.table.tags = opts.CheckPID, opts.Judge, opts.Tags
 	e.sink = e.buffer
 	if opts.Record != nil {
 		e.sink = recorded{e.buffer, opts.Record}

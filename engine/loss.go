@@ -3,13 +3,13 @@ package engine
 // This file handles doubts about a process after a gap: a lost event can have changed all its
 // fields, and the pid can belong to another process by now.
 
-// Sight is the result of a check of a pid.
-type Sight uint8
+// PIDState is the result of a check of a pid.
+type PIDState uint8
 
 const (
-	SightUnknown Sight = iota // the check was not possible
-	SightGone                 // no process has the pid, or only one that has ended
-	SightAlive                // a process has it, with the start time that was returned
+	PIDUnknown PIDState = iota // the check was not possible
+	PIDGone                    // no process has the pid, or only one that has ended
+	PIDAlive                   // a process has it, with the start time that was returned
 )
 
 // gap makes all process state from before the end of g doubtful.
@@ -40,24 +40,24 @@ func (t *table) sameLife(head, next *RawEvent, joined Events) bool {
 }
 
 // check reports whether p certainly still has its pid.
-func (t *table) check(p *process) bool { return t.sight(p) == SightAlive }
+func (t *table) check(p *process) bool { return t.state(p) == PIDAlive }
 
-// sight checks p's pid. It returns SightGone also if another process has the pid.
-func (t *table) sight(p *process) Sight {
-	if t.look == nil {
-		return SightUnknown
+// state checks p's pid. It returns PIDGone also if another process has the pid.
+func (t *table) state(p *process) PIDState {
+	if t.checkPID == nil {
+		return PIDUnknown
 	}
 	now := t.clock.Now()
-	start, sight := t.look(p.PID)
-	if sight != SightAlive {
-		return sight
+	start, state := t.checkPID(p.PID)
+	if state != PIDAlive {
+		return state
 	}
 	if !p.Known.Has(FieldStart) {
-		return SightUnknown
+		return PIDUnknown
 	}
 	if !p.sameStart(start, ProcStartUnit) {
-		return SightGone
+		return PIDGone
 	}
 	p.checked = now
-	return SightAlive
+	return PIDAlive
 }

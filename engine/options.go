@@ -21,12 +21,12 @@ type Options struct {
 	MinAgg bool
 	Matrix *Matrix
 
-	// Look, if not nil, checks whether a process exists. start is its start time in
-	// CLOCK_BOOTTIME nanoseconds, rounded down to ProcStartUnit. The engine calls Look only
-	// after a loss of events, a few times per call of Get. Without Look, an event without a
+	// CheckPID, if not nil, checks whether a process exists. start is its start time in
+	// CLOCK_BOOTTIME nanoseconds, rounded down to ProcStartUnit. The engine calls CheckPID only
+	// after a loss of events, a few times per call of Get. Without CheckPID, an event without a
 	// start time belongs to an unknown process after a loss, and a lost EXIT is detected only
 	// when the pid is reused.
-	Look func(pid uint32) (start uint64, sight Sight)
+	CheckPID func(pid uint32) (start uint64, state PIDState)
 
 	// Filter, if not nil, decides whether an event is delivered. It is called after the update
 	// of the process table. Gaps are always delivered.

@@ -42,7 +42,7 @@ const (
 // sweep continues the sweep. It returns the GONE event of a process that ended without an EXIT, as
 // the EXIT was lost or came before the start; nil if there is none.
 func (e *Engine) sweep(now uint64) *Event {
-	if e.table.look != nil {
+	if e.table.checkPID != nil {
 		e.search(now)
 	}
 	return e.gone(now)
@@ -51,7 +51,7 @@ func (e *Engine) sweep(now uint64) *Event {
 // sweeps reports whether there are processes to check, now or later.
 func (e *Engine) sweeps(now uint64) bool {
 	s := &e.sweeping
-	return len(s.todo)+len(e.table.missing) > 0 || e.table.look != nil && (e.table.gapTo > s.gapTo || e.doubled(now))
+	return len(s.todo)+len(e.table.missing) > 0 || e.table.checkPID != nil && (e.table.gapTo > s.gapTo || e.doubled(now))
 }
 
 // doubled reports whether no sweep is in progress and the table has twice the live processes of the
@@ -103,7 +103,7 @@ func (e *Engine) checkAlive(pid uint32) {
 	if p == nil || p.life != living || max(p.asOf, p.checked) > s.gapTo {
 		return
 	}
-	if e.table.sight(p) == SightGone {
+	if e.table.state(p) == PIDGone {
 		e.table.miss(p, e.clock.Now()) // it may have ended since this call of Get began
 	} else {
 		s.alive++
@@ -197,7 +197,7 @@ func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
 	case len(e.table.missing) > 0:
 		at := e.table.missing[0].time + max(e.hold, maxExitDelay)
 		return at - min(now, at), true
-	case e.table.look != nil && e.table.gapTo > s.gapTo:
+	case e.table.checkPID != nil && e.table.gapTo > s.gapTo:
 		at := max(e.table.gapTo+e.hold, s.next)
 		return at - min(now, at), true
 	}

@@ -34,11 +34,11 @@ type table struct {
 	used  *process // this process, until the next event
 
 	reports
-	gapTo   uint64     // end of the latest gap, 0 if there was none
-	learned []*process // learned processes whose entry leaders are not settled
-	look    func(pid uint32) (start uint64, sight Sight)
-	judge   func(*Event) Verdict // nil for none
-	tags    []string             // of Options
+	gapTo    uint64     // end of the latest gap, 0 if there was none
+	learned  []*process // learned processes whose entry leaders are not settled
+	checkPID func(pid uint32) (start uint64, state PIDState)
+	judge    func(*Event) Verdict // nil for none
+	tags     []string             // of Options
 }
 
 // store has the parts of processes: free ones, and equal ones that processes share.

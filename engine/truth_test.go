@@ -492,20 +492,20 @@ func (w *world) judgeRest(r *rig) (defects []string) {
 			continue
 		}
 		living[p.PID]++
-		start, sight := w.look(p.PID)
-		if known := p.Known.Has(engine.FieldStart); known && (sight == engine.SightGone || start != p.Start/engine.ProcStartUnit*engine.ProcStartUnit) || living[p.PID] > 1 {
+		start, state := w.checkPID(p.PID)
+		if known := p.Known.Has(engine.FieldStart); known && (state == engine.PIDGone || start != p.Start/engine.ProcStartUnit*engine.ProcStartUnit) || living[p.PID] > 1 {
 			defects = append(defects, fmt.Sprintf("%d with start %d is running in the table, known %s", p.PID, p.Start, p.Known))
 		}
 	}
 	return defects
 }
 
-// look returns what a look at /proc shows now.
-func (w *world) look(pid uint32) (uint64, engine.Sight) {
+// checkPID returns what /proc shows of a pid now.
+func (w *world) checkPID(pid uint32) (uint64, engine.PIDState) {
 	if l := w.living(pid); l != nil {
-		return l.start / engine.ProcStartUnit * engine.ProcStartUnit, engine.SightAlive
+		return l.start / engine.ProcStartUnit * engine.ProcStartUnit, engine.PIDAlive
 	}
-	return 0, engine.SightGone
+	return 0, engine.PIDGone
 }
 
 // TestNothingThatIsNotCachedIsWrong simulates processes, loses and delays events, starts in the
@@ -529,7 +529,7 @@ func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
 		w.lives = []*being{{pid: 1, start: 1, states: []state{{comm: "init", filename: "/init", cwd: "/", cgroup: "/", sid: 1, pgid: 1, entry: entry{engine.EntryInit, 1, 1}}}}}
 		opts := engine.Options{HoldTime: 50 * step, MaxLength: 1 + rnd.IntN(100)}
 		if rnd.IntN(4) > 0 {
-			opts.Look = w.look
+			opts.CheckPID = w.checkPID
 		}
 		switch rnd.IntN(3) {
 		case 1:
@@ -642,7 +642,7 @@ func TestNothingThatIsNotCachedIsWrong(t *testing.T) {
 			r.clock.Advance(time.Second)
 			receive()
 		}
-		if opts.Look != nil && !w.disordered {
+		if opts.CheckPID != nil && !w.disordered {
 			if defects := w.judgeRest(r); len(defects) > 0 {
 				t.Errorf("seed %d at the end: %v", seed, defects)
 			}

@@ -35,8 +35,8 @@ func (c *Cache) Sum(p *quark.Process) (Sum, error) {
 			return Sum{}, fmt.Errorf("read executable of pid %d: %w", p.PID, err)
 		}
 	}
-	// A file cannot be written while it is executed. So if the process was forked after the
-	// ctime, a write before the EXEC and a write after it have different ctimes.
+	// The sum is certain if each write since the fork changed the ctime. The running executable
+	// itself cannot be written.
 	born := time.Now().UnixNano() - int64(clock.Boottime()-p.Start)
 	certain := imageCertain(p) && p.Known.Has(quark.FieldStart) && changesCtime(x.Ctime, born)
 	return Sum{s.SHA256, !s.exact || !certain}, nil

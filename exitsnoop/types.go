@@ -55,7 +55,7 @@ type Exit struct {
 	ExitStatus
 }
 
-// Stats are counters since the maps were created, and their current use.
+// Stats are the current use of the maps, and counters since their creation.
 type Stats struct {
 	// Tracing counts the processes that are traced now, Uncollected the events that were not
 	// deleted. MaxTracing and MaxEvents are the capacities of the maps.

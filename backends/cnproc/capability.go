@@ -59,7 +59,7 @@ func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bo
 			if f == engine.FieldSUID || f == engine.FieldSGID {
 				row.At |= engine.EventIDChange & reported
 			}
-			if failuresOnly(o) && ofZombie.Has(f) {
+			if failuresOnly(o) && zombieFields.Has(f) {
 				row.At |= engine.EventExit
 			}
 			row.Origin = engine.OriginProc

@@ -111,7 +111,7 @@ func (f *fact) wanted(o *source.Options) (want engine.Fields) {
 	case f.kind == engine.KindExec:
 		return procfs.Readable
 	case f.kind == engine.KindExit && failuresOnly(o):
-		want = ofZombie
+		want = zombieFields
 	case f.kind == engine.KindExit:
 		want = engine.FieldExit.Set()
 	case f.m.what == UID:

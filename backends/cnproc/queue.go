@@ -59,8 +59,8 @@ const (
 	ofGroup   = engine.Fields(1<<engine.FieldGIDs | 1<<engine.FieldSGID)
 	ofSession = engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID | 1<<engine.FieldTTY)
 
-	// ofZombie are the fields that /proc shows of an ended process.
-	ofZombie = engine.FieldsIDs | engine.Fields(1<<engine.FieldStart|1<<engine.FieldPGID|1<<engine.FieldSID|
+	// zombieFields are the fields that /proc still shows of a zombie.
+	zombieFields = engine.FieldsIDs | engine.Fields(1<<engine.FieldStart|1<<engine.FieldPGID|1<<engine.FieldSID|
 		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit|1<<engine.FieldPIDNS|1<<engine.FieldUserNS|
 		1<<engine.FieldNoNewPrivs|1<<engine.FieldSeccomp)
 

@@ -144,7 +144,7 @@ func TestExecEndsThreads(t *testing.T) {
 		{"+11", "+12", "-12=9", "-10=9", "x", "-10=512"},   // another thread had to end
 		{"+11", "+12", "-11=9", "-12=9", "x", "-10=512"},   // the leader executes
 		{"+11", "-10=9", "x", "+13", "-13=512", "-10=512"}, // the new image makes a thread
-		// the former leader is late, with its own or thread 11's number
+		// the end of the former leader comes late, with its own or thread 11's number
 		{"+11", "x", "~10=0", "-10=512"},
 		{"+11", "x", "-11=0", "-10=512"},
 		{"+11", "x", "^10=0", "-10=512"},

@@ -86,7 +86,7 @@ func TestLossIsAGap(t *testing.T) {
 
 // A gap follows the records that the ring held when the loss began, whatever the size of the
 // buffer.
-func TestGapInItsPlace(t *testing.T) {
+func TestGapOrder(t *testing.T) {
 	s := open(t, Options{RingSize: 128 << 10})
 	run := processRunner(t)
 	lost := func() bool {

@@ -67,7 +67,7 @@ func TestPerfReader(t *testing.T) {
 			t.Run("arm", TestArm)
 			t.Run("filling", TestFillingRingWakes)
 			t.Run("loss is a gap", TestLossIsAGap)
-			t.Run("gap in its place", TestGapInItsPlace)
+			t.Run("gap in its place", TestGapOrder)
 			t.Run("nothing left", TestNothingLeft)
 			t.Run("populate", TestPopulate)
 		})

@@ -219,7 +219,7 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 			certain++
 		}
 	}
-	t.Logf("%d processes equal those in /proc, %d of them described by the program", compared, certain)
+	t.Logf("%d processes match /proc, %d of them read by the eBPF iterator", compared, certain)
 	for pid := range before {
 		if after[pid] != nil && shown[pid] == nil && pid != 1 { // some kernels hide pid 1
 			t.Errorf("process %d is missing", pid)

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// Handlers run on the task's stack. If a handler had a stack for each CPU, its two twins could run
-// on one stack at the same time.
+// Handlers use the task's stack, not BPF's private stack of the CPU: there, a twin that preempts
+// another one would overwrite its data.
 func TestHandlersAreOnTheTaskStack(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("checks machine code of amd64 only")

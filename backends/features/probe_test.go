@@ -54,7 +54,7 @@ func probe(fetch string) func() error {
 	return func() (err error) {
 		register, ok := argument[runtime.GOARCH]
 		if !ok {
-			return fmt.Errorf("the register of arguments is unknown on %s", runtime.GOARCH)
+			return fmt.Errorf("the register of the first argument is unknown on %s", runtime.GOARCH)
 		}
 		fs, err := tracefs.Open()
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// describeWithout returns a source that has probes of all families except missing, or of all for
-// -1, with its kinds described.
+// describeWithout describes the kinds of a source that has probes of all families but missing; -1
+// is no family.
 func describeWithout(missing int) *Source {
 	s, failed := new(Source), make([]error, numFamilies)
 	for n, f := range families {

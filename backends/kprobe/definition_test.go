@@ -8,7 +8,7 @@ import (
 // onAMD64 skips tests whose expected texts have the registers of amd64.
 func onAMD64(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
-		t.Skip("the expected texts have registers of amd64")
+		t.Skip("needs amd64: the expected texts name its registers")
 	}
 }
 

@@ -109,19 +109,19 @@ var families = []family{
 		// The tracee may be running, so only its identity is read.
 		state: func(b *builder, _ *hook) { b.addIdentity() },
 	},
-	stageOf(hook{symbol: "sys_enter_execve", tracepoint: true}),
-	stageOf(hook{symbol: "sys_enter_execveat", tracepoint: true}),
+	newExecStage(hook{symbol: "sys_enter_execve", tracepoint: true}),
+	newExecStage(hook{symbol: "sys_enter_execveat", tracepoint: true}),
 	// alloc_bprm(dir, filename), Linux 5.8
-	stageOf(hook{symbol: "alloc_bprm", args: func(b *builder) { b.add(slotDir, typeS32, firstArgument) }}),
+	newExecStage(hook{symbol: "alloc_bprm", args: func(b *builder) { b.add(slotDir, typeS32, firstArgument) }}),
 	// Linux 7.3 has only perf_event_exec. Between the two functions a call can fail only for
 	// lack of memory.
-	stageOf(hook{symbol: "exec_mm_release"}, hook{symbol: "perf_event_exec"}),
-	stageOf(hook{symbol: "sys_exit_execve", tracepoint: true, args: addResult}),
-	stageOf(hook{symbol: "sys_exit_execveat", tracepoint: true, args: addResult}),
+	newExecStage(hook{symbol: "exec_mm_release"}, hook{symbol: "perf_event_exec"}),
+	newExecStage(hook{symbol: "sys_exit_execve", tracepoint: true, args: addResult}),
+	newExecStage(hook{symbol: "sys_exit_execveat", tracepoint: true, args: addResult}),
 }
 
-// stageOf returns the family for the records of one stage of execs, see execs.
-func stageOf(hooks ...hook) family {
+// newExecStage returns the family for the records of one stage of execs, see execs.
+func newExecStage(hooks ...hook) family {
 	f := family{kind: engine.KindExecFailed, name: hooks[0].symbol, hooks: hooks, state: func(*builder, *hook) {}}
 	switch f.before = true; f.name {
 	case "alloc_bprm":

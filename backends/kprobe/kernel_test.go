@@ -117,7 +117,7 @@ func TestOlderForms(t *testing.T) {
 		}
 		for _, p := range set.probes {
 			if i := slices.IndexFunc(p.def.args, refused); i >= 0 {
-				t.Errorf("%s fetches %s, which the trial refused", p.def.name, p.def.args[i])
+				t.Errorf("probe %s fetches %s, which this test refuses", p.def.name, p.def.args[i])
 			}
 		}
 	}

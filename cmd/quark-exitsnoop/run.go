@@ -76,8 +76,8 @@ func printExits(c *exitsnoop.Command, o *options) error {
 	return nil
 }
 
-// reap waits for a process with a reported end, if this one has adopted it: the report comes a
-// moment before the end is complete.
+// reap waits for a process whose exit was reported, if it is a child of this process. The report
+// comes a moment before the process is a zombie.
 func reap(pid int) {
 	for {
 		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {

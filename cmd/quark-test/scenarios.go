@@ -22,9 +22,9 @@ func beginOlder(t *test) {
 	}
 }
 
-// checkWorking checks that each of the test's queues, which are of kind single, reports all events
+// checkQueues checks that each of the test's queues, which are of kind single, reports all events
 // of a process correctly and loses none.
-func (t *test) checkWorking() {
+func (t *test) checkQueues() {
 	t.markCounters()
 	var all []*recorder.Recorder
 	t.eachQueue(func(v *view) {

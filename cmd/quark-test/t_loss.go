@@ -138,7 +138,7 @@ func (k faults) checkConservation(t *test, more func(v *view, missing uint64, s 
 	}
 
 	t.eachQueue(func(v *view) {
-		s := v.awaitCounted()
+		s := v.awaitBalance()
 		counted := s.Lost() - v.before.Lost()
 		produced, delivered := uint64(2*len(all)), v.countForksAndExits(all)
 		v.Logf("%d produced, %d delivered, %d lost %v; %d other forks or exits; %d insertions in all", produced, delivered, counted, s.Source.Lost, others, s.Insertions)

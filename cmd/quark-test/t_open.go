@@ -101,7 +101,7 @@ func stats(t *test) {
 		if lost(s) != lost(before) {
 			v.Errorf("%d events lost: %v", s.Lost(), s.Source.Lost)
 		}
-		v.awaitCounted()
+		v.awaitBalance()
 	})
 }
 
@@ -109,9 +109,9 @@ func stats(t *test) {
 func twoQueues(t *test) {
 	t.watch(single)
 	second, third := t.openEach(queueOptions(single)), t.openEach(queueOptions(single))
-	t.checkWorking()
+	t.checkQueues()
 	t.close(second...)
-	t.checkWorking()
+	t.checkQueues()
 	t.close(third...)
-	t.checkWorking()
+	t.checkQueues()
 }

@@ -64,7 +64,7 @@ func otherTypes(t *test) {
 		if !strings.Contains(from, release) || !strings.Contains(from, running) {
 			t.Errorf("got origin of types %q, want one that names %s and %s", from, release, running)
 		}
-		t.checkWorking()
+		t.checkQueues()
 		t.close(v)
 	}
 	t.Logf("%d accepted, %d rejected", accepted, refused)
@@ -249,5 +249,5 @@ func typesFile(t *test) {
 	if s := v.stats(); !strings.Contains(s.Types, good) {
 		t.Errorf("got origin of types %q in the statistics", s.Types)
 	}
-	t.checkWorking()
+	t.checkQueues()
 }

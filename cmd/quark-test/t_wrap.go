@@ -94,7 +94,7 @@ func (v *view) checkWrap(all []wrapRound) {
 			}
 		}
 	}
-	s := v.awaitCounted()
+	s := v.awaitBalance()
 	lost := s.Lost() - v.before.Lost()
 	v.Logf("%d of %d EXEC are complete, %d events are missing, %d lost %v", whole, len(all), missing, lost, s.Source.Lost)
 	if lost < missing {

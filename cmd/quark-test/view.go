@@ -125,9 +125,9 @@ func (v *view) stats() quark.Stats {
 	return s
 }
 
-// awaitCounted waits until all produced events are counted as inserted or lost, and returns the
+// awaitBalance waits until all produced events are counted as inserted or lost, and returns the
 // counters. The sums agree only at times, because other processes make events all the time.
-func (v *view) awaitCounted() (s quark.Stats) {
+func (v *view) awaitBalance() (s quark.Stats) {
 	v.await("produced = inserted + lost", func() bool {
 		s = v.stats()
 		return s.Source.Produced == s.Insertions+s.Lost()

@@ -80,8 +80,8 @@ const (
 	ends  = engine.EventExit | engine.EventGone
 	fails = engine.EventExecFailed
 
-	// ofThreads are the kinds of the events of single threads.
-	ofThreads = engine.EventFork | engine.EventExit | engine.EventSetProcTitle | engine.EventIDChange | engine.EventPtrace
+	// threadKinds are the kinds that single threads have.
+	threadKinds = engine.EventFork | engine.EventExit | engine.EventSetProcTitle | engine.EventIDChange | engine.EventPtrace
 )
 
 // fields are the fields of terms, without the variables of the environment: the rows of package

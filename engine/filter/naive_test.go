@@ -678,7 +678,7 @@ func TestCheckAsNaive(t *testing.T) {
 			ev := r.event()
 			of := pick(r, s.together...)
 			ev.Events = of.all & (of.first | engine.Events(r.Uint32()))
-			if ev.Thread = ev.Thread && reported.Threads && ofThreads.Has(of.first); ev.Thread {
+			if ev.Thread = ev.Thread && reported.Threads && threadKinds.Has(of.first); ev.Thread {
 				ev.Events = of.first
 			}
 			if reported.Nonzero {

@@ -195,7 +195,7 @@ func (s *scope) restrict(n node, is bool, choices *[][]node) error {
 		if is {
 			s.words = append(s.words, "thread")
 			for i, t := range s.together {
-				s.together[i].all &= t.first & ofThreads
+				s.together[i].all &= t.first & threadKinds
 			}
 		}
 		return s.restrictValue(n, is)

@@ -44,7 +44,7 @@ func asRoot(t *testing.T) {
 
 func notShort(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes a minute, and several in a guest")
+		t.Skip("takes a minute, and several minutes in a guest")
 	}
 }
 

@@ -341,8 +341,8 @@ func (l *Listener) unread() uint64 {
 	return s.Source.Unread + s.Source.Blocked
 }
 
-// checkEnded looks up each process with a delivered end by its identity: it must still be in the
-// table, with this end. The listener must be paused, within the queue's grace time.
+// checkEnded checks that each process with a delivered EXIT is still in the table, with the same
+// status. The caller pauses the listener, and calls checkEnded within the queue's grace time.
 func (l *Listener) checkEnded() {
 	last := make(map[engine.Identity]*score.Seen)
 	for i := range l.seen {

@@ -222,7 +222,7 @@ func (d *director) tryStart(p *process) error {
 		return err
 	}
 	p.run, p.pid, p.group, p.parent = run, run.PID, p, d.pid
-	p.enumerate(new(int))
+	p.assignNumbers(new(int))
 	p.readIDs()
 	d.record(truth.Record{
 		Op: truth.Fork, PID: p.pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid, Fresh: p.fresh,

@@ -241,12 +241,12 @@ func (p *process) readIDs() {
 	}
 }
 
-// enumerate numbers p and its children and threads like [bare.Process.Thread].
-func (p *process) enumerate(next *int) {
+// assignNumbers numbers p and its children and threads like [bare.Process.Thread].
+func (p *process) assignNumbers(next *int) {
 	p.number = *next
 	*next++
 	for _, o := range p.others {
-		o.enumerate(next)
+		o.assignNumbers(next)
 	}
 }
 

@@ -229,12 +229,13 @@ func opened(e *truth.Event, f engine.Field) bool {
 	return false
 }
 
-// wasOpen reports whether the last event before e that brings a field lacks its ground truth.
-// Events that can be lost, or can have happened after a fork, do not end the search. A value
-// inherited from a creator comes with an event of the creator. A value from /proc can be from any
-// later event. A process keeps an older entry leader if the executable is read late from /proc.
+// wasOpen reports whether the field of e may come from an event without ground truth for it. It
+// looks backwards for the last event that reports the field: first in the process, then, for an
+// inherited field, in its creator before the fork. It passes over events that may be lost or may
+// follow the fork. A value from /proc may come from any event.
 func (j *scorer) wasOpen(e *truth.Event, f engine.Field) bool {
 	row := &j.w.Table.Fields[f]
+	// If the executable is read late from /proc, a process keeps its older entry leader.
 	keeps := f == engine.FieldEntryLeader && j.w.Table.Fields[engine.FieldExe].Origin == engine.OriginProc
 	before, born := e.Process.Events[:slices.Index(e.Process.Events, e)], e.Earliest
 	for l := e.Process; ; l = l.Creator {

@@ -171,7 +171,7 @@ func TestClock(t *testing.T) {
 	if s := Compute(w, processes(t, records()...)); !s.Perfect() {
 		t.Errorf("without a change of ids: got %s %q", s, s.Findings)
 	}
-	// One of two execs is lost. By its time the delivered exec could also be the lost one.
+	// One of two execs is lost. The stamp of the delivered one fits both of them.
 	r := records()
 	r = slices.Insert(r, 4, truth.Record{Op: truth.Exec, PID: 9, Earliest: 156, Latest: 158, Own: true})
 	r[4].State.Set(engine.FieldComm, "first")

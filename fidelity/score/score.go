@@ -167,7 +167,7 @@ func (s *Score) PerfectBut(lost uint64) bool {
 	return uint64(s.Lost) <= lost && rest.Perfect()
 }
 
-// Stamps returns the stamp error of a backend, nil if its stamps are exact.
+// Stamps returns the tolerance of a backend's time stamps, nil if they are exact.
 func Stamps(t *engine.CapabilityTable) *Tolerance {
 	if t.Stamps.Early|t.Stamps.Late == 0 {
 		return nil

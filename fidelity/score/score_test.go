@@ -510,7 +510,7 @@ func TestLateEndBeforeNextProcess(t *testing.T) {
 }
 
 // An end close to the reuse of the pid belongs to an unknown process if it has another parent.
-func TestEndOfUnknownBeforeProcess(t *testing.T) {
+func TestExitOfPreviousOwner(t *testing.T) {
 	for parent, perfectly := range map[uint32]bool{3: false, 4: true} {
 		w := perfect()
 		w.Joined, w.AfterEnd = nil, 10

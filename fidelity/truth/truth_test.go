@@ -183,7 +183,7 @@ func TestIDsOfOptionalExec(t *testing.T) {
 		}
 	}
 	if ids != engine.ChangedUID|engine.ChangedGID {
-		t.Errorf("got optional changes of %v, want of user and group ids", ids)
+		t.Errorf("got optional changes %v, want user and group ids", ids)
 	}
 }
 

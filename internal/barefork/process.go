@@ -176,7 +176,7 @@ func program(in []uintptr) ([]byte, error) {
 //go:noescape
 func startCall(c *call) uintptr
 
-// resume is the code of a program from program.
+// resume is the machine code of the programs that function program makes.
 //
 //nolint:unused // vet wants a declaration of what only the assembly names
 func resume()

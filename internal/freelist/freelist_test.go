@@ -35,8 +35,8 @@ func TestBurstIsGivenBack(t *testing.T) {
 	}
 }
 
-// A map keeps its room between consecutive bursts.
-func TestRoomStays(t *testing.T) {
+// A map keeps its capacity between consecutive bursts.
+func TestMapKeepsCapacity(t *testing.T) {
 	var m freelist.Map[uint32, int]
 	burst := func() {
 		for i := range uint32(1000) {

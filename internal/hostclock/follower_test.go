@@ -19,7 +19,7 @@ func TestFollow(t *testing.T) {
 	f.alarm.rang() // another program may have set the clock
 	f.Follow()
 	if calls != 0 {
-		t.Fatal("the clocks are compared before they are due")
+		t.Fatal("the clocks were compared before the comparison was due")
 	}
 	measured.Boot += uint64(time.Hour)
 	before := f.checked

@@ -22,7 +22,8 @@ func readable(t *testing.T, fd, ms int) bool {
 	return n == 1
 }
 
-// TestPacer: an event wakes while tokens are left. Then the interval wakes, and so does due work.
+// The descriptor is readable at once for an event while tokens are left, later only after the
+// interval, and always when work is due.
 func TestPacer(t *testing.T) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {

@@ -18,7 +18,7 @@ func TestCatalogue(t *testing.T) {
 		}
 		names[r.Name] = true
 		if links[r.Link()] == (r.Image == "") {
-			t.Errorf("%s: link %s is also that of another row: %v", r.Name, r.Link(), links[r.Link()])
+			t.Errorf("%s: link %s is also in another row: %v", r.Name, r.Link(), links[r.Link()])
 		}
 		links[r.Link()] = true
 		differs := r.Lacks != nil || r.CPUs != 0 || r.Append != nil || r.Env != nil

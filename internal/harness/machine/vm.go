@@ -82,8 +82,9 @@ func (c *Config) complete(k *kernel) error {
 	return nil
 }
 
-// arguments returns qemu's arguments for a complete configuration. qemu writes the records to the
-// first file that it inherits; the second one is the kernel, unless its own file is booted.
+// arguments returns qemu's arguments for a complete configuration. qemu inherits two
+// files: it writes the records to the first and boots the second. It boots k.path instead if the
+// kernel needs no unpacking.
 func (c *Config) arguments(k *kernel) ([]string, error) {
 	parts := []Part{Board(k.arch), CPUs(k.arch, c.Accel, c.CPUs), Memory(c.Memory),
 		Console(k.arch, c.Verbose), Results(k.arch, inheritedPath(0)), Quick()}
@@ -113,9 +114,8 @@ func (c *Config) arguments(k *kernel) ([]string, error) {
 	return append(all.Args, "-append", line), nil
 }
 
-// replaced reports whether additional words replace a word of the command line. Usually the last of
-// several words applies, but audit stays off once a word switches it off. There may be several
-// consoles.
+// replaced reports whether further sets the kernel parameter of word again. Then word must go,
+// because audit stays off once a word switches it off. Several consoles may stay.
 func replaced(word, further string) bool {
 	name, _, ok := strings.Cut(word, "=")
 	return ok && name != "console" && strings.Contains(" "+further, " "+name+"=")
