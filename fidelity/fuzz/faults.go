@@ -1,10 +1,9 @@
 package fuzz
 
 import (
+	"flag"
 	"fmt"
-	"iter"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,77 +27,67 @@ type Pulse struct{ Off, On time.Duration }
 
 func (p Pulse) String() string { return fmt.Sprintf("%v+%v", p.Off, p.On) }
 
-func parsePulse(text string) (p Pulse, err error) {
+// Set parses the form of String.
+func (p *Pulse) Set(text string) (err error) {
 	off, on, _ := strings.Cut(text, "+")
 	if p.Off, err = time.ParseDuration(off); err == nil {
 		p.On, err = time.ParseDuration(on)
 	}
-	return p, err
+	return err
 }
 
-// each calls visit with each fault that is set, its text and a function to remove it.
-func (f *Faults) each(visit func(text string, remove func(*Faults))) {
-	visitIf := func(set bool, name string, value any, remove func(*Faults)) {
-		if set {
-			visit(fmt.Sprintf("%s=%v", name, value), remove)
+// flags returns the faults as flags. Each default value means no fault.
+func (f *Faults) flags() *flag.FlagSet {
+	values, s := *f, flag.NewFlagSet("faults", flag.ContinueOnError)
+	*f = Faults{}
+	s.IntVar(&f.Ring, "ring", 0, "")
+	s.IntVar(&f.Length, "length", 0, "")
+	s.DurationVar(&f.Open, "open", 0, "")
+	s.DurationVar(&f.Drain, "drain", 0, "")
+	s.IntVar(&f.Load, "load", 0, "")
+	s.Var(&f.Stop, "stop", "")
+	s.Var(&f.Offline, "offline", "")
+	*f = values
+	return s
+}
+
+// each calls visit with each fault that is set.
+func (f *Faults) each(visit func(*flag.Flag)) {
+	f.flags().VisitAll(func(fault *flag.Flag) {
+		if fault.Value.String() != fault.DefValue {
+			visit(fault)
 		}
-	}
-	visitIf(f.Ring != 0, "ring", f.Ring, func(f *Faults) { f.Ring = 0 })
-	visitIf(f.Length != 0, "length", f.Length, func(f *Faults) { f.Length = 0 })
-	visitIf(f.Open != 0, "open", f.Open, func(f *Faults) { f.Open = 0 })
-	visitIf(f.Drain != 0, "drain", f.Drain, func(f *Faults) { f.Drain = 0 })
-	visitIf(f.Load != 0, "load", f.Load, func(f *Faults) { f.Load = 0 })
-	visitIf(f.Stop.On != 0, "stop", f.Stop, func(f *Faults) { f.Stop = Pulse{} })
-	visitIf(f.Offline.On != 0, "offline", f.Offline, func(f *Faults) { f.Offline = Pulse{} })
+	})
 }
 
 // String returns the text that ParseFaults parses, "" for none.
 func (f Faults) String() string {
 	var words []string
-	f.each(func(text string, _ func(*Faults)) { words = append(words, text) })
+	f.each(func(fault *flag.Flag) { words = append(words, fault.Name+"="+fault.Value.String()) })
 	return strings.Join(words, " ")
 }
 
 // ParseFaults parses faults, such as "ring=4096 stop=20ms+200ms".
 func ParseFaults(text string) (f Faults, err error) {
+	flags := f.flags()
 	for _, word := range strings.Fields(text) {
 		name, value, _ := strings.Cut(word, "=")
-		switch name {
-		case "ring":
-			f.Ring, err = strconv.Atoi(value)
-		case "length":
-			f.Length, err = strconv.Atoi(value)
-		case "open":
-			f.Open, err = time.ParseDuration(value)
-		case "drain":
-			f.Drain, err = time.ParseDuration(value)
-		case "load":
-			f.Load, err = strconv.Atoi(value)
-		case "stop":
-			f.Stop, err = parsePulse(value)
-		case "offline":
-			f.Offline, err = parsePulse(value)
-		default:
-			err = fmt.Errorf("unknown fault")
-		}
-		if err != nil {
+		if err := flags.Set(name, value); err != nil {
 			return f, fmt.Errorf("fault %q: %w", word, err)
 		}
 	}
 	return f, nil
 }
 
-// Smaller yields, for each fault, the faults without it.
-func (f Faults) Smaller() iter.Seq[Faults] {
-	return func(yield func(Faults) bool) {
-		more := true
-		f.each(func(_ string, remove func(*Faults)) {
-			if less := f; more {
-				remove(&less)
-				more = yield(less)
-			}
-		})
-	}
+// Smaller returns, for each fault, the faults without it.
+func (f Faults) Smaller() (list []Faults) {
+	less := f
+	less.each(func(fault *flag.Flag) {
+		fault.Value.Set(fault.DefValue)
+		list = append(list, less)
+		less = f
+	})
+	return list
 }
 
 // randomFaults returns a random set of faults.

@@ -124,7 +124,7 @@ func (s *shrinker) runAll(scripts []*script.Script, f Faults, times int) ([]int,
 
 // step finds fewer faults or a smaller script that still show the defect.
 func (s *shrinker) step(ctx context.Context) (found bool, err error) {
-	for f := range s.Faults.Smaller() {
+	for _, f := range s.Faults.Smaller() {
 		n, err := s.runAll([]*script.Script{s.Script}, f, 5*copies)
 		if err != nil {
 			return false, err

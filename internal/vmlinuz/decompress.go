@@ -3,7 +3,6 @@ package vmlinuz
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -101,28 +100,7 @@ func unzstd(b []byte, limit int) ([]byte, error) {
 // isImage reports whether b is an image without compression, which most payloads unpack to.
 func isImage(b []byte) bool { return isELF(b) || isArm64(b) }
 
-// legacyBlock is the largest unpacked size of a block of lz4's legacy format.
-const legacyBlock = 8 << 20
-
-// unlz4 unpacks lz4's legacy format, which the kernel's build uses: a magic number, then blocks,
-// each after its length.
+// unlz4 unpacks lz4's legacy format, which the kernel's build uses.
 func unlz4(b []byte, limit int) ([]byte, error) {
-	var out []byte
-	block := make([]byte, legacyBlock)
-	for b = b[4:]; len(b) > 4; {
-		n := uint64(binary.LittleEndian.Uint32(b))
-		if n > uint64(len(b)-4) {
-			return nil, io.ErrUnexpectedEOF
-		}
-		m, err := lz4.UncompressBlock(b[4:4+n], block)
-		if err != nil {
-			return nil, err
-		}
-		if m > limit-len(out) {
-			return nil, errTooLarge
-		}
-		out = append(out, block[:m]...)
-		b = b[4+n:]
-	}
-	return out, nil
+	return read(lz4.NewReader(bytes.NewReader(b)), limit)
 }

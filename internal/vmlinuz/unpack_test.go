@@ -72,19 +72,14 @@ func zstded(b []byte) []byte {
 }
 
 func lz4ed(b []byte) []byte {
-	out := []byte("\x02\x21\x4c\x18")
-	for rest := b; len(rest) > 0; {
-		n := min(len(rest), legacyBlock)
-		block := make([]byte, lz4.CompressBlockBound(n))
-		m, err := lz4.CompressBlock(rest[:n], block, nil)
-		if err != nil || m == 0 {
-			panic("lz4 did not pack")
-		}
-		out = sized(out, m)
-		out = append(out, block[:m]...)
-		rest = rest[n:]
+	var out bytes.Buffer
+	w := lz4.NewWriter(&out)
+	if err := w.Apply(lz4.LegacyOption(true)); err != nil {
+		panic(err)
 	}
-	return sized(out, len(b))
+	w.Write(b)
+	w.Close()
+	return sized(out.Bytes(), len(b))
 }
 
 func xzed(t testing.TB, b []byte) []byte {
