@@ -52,8 +52,8 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"quark.stdin=/dev/ttyS0 -- a", "name of a device"},
 		{"quark.env.=1 -- a", "unknown"},
 		{"quark.keep=a -- a", "absolute path"},
-		{"-- a%2", "two hex digits"},
-		{"-- a%zz", "two hex digits"},
+		{"-- a%2", "invalid URL escape"},
+		{"-- a%zz", "invalid URL escape"},
 	} {
 		opts, err := parseOptions(tt.cmdline)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -32,10 +32,10 @@ func TestDecode(t *testing.T) {
 		{"a%20b %22 100%25", "", []string{"a b", `"`, "100%"}},
 		{"a%00b%00%00c d%00", "", []string{"a", "b", "", "c", "d", ""}},
 		{"%c3%bc", "", []string{"ü"}},
-		{"a%2", "two hex digits", nil},
-		{"%", "two hex digits", nil},
-		{"a%zz", "two hex digits", nil},
-		{"a%+1", "two hex digits", nil},
+		{"a%2", "invalid URL escape", nil},
+		{"%", "invalid URL escape", nil},
+		{"a%zz", "invalid URL escape", nil},
+		{"a%+1", "invalid URL escape", nil},
 	} {
 		got, err := Decode(strings.Fields(tt.line))
 		if (err != nil) != (tt.bad != "") || err != nil && !strings.Contains(err.Error(), tt.bad) || !slices.Equal(got, tt.want) {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/textproto"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,52 +39,27 @@ func Older(a, b string) (bool, error) {
 	return true, nil
 }
 
-// ParsePackages reads stanzas as apt-cache show prints them. It ignores other fields and
-// continuation lines, and drops a stanza without name or version.
-func ParsePackages(r io.Reader) ([]Package, error) {
-	var packages []Package
-	var p Package
-	flush := func() {
+// ParsePackages reads stanzas as apt-cache show prints them. It drops a stanza without name or
+// version.
+func ParsePackages(r io.Reader) (packages []Package, err error) {
+	for stanzas := textproto.NewReader(bufio.NewReader(r)); ; {
+		h, err := stanzas.ReadMIMEHeader()
+		if err != nil && err != io.EOF {
+			return nil, fmt.Errorf("read package list: %w", err)
+		}
+		p := Package{Name: h.Get("Package"), Version: h.Get("Version"), Arch: h.Get("Architecture"), SHA256: h.Get("SHA256"),
+			Depends: strings.Join(slices.Concat(h.Values("Depends"), h.Values("Pre-Depends")), ", ")}
+		if size := h.Get("Size"); size != "" {
+			var sizeErr error
+			if p.Size, sizeErr = strconv.ParseInt(size, 10, 64); sizeErr != nil {
+				return nil, fmt.Errorf("parse the size of %s: %w", p.Name, sizeErr)
+			}
+		}
 		if p.Name != "" && p.Version != "" {
 			packages = append(packages, p)
 		}
-		p = Package{}
-	}
-	sc := bufio.NewScanner(r)
-	sc.Buffer(nil, 1<<20) // Depends of some packages is long
-	for sc.Scan() {
-		line := sc.Text()
-		if line == "" {
-			flush()
-			continue
-		}
-		name, value, ok := strings.Cut(line, ":")
-		if !ok || line[0] == ' ' || line[0] == '\t' {
-			continue
-		}
-		value = strings.TrimSpace(value)
-		switch name {
-		case "Package":
-			p.Name = value
-		case "Version":
-			p.Version = value
-		case "Architecture":
-			p.Arch = value
-		case "Depends", "Pre-Depends":
-			p.Depends = strings.TrimPrefix(p.Depends+", "+value, ", ")
-		case "SHA256":
-			p.SHA256 = value
-		case "Size":
-			n, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("parse the size of %s: %w", p.Name, err)
-			}
-			p.Size = n
+		if err == io.EOF {
+			return packages, nil
 		}
 	}
-	flush()
-	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("read package list: %w", err)
-	}
-	return packages, nil
 }
