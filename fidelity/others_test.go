@@ -282,9 +282,9 @@ func TestReadWhileMonitorsStart(t *testing.T) {
 			return
 		}
 		// The socket has room for some 40,000 messages. A process makes three or more.
-		load := scenario.Storm{Processes: 24_000, Workers: 2, Rate: 4000, Bare: true}
+		load := scenario.Storm{Processes: 24_000, Workers: 2, Rate: 4000}
 		go func() {
-			_, err := load.Time(time.Minute)
+			_, _, err := load.Run(time.Minute, nil)
 			storm <- errors.Join(err, os.WriteFile(over, nil, 0o600))
 		}()
 	}

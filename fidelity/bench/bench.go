@@ -10,7 +10,6 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -160,7 +159,7 @@ func (b *benchmark) describe() (err error) {
 	idle2, all2 := cpuTicks()
 	m.Busy = 1 - float64(idle2-idle)/float64(max(1, all2-all))
 	trial := scenario.Storm{Processes: endless, Workers: m.CPUs, Length: 400 * time.Millisecond}
-	if _, m.Top, err = runStorm(trial, nil); err != nil {
+	if _, m.Top, err = trial.Run(patience, nil); err != nil {
 		return fmt.Errorf("run processes without a monitor: %w", err)
 	}
 	return nil
@@ -239,27 +238,9 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 // alone returns the number of processes per second of the full load without a monitor.
 func (b *benchmark) alone() (float64, error) {
 	i := slices.IndexFunc(b.loads, func(l load) bool { return l.kind == Full })
-	_, rate, err := runStorm(b.loads[i].storm, nil)
+	_, rate, err := b.loads[i].storm.Run(patience, nil)
 	if err != nil {
 		return 0, fmt.Errorf("run processes without a monitor: %w", err)
 	}
 	return rate, nil
-}
-
-// runStorm runs a storm, and returns its outcome and its number of processes per second. begin, if
-// not nil, is called when the storm is ready to begin.
-func runStorm(s scenario.Storm, begin func() error) (*scenario.Outcome, float64, error) {
-	run, err := scenario.Start(s.Scenario())
-	if err != nil {
-		return nil, 0, err
-	}
-	if begin != nil {
-		err = begin()
-	}
-	outcomes, err2 := run.Wait(patience)
-	if err := errors.Join(err, err2); err != nil {
-		return nil, 0, err
-	}
-	_, rate := scenario.ShortProcesses(outcomes[0].Processes)
-	return outcomes[0], rate, nil
 }

@@ -140,7 +140,7 @@ func (t *turn) measure(l load) (*Row, error) {
 		begin, end = t.running.Pause, t.running.Resume
 	}
 	before, ran := t.running.Usage(), meter.RunTime(t.programs)
-	outcome, rate, err := runStorm(l.storm, begin)
+	processes, rate, err := l.storm.Run(patience, begin)
 	if err := errors.Join(err, end()); err != nil {
 		return nil, err
 	}
@@ -162,24 +162,20 @@ func (t *turn) measure(l load) (*Row, error) {
 	heard := t.witness.Delivered()
 	t.witness.Single.Start()
 	heard.Foreign, heard.Unread = &t.Foreign, true
-	lives, _ := scenario.ShortProcesses(outcome.Processes)
-	sc := score.Compute(heard, lives)
+	sc := score.Compute(heard, processes)
 	all := sc.All()
-	row.Processes, row.Events, row.Seen = len(lives), sc.Truth, sc.Seen
+	row.Processes, row.Events, row.Seen = len(processes), sc.Truth, sc.Seen
 	row.Wrong = sc.Phantoms + sc.Duplicates + sc.Inversions + sc.Stamp.Wrong + all.Wrong + all.Stale
 	return row, nil
 }
 
 // library runs a load under a process that counts the events of the backend and prints none.
 func (t *turn) library(l load) (*Row, error) {
-	s := l.storm
-	// A bare storm does not record how many processes it starts.
-	s.Bare, s.Processes, s.Length = true, int(float64(s.Rate)*s.Length.Seconds()), 0
 	counter, err := meter.Start(t.Name)
 	if err != nil {
 		return nil, err
 	}
-	took, err := s.Time(patience)
+	processes, rate, err := l.storm.Run(patience, nil)
 	u, err2 := counter.Stop()
-	return &Row{Processes: s.Processes, Offered: float64(s.Processes) / took.Seconds(), Lost: u.Lost, CPU: u.CPU, RSS: u.RSS, Ready: u.Open}, errors.Join(err, err2)
+	return &Row{Processes: len(processes), Offered: rate, Lost: u.Lost, CPU: u.CPU, RSS: u.RSS, Ready: u.Open}, errors.Join(err, err2)
 }

@@ -24,9 +24,6 @@ type Storm struct {
 	Rate      int // processes per second of all workers together; 0 is full speed
 	// Length ends the storm after this time, even with fewer processes. Zero means no limit.
 	Length time.Duration
-	// Bare storms do not record the short-lived processes: recording would distort a
-	// measurement of cost.
-	Bare bool
 }
 
 // StormName is the name of the storm in the list of scenarios.
@@ -37,7 +34,7 @@ const stormPrefix = StormName + ","
 // Scenario returns the storm as a scenario. Its name encodes all options.
 func (s Storm) Scenario() Scenario {
 	return Scenario{
-		Name: fmt.Sprintf("%s%d,%d,%d,%t,%d", stormPrefix, s.Processes, s.Workers, s.Rate, s.Bare, s.Length),
+		Name: fmt.Sprintf("%s%d,%d,%d,%d", stormPrefix, s.Processes, s.Workers, s.Rate, s.Length),
 		Doc:  fmt.Sprintf("%d processes by %d workers, %d a second", s.Processes, s.Workers, s.Rate),
 		run:  s.run,
 		// The workers start before the storm begins.
@@ -50,8 +47,8 @@ func parseStorm(name string) (s Storm, ok bool) {
 	if !ok {
 		return s, false
 	}
-	n, err := fmt.Sscanf(arg, "%d,%d,%d,%t,%d", &s.Processes, &s.Workers, &s.Rate, &s.Bare, &s.Length)
-	return s, err == nil && n == 5 && s.Processes > 0 && s.Workers > 0 && s.Rate >= 0 && s.Length >= 0
+	n, err := fmt.Sscanf(arg, "%d,%d,%d,%d", &s.Processes, &s.Workers, &s.Rate, &s.Length)
+	return s, err == nil && n == 4 && s.Processes > 0 && s.Workers > 0 && s.Rate >= 0 && s.Length >= 0
 }
 
 var defaultStorm = Storm{Processes: scale(1000, 100), Workers: 4}
@@ -73,7 +70,7 @@ func (s Storm) run(d *director) {
 		}
 		workers = append(workers, d.spawn(d.self, &syscall.ProcAttr{
 			Dir:   d.dir,
-			Env:   []string{fmt.Sprintf("%s=worker:%d:%d:%t:%d", Env, share, pause, s.Bare, s.Length)},
+			Env:   []string{fmt.Sprintf("%s=worker:%d:%d:%d", Env, share, pause, s.Length)},
 			Files: []uintptr{0, 1, 2, truthFD, uintptr(gate.r), uintptr(ready.w), procFD},
 		}))
 	}
@@ -94,8 +91,7 @@ func (s Storm) run(d *director) {
 func worker(args string) error {
 	var n int
 	var every, length time.Duration
-	var bare bool
-	_, err := fmt.Sscanf(args, "%d:%d:%t:%d", &n, &every, &bare, &length)
+	_, err := fmt.Sscanf(args, "%d:%d:%d", &n, &every, &length)
 	if err := errors.Join(err, takeFDs(3, unix.O_CLOEXEC, truthFD, goFD, readyFD, procFD), report(truth.Exec)); err != nil {
 		return err
 	}
@@ -124,11 +120,9 @@ func worker(args string) error {
 			return err
 		}
 	}
-	if !bare {
-		for _, r := range w.records {
-			if err := write(r); err != nil {
-				return err
-			}
+	for _, r := range w.records {
+		if err := write(r); err != nil {
+			return err
 		}
 	}
 	os.Exit(0)
@@ -163,21 +157,22 @@ func (w *stormer) runOne() error {
 	return nil
 }
 
-// Time runs the storm and returns its duration.
-func (s Storm) Time(patience time.Duration) (time.Duration, error) {
+// Run runs the storm, and returns its short-lived processes and their number per second. begin, if
+// not nil, is called when the storm is ready to begin.
+func (s Storm) Run(patience time.Duration, begin func() error) (short []*truth.Process, rate float64, err error) {
 	run, err := Start(s.Scenario())
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	begin := time.Now()
-	_, err = run.Wait(patience)
-	return time.Since(begin), err
-}
-
-// ShortProcesses returns the short-lived processes of a storm, and their rate per second.
-func ShortProcesses(all []*truth.Process) (short []*truth.Process, rate float64) {
+	if begin != nil {
+		err = begin()
+	}
+	outcomes, waitErr := run.Wait(patience)
+	if err := errors.Join(err, waitErr); err != nil {
+		return nil, 0, err
+	}
 	first, last := truth.Forever, uint64(0)
-	for _, l := range all {
+	for _, l := range outcomes[0].Processes {
 		for _, e := range l.Events {
 			if e.Kind == engine.KindExec && e.State.Value[engine.FieldComm] == StormName {
 				short = append(short, l)
@@ -188,5 +183,5 @@ func ShortProcesses(all []*truth.Process) (short []*truth.Process, rate float64)
 	if len(short) > 0 {
 		rate = float64(len(short)) / (float64(last-first) / 1e9)
 	}
-	return short, rate
+	return short, rate, nil
 }

@@ -9,17 +9,13 @@ import (
 
 // A storm records the fork, exec and exit of each process, and ends after its length.
 func TestStorm(t *testing.T) {
-	r, err := Start(Storm{Processes: 1 << 20, Workers: 2, Length: 100 * time.Millisecond, Rate: 300}.Scenario())
-	if err != nil {
-		t.Fatal(err)
-	}
 	began := time.Now()
-	all, err := r.Wait(20 * time.Second)
+	processes, _, err := Storm{Processes: 1 << 20, Workers: 2, Length: 100 * time.Millisecond, Rate: 300}.Run(20*time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, l := range all[0].Processes {
+	for _, l := range processes {
 		if len(l.Events) == 3 && l.Events[1].State.Value[engine.FieldComm] == StormName && l.Events[2].Kind == engine.KindExit {
 			n++
 		}
