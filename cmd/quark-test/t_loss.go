@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
@@ -17,9 +15,8 @@ import (
 // loss makes events while the queue is not read and the kernel has small buffers, and checks that
 // produced = delivered + lost.
 func loss(t *test) {
-	k := readFaults(t, faults{processes: 150, stop: time.Hour, cpu: -1})
-	k.watch(t, tinyBuffers)
-	k.checkConservation(t, func(v *view, missing uint64, s quark.Stats) {
+	t.watch(tinyBuffers)
+	t.checkConservation(false, func(v *view, missing uint64, s quark.Stats) {
 		if missing == 0 {
 			v.Fatalf("nothing was lost: the buffer was too large or the workload too small")
 		}
@@ -56,76 +53,24 @@ func loss(t *test) {
 // storm makes events as fast as it can, with a concurrent reader and default buffers, and checks
 // that produced = delivered + lost.
 func storm(t *test) {
-	k := readFaults(t, faults{processes: 150, cpu: -1})
-	k.watch(t, single)
-	k.checkConservation(t, func(*view, uint64, quark.Stats) {})
-}
-
-// faults are settings that make a backend lose events. Environment variables override them. In a
-// guest, quark.env.NAME=VALUE on the kernel's command line sets such a variable.
-type faults struct {
-	// QUARK_FAULT_RING: bytes of the rings; 0: as in the shared queue
-	ring int
-	// QUARK_FAULT_SOCKET: bytes of the socket's receive buffer; 0: as in the shared queue
-	socket    int
-	processes int // QUARK_FAULT_PROCESSES: number of processes to fork
-	// QUARK_FAULT_STOP: milliseconds without reading, at most until all processes have ended
-	stop time.Duration
-	cpu  int // QUARK_FAULT_CPU: CPU of all processes; -1: all CPUs in turn
-}
-
-// readFaults returns k with the values from the environment.
-func readFaults(t *test, k faults) faults {
-	ms := int(k.stop / time.Millisecond)
-	for name, value := range map[string]*int{
-		"RING": &k.ring, "SOCKET": &k.socket, "PROCESSES": &k.processes, "STOP": &ms, "CPU": &k.cpu,
-	} {
-		if s := os.Getenv("QUARK_FAULT_" + name); s != "" {
-			n, err := strconv.Atoi(s)
-			if err != nil || n < -1 {
-				t.Fatalf("QUARK_FAULT_%s=%s: want a number", name, s)
-			}
-			*value = n
-		}
-	}
-	k.stop = time.Duration(ms) * time.Millisecond
-	return k
-}
-
-// watch lets the test use shared queues, or new queues with the buffer sizes of k.
-func (k faults) watch(t *test, kind string) {
-	if k.ring == 0 && k.socket == 0 {
-		t.watch(kind)
-		return
-	}
-	opts := queueOptions(kind)
-	if k.ring > 0 {
-		opts.EBPF.RingSize, opts.KProbe.RingSize = k.ring, k.ring
-	}
-	if k.socket > 0 {
-		opts.CNProc.ReceiveBuffer, opts.Audit.ReceiveBuffer = k.socket, k.socket
-	}
-	t.openEach(opts)
+	t.watch(single)
+	t.checkConservation(true, func(*view, uint64, quark.Stats) {})
 }
 
 // checkConservation starts processes and checks that each event is delivered or lost, and each lost
-// event counted. Then it calls more with the number of missing events and the counters.
-func (k faults) checkConservation(t *test, more func(v *view, missing uint64, s quark.Stats)) {
+// event counted. With read it reads the queues meanwhile. Then it calls more with the number of
+// missing events and the counters.
+func (t *test) checkConservation(read bool, more func(v *view, missing uint64, s quark.Stats)) {
 	cpus := onlineCPUs(t)
 	t.markCounters()
 	forksBefore, tasksBefore := countForks(t), countTasks(t)
 
-	begin := time.Now()
 	var all []*proc
-	for i := range k.processes {
-		cpu := k.cpu
-		if cpu < 0 {
-			cpu = cpus[i%len(cpus)]
-		}
-		p := t.spawn(script().Pin(cpu).Exit(0), barefork{Share: true})
+	for i := range 150 {
+		p := t.spawn(script().Pin(cpus[i%len(cpus)]).Exit(0), barefork{Share: true})
 		t.reapUnread(p)
 		all = append(all, p)
-		if time.Since(begin) > k.stop {
+		if read {
 			t.pump()
 		}
 	}
