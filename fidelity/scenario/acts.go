@@ -436,8 +436,8 @@ func (a *actor) exec(how string, argv []string) int {
 		a.f.must(os.Symlink(at, path+" link"))
 		at += " link"
 	case "interpreter":
-		a.f.must(os.WriteFile(path+".script", []byte("#!"+at+"\n"), 0o755))
-		whole = append([]string{at, at + ".script"}, argv[min(1, len(argv)):]...)
+		a.f.must(os.WriteFile(path+".script", []byte("#!"+at+" -s\n"), 0o755))
+		whole = append([]string{at, "-s", at + ".script"}, argv[min(1, len(argv)):]...)
 		at += ".script"
 	case "setuid":
 		mode, owner = 0o755|os.ModeSetuid, 1234

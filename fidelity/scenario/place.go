@@ -174,16 +174,6 @@ func cwdDetached(d *director) {
 	}
 }
 
-// chdirExec changes the working directory, which exec keeps, right before an exec.
-func chdirExec(d *director) {
-	dir := d.mkdir("elsewhere")
-	path, s := d.tiny("chdir-exec", 0, "chdir-exec")
-	s.Set(engine.FieldCwd, dir)
-	for range scale(20, 5) {
-		d.do(d.light().enterDir(dir).program(path, []string{"chdir-exec"}, s))
-	}
-}
-
 // holdInside is hold for a process in another root directory. program and cwd are paths as the
 // process sees them.
 func (d *director) holdInside(p *process, program, cwd string) {
@@ -237,12 +227,6 @@ func (d *director) onRootfs() bool {
 		}
 	}
 	return false
-}
-
-func nsPID(d *director) {
-	p, child := d.script(), d.script()
-	p.mayFail, child.fresh = true, engine.FieldPIDNS.Set()
-	d.holdChild(p.call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWPID), child, "first").release()
 }
 
 // nsEnter lets a process enter namespaces of each kind, which another process created.

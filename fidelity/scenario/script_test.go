@@ -209,7 +209,7 @@ func TestOperations(t *testing.T) {
 	}{
 		{"exec-broken", 11, fields{engine.FieldComm: "p0broken", engine.FieldArgs: "broken\x00"}},
 		{"chroot\n  exec interpreter x", 0, fields{
-			engine.FieldExe: "/p0program1", engine.FieldCwd: "/p0", engine.FieldArgs: "/p0program1\x00/p0program1.script\x00",
+			engine.FieldExe: "/p0program1", engine.FieldCwd: "/p0", engine.FieldArgs: "/p0program1\x00-s\x00/p0program1.script\x00",
 		}},
 		{"clone pid\n    setsid\n    raise TERM", 0, fields{}}, // ignored
 		{"clone user signal\n    exec absolute\n    setresuid 1 1 1", 0, fields{engine.FieldParentSignal: "17"}},

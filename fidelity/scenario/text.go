@@ -43,11 +43,6 @@ func argsSizes(d *director) {
 	}
 }
 
-// argsNone executes with an empty argv. Linux 5.18 and later add an empty argument 0.
-func argsNone(d *director) {
-	d.hold(d.light(), d.waiter(0)).release()
-}
-
 // odd returns a scenario with text in the names of the directory and the program, and in the
 // arguments.
 func odd(text string) func(*director) {
@@ -57,18 +52,6 @@ func odd(text string) func(*director) {
 		d.writeWaiter(path, 0)
 		d.hold(d.light().call("chdir", unix.SYS_CHDIR, dir), path, text, "", "a"+text, "\x80", "").release()
 	}
-}
-
-func hashBang(d *director) {
-	interpreter := d.waiter(0)
-	// The kernel reads at most 127 bytes of the line, 255 since Linux 5.1.
-	line := "#!" + interpreter + " -s\n"
-	if len(line) > 126 || strings.ContainsAny(interpreter, " \t\n") {
-		d.skip("the path of temporary files is too long or has spaces: %s", interpreter)
-	}
-	path := filepath.Join(d.dir, "script")
-	d.must(os.WriteFile(path, []byte(line), 0o755))
-	d.hold(d.light(), path, "ignored", "one", "two").release()
 }
 
 func relative(d *director) {
