@@ -61,7 +61,6 @@ var tests = []row{
 	{name: "t_drop_privileges", doc: "events keep coming without privileges", run: dropPrivileges, alone: true},
 	{name: "t_types_other", doc: "types of other kernels are rejected, or right", run: otherTypes, apart: true},
 	{name: "t_types_file", doc: "a file of types in the options is used and reported", run: typesFile, apart: true},
-	{name: "t_fallback", doc: "the first backend that can be opened is used, and earlier failures are reported", run: fallback, noBackend: true},
 	{name: "t_types_archive", doc: "the archive's types of this kernel equal the kernel's own", run: archivedTypes, noBackend: true},
 	{name: "t_exitsnoop", doc: "quark-exitsnoop runs, traces, lists and cleans", run: exitsnoopCommand, noBackend: true, types: true},
 }
