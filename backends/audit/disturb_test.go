@@ -14,7 +14,8 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// Failed attempts of other programs have no effect, for example while the rules are locked.
+// A failed change of the audit configuration by another program has no effect, for example while
+// the rules are locked.
 func TestConfigChange(t *testing.T) {
 	for _, c := range []struct {
 		body string
@@ -34,7 +35,7 @@ func TestConfigChange(t *testing.T) {
 		{`auid=0 ses=1 subj=kernel op=add_rule key=(null) list=1 res=0`, changes{}},
 		{`pid=1 uid=0 auid=0 ses=1 subj=kernel op=add_rule audit_enabled=2 res=0`, changes{}},
 	} {
-		s, _ := offline(t)
+		s, _ := newOfflineSource(t)
 		s.rules.key = "quark_1_2_3"
 		d := feed{s: s}
 		d.record(auditrecord.ConfigChange, 1, s.now(), c.body)
@@ -44,7 +45,7 @@ func TestConfigChange(t *testing.T) {
 	}
 }
 
-// populateUntil calls Populate until it returns an error or has delivered enough events.
+// populateUntil calls Populate until it returns an error or enough() returns true.
 func populateUntil(t *testing.T, s *Source, evs *conform.Events, enough func() bool) error {
 	t.Helper()
 	for range retry.For(20 * time.Second) {
@@ -55,22 +56,22 @@ func populateUntil(t *testing.T, s *Source, evs *conform.Events, enough func() b
 			return err
 		}
 	}
-	t.Error("nothing has come")
+	t.Error("Populate delivered too few events before the deadline")
 	return nil
 }
 
-// Rules of other programs may hide events. The count of lost events is then a lower bound, and the
-// table has a note. A rule that hides all events is an error.
+// Rules of other programs can hide events. Then the count of lost events is a lower bound, and the
+// capability table has a note. A rule that hides all events is an error of Open.
 func TestRulesOfOthers(t *testing.T) {
-	c := control(t)
+	c := openControl(t)
 	s := open(t, Options{}, source.Options{})
 	conform.Drain(t, s)
 	s.loss.bound = false
-	foreign(t, c)
+	addForeignRule(t, c)
 	if err := populateUntil(t, s, new(conform.Events), func() bool { st, _ := s.Stats(); return st.Bound }); err != nil {
 		t.Fatal(err)
 	}
-	abi, exec := native(auditrecord.Exec)
+	abi, exec := nativeCall(auditrecord.Exec)
 	add := func(list uint32, fields ...auditrule.Field) {
 		r := auditrule.Rule{List: list, Action: auditrule.Never, Fields: fields}
 		r.Select(exec)

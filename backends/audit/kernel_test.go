@@ -29,23 +29,23 @@ func TestMain(m *testing.M) {
 		again.Run()
 		os.Exit(again.ProcessState.ExitCode())
 	}
-	conform.Main(m, map[string]func(){"left": left, "opens": opens, "refused": refused, "waits": waits})
+	conform.Main(m, map[string]func(){"open-and-pause": openAndPause, "print-and-open": printAndOpen, "open-error": printOpenError, "print-and-wait": printAndWait})
 }
 
 func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 
-// guest skips a test that must not change the audit rules of a host.
-func guest(t testing.TB) {
+// needGuest skips a test that changes audit rules, unless it runs in a guest.
+func needGuest(t testing.TB) {
 	t.Helper()
 	if !inGuest() {
-		t.Skip("it enables audit, which lasts until the next boot and is for guests only (QUARK_INITRAMFS=1)")
+		t.Skip("needs a guest (QUARK_INITRAMFS=1): the test enables audit until the next boot")
 	}
 }
 
-// open opens a source, which is closed at the end of the test, or skips the test.
+// open returns a source that is closed at the end of the test. It skips the test if Open fails.
 func open(t testing.TB, o Options, shared source.Options) *Source {
 	t.Helper()
-	guest(t)
+	needGuest(t)
 	o.Enable = true
 	s, err := Open(shared, o)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -72,7 +72,7 @@ func TestKinds(t *testing.T) {
 	conform.Kinds(t, opened, func(t testing.TB, src engine.Source, o source.Options) {
 		s := src.(*Source)
 		if got, want := len(s.rules.added), len(wanted(&o, "")); got != want {
-			t.Errorf("%d rules, not %d", got, want)
+			t.Errorf("got %d rules, want %d", got, want)
 		}
 	})
 }

@@ -23,24 +23,24 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// left opens a source, prints a line, and waits until it is killed.
-func left() {
+// openAndPause opens a source, prints a line, and waits until it is killed.
+func openAndPause() {
 	_, err := Open(source.Options{}, Options{Enable: true})
 	conform.Try("open", err)
 	fmt.Println("open")
 	unix.Pause()
 }
 
-// opens prints a line and opens a source.
-func opens() {
+// printAndOpen prints a line before it calls openAndPause.
+func printAndOpen() {
 	fmt.Println("opens")
-	left()
+	openAndPause()
 }
 
-// control returns a connection that is closed at the end of the test.
-func control(t *testing.T) *auditrule.Control {
+// openControl returns an audit connection that is closed at the end of the test.
+func openControl(t *testing.T) *auditrule.Control {
 	t.Helper()
-	guest(t)
+	needGuest(t)
 	c, err := auditrule.Open()
 	if err != nil {
 		t.Skip(err)
@@ -58,7 +58,7 @@ func rulesOf(t *testing.T, c *auditrule.Control) [][]byte {
 	return list
 }
 
-func ours(list [][]byte) (n int) {
+func countQuarkRules(list [][]byte) (n int) {
 	for _, b := range list {
 		if r, err := auditrule.Parse(b); err == nil {
 			if _, _, ok := owner.Parse(r.Key()); ok {
@@ -69,13 +69,13 @@ func ours(list [][]byte) (n int) {
 	return n
 }
 
-// foreign adds a rule of another program until the test ends.
-func foreign(t *testing.T, c *auditrule.Control) {
+// addForeignRule adds a rule of another program and deletes it at the end of the test.
+func addForeignRule(t *testing.T, c *auditrule.Control) {
 	t.Helper()
 	r := auditrule.Rule{List: auditrule.ListExit, Action: auditrule.Always, Fields: []auditrule.Field{
 		{Field: auditrule.FieldArch, Value: uint32(auditrecord.Native(runtime.GOARCH)[0])}, {Field: auditrule.FieldKey, Text: "quarkish"},
 	}}
-	_, nr := native(auditrecord.Exec)
+	_, nr := nativeCall(auditrecord.Exec)
 	r.Select(nr)
 	if err := c.Add(r.Bytes()); err != nil {
 		t.Fatal(err)
@@ -87,15 +87,15 @@ func foreign(t *testing.T, c *auditrule.Control) {
 	})
 }
 
-// The rules after Close are the rules from before Open, even if other programs have rules. Two
-// sources do not change each other's rules.
+// Close restores the rules from before Open, even if other programs have rules. Two sources do not
+// change each other's rules.
 func TestRulesAreRemoved(t *testing.T) {
-	c := control(t)
-	foreign(t, c)
+	c := openControl(t)
+	addForeignRule(t, c)
 	before := rulesOf(t, c)
 	a := open(t, Options{}, source.Options{})
-	if n, want := ours(rulesOf(t, c)), len(wanted(&a.shared, a.rules.key)); n != want {
-		t.Errorf("%d rules, not %d", n, want)
+	if n, want := countQuarkRules(rulesOf(t, c)), len(wanted(&a.shared, a.rules.key)); n != want {
+		t.Errorf("got %d rules, want %d", n, want)
 	}
 	middle := rulesOf(t, c)
 	b := open(t, Options{}, source.Options{Kinds: engine.EventExec})
@@ -113,20 +113,20 @@ func TestRulesAreRemoved(t *testing.T) {
 	}
 }
 
-// Open removes the rules that a killed process left behind, and no others.
-func TestLeftovers(t *testing.T) {
-	c := control(t)
-	foreign(t, c)
-	other := open(t, Options{}, source.Options{Kinds: engine.EventExec}) // which lives
+// Open removes the rules of a killed process, and no others.
+func TestRulesOfKilledProcess(t *testing.T) {
+	c := openControl(t)
+	addForeignRule(t, c)
+	other := open(t, Options{}, source.Options{Kinds: engine.EventExec}) // stays open
 	before := rulesOf(t, c)
-	child := conform.Child("left")
+	child := conform.Child("open-and-pause")
 	conform.Start(t, child)
-	if n := ours(rulesOf(t, c)); n <= ours(before) {
-		t.Fatalf("with the child: got %d rules of sources, without it %d", n, ours(before))
+	if n := countQuarkRules(rulesOf(t, c)); n <= countQuarkRules(before) {
+		t.Fatalf("with the child: got %d rules of sources, without it %d", n, countQuarkRules(before))
 	}
 	child.Process.Kill()
 	child.Wait()
-	if ours(rulesOf(t, c)) == ours(before) {
+	if countQuarkRules(rulesOf(t, c)) == countQuarkRules(before) {
 		t.Fatal("the killed process left no rules")
 	}
 	open(t, Options{}, source.Options{}).Close()
@@ -140,7 +140,7 @@ func TestLeftovers(t *testing.T) {
 
 // Audit is enabled only on request, and is disabled when its last user closes.
 func TestEnable(t *testing.T) {
-	c := control(t)
+	c := openControl(t)
 	enabled := func() uint32 {
 		st, err := c.Status()
 		if err != nil {
@@ -154,48 +154,48 @@ func TestEnable(t *testing.T) {
 		t.Skip(err)
 	}
 	if s, err := Open(source.Options{}, Options{}); err == nil || !strings.Contains(err.Error(), "audit=1") || !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v, %v", s, err)
+		t.Errorf("Open without Enable: got source %v, error %v", s, err)
 	}
-	if enabled() != auditrule.Off || ours(rulesOf(t, c)) != 0 {
-		t.Error("Open without Enable has changed something")
+	if enabled() != auditrule.Off || countQuarkRules(rulesOf(t, c)) != 0 {
+		t.Error("Open without Enable has changed the audit status or the rules")
 	}
 	s := open(t, Options{}, source.Options{})
 	if enabled() != auditrule.On {
-		t.Error("it is not enabled")
+		t.Error("audit is disabled after Open with Enable")
 	}
 	if s.Close(); enabled() != auditrule.Off {
-		t.Error("it is enabled after Close")
+		t.Error("audit is enabled after Close")
 	}
-	// The last source disables audit, even if the first one was killed.
+	// Audit stays enabled until the last source closes, even if the first source was killed.
 	s = open(t, Options{}, source.Options{})
 	other := open(t, Options{}, source.Options{})
 	if s.Close(); enabled() != auditrule.On {
-		t.Error("Close has disabled it while another source uses it")
+		t.Error("Close has disabled audit while another source uses it")
 	}
 	if other.Close(); enabled() != auditrule.Off {
-		t.Error("it is enabled after the second source's Close")
+		t.Error("audit is enabled after the second source's Close")
 	}
-	child := conform.Child("left")
+	child := conform.Child("open-and-pause")
 	conform.Start(t, child)
 	child.Process.Kill()
 	child.Wait()
 	if open(t, Options{}, source.Options{}).Close(); enabled() != auditrule.Off {
-		t.Error("it is enabled though the one that did so was killed, and another source has come and gone")
+		t.Error("audit is enabled after its source was killed and a later source was closed")
 	}
 	s = open(t, Options{}, source.Options{})
-	foreign(t, c)
+	addForeignRule(t, c)
 	before := len(rulesOf(t, c)) - len(s.rules.added) - 1
 	if s.Close(); enabled() != auditrule.On {
-		t.Error("Close has disabled it while another has a rule")
+		t.Error("Close has disabled audit while another program has a rule")
 	}
 	if after := len(rulesOf(t, c)); after != before {
 		t.Errorf("audit used by another program: got %d rules, want %d", after, before)
 	}
 }
 
-// The next source disables audit if all earlier ones were killed.
-func TestKilled(t *testing.T) {
-	c := control(t)
+// If all sources were killed, the next source disables audit when it closes.
+func TestDisableAfterKilledSources(t *testing.T) {
+	c := openControl(t)
 	st, err := c.Status()
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestKilled(t *testing.T) {
 		if err := c.Enable(auditrule.Off); err != nil {
 			t.Skip(err)
 		}
-		first, second := conform.Child("opens"), conform.Child("opens")
+		first, second := conform.Child("print-and-open"), conform.Child("print-and-open")
 		_, out := conform.Start(t, first)
 		began := time.Now()
 		for range 2 {
@@ -224,7 +224,7 @@ func TestKilled(t *testing.T) {
 			left++
 		}
 		if n := len(rulesOf(t, c)); n != 0 {
-			t.Errorf("%d rules are left", n)
+			t.Errorf("got %d rules after the last source closed, want 0", n)
 		}
 	}
 	if left > 0 {
@@ -232,10 +232,10 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// If another program removes rules, they are added again and a gap is reported. If it disables
-// audit, reading ends with an error.
-func TestDisturbed(t *testing.T) {
-	c := control(t)
+// If another program removes quark's rules, the source adds them again and reports a gap. If
+// another program disables audit, Populate returns an error.
+func TestChangesByOthers(t *testing.T) {
+	c := openControl(t)
 	s := open(t, Options{}, source.Options{})
 	conform.Drain(t, s)
 	if err := c.Delete(s.rules.added[0]); err != nil {
@@ -245,8 +245,8 @@ func TestDisturbed(t *testing.T) {
 	if err := populateUntil(t, s, &evs, func() bool { return len(evs.Of(0, engine.KindGap)) > 0 }); err != nil {
 		t.Fatal(err)
 	}
-	if len(evs) == 0 || evs[0].Kind != engine.KindGap || ours(rulesOf(t, c)) != len(wanted(&s.shared, s.rules.key)) {
-		t.Errorf("%d events, %d rules", len(evs), ours(rulesOf(t, c)))
+	if len(evs) == 0 || evs[0].Kind != engine.KindGap || countQuarkRules(rulesOf(t, c)) != len(wanted(&s.shared, s.rules.key)) {
+		t.Errorf("got %d events and %d rules", len(evs), countQuarkRules(rulesOf(t, c)))
 	}
 	if err := c.Enable(auditrule.Off); err != nil {
 		t.Skip(err)
@@ -258,7 +258,7 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// The socket counts records that it drops while nobody reads, and gaps report all of them.
+// The socket drops records if nobody reads. Gaps report all dropped records.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{ReceiveBuffer: 1}, source.Options{})
 	var evs conform.Events
@@ -273,7 +273,7 @@ func TestLoss(t *testing.T) {
 	}
 	var told uint64
 	for range retry.For(5 * time.Second) {
-		conform.Child("exit").Run() // its numbers show the missing ones
+		conform.Child("exit").Run() // its serial numbers show the lost ones
 		if err := s.Populate(&evs); err != nil {
 			t.Fatal(err)
 		}
@@ -281,13 +281,13 @@ func TestLoss(t *testing.T) {
 	for _, ev := range evs {
 		if ev.Kind == engine.KindGap {
 			if told += ev.Gap.Count; ev.Gap.From >= ev.Gap.To || ev.Gap.To < from {
-				t.Errorf("gap %+v", *ev.Gap)
+				t.Errorf("got wrong gap %+v", *ev.Gap)
 			}
 		}
 	}
 	st, err := s.Stats()
 	if err != nil || st.Lost[engine.LossSocketFull] < 30 || told != st.LostTotal() || st.Lost[engine.LossDecode] != 0 {
-		t.Errorf("lost %v, told %d, %v", st.Lost, told, err)
+		t.Errorf("got lost %v in Stats, %d in gaps, error %v", st.Lost, told, err)
 	}
 }
 
@@ -308,13 +308,14 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// An error names the missing privilege. The thread without privileges ends with the test.
-func TestOpenRefuses(t *testing.T) {
-	guest(t)
+// The error names the missing privilege. Each case runs on a thread of its own, which exits with
+// the case.
+func TestOpenErrors(t *testing.T) {
+	needGuest(t)
 	for _, c := range []struct {
 		name string
-		flag int     // of unshare(2)
-		drop uintptr // or the capability that is dropped
+		flag int     // for unshare(2); 0 for none
+		drop uintptr // capability to drop, if flag is 0
 		want string
 	}{
 		{"without CAP_AUDIT_CONTROL", 0, unix.CAP_AUDIT_CONTROL, "CAP_AUDIT_CONTROL"},
@@ -339,40 +340,40 @@ func TestOpenRefuses(t *testing.T) {
 			s, err := Open(source.Options{}, Options{Enable: true})
 			if err == nil {
 				s.Close()
-				err = errors.New("it opened")
+				err = errors.New("no error")
 			}
 			refused <- err
 		}()
 		if err := <-refused; err == nil {
 			t.Logf("%s: unshare fails on this machine", c.name)
 		} else if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got error %v, want it to name "+c.want, c.name, err)
 		}
 	}
 	for flag, want := range map[uintptr]string{unix.CLONE_NEWUSER: "user namespace", unix.CLONE_NEWPID: "pid namespace"} {
-		child := conform.Child("refused")
+		child := conform.Child("open-error")
 		child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flag}
 		out, err := child.Output()
 		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-			t.Logf("%s: not tried: %v", want, err)
+			t.Logf("%s: the child cannot start: %v", want, err)
 		} else if !strings.Contains(string(out), want) {
-			t.Errorf("%s: %q, %v", want, out, err)
+			t.Errorf("got output %[2]q, error %[3]v, want %[1]q", want, out, err)
 		}
 	}
 }
 
-// refused prints the error of opening a source.
-func refused() {
+// printOpenError prints the error of Open.
+func printOpenError() {
 	_, err := Open(source.Options{}, Options{Enable: true})
 	fmt.Println(err)
 }
 
-// The birth of a process that waits is reported with its fields from /proc.
-func TestBirths(t *testing.T) {
+// The FORK of a child that waits has the fields from /proc.
+func TestForkOfWaitingChild(t *testing.T) {
 	s := open(t, Options{}, source.Options{})
 	conform.Drain(t, s)
 	c := conform.Child("exit")
-	in, _ := conform.Start(t, conform.Child("waits"))
+	in, _ := conform.Start(t, conform.Child("print-and-wait"))
 	evs := conform.Run(t, s, c)
 	in.Close()
 	born := 0
@@ -380,18 +381,18 @@ func TestBirths(t *testing.T) {
 		if ev.Kind == engine.KindFork {
 			born++
 			if ev.Creator == 0 || !ev.Task.Known.Has(engine.FieldPPID) {
-				t.Errorf("%+v", ev)
+				t.Errorf("got FORK %+v, want a creator and a ppid", ev)
 			}
 		}
 	}
 	exec, exit := evs.One(t, c.Process.Pid, engine.KindExec), evs.One(t, c.Process.Pid, engine.KindExit)
 	if born == 0 || exec.Task.PPID != uint32(os.Getpid()) || exit.Task.Known.Has(engine.FieldExit) && exit.Task.Exit.WaitStatus != 7<<8 {
-		t.Errorf("%d births; %+v", born, exit.Task)
+		t.Errorf("got %d FORKs, fields of the EXIT %+v", born, exit.Task)
 	}
 }
 
-// waits prints a line, and waits until its input ends.
-func waits() {
+// printAndWait prints a line, and waits until its input is closed.
+func printAndWait() {
 	fmt.Println("runs")
 	fmt.Scanln()
 }

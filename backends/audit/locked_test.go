@@ -11,7 +11,7 @@ import (
 
 // TestLocked locks the rules until the guest ends, so it has to be the last test.
 func TestLocked(t *testing.T) {
-	c := control(t)
+	c := openControl(t)
 	if err := c.Enable(auditrule.Locked); err != nil {
 		t.Skip(err)
 	}

@@ -53,15 +53,15 @@ var programs = map[string]func(){
 	"threads": func() {
 		for range 20 {
 			done := make(chan bool)
-			// its thread ends with it
+			// the thread exits with this goroutine
 			go func() { runtime.LockOSThread(); close(done) }()
 			<-done
 		}
 	},
 }
 
-// kernel opens a source on the running kernel, or skips the test.
-func kernel(t testing.TB, o Options, shared ...source.Options) *Source {
+// openOnKernel opens a source on the running kernel, or skips the test.
+func openOnKernel(t testing.TB, o Options, shared ...source.Options) *Source {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the proc connector needs CAP_NET_ADMIN")
@@ -91,7 +91,7 @@ func watch(t testing.TB, s *Source, to *sink, done func() bool) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the event did not come")
+			t.Fatal("the events did not arrive before the deadline")
 		}
 		if s.Arm(false) {
 			unix.Poll(fds, 100)
@@ -101,8 +101,8 @@ func watch(t testing.TB, s *Source, to *sink, done func() bool) {
 
 func lockThread() { runtime.LockOSThread() }
 
-// command is exec.Command for a program of the host. If the program is missing, as in a guest, it
-// writes its own true(1) or skips the test.
+// command is exec.Command for a program of the host. If the program is missing, as in a guest,
+// command writes a replacement for true(1), or skips the test.
 func command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	if name == "true" {

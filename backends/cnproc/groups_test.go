@@ -10,22 +10,22 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// town is a machine with processes that have threads and live at the same time, each with its own
+// town is a machine with processes that have threads and run at the same time, each with another
 // pid.
 type town struct {
 	*machine
 	groups map[uint32]*oneGroup
 }
 
-// oneGroup is a process with threads, from birth to end.
+// oneGroup is a process with threads, from its fork to its end.
 type oneGroup struct {
 	threads       []oneTask
 	ended, reaped uint64
-	sent          uint64 // the last message
-	told          int
+	sent          uint64 // time of the last message
+	exits         int
 }
 
-// oneTask is a thread while it has its number.
+// oneTask is a thread while it has tid.
 type oneTask struct {
 	tid          uint32
 	begin, until uint64
@@ -41,16 +41,16 @@ func newTown(t testing.TB, seed uint64) *town {
 	return w
 }
 
-// some returns a time that is usually short.
-func (w *town) some(most uint64) uint64 {
+// randomTime returns a time up to most, usually a short one.
+func (w *town) randomTime(most uint64) uint64 {
 	if w.rnd.IntN(3) > 0 {
 		most /= 50
 	}
 	return 1 + w.rnd.Uint64N(most)
 }
 
-// group simulates a process: threads start and end, and a thread may execute, which ends the
-// others.
+// group simulates a process: threads start and exit. A thread may execute, which ends the other
+// threads.
 func (w *town) group(pid uint32, born uint64) {
 	g := &oneGroup{}
 	w.groups[pid] = g
@@ -60,34 +60,34 @@ func (w *town) group(pid uint32, born uint64) {
 	for images := w.rnd.IntN(3); ; images-- {
 		live := []oneTask{{tid: pid, begin: image}}
 		for range w.rnd.IntN(4) {
-			now += w.some(10 * ms)
+			now += w.randomTime(10 * ms)
 			next++
 			live = append(live, oneTask{tid: next, begin: now})
 			w.send(now, Fork, now, pid, pid, next, pid)
 		}
 		w.rnd.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
 		executes := images > 0
-		made := uint64(0) // the latest message
+		made := uint64(0) // time of the latest message
 		for i := range live {
 			last := i == len(live)-1
-			if now += w.some(20 * ms); !last || !executes {
-				stamp := now + w.some(ms)
+			if now += w.randomTime(20 * ms); !last || !executes {
+				stamp := now + w.randomTime(ms)
 				live[i].until = now
-				made = stamp + w.some(20*ms)
+				made = stamp + w.randomTime(20*ms)
 				g.sent = max(g.sent, made)
 				signal, parent := ^uint32(0), uint32(1)
 				if live[i].tid == pid {
 					signal = 17
 				}
 				if !last || w.rnd.IntN(2) == 0 {
-					g.reaped = made + w.some(40*ms)
+					g.reaped = made + w.randomTime(40*ms)
 				} else {
 					parent, g.reaped = 0, now+1
 				}
 				w.send(made, Exit, stamp, live[i].tid, pid, 0, signal, parent, parent)
 			}
 			if executes && !last {
-				now = max(now, made) // it is waited for
+				now = max(now, made) // the exec waits for the other threads
 			}
 		}
 		if !executes {
@@ -95,10 +95,10 @@ func (w *town) group(pid uint32, born uint64) {
 			g.threads = append(g.threads, live...)
 			return
 		}
-		now += w.some(ms)
+		now += w.randomTime(ms)
 		live[len(live)-1].until = now
 		g.threads = append(g.threads, live...)
-		stamp := now + w.some(ms)
+		stamp := now + w.randomTime(ms)
 		w.send(stamp, Exec, stamp, pid, pid)
 		image = now
 		now = stamp
@@ -106,7 +106,7 @@ func (w *town) group(pid uint32, born uint64) {
 }
 
 func (w *town) PIDs() (pids []uint32, err error) {
-	for _, pid := range slices.Sorted(maps.Keys(w.groups)) { // which takes time
+	for _, pid := range slices.Sorted(maps.Keys(w.groups)) { // each Status takes time
 		if _, _, err := w.Status(pid); err == nil {
 			pids = append(pids, pid)
 		}
@@ -145,10 +145,11 @@ func (w *town) Status(pid uint32) (st procfs.Status, start uint64, err error) {
 	return st, start / engine.ProcStartUnit * engine.ProcStartUnit, nil
 }
 
-// The end of a process with threads is reported once, after the end, or lies in a gap.
+// The EXIT of a process with threads is reported once, after the process has ended, or a gap covers
+// it.
 func TestEndOfGroupAfterLoss(t *testing.T) {
 	ends, lost, outside := 0, 0, 0
-	seeds := []uint64{841, 2475, 2673, 10994} // ends reported twice, and one that was missing
+	seeds := []uint64{841, 2475, 2673, 10994} // found faulty EXITs
 	for seed := uint64(1400); seed < 1700; seed++ {
 		seeds = append(seeds, seed)
 	}
@@ -158,14 +159,15 @@ func TestEndOfGroupAfterLoss(t *testing.T) {
 		ends, lost, outside = ends+e, lost+l, outside+o
 	}
 	if ends < lost || outside > 0 {
-		t.Errorf("got %d reported ends, %d lost ones, %d of them outside of gaps", ends, lost, outside)
+		t.Errorf("got %d EXITs, %d lost EXITs, %d of them outside of gaps", ends, lost, outside)
 	}
 }
 
-// The same holds for a source that begins to watch running processes, without a loss.
+// TestEndOfGroupAfterOpening is like TestEndOfGroupAfterLoss, but the source opens while processes
+// run, and loses nothing.
 func TestEndOfGroupAfterOpening(t *testing.T) {
 	ends, lost, outside := 0, 0, 0
-	// Some seeds are of earlier failures, with ends that were reported too early or twice.
+	// Some seeds found EXITs that were reported too early or twice.
 	seeds := []uint64{821, 1797, 1870, 2110, 2265, 2329, 2439, 2466, 2546, 2615, 2841}
 	for seed := range uint64(300) {
 		seeds = append(seeds, seed)
@@ -174,19 +176,19 @@ func TestEndOfGroupAfterOpening(t *testing.T) {
 		w := newTown(t, seed)
 		w.room = 1 << 20
 		w.pass(w.rnd.Uint64N(3000 * ms))
-		w.queue = nil             // there was no socket
-		w.pass(w.rnd.Uint64N(ms)) // and this was before the look
+		w.queue = nil             // the source had no socket yet
+		w.pass(w.rnd.Uint64N(ms)) // and had not yet read /proc
 		// Processes that have left /proc may be missing.
 		e, l, o := w.ends(t, seed, w.time+2*ms)
 		ends, lost, outside = ends+e, lost+l, outside+o
 	}
 	if ends < 20*lost || outside > 0 {
-		t.Errorf("got %d reported ends, %d lost ones, %d of them outside of gaps", ends, lost, outside)
+		t.Errorf("got %d EXITs, %d lost EXITs, %d of them outside of gaps", ends, lost, outside)
 	}
 }
 
-// ends lets the processes continue. It counts the ends since a time that are reported, lost, and
-// lost without a gap.
+// ends lets the processes continue. It counts their ends after since: those with an EXIT, those
+// without, and those that no gap covers.
 func (w *town) ends(t *testing.T, seed, since uint64) (ends, lost, outside int) {
 	s, got := watching(w, &w.time)
 	var gaps []engine.Gap
@@ -201,7 +203,7 @@ func (w *town) ends(t *testing.T, seed, since uint64) (ends, lost, outside int) 
 			case w.time < g.ended:
 				t.Errorf("seed %d: EXIT of %d at %d, reported at %d, want it after its end at %d", seed, ev.PID, ev.Time, w.time, g.ended)
 			default:
-				g.told++
+				g.exits++
 				ends++
 			}
 		}
@@ -219,10 +221,10 @@ func (w *town) ends(t *testing.T, seed, since uint64) (ends, lost, outside int) 
 		step()
 	}
 	for pid, g := range w.groups {
-		if g.told > 1 {
-			t.Errorf("seed %d: %d EXITs of %d", seed, g.told, pid)
+		if g.exits > 1 {
+			t.Errorf("seed %d: got %d EXITs of pid %d, want at most 1", seed, g.exits, pid)
 		}
-		if g.told > 0 || g.ended < since {
+		if g.exits > 0 || g.ended < since {
 			continue
 		}
 		lost++

@@ -20,10 +20,10 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// run starts cmd and watches until the kernel reports its end.
+// run starts cmd and watches until the source reports its EXIT.
 func run(t *testing.T, o Options, cmd *exec.Cmd, shared ...source.Options) (*sink, *Source) {
 	t.Helper()
-	s := kernel(t, o, shared...)
+	s := openOnKernel(t, o, shared...)
 	to := &sink{room: 1 << 20}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func run(t *testing.T, o Options, cmd *exec.Cmd, shared ...source.Options) (*sin
 		return slices.ContainsFunc(to.events.Of(pid, engine.KindExit), func(ev *engine.RawEvent) bool { return !ev.Thread })
 	})
 	cmd.Wait()
-	// No later event may follow.
+	// No other event may follow.
 	time.Sleep(5 * time.Millisecond)
 	if err := s.Populate(to); err != nil {
 		t.Fatal(err)
@@ -56,17 +56,17 @@ func wantStatus(t *testing.T, to *sink, cmd *exec.Cmd) {
 
 func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source {
-		return kernel(t, Options{}, shared)
+		return openOnKernel(t, Options{}, shared)
 	})
 }
 
 func now() uint64 { return clock.Monotonic() }
 
-// Threads that started before the source was opened are found in /proc.
-func TestThreadsOfBefore(t *testing.T) {
+// The source finds in /proc the threads that started before Open.
+func TestThreadsStartedBeforeOpen(t *testing.T) {
 	cmd := conform.Child("wait")
 	in, _ := conform.Start(t, cmd)
-	s := kernel(t, Options{})
+	s := openOnKernel(t, Options{})
 	pid := uint32(cmd.Process.Pid)
 	to := &sink{room: 1 << 20}
 	watch(t, s, to, func() bool { return s.track.byPID.In[pid].state == seen })
@@ -83,9 +83,9 @@ func TestThreadsOfBefore(t *testing.T) {
 	wantStatus(t, to, cmd)
 }
 
-// endBare starts a process that writes to one pipe and waits at another. It returns the reported
-// end and the wait status. before decides whether the source is opened before the process starts,
-// or while it waits.
+// endBare starts a process that writes to one pipe and waits for another. It returns the reported
+// EXIT and the wait status. before decides whether the source is opened before the process starts,
+// or while the process waits.
 func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, wait int) *barefork.Script, shared ...source.Options) (*engine.RawEvent, unix.WaitStatus) {
 	t.Helper()
 	var pipes [4]int
@@ -102,7 +102,7 @@ func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, 
 	var s *Source
 	to := &sink{room: 1 << 20}
 	if before {
-		s = kernel(t, Options{}, shared...)
+		s = openOnKernel(t, Options{}, shared...)
 	}
 	p, err := barefork.Start(script(pipes[1], pipes[2]), o)
 	if err != nil {
@@ -114,7 +114,7 @@ func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, 
 		t.Fatal(err)
 	}
 	if !before {
-		s = kernel(t, Options{}, shared...)
+		s = openOnKernel(t, Options{}, shared...)
 	}
 	watch(t, s, to, func() bool {
 		return s.track.byPID.In[uint32(p.PID)].state == seen
@@ -128,7 +128,8 @@ func endBare(t *testing.T, before bool, o barefork.Options, script func(notify, 
 	return to.events.One(t, p.PID, engine.KindExit), status
 }
 
-// The end of a kernel thread of a process does not affect the status of the process.
+// The kernel threads that io_uring adds to a process do not change the status of the process when
+// they exit.
 func TestStatusWithIOUring(t *testing.T) {
 	if !kernelversion.AtLeast("5.12") {
 		t.Skip("before Linux 5.12 the kernel makes no threads in a process")
@@ -145,7 +146,7 @@ func TestStatusWithIOUring(t *testing.T) {
 	}
 }
 
-// The message of the first process of a pid namespace lacks the status that reboot(2) sets.
+// The EXIT of the first process of a pid namespace lacks the status that reboot(2) sets.
 func TestStatusOfReboot(t *testing.T) {
 	for i := range 3 {
 		before, shared := i > 0, []source.Options{}
@@ -162,10 +163,11 @@ func TestStatusOfReboot(t *testing.T) {
 	}
 }
 
-// A change of ids is read while a tracer stops the process in its next exec, which has no message
-// yet. The name is not reported. The same holds while an exec waits for its file.
-func TestCommOfExecUnderWay(t *testing.T) {
-	s, to := kernel(t, Options{}), &sink{room: 1 << 20}
+// A change of ids is read while a tracer stops the process in an exec that has no message yet. The
+// event lacks the comm, which may be that of the new image. The same holds while an exec waits for
+// its file.
+func TestCommDuringExec(t *testing.T) {
+	s, to := openOnKernel(t, Options{}), &sink{room: 1 << 20}
 	next := filepath.Join(t.TempDir(), "next")
 	if err := tinyelf.Write(next, 0); err != nil {
 		t.Fatal(err)
@@ -181,7 +183,7 @@ func TestCommOfExecUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
-	lockThread() // which traces, and ends with the test
+	lockThread() // traces the process, and exits with the test
 	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.PID), 0, unix.PTRACE_O_TRACEEXEC, 0, 0); errno != 0 {
 		t.Skipf("this machine allows no ptrace: %v", errno)
 	}
@@ -190,7 +192,7 @@ func TestCommOfExecUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := unix.Wait4(p.PID, &status, unix.WALL, nil); err != nil || status.TrapCause() != unix.PTRACE_EVENT_EXEC {
-		t.Fatalf("wait status %#x, %v", status, err)
+		t.Fatalf("got wait status %#x, error %v, want a stop at the exec", status, err)
 	}
 	watch(t, s, to, func() bool { return len(to.events.Of(p.PID, engine.KindIDChange)) > 0 })
 	ev := to.events.One(t, p.PID, engine.KindIDChange)
@@ -204,10 +206,10 @@ func TestEnrichNone(t *testing.T) {
 	to, _ := run(t, Options{Enrich: source.EnrichNone}, cmd)
 	pid := cmd.Process.Pid
 	if k := to.events.One(t, pid, engine.KindFork).Task.Known; k != engine.SetOf(engine.FieldPPID, engine.FieldBirthParentTID) {
-		t.Errorf("fork: known %v", k)
+		t.Errorf("FORK without enrichment: got known fields %v", k)
 	}
 	if k := to.events.One(t, pid, engine.KindExec).Task.Known; k != 0 {
-		t.Errorf("exec: known %v", k)
+		t.Errorf("EXEC without enrichment: got known fields %v", k)
 	}
 	wantStatus(t, to, cmd)
 }

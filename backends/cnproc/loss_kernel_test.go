@@ -23,7 +23,7 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// onEveryCPU runs a process on each CPU in turn, and calls f after each end.
+// onEveryCPU runs a process on each CPU in turn, and calls f after each has ended.
 func onEveryCPU(t *testing.T, f func()) {
 	t.Helper()
 	lockThread()
@@ -60,12 +60,12 @@ func storm(t *testing.T, n int) {
 	time.Sleep(20 * time.Millisecond)
 }
 
-// TestLossIsExact overruns a tiny buffer. It compares the events and losses of this source with the
-// events of a source that has enough room.
+// TestLossIsExact overruns the tiny buffer of one source. It compares this source's events and
+// losses with the events of a source with a big buffer.
 func TestLossIsExact(t *testing.T) {
 	// With Threads, every message is one or two events.
-	big := kernel(t, Options{Enrich: source.EnrichNone}, source.Options{Threads: true})
-	tiny := kernel(t, Options{Enrich: source.EnrichNone, ReceiveBuffer: 16 << 10})
+	big := openOnKernel(t, Options{Enrich: source.EnrichNone}, source.Options{Threads: true})
+	tiny := openOnKernel(t, Options{Enrich: source.EnrichNone, ReceiveBuffer: 16 << 10})
 	sinkBig, sinkTiny := &sink{room: 1 << 20}, &sink{room: 1 << 20}
 	populate := func() {
 		t.Helper()
@@ -73,7 +73,7 @@ func TestLossIsExact(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	onEveryCPU(t, populate) // so that the first number of each CPU is known
+	onEveryCPU(t, populate) // so that the first sequence number of each CPU is known
 	if st, _ := tiny.Stats(); st.LostTotal() != 0 {
 		t.Skipf("the buffer is too small for %d processors", len(tiny.loss.seq.cpus))
 	}
@@ -83,8 +83,8 @@ func TestLossIsExact(t *testing.T) {
 			t.Errorf("round %d, before reading: got stats %+v", round, st)
 		}
 		populate()
-		// The socket counts a dropped message at once. Its sequence number is missed only
-		// when a later message of its CPU is read. Other processes can overrun the socket
+		// The socket counts a dropped message at once. A missing sequence number shows only
+		// when a later message of the CPU is read. Other processes can overrun the socket
 		// meanwhile. So the two counts agree if nothing was dropped since messages of all
 		// CPUs were read.
 		var lost uint64
@@ -103,11 +103,11 @@ func TestLossIsExact(t *testing.T) {
 			t.Errorf("round %d: got %d lost, %d missing numbers, %d overruns", round, lost, tiny.loss.seq.gaps, tiny.loss.overruns)
 		}
 		if st, _ := big.Stats(); st.LostTotal() != 0 {
-			t.Fatalf("the big buffer lost %d", st.LostTotal())
+			t.Fatalf("the source with the big buffer lost %d events", st.LostTotal())
 		}
-		// The messages that big received, from the first to the last number of tiny.
-		// Answers to other listeners also have numbers, and so do core dumps, which are not
-		// events before the end.
+		// want counts the messages that big received between the first and the last number
+		// of tiny. The rest have numbers too: answers to other listeners, and core dumps,
+		// which are not events before the EXIT.
 		got, want, all := tiny.received+lost, between(tiny, sinkBig), between(big, sinkBig)
 		if without := big.received - all; got < want || got > want+without {
 			t.Errorf("round %d: got %d received or lost messages, want %d events and %d others", round, got, want, without)
@@ -118,8 +118,8 @@ func TestLossIsExact(t *testing.T) {
 	}
 }
 
-// between counts the messages that o received, from the first to the last of each CPU. o was opened
-// later.
+// between counts the messages in got with numbers from the first to the last that o received from
+// each CPU.
 func between(o *Source, got *sink) (n uint64) {
 	type number struct {
 		cpu uint32
@@ -128,7 +128,7 @@ func between(o *Source, got *sink) (n uint64) {
 	seen := map[number]bool{}
 	for _, ev := range got.events {
 		if seen[number{ev.CPU, ev.Seq}] {
-			continue // the exit of a last thread ends its group as well
+			continue // the exit message of a last thread is two events
 		}
 		seen[number{ev.CPU, ev.Seq}] = true
 		c := o.loss.seq.cpus[ev.CPU]
@@ -139,10 +139,10 @@ func between(o *Source, got *sink) (n uint64) {
 	return n
 }
 
-// TestOverrunIsSurvived overruns the buffer while processes with threads start and end. It wants
-// events, and no stale threads.
-func TestOverrunIsSurvived(t *testing.T) {
-	s := kernel(t, Options{ReceiveBuffer: 8 << 10})
+// TestEventsAfterOverrun overruns the buffer while processes with threads start and end. The source
+// must report later events, and keep no ended threads.
+func TestEventsAfterOverrun(t *testing.T) {
+	s := openOnKernel(t, Options{ReceiveBuffer: 8 << 10})
 	s.track.dumps.spread = false
 	to := &sink{room: 1 << 20}
 	for range 3 {
@@ -158,7 +158,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 	if st, _ := s.Stats(); st.LostTotal() == 0 {
 		t.Errorf("nothing was lost: %+v", st)
 	}
-	for try := 0; ; try++ { // others on this machine can overrun it again
+	for try := 0; ; try++ { // other programs can overrun the buffer again
 		cmd := command(t, "true")
 		if err := cmd.Run(); err != nil {
 			t.Fatal(err)
@@ -167,16 +167,16 @@ func TestOverrunIsSurvived(t *testing.T) {
 		if err := s.Populate(to); err != nil {
 			t.Fatal(err)
 		}
-		// If messages were lost in between, the process may have had unknown threads.
+		// After another overrun, the process may have had unknown threads.
 		if exits := to.events.Of(cmd.Process.Pid, engine.KindExit); len(exits) > 0 && exits[0].Task.Known.Has(engine.FieldExit) {
 			wantStatus(t, to, cmd)
 			break
 		}
 		if try == 50 {
-			t.Fatal("no more events")
+			t.Fatal("got no EXIT with a status after the overrun")
 		}
 	}
-	// The records of ended processes are dropped. Other processes end all the time, but a
+	// The records of ended processes are dropped. Records of new processes come and go, but a
 	// leaked record stays.
 	kept := maps.Clone(s.track.byPID.In)
 	for range retry.For(10 * time.Second) {
@@ -194,10 +194,10 @@ func TestOverrunIsSurvived(t *testing.T) {
 	t.Errorf("got records of ended processes %v", slices.Collect(maps.Keys(kept)))
 }
 
-// If a pid is reused during a loss, the end of the new process is delivered with its certain
-// fields, although nobody waits for it.
-func TestExitOfPIDGivenAgainDuringLoss(t *testing.T) {
-	s := kernel(t, Options{})
+// If a pid is reused during a loss, the EXIT of the new process has all certain fields, even if no
+// parent waits for it.
+func TestExitOfPIDReusedDuringLoss(t *testing.T) {
+	s := openOnKernel(t, Options{})
 	to := &sink{room: 1 << 20}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -205,10 +205,10 @@ func TestExitOfPIDGivenAgainDuringLoss(t *testing.T) {
 	}
 	defer func() { r.Close(); w.Close() }()
 	wait := func(p *barefork.Process) {
-		signal.Ignore(unix.SIGCHLD) // so that it is gone before the message is made
+		signal.Ignore(unix.SIGCHLD) // the process is reaped before its message is made
 		unix.Write(int(w.Fd()), []byte{0})
 		unix.Wait4(p.PID, nil, 0, nil)
-		signal.Notify(make(chan os.Signal, 1), unix.SIGCHLD) // undoes that
+		signal.Notify(make(chan os.Signal, 1), unix.SIGCHLD) // undoes Ignore
 		p.Free()
 	}
 	first, err := barefork.Start(new(barefork.Script).WaitFor(int(r.Fd())).Exit(1), barefork.Options{})
@@ -221,7 +221,7 @@ func TestExitOfPIDGivenAgainDuringLoss(t *testing.T) {
 	script := new(barefork.Script).WaitFor(int(r.Fd())).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, name).
 		WaitFor(int(r.Fd())).Exit(42)
 	next, err := barefork.Start(script, barefork.Options{PID: first.PID})
-	for errors.Is(err, unix.EEXIST) { // it is about to be given back
+	for errors.Is(err, unix.EEXIST) { // the pid is still in use
 		next, err = barefork.Start(script, barefork.Options{PID: first.PID})
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -230,7 +230,7 @@ func TestExitOfPIDGivenAgainDuringLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := uint64(0) // as if the socket had had no room
+	lost := uint64(0) // as if the socket had been full
 	for ; ; lost++ {
 		if _, _, err := unix.Recvfrom(s.fd, make([]byte, 256), unix.MSG_DONTWAIT); err != nil {
 			break
@@ -245,13 +245,13 @@ func TestExitOfPIDGivenAgainDuringLoss(t *testing.T) {
 	watch(t, s, to, func() bool { return len(to.events.Of(next.PID, engine.KindExit)) > 0 })
 	ev := to.events.Of(next.PID, engine.KindExit)[0]
 	if ev.Task.Known.Has(engine.FieldExit) && ev.Task.Exit.WaitStatus != 42<<8 {
-		t.Errorf("%+v, known %v", ev.Task.Exit, ev.Task.Known)
+		t.Errorf("got EXIT %+v, known fields %v", ev.Task.Exit, ev.Task.Known)
 	}
 }
 
 // A message from a socket other than the kernel's is ignored.
 func TestSpoofIsIgnored(t *testing.T) {
-	s := kernel(t, Options{Enrich: source.EnrichNone})
+	s := openOnKernel(t, Options{Enrich: source.EnrichNone})
 	port, err := unix.Getsockname(s.fd)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestSpoofIsIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	const pid = 4_000_000 // above pid_max of most, and unused
+	const pid = 4_000_000 // unused, and above pid_max of most machines
 	fake := record(Exec, 0, 1, now(), pid, pid)
 	if err := unix.Sendto(fd, fake, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: port.(*unix.SockaddrNetlink).Pid}); err != nil {
 		t.Skip(err)
@@ -269,15 +269,15 @@ func TestSpoofIsIgnored(t *testing.T) {
 	to := &sink{room: 1 << 20}
 	watch(t, s, to, func() bool { return s.foreign > 0 })
 	if n := len(to.events.Of(pid, engine.KindExec)); n != 0 {
-		t.Errorf("%d false events", n)
+		t.Errorf("got %d events from a forged message, want 0", n)
 	}
 	if st, _ := s.Stats(); st.LostTotal() != 0 || s.foreign != 1 {
-		t.Errorf("got stats %+v, %d messages of other senders", st, s.foreign)
+		t.Errorf("got stats %+v, %d rejected messages", st, s.foreign)
 	}
 }
 
 func TestKinds(t *testing.T) {
-	conform.Kinds(t, func(t testing.TB, shared source.Options) engine.Source { return kernel(t, Options{}, shared) },
+	conform.Kinds(t, func(t testing.TB, shared source.Options) engine.Source { return openOnKernel(t, Options{}, shared) },
 		func(testing.TB, engine.Source, source.Options) {})
 }
 
@@ -298,7 +298,7 @@ func TestFilter(t *testing.T) {
 	} {
 		for _, enrich := range []source.Enrich{source.EnrichFull, source.EnrichNone} {
 			t.Run(c.name, func(t *testing.T) {
-				s := kernel(t, Options{Enrich: enrich}, source.Options{Kinds: c.kinds, Exits: c.exits})
+				s := openOnKernel(t, Options{Enrich: enrich}, source.Options{Kinds: c.kinds, Exits: c.exits})
 				to := &sink{room: 1 << 20}
 				cmd := command(t, "sh", "-c", c.script)
 				if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
@@ -310,7 +310,7 @@ func TestFilter(t *testing.T) {
 						t.Fatal(err)
 					}
 					if got = 0; s.received > 0 && s.track.byPID.In[uint32(cmd.Process.Pid)].state != seen {
-						break // its end was seen
+						break // its EXIT was delivered
 					}
 				}
 				for _, ev := range to.events {
@@ -326,10 +326,10 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Messages for which the engine has no room stay in the socket.
+// If the engine's buffer is full, messages stay in the socket.
 func TestFullBuffer(t *testing.T) {
 	for _, enrich := range []source.Enrich{source.EnrichFull, source.EnrichNone} {
-		s := kernel(t, Options{Enrich: enrich})
+		s := openOnKernel(t, Options{Enrich: enrich})
 		to := &sink{room: 7}
 		storm(t, 100)
 		pids := map[uint32]int{}
@@ -338,7 +338,7 @@ func TestFullBuffer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(to.events) > to.room {
-				t.Fatalf("%d events for %d places", len(to.events), to.room)
+				t.Fatalf("got %d events in a buffer for %d", len(to.events), to.room)
 			}
 			for _, ev := range to.events {
 				if ev.Kind == engine.KindExit {
@@ -348,7 +348,7 @@ func TestFullBuffer(t *testing.T) {
 			to.events = to.events[:0]
 		}
 		if st, _ := s.Stats(); len(pids) < 100 || st.LostTotal() != 0 {
-			t.Errorf("%d exits of 100, %+v", len(pids), st)
+			t.Errorf("got %d EXITs of 100, stats %+v", len(pids), st)
 		}
 	}
 }
@@ -363,10 +363,10 @@ func openFDs(t *testing.T) int {
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
-	kernel(t, Options{}).Close() // the first Open opens descriptors that stay
+	openOnKernel(t, Options{}).Close() // the first Open opens descriptors that are never closed
 	before := openFDs(t)
 	for range 10 {
-		s := kernel(t, Options{})
+		s := openOnKernel(t, Options{})
 		storm(t, 1)
 		s.Populate(&sink{room: 100})
 		if err := s.Close(); err != nil {
@@ -384,8 +384,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// Another network namespace has no proc connector, and the error says so.
-func TestOpenInAnotherNetwork(t *testing.T) {
+// In another network namespace there is no proc connector, and the error of Open says so.
+func TestOpenInOtherNetworkNamespace(t *testing.T) {
 	lockThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skip(err)
@@ -400,10 +400,10 @@ func TestOpenInAnotherNetwork(t *testing.T) {
 }
 
 // Populate does not allocate while processes start and end. Other goroutines may allocate
-// meanwhile, so one of several calls decides.
+// meanwhile, so the test uses the call with the fewest allocations.
 func TestPopulateAllocatesNothing(t *testing.T) {
 	for _, enrich := range []source.Enrich{source.EnrichFull, source.EnrichNone} {
-		s := kernel(t, Options{Enrich: enrich})
+		s := openOnKernel(t, Options{Enrich: enrich})
 		pool := new(conform.Recycler)
 		storm(t, 200)
 		s.Populate(pool)
@@ -414,14 +414,14 @@ func TestPopulateAllocatesNothing(t *testing.T) {
 			t.Errorf("enrich %d: got at least %d allocations in each call, want 0", enrich, least)
 		}
 		if pool.N < made {
-			t.Errorf("enrich %d: got %d events of %d processes", enrich, pool.N, made)
+			t.Errorf("enrich %d: got %d events, started %d processes", enrich, pool.N, made)
 		}
 	}
 }
 
-// After chroot and setuid a source still reads events and the public files of /proc.
+// A source still reads events and the public files of /proc after chroot and setuid.
 func TestDropPrivileges(t *testing.T) {
-	kernel(t, Options{}).Close()
+	openOnKernel(t, Options{}).Close()
 	cmd := conform.Child("drop-privileges")
 	cmd.Dir = t.TempDir()
 	_, out := conform.Start(t, cmd)
@@ -440,11 +440,11 @@ func TestDropPrivileges(t *testing.T) {
 	}
 }
 
-// The acknowledgement follows the messages that the socket already held. If it is dropped, it is
-// requested again.
-func TestAcknowledgementBehindMessages(t *testing.T) {
+// The kernel's answer follows the messages that the socket already has. If the answer is dropped,
+// the source asks again.
+func TestAnswerAfterMessages(t *testing.T) {
 	for _, room := range []int{defaultReceiveBuffer, 16 << 10} {
-		s := kernel(t, Options{Enrich: source.EnrichNone})
+		s := openOnKernel(t, Options{Enrich: source.EnrichNone})
 		if err := nlsocket.SetReceiveBuffer(s.fd, room); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 type fakeProc struct {
 	known  engine.Fields
 	noExec bool
-	cgroup string // if not ""
+	cgroup string // "" for an unknown cgroup
 	ran    bool
 }
 
@@ -41,7 +41,7 @@ func (f *fakeProc) ExitStatus(uint32) (int32, uint64, bool) {
 	return 15, 1, f.known.Has(engine.FieldExit)
 }
 
-// If the process is read anyway, the status in /proc replaces the status in the message.
+// The status in /proc replaces the status in the message, if the process is read anyway.
 func TestStatusOfZombie(t *testing.T) {
 	for want, status := range map[engine.Fields]int32{engine.FieldExit.Set(): 3 << 8, engine.SetOf(engine.FieldExit, engine.FieldStart): 15} {
 		e := newQueue(&fakeProc{known: engine.AllFields})
@@ -69,8 +69,8 @@ func add(e *queue, kind engine.Kind, time uint64) *engine.RawEvent {
 	return ev
 }
 
-// Fields from /proc are cached, except those that never change and the ids in the message.
-func TestReadingIsCached(t *testing.T) {
+// Fields from /proc are cached, except fields that never change and ids in the message.
+func TestCachedFields(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindIDChange} {
 		e := newQueue(&fakeProc{known: procfs.Readable, noExec: true})
 		ev := &engine.RawEvent{Kind: kind, PID: 2, TID: 2, Time: clock.Monotonic()}
@@ -84,30 +84,31 @@ func TestReadingIsCached(t *testing.T) {
 			t.Errorf("%v: got known %v, cached %v, %d events", kind, x.Known, x.Cached, len(to.events))
 		}
 		if c := ev.Task.Cred; c.UID != 3 || c.EUID != 4 || c.GID != 5 {
-			t.Errorf("%v: ids %+v", kind, c)
+			t.Errorf("%v: got wrong ids %+v", kind, c)
 		}
 	}
 }
 
-// A change of user ids may be part of a change of both kinds, so its event also has the group ids.
-func TestGroupIDsOfUID(t *testing.T) {
+// A UID message can announce a change of user and group ids. So its event marks the group ids as
+// cached.
+func TestUIDMessageMarksGroupIDs(t *testing.T) {
 	s := offline(Options{Enrich: source.EnrichNone})
 	to := &sink{room: 9}
 	s.to = to
 	s.message(record(UID, 0, 1, clock.Monotonic(), 5, 5, 1000, 1001), true)
 	s.release()
 	if x := &to.events[0].Task; x.Cached&ofGroup != ofGroup || x.Known&ofGroup != 0 {
-		t.Errorf("cached %v, known %v", x.Cached, x.Known)
+		t.Errorf("got cached %v, known %v, want group ids cached and unknown", x.Cached, x.Known)
 	}
 }
 
-// A message sent before the reading removes the fields that it changes.
-func TestMessageBeforeReading(t *testing.T) {
+// A message that was sent before /proc was read removes the fields that it changes.
+func TestMessageSentBeforeRead(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		m    message
 		lost engine.Fields
-		late engine.Fields // lost also if the message is of after the reading
+		late engine.Fields // also lost if the message was sent after /proc was read
 	}{
 		{"another user", message{what: UID}, ofUser, 0},
 		{"another group", message{what: GID}, ofGroup, 0},
@@ -128,20 +129,21 @@ func TestMessageBeforeReading(t *testing.T) {
 			}
 			e.clear(&m)
 			if got := procfs.Readable &^ ev.Task.Known; got != want&procfs.Readable {
-				t.Errorf("%s, after the reading: %v: got lost fields %v, want %v", c.name, after, got, want)
+				t.Errorf("%s, sent after the read: %v: got removed fields %v, want %v", c.name, after, got, want)
 			}
-			// A thread's own changes do not affect the process.
+			// A change of a thread does not affect the process.
 			known := ev.Task.Known
 			if m.tid = 2; m.what != SID && m.what != Exec {
 				if e.clear(&m); ev.Task.Known != known {
-					t.Errorf("%s of a thread: lost %v", c.name, known&^ev.Task.Known)
+					t.Errorf("%s of a thread: got removed fields %v", c.name, known&^ev.Task.Known)
 				}
 			}
 		}
 	}
 }
 
-// A child that may not have run is not yet in its cgroup.
+// The cgroup of a new child is unknown if the child may not have run yet: it may not be in its
+// cgroup.
 func TestCgroupOfNewChild(t *testing.T) {
 	for _, c := range []struct {
 		cgroup string
@@ -157,17 +159,17 @@ func TestCgroupOfNewChild(t *testing.T) {
 		ev := add(e, c.kind, clock.Monotonic())
 		e.readAll()
 		if got := ev.Task.Known.Has(engine.FieldCgroup); got != c.known {
-			t.Errorf("%+v: known %v", c, got)
+			t.Errorf("%+v: got known %v", c, got)
 		}
 	}
 }
 
-// The next process with a pid removes no fields from a process that is certainly older.
-func TestNextProcessOfTheNumber(t *testing.T) {
+// A fork that reuses a pid removes no fields of a process that is certainly older.
+func TestReadBeforePIDReuse(t *testing.T) {
 	const tick = engine.ProcStartUnit
 	for _, c := range []struct {
 		name  string
-		start uint64 // how many ticks older than the next the process is that was read
+		start uint64 // age of the process that was read, in ticks before the fork
 		known bool
 	}{{"older", 1, true}, {"of the same tick", 0, false}, {"of unknown age", 1 << 40, false}} {
 		e := newQueue(&fakeProc{known: procfs.Readable})
@@ -179,13 +181,13 @@ func TestNextProcessOfTheNumber(t *testing.T) {
 		}
 		e.clear(&message{what: Fork, pid: 1, tid: 1, time: next})
 		if got := ev.Task.Known.Has(engine.FieldCwd); got != c.known {
-			t.Errorf("%s: known is %v", c.name, got)
+			t.Errorf("%s: got known %v", c.name, got)
 		}
 	}
 }
 
-// After a loss, fields from /proc of earlier events are unknown.
-func TestLossTakesReadings(t *testing.T) {
+// After a loss, earlier events lack the fields from /proc.
+func TestFieldsAfterLoss(t *testing.T) {
 	e := newQueue(&fakeProc{known: procfs.Readable})
 	read := add(e, engine.KindExec, clock.Monotonic())
 	e.readAll()
@@ -198,8 +200,8 @@ func TestLossTakesReadings(t *testing.T) {
 	}
 }
 
-// An end without a parent precedes the next process with its pid, even if its stamp is later than
-// that birth.
+// The end of a process without a parent precedes the next process with its pid, even if its stamp
+// is later than the next fork.
 func TestEndBeforeNextProcess(t *testing.T) {
 	s := offline(Options{Enrich: source.EnrichNone})
 	to := &sink{room: 9}
@@ -208,13 +210,13 @@ func TestEndBeforeNextProcess(t *testing.T) {
 	s.message(record(Fork, 1, 1, 20, 1, 1, 10, 10), true)
 	s.release()
 	if ev := to.events.One(t, 10, engine.KindExit); ev.Time != 19 || ev.Task.Exit.Time != 19 {
-		t.Errorf("EXIT at %d", ev.Time)
+		t.Errorf("got EXIT at %d, want 19", ev.Time)
 	}
 }
 
-// If the sink is full, an event is delivered before the socket was empty, and lacks the fields from
+// If the sink is full, an event is delivered before the socket is empty. It lacks the fields from
 // /proc.
-func TestReadingInFullSink(t *testing.T) {
+func TestFieldsWithFullSink(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -230,19 +232,19 @@ func TestReadingInFullSink(t *testing.T) {
 			t.Fatal(err)
 		}
 		if full := room == 1; len(to.events) == 0 || (to.events[0].Task.Known == 0) != full || (s.unread != 0) != full {
-			t.Errorf("room for %d: got %d events, known %v, %d unread", room, len(to.events), to.events[0].Task.Known, s.unread)
+			t.Errorf("sink of %d: got %d events, known %v, %d unread messages", room, len(to.events), to.events[0].Task.Known, s.unread)
 		}
 	}
 }
 
-// fill adds messages to a batch, as the kernel would send them.
+// fill adds messages to a batch, like the kernel.
 func fill(b *nlsocket.Batch, records ...[]byte) {
 	for _, r := range records {
 		b.Fill(r)
 	}
 }
 
-// The queue releases all events in their order.
+// The queue releases the events in the order of add.
 func TestQueueKeepsOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	e := newQueue(&fakeProc{known: procfs.Readable})
@@ -263,11 +265,12 @@ func TestQueueKeepsOrder(t *testing.T) {
 	}
 	e.release(to)
 	if !slices.Equal(to.events, want) || len(e.entries) != 0 || len(e.byPID.In) != 0 {
-		t.Fatalf("got %d events of %d, %d left, %d processes", len(to.events), len(want), len(e.entries), len(e.byPID.In))
+		t.Fatalf("got %d of %d events, %d still queued, %d processes", len(to.events), len(want), len(e.entries), len(e.byPID.In))
 	}
 }
 
-// TestForkOfSessionLeader reads a process after its setsid(2) and before the message about it.
+// TestForkOfSessionLeader reads a process that has called setsid(2), before the source reads the
+// message about it.
 func TestForkOfSessionLeader(t *testing.T) {
 	c := command(t, "sleep", "1000")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
@@ -286,13 +289,13 @@ func TestForkOfSessionLeader(t *testing.T) {
 		ev := &engine.RawEvent{Kind: kind, PID: uint32(c.Process.Pid), Time: clock.Monotonic()}
 		e.readProcess(&entry{ev: ev, want: ofSession | engine.FieldPPID.Set()})
 		if known := ev.Task.Known; known&ofSession != want || !known.Has(engine.FieldPPID) {
-			t.Errorf("%v: %v is known", kind, known)
+			t.Errorf("%v: got known fields %v", kind, known)
 		}
 	}
 }
 
-// TestBurstIsGivenBack checks that the memory for a burst of processes with threads is released.
-func TestBurstIsGivenBack(t *testing.T) {
+// TestReleaseAfterBurst checks that the memory for a burst of processes with threads is released.
+func TestReleaseAfterBurst(t *testing.T) {
 	s := offline(Options{Enrich: source.EnrichNone})
 	seq, time := uint32(0), uint64(ms)
 	message := func(what What, union ...uint32) []byte {
@@ -320,6 +323,6 @@ func TestBurstIsGivenBack(t *testing.T) {
 		s.queue.trim()
 	})
 	if tr := s.track; len(s.queue.byPID.In)+len(tr.threads.In)+len(tr.byPID.In) != 0 {
-		t.Errorf("kept are %d, %d and %d", len(s.queue.byPID.In), len(tr.threads.In), len(tr.byPID.In))
+		t.Errorf("got %d queued processes, %d threads, %d processes after the burst", len(s.queue.byPID.In), len(tr.threads.In), len(tr.byPID.In))
 	}
 }

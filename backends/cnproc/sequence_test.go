@@ -21,16 +21,16 @@ func TestSequence(t *testing.T) {
 		var s sequence
 		for i, seq := range c.seqs {
 			if n, _ := s.saw(2, seq, uint64(i)); uint32(n) != seq {
-				t.Errorf("%s: number %d of %d", c.name, n, seq)
+				t.Errorf("%s: got number %d for %d", c.name, n, seq)
 			}
 		}
 		if s.gaps != c.gaps {
-			t.Errorf("%s: %d lost, want %d", c.name, s.gaps, c.gaps)
+			t.Errorf("%s: got %d lost, want %d", c.name, s.gaps, c.gaps)
 		}
 	}
 }
 
-// TestSequenceIsExact compares the result with a plain count of the omitted numbers.
+// TestSequenceIsExact compares gaps with a plain count of the missing numbers.
 func TestSequenceIsExact(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -8,11 +8,11 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// TestStrangerEndsSubscriptions: before Linux 6.6 a program can end subscriptions that it never
-// began, which silences all sources. The source reports a gap and subscribes again. Sources that
-// open later benefit from that, too.
-func TestStrangerEndsSubscriptions(t *testing.T) {
-	first, stranger := kernel(t, Options{Enrich: source.EnrichNone}), kernel(t, Options{Enrich: source.EnrichNone})
+// Before Linux 6.6, a program can cancel subscriptions that it did not make. The kernel then sends
+// no events to any source. A source reports a gap and subscribes again, which also helps sources
+// that open later.
+func TestCancelledSubscriptions(t *testing.T) {
+	first, stranger := openOnKernel(t, Options{Enrich: source.EnrichNone}), openOnKernel(t, Options{Enrich: source.EnrichNone})
 	got := &sink{room: 1 << 20}
 	live := func() (exits int) {
 		t.Helper()
@@ -29,9 +29,9 @@ func TestStrangerEndsSubscriptions(t *testing.T) {
 		return exits
 	}
 	if live() == 0 {
-		t.Fatal("nothing came at first")
+		t.Fatal("got no events before the cancelled subscriptions")
 	}
-	const owed = 8 // more than tests beside this one listen
+	const owed = 8 // more than the other listeners of this machine
 	for range owed {
 		if err := send(stranger.fd, request(0, opIgnore)); err != nil {
 			t.Fatal(err)
@@ -39,13 +39,13 @@ func TestStrangerEndsSubscriptions(t *testing.T) {
 	}
 	from := clock.Monotonic()
 	exits := live()
-	first.silence.next = min(first.silence.next, 1) // not in some seconds, but now
+	first.silence.next = min(first.silence.next, 1) // check now, not in some seconds
 	for range owed + 1 {
 		live()
 		first.silence.next = min(first.silence.next, 1)
 	}
 	if live() == 0 {
-		t.Error("nothing comes any more")
+		t.Error("got no events after the source subscribed again")
 	}
 	var gap *engine.Gap
 	for _, ev := range got.events {
@@ -69,8 +69,8 @@ func TestStrangerEndsSubscriptions(t *testing.T) {
 	case gap.From > from || gap.To < from || gap.Count != 0:
 		t.Errorf("got gap %+v, want it from %d on", *gap, from)
 	}
-	for range owed { // below 0
+	for range owed { // the kernel's count goes below 0
 		send(stranger.fd, request(0, opIgnore))
 	}
-	kernel(t, Options{Enrich: source.EnrichNone})
+	openOnKernel(t, Options{Enrich: source.EnrichNone})
 }

@@ -28,7 +28,7 @@ func (s *sink) delivered() (n uint64) {
 	return n
 }
 
-// offline returns a source without a kernel and without /proc. It behaves as on a new kernel.
+// offline returns a source without a kernel and without /proc, which behaves as on a new kernel.
 func offline(o Options, shared ...source.Options) *Source {
 	s := newSource(append(shared, source.Options{})[0], o)
 	s.track.last6, s.track.dumps.spread = true, false
@@ -36,7 +36,7 @@ func offline(o Options, shared ...source.Options) *Source {
 	return s
 }
 
-// watching returns a source that watches a model of a kernel. now is its clock.
+// watching returns a source that watches a model of a kernel. now is the time of its clock.
 func watching(model view, now *uint64) (s *Source, got *sink) {
 	s, got = offline(Options{}), &sink{room: 1 << 20}
 	s.clock.BootClock, s.clock.now = procfs.BootClock{}, func() uint64 { return *now }
@@ -45,7 +45,7 @@ func watching(model view, now *uint64) (s *Source, got *sink) {
 	return s, got
 }
 
-// feed gives a source messages, as the kernel would send them.
+// feed sends messages to a source, like the kernel.
 func feed(s *Source, to *sink, records ...[]byte) {
 	s.to = to
 	for _, r := range records {

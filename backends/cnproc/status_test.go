@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// oneThread is a view of a group with an ended leader and one other thread in the given state.
+// oneThread is a view of a process whose leader has exited. Its other thread has the given state.
 type oneThread struct{ state byte }
 
 func (oneThread) PIDs() ([]uint32, error)   { return nil, nil }
@@ -23,8 +23,8 @@ func (v oneThread) ThreadStatus(uint32, uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: v.state, Threads: 2}, 0, nil
 }
 
-// If a core dump sets the status of other processes, the status of a process that ends meanwhile is
-// unknown.
+// On kernels where a core dump sets the status of other processes too, the status of a process that
+// ends meanwhile is unknown.
 func TestStatusWhileAnotherDumps(t *testing.T) {
 	for _, spreads := range []bool{true, false} {
 		s := offline(Options{Enrich: source.EnrichNone})
@@ -47,8 +47,8 @@ func TestStatusWhileAnotherDumps(t *testing.T) {
 	}
 }
 
-// Before Linux 5.16 seccomp has core dumped without a message. After KILL_PROCESS the status shows
-// it, after KILL_THREAD it stays unknown.
+// Before Linux 5.16 a core dump by seccomp has no message. The status shows the dump after
+// KILL_PROCESS. After KILL_THREAD the status is unknown.
 func TestStatusAfterSeccompDumps(t *testing.T) {
 	for _, spreads := range []bool{true, false} {
 		s := offline(Options{Enrich: source.EnrichNone})
@@ -80,9 +80,9 @@ func TestStatusAfterSeccompDumps(t *testing.T) {
 	}
 }
 
-// A thread that runs can have begun to end before the leader, however often it is seen to
-// run. One that sleeps has not.
-func TestRunningIsNoProofOfLife(t *testing.T) {
+// A running thread may have started to exit before the leader, even if several reads find it
+// running. A sleeping thread has not.
+func TestStatusWithRunningThread(t *testing.T) {
 	for state, known := range map[byte]bool{'R': false, 't': false, 'D': false, 'S': true} {
 		var end fact
 		tr := &tracker{state: func(f *fact) { end = *f }, view: oneThread{state}, clock: &bootClock{now: clock.Monotonic}, loss: new(loss)}
@@ -100,7 +100,7 @@ func TestRunningIsNoProofOfLife(t *testing.T) {
 	}
 }
 
-// alone is a view of a process that runs with one thread.
+// alone is a view of a running process with one thread.
 type alone struct{ oneThread }
 
 func (alone) PIDs() ([]uint32, error) { return []uint32{10}, nil }
@@ -108,9 +108,9 @@ func (alone) Status(uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: 'R', Threads: 1}, 0, nil
 }
 
-// The end of a process of before the loss, or of before the source was opened without /proc, is
-// reported without a status, once, unless a thread of it is seen to run.
-func TestEndOfUnseenProcess(t *testing.T) {
+// An EXIT of a process that started before a loss, or before Open without /proc, is reported once
+// and without a status. If /proc shows a running thread, the process has not ended.
+func TestExitOfUnknownProcess(t *testing.T) {
 	for _, c := range []struct {
 		view  view
 		steps []string
@@ -118,7 +118,7 @@ func TestEndOfUnseenProcess(t *testing.T) {
 	}{
 		{nil, []string{"-11=0", "-10=0", "-12=0"}, 1},
 		{oneThread{'R'}, []string{"-10=0"}, 0},
-		{alone{}, []string{"-10=0", "-11=0"}, 0}, // another thread has replaced that leader
+		{alone{}, []string{"-10=0", "-11=0"}, 0}, // another thread has become the leader
 	} {
 		s := offline(Options{Enrich: source.EnrichNone})
 		if s.track.view = c.view; c.view != nil {
@@ -127,24 +127,24 @@ func TestEndOfUnseenProcess(t *testing.T) {
 		got := sink{room: 100}
 		play(s, &got, script(c.steps...)[1:]...)
 		if exits := got.events.Of(10, engine.KindExit); len(exits) != c.ends || c.ends > 0 && exits[0].Task.Known.Has(engine.FieldExit) {
-			t.Errorf("%v: %d exits", c.steps, len(exits))
+			t.Errorf("%v: got %d exits", c.steps, len(exits))
 		}
 	}
 }
 
-// A pid is another process's before the exit message of the first has come.
-func TestExitAfterTheNextFork(t *testing.T) {
+// The exit message of a process can arrive after the fork of the next process with its pid.
+func TestExitMessageAfterReuse(t *testing.T) {
 	fork := func(seq uint32, time uint64) []byte { return record(Fork, 0, seq, time, 1, 1, 10, 10) }
 	exit := func(seq uint32, time uint64, status, parent uint32) []byte {
 		return record(Exit, 0, seq, time, 10, 10, status, 17, parent, parent)
 	}
 	type want struct {
 		time   uint64
-		status int32 // -1: unknown
+		status int32 // -1 means unknown
 	}
 	for _, c := range []struct {
 		name     string
-		runs     bool // the latest process
+		runs     bool // whether the latest process still runs
 		messages [][]byte
 		want     []want
 	}{

@@ -13,10 +13,10 @@ import (
 
 const ms = 1_000_000
 
-// script has messages of process 10, which begins first: "+11" thread 11 starts, "-11=7" it exits
-// with that wait status, "x" the process executes. With "?" the process is seen to run. "~10=0" is
-// an exit message that was made before all others, "^10=0" one of a former leader, "!10=0" one of a
-// process that was reaped before.
+// script returns messages about process 10, which is forked first. "+11": thread 11 starts;
+// "-11=7": it exits with wait status 7; "x": the process executes; "?": /proc shows the process
+// running. An exit message with "~" was made before all others, with "^" comes from a former
+// leader, with "!" from a process that was reaped before.
 func script(steps ...string) (messages []func(*Source)) {
 	now, seq := uint64(ms), uint32(0)
 	add := func(record []byte) { messages = append(messages, func(s *Source) { s.message(record, true) }) }
@@ -64,8 +64,8 @@ func play(s *Source, to *sink, messages ...func(*Source)) {
 	s.release()
 }
 
-// left returns how many records are left behind when all messages have arrived.
-func left(s *Source) int {
+// countRecords returns the number of records that are left after all messages have arrived.
+func countRecords(s *Source) int {
 	s.track.dropRetired(s.clock.now() + 3*maxStraggle)
 	return len(s.track.byPID.In) + len(s.track.threads.In)
 }
@@ -75,7 +75,7 @@ func TestGroupExit(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		steps []string
-		last6 int // status of the exit from Linux 6.0 on
+		last6 int // wait status from Linux 6.0 on; old: before
 		old   int
 	}{
 		{"one thread", []string{"-10=256"}, 256, 256},
@@ -112,7 +112,7 @@ func TestGroupExit(t *testing.T) {
 			play(s, &got, messages[len(messages)-1])
 			exits := got.events.Of(10, engine.KindExit)
 			if len(exits) != 1 {
-				t.Errorf("%s: %d exits", c.name, len(exits))
+				t.Errorf("%s: got %d EXITs, want 1", c.name, len(exits))
 				continue
 			}
 			want := c.last6
@@ -127,10 +127,10 @@ func TestGroupExit(t *testing.T) {
 				t.Errorf("%s: got end %d, want %d as the last thread", c.name, exits[0].Time, last)
 			}
 			if task.PPID != 1 || exits[0].Thread {
-				t.Errorf("%s: ppid %d, thread %v", c.name, task.PPID, exits[0].Thread)
+				t.Errorf("%s: got ppid %d, thread %v", c.name, task.PPID, exits[0].Thread)
 			}
-			if left(s) != 0 {
-				t.Errorf("%s: left behind: %+v", c.name, s.track.processes)
+			if countRecords(s) != 0 {
+				t.Errorf("%s: got remaining records %+v", c.name, s.track.processes)
 			}
 		}
 	}
@@ -139,24 +139,25 @@ func TestGroupExit(t *testing.T) {
 func TestExecEndsThreads(t *testing.T) {
 	for _, steps := range [][]string{
 		{"+11", "-10=9", "x", "-10=512"}, // thread 11 executes
-		// it does, and the leader has its number already
+		// Thread 11 executes. The old leader exits with tid 11.
 		{"+11", "-11=9", "x", "-10=512"},
 		{"+11", "+12", "-12=9", "-10=9", "x", "-10=512"},   // another thread had to end
 		{"+11", "+12", "-11=9", "-12=9", "x", "-10=512"},   // the leader executes
 		{"+11", "-10=9", "x", "+13", "-13=512", "-10=512"}, // the new image makes a thread
-		// the end of the former leader comes late, with its own or thread 11's number
+		// Thread 11 executes and gets tid 10. The old leader's exit message arrives after
+		// the exec, with tid 10 or 11.
 		{"+11", "x", "~10=0", "-10=512"},
 		{"+11", "x", "-11=0", "-10=512"},
 		{"+11", "x", "^10=0", "-10=512"},
 		{"+11", "x", "+13", "~10=0", "-13=512", "-10=512"},
 		{"+11", "^10=0", "x", "-10=512"},
-		{"^10=0", "x", "-10=512"}, // the thread was not known
-		// it is later than the end of the process
+		{"^10=0", "x", "-10=512"}, // the source does not know the thread that executes
+		// The old leader's exit message arrives after the end of the process.
 		{"+11", "x", "-10=512", "^10=0"},
 		{"+11", "x", "-10=512", "~10=0"},
 		{"+11", "x", "-10=512", "-11=0"},
 		{"+11", "+12", "x", "-11=0", "-10=512", "-12=0"},
-		// the thread that executes is killed when the others have ended
+		// Thread 11 is killed in its exec, after the other threads have ended.
 		{"+11", "-10=0", "-10=512"},
 	} {
 		s := offline(Options{Enrich: source.EnrichNone})
@@ -164,10 +165,10 @@ func TestExecEndsThreads(t *testing.T) {
 		play(s, &got, script(steps...)...)
 		exits := got.events.Of(10, engine.KindExit)
 		if len(exits) != 1 || exits[0].Task.Exit.WaitStatus != 512 {
-			t.Errorf("%v: %d exits", steps, len(exits))
+			t.Errorf("%v: got %d EXITs, want one with status 512", steps, len(exits))
 		}
-		if left(s) != 0 {
-			t.Errorf("%v: left behind: %+v", steps, s.track.processes)
+		if countRecords(s) != 0 {
+			t.Errorf("%v: got remaining records %+v", steps, s.track.processes)
 		}
 	}
 }
@@ -186,7 +187,8 @@ func TestThreadEvents(t *testing.T) {
 	}
 }
 
-// Threads do not stay after a new process has their process's number or their own, or after a loss.
+// The record of a thread is dropped if a new process or thread gets its id, if a new process gets
+// the id of its process, or after a loss.
 func TestThreadsDoNotLeak(t *testing.T) {
 	s := offline(Options{Enrich: source.EnrichNone})
 	got := sink{room: 1 << 20}
@@ -201,13 +203,13 @@ func TestThreadsDoNotLeak(t *testing.T) {
 	}
 	s.track.lose(engine.Gap{CPU: engine.AllCPUs})
 	s.track.learn()
-	if left(s) != 0 {
-		t.Errorf("after a loss: %+v", s.track.processes)
+	if countRecords(s) != 0 {
+		t.Errorf("after a loss: got remaining records %+v", s.track.processes)
 	}
 }
 
-// A thread with ids of its own that executes a program becomes the process. No message has its ids:
-// earlier ids are cached if another thread may have executed, unless they were read.
+// A thread can change its ids without a message, and then execute. So ids are cached while another
+// thread may execute, unless they were read.
 func TestIDsOfThreads(t *testing.T) {
 	ids := func(s *Source, what What) {
 		s.message(record(what, 1, 1, 90*ms, 10, 10, 4182, 0), true)
@@ -221,8 +223,8 @@ func TestIDsOfThreads(t *testing.T) {
 		{"no other thread since an exec", []string{"+11", "-10=9", "x"}, false},
 		{"no other thread when it was seen to run", []string{"+11", "-11=0", "?"}, false},
 		{"another thread", []string{"+11"}, true},
-		{"another one, and the leader has ended", []string{"+11", "-10=9"}, true},
-		{"another one, whose number the leader has taken", []string{"+11", "-11=9"}, true},
+		{"another thread, and the leader has ended", []string{"+11", "-10=9"}, true},
+		{"another thread, which the leader has replaced", []string{"+11", "-11=9"}, true},
 	} {
 		var got [3]engine.Fields
 		for i, what := range []What{Exec, UID, GID} {
@@ -235,9 +237,9 @@ func TestIDsOfThreads(t *testing.T) {
 			engine.FieldsIDs, engine.FieldsIDs &^ engine.FieldUIDs.Set(), engine.FieldsIDs &^ engine.FieldGIDs.Set(),
 		}
 		if !c.cached {
-			want = [3]engine.Fields{1: ofGroup} // a second message with them may follow
+			want = [3]engine.Fields{1: ofGroup} // the next message may change these ids
 		}
-		for i := range want[1:] { // it can be in an exec that fails, with the new name
+		for i := range want[1:] { // the comm may come from an exec that fails
 			want[1+i] |= engine.FieldComm.Set()
 		}
 		if got != want {

@@ -10,27 +10,27 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// machine is a machine on which one number is given to one process after the other, with a socket
-// that has little room. It knows the truth.
+// machine simulates a machine that gives one pid to many processes, one after the other, and whose
+// socket is often full. It has the ground truth.
 type machine struct {
 	t       testing.TB
 	rnd     *rand.Rand
 	time    uint64
 	lives   []*oneLife
-	sends   []sending // by time
+	sends   []sending // sorted by time
 	queue   [][]byte
 	room    int
-	full    bool // until the queue is empty
-	report  bool // an overrun
+	full    bool // drops messages until the queue is empty
+	report  bool // the next read reports an overrun
 	dropped uint64
 	seq     [2]uint32
 }
 
 type oneLife struct {
 	born, ended, reaped uint64
-	stamp, sent         uint64 // of its end
+	stamp, sent         uint64 // stamp and arrival of the exit message
 	status              int32
-	told                int
+	exits               int
 }
 
 type sending struct {
@@ -38,14 +38,14 @@ type sending struct {
 	m  func(cpu int, seq uint32) []byte
 }
 
-const theNumber = 10
+const reusedPID = 10
 
-// newMachine makes processes. A message follows an end in less than 50 ms.
+// newMachine simulates 60 processes. The exit message of each arrives at most 50 ms after its end.
 func newMachine(t testing.TB, seed uint64) *machine {
 	w := &machine{t: t, rnd: rand.New(rand.NewPCG(seed, 7))}
 	w.room = 1 << w.rnd.IntN(7)
 	now := uint64(1000 * ms)
-	some := func(most uint64) uint64 { // mostly little
+	randomTime := func(most uint64) uint64 { // usually a short time
 		if w.rnd.IntN(3) > 0 {
 			most /= 50
 		}
@@ -53,26 +53,26 @@ func newMachine(t testing.TB, seed uint64) *machine {
 	}
 	for i := range 60 {
 		l := &oneLife{status: int32(i+1) << 8}
-		l.born = now + some(20*ms)
-		forked := l.born + some(ms)
-		l.ended = forked + some(50*ms)
+		l.born = now + randomTime(20*ms)
+		forked := l.born + randomTime(ms)
+		l.ended = forked + randomTime(50*ms)
 		if w.rnd.IntN(10) == 0 {
 			l.ended += w.rnd.Uint64N(1500 * ms)
 		}
-		l.stamp = l.ended + some(20*ms)
-		made := l.stamp + some(ms)
-		l.sent = made + some(10*ms)
-		l.reaped = l.ended + some(40*ms)
+		l.stamp = l.ended + randomTime(20*ms)
+		made := l.stamp + randomTime(ms)
+		l.sent = made + randomTime(10*ms)
+		l.reaped = l.ended + randomTime(40*ms)
 		parent := uint32(1)
 		if l.reaped <= made {
 			parent = 0
 		}
-		w.send(forked, Fork, l.born, 1, 1, theNumber, theNumber)
-		w.send(l.sent, Exit, l.stamp, theNumber, theNumber, uint32(l.status), 17, parent, parent)
+		w.send(forked, Fork, l.born, 1, 1, reusedPID, reusedPID)
+		w.send(l.sent, Exit, l.stamp, reusedPID, reusedPID, uint32(l.status), 17, parent, parent)
 		w.lives = append(w.lives, l)
 		now = l.reaped
 	}
-	for range 300 { // of others
+	for range 300 { // events of other processes
 		at := 1000*ms + w.rnd.Uint64N(now-1000*ms)
 		w.send(at, Exec, at, 99, 99)
 	}
@@ -87,7 +87,7 @@ func (w *machine) send(at uint64, what What, stamp uint64, words ...uint32) {
 	}})
 }
 
-// pass lets time pass.
+// pass advances the clock and sends the messages that are due.
 func (w *machine) pass(ns uint64) {
 	w.time += ns
 	for len(w.sends) > 0 && w.sends[0].at <= w.time {
@@ -104,7 +104,7 @@ func (w *machine) pass(ns uint64) {
 	}
 }
 
-// at returns the life that had the number at a time.
+// at returns the process that had the pid at a time.
 func (w *machine) at(time uint64) (had *oneLife) {
 	for _, l := range w.lives {
 		if l.born <= time {
@@ -115,10 +115,10 @@ func (w *machine) at(time uint64) (had *oneLife) {
 }
 
 func (w *machine) PIDs() ([]uint32, error) {
-	if _, _, err := w.Status(theNumber); err != nil {
+	if _, _, err := w.Status(reusedPID); err != nil {
 		return nil, nil
 	}
-	return []uint32{theNumber}, nil
+	return []uint32{reusedPID}, nil
 }
 func (w *machine) Tasks(pid uint32) []uint32                                 { return []uint32{pid} }
 func (w *machine) ThreadStatus(pid, _ uint32) (procfs.Status, uint64, error) { return w.Status(pid) }
@@ -137,12 +137,12 @@ func (w *machine) Status(uint32) (procfs.Status, uint64, error) {
 	}
 }
 
-// populate does what Populate does.
+// populate does the work of Source.Populate.
 func (w *machine) populate(s *Source) {
 	for {
 		now := w.time
 		w.pass(w.rnd.Uint64N(ms / 10))
-		s.loss.dropped = w.dropped // without a socket it is asked no more
+		s.loss.dropped = w.dropped // as Source does with its socket
 		if w.report {
 			w.report = false
 			s.overran()
@@ -171,11 +171,11 @@ func (w *machine) populate(s *Source) {
 	s.release()
 }
 
-// Each reported end is one that happened, once, and its status is its own or unknown. Every other
-// end is in a gap: whatever is lost, and however late messages come.
-func TestWhoseEndAfterLoss(t *testing.T) {
+// Each reported EXIT is an end of a process, is reported once, and has this process's status or
+// none. A gap covers every other end, whatever is lost, and however late messages arrive.
+func TestExitOfReusedPIDAfterLoss(t *testing.T) {
 	ends, known, lost, outside := 0, 0, 0, 0
-	seeds := []uint64{1599, 1637} // ends that were reported twice
+	seeds := []uint64{1599, 1637} // seeds that found EXITs reported twice
 	for seed := range uint64(300) {
 		seeds = append(seeds, seed)
 	}
@@ -207,8 +207,8 @@ func TestWhoseEndAfterLoss(t *testing.T) {
 				if l != nil && ev.Time < l.ended && !forked[l.born] {
 					l = w.at(l.born - 1)
 				}
-				for l != nil && l.told > 0 && !ev.Task.Known.Has(engine.FieldExit) {
-					l = w.at(l.born - 1) // it may belong to either
+				for l != nil && l.exits > 0 && !ev.Task.Known.Has(engine.FieldExit) {
+					l = w.at(l.born - 1) // or of the process before
 				}
 				switch {
 				case l == nil || ev.Time < l.ended:
@@ -216,7 +216,7 @@ func TestWhoseEndAfterLoss(t *testing.T) {
 				case ev.Task.Known.Has(engine.FieldExit) && ev.Task.Exit.WaitStatus != l.status:
 					t.Fatalf("seed %d: got EXIT at %d with the status of another process", seed, ev.Time)
 				}
-				if l.told++; l.told > 1 {
+				if l.exits++; l.exits > 1 {
 					t.Fatalf("seed %d: got EXIT at %d twice", seed, ev.Time)
 				}
 				if ends++; ev.Task.Known.Has(engine.FieldExit) {
@@ -225,18 +225,18 @@ func TestWhoseEndAfterLoss(t *testing.T) {
 			}
 		}
 		for _, l := range w.lives {
-			if l.told == 0 {
+			if l.exits == 0 {
 				lost++
 			}
-			if l.told == 0 && !slices.ContainsFunc(gaps, func(g engine.Gap) bool { return g.From <= l.sent && l.ended <= g.To }) {
+			if l.exits == 0 && !slices.ContainsFunc(gaps, func(g engine.Gap) bool { return g.From <= l.sent && l.ended <= g.To }) {
 				outside++
 			}
 		}
 	}
-	t.Logf("got %d reported ends, %d with status, %d lost ones, %d of them outside of gaps", ends, known, lost, outside)
-	// Where messages of one number pass each other again and again an end can be taken for
-	// another until that one is missing long after the gap.
+	t.Logf("got %d EXITs, %d with status, %d lost EXITs, %d of them outside of gaps", ends, known, lost, outside)
+	// If the messages of several processes overtake each other, one end can be taken for
+	// another. The missing EXIT is noticed only after the gap.
 	if known < ends/3 || lost > 2*ends || outside > lost/1000 {
-		t.Errorf("got %d reported ends, %d with status, %d lost ones, %d of them outside of gaps", ends, known, lost, outside)
+		t.Errorf("got %d EXITs, %d with status, %d lost EXITs, %d of them outside of gaps", ends, known, lost, outside)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 )
 
-// record makes the datagram of a proc_event with the given union.
+// record returns the datagram of a proc_event with the given union.
 func record(what What, cpu, seq uint32, time uint64, union ...uint32) []byte {
 	b := make([]byte, sizeMessage)
 	le := binary.NativeEndian
@@ -59,7 +59,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeErrors(t *testing.T) {
 	put := func(off int, v byte) []byte {
 		b := record(Exec, 0, 0, 0, 11, 10)
 		b[off] = v
@@ -100,8 +100,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzTake throws datagrams at everything behind the decoder.
-func FuzzTake(f *testing.F) {
+// FuzzMessages sends arbitrary datagrams to the source behind the decoder.
+func FuzzMessages(f *testing.F) {
 	f.Add(append(record(Fork, 0, 1, 3, 1, 1, 11, 10), record(Exit, 0, 2, 3, 11, 10)...))
 	f.Add(append(record(Exit, 0, 9, 3, 10, 10, 5), record(Exit, 0, 2, 3, 11, 10)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -112,7 +112,7 @@ func FuzzTake(f *testing.F) {
 			s.message(b[:size], true)
 			b = b[size:]
 			if len(s.track.threads.In) > n {
-				t.Fatalf("got %d threads of %d messages", len(s.track.threads.In), n)
+				t.Fatalf("got %d threads after %d messages", len(s.track.threads.In), n)
 			}
 		}
 		s.release()
