@@ -52,21 +52,21 @@ type Process = engine.Process
 
 // Task is the part of a Process that has a fixed size.
 //
-//	Known, Cached, Truncated Fields   // fields with a value; an earlier one; a cut one
+//	Known, Cached, Truncated Fields   // fields with a value; an earlier value; a cut value
 //	PPID, PGID, SID          uint32   // in the initial pid namespace
 //	Inherited                         // Cred, Login, Caps, TTY, NS and more
 //	Start, StartUnit         uint64   // CLOCK_BOOTTIME nanoseconds, and their precision
 //	Exit                     Exit     // how and when it ended
 //	ExeFile                  ExeFile
-//	NSPID                    uint32   // in its own pid namespace
-//	ParentSignal, ParentTID  uint32   // for the parent at the exit; thread that forked
+//	NSPID                    uint32   // the pid in the innermost pid namespace
+//	ParentSignal, ParentTID  uint32   // sent to the parent at the exit; the thread that forked
 type Task = engine.Task
 
 // Stats are the counters of a queue since it was opened. Lost is the number of lost events.
 //
-//	Insertions, Removals          uint64 // raw events, into and out of the buffer
-//	Aggregations, NonAggregations uint64 // delivered events: joined, and of one raw event
-//	Filtered, Unsure              uint64 // events that the filter rejected, could not decide
+//	Insertions, Removals          uint64 // raw events, added to and removed from the buffer
+//	Aggregations, NonAggregations uint64 // delivered events: joined, and single
+//	Filtered, Unsure              uint64 // events rejected, or undecided, by the filter
 //	Late                          uint64 // events delivered after a younger event
 //	GarbageCollections            uint64 // processes removed from the table
 //	Buffered, Processes           int    // current numbers
@@ -81,7 +81,7 @@ type (
 	Events   = engine.Events   // a set of kinds of event
 	Part     = engine.Part     // a raw event of a joined event
 	IDChange = engine.IDChange // which ids changed
-	Gap      = engine.Gap      // reports lost events in the stream of events
+	Gap      = engine.Gap      // reports a loss of events in their stream
 
 	Identity     = engine.Identity     // identifies a process: pid and start time
 	Birth        = engine.Birth        // the parent that forked a process
@@ -114,7 +114,7 @@ type (
 	Reported    = filter.Reported // the events that a filter may get
 	Marks       = engine.Marks    // a filter's marks of a process
 
-	Matrix = engine.Matrix // rules for joining: Matrix[first kind][next kind]
+	Matrix = engine.Matrix // a matrix of rules for joining: [first kind][next kind]
 	Kind   = engine.Kind   // the kind of a raw event
 	Join   = engine.Join   // a rule of a Matrix
 
@@ -125,7 +125,7 @@ type (
 	Origin          = engine.Origin          // how a source obtains something
 	Omission        = engine.Omission        // events that a source neither reports nor counts
 	Unproven        = engine.Unproven        // exits with an unproven status
-	StampError      = engine.StampError      // how far a stamp is from its event
+	StampError      = engine.StampError      // how far a time stamp is from its event
 	Extent          = engine.Extent          // how much of a string is always reported
 
 	BackendSet    = backends.Set         // a set of backends, for Options.Backends
@@ -143,7 +143,7 @@ type (
 	Enrich        = source.Enrich        // what the proc connector reads from /proc
 )
 
-// The ids of an ID_CHANGE.
+// The ids that an ID_CHANGE can report.
 const (
 	ChangedSID = engine.ChangedSID
 	ChangedUID = engine.ChangedUID
@@ -152,7 +152,7 @@ const (
 
 // Values of the members of a process.
 const (
-	LoginUnset = engine.LoginUnset // value of Login before any login
+	LoginUnset = engine.LoginUnset // Login before any login
 	BySetUID   = engine.BySetUID   // Process.Privileges
 	BySetGID   = engine.BySetGID
 	ByFileCaps = engine.ByFileCaps
@@ -220,16 +220,16 @@ const (
 	LossUnseen     = engine.LossUnseen     // not traced, as on a CPU that came online
 	NumLosses      = engine.NumLosses
 
-	AllCPUs = engine.AllCPUs // a Gap's CPU if the events may be of any CPU
+	AllCPUs = engine.AllCPUs // Gap.CPU of events that can be of any CPU
 )
 
 // The rules for joining raw events.
 const (
 	JoinNever      = engine.JoinNever
-	JoinOnce       = engine.JoinOnce       // unless an event of the kind has joined already
-	JoinAlways     = engine.JoinAlways     // any number
-	JoinForkExec   = engine.JoinForkExec   // once, and not after an ID_CHANGE
-	JoinBeforeExec = engine.JoinBeforeExec // any number, and not after an EXEC
+	JoinOnce       = engine.JoinOnce       // unless a joined event is of the same kind
+	JoinAlways     = engine.JoinAlways     // always
+	JoinForkExec   = engine.JoinForkExec   // like JoinOnce, but not after an ID_CHANGE
+	JoinBeforeExec = engine.JoinBeforeExec // always, but not after an EXEC
 )
 
 // DefaultMatrix joins all events of a short-lived process into one event.
@@ -244,7 +244,7 @@ const (
 	KProbe       = backends.KProbe
 	CNProc       = backends.CNProc
 	Audit        = backends.Audit // records of the kernel's audit
-	EveryBackend = backends.Every // also the backends that Open tries only if named
+	EveryBackend = backends.Every // the default ones, and Audit
 
 	EnrichFull = source.EnrichFull // for CNProcOptions.Enrich
 	EnrichNone = source.EnrichNone

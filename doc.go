@@ -15,10 +15,10 @@
 //	Open, OpenContext, Options        attach to the kernel
 //	ParseFilter, ParseRules           choose events, for Options.Where
 //	Queue.Events, Queue.Get           read events until a context ends, or one by one
-//	Event, Event.Events, EventExec    what happened, and the kinds of event
-//	Process, Process.UID, .Exe, .Args, .Duration   to which process
+//	Event, Event.Events, EventExec    what happened
+//	Process, Process.UID, .Exe, .Args, .Duration   the process of the event
 //	Process.Container, .Tags          its container, and what rules call it
-//	Event.Clone, Process.Clone        keep either beyond the next event
+//	Event.Clone, Process.Clone        copies that stay valid
 //	Queue.Lookup, Queue.Ancestors     other processes
 //	Queue.Stats                       counters, also of lost events
 //	New                               a queue of a test or a recording: see engine/enginetest

@@ -9,7 +9,7 @@ import (
 // goroutines may use it.
 type Names struct {
 	users, groups namefile.File
-	// Ask, if not nil, returns the name of an id that is not in the file of database "passwd"
+	// Ask, if not nil, returns the name of an id that is not in the file for database "passwd"
 	// or "group". It is called once for each id, in the background. Set it before the first
 	// use.
 	Ask func(database, id string) string
@@ -30,8 +30,8 @@ func newNames(passwd, group string) *Names {
 // User returns the name of a user id of p, "" if there is none. A nil p stands for a process of the
 // host.
 //
-// The ids of a container belong to the container's own users, which have no names here. If the
-// container has a user namespace, the host assigned the ids, and the host's names apply.
+// The ids of a container belong to the container's own users, which have no names here. In a user
+// namespace the ids are mapped to ids that the host assigned, so the host's names apply.
 func (n *Names) User(p *Process, uid uint32) string { return n.name(&n.users, p, uid) }
 
 // Group returns the name of a group id of p, as User does for user ids.

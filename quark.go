@@ -22,13 +22,13 @@ import (
 type Options struct {
 	// MaxLength is the largest number of buffered raw events: 10000 by default, fewer if they
 	// have more than 4 KiB of strings each. Further events wait in the kernel, which may drop
-	// them. A full buffer may deliver events after younger events: see Stats.Late.
+	// them. If the buffer is full, events may be delivered out of order: see Stats.Late.
 	MaxLength int
 
 	// HoldTime is how long an event is held to be ordered and joined with later events: 1 s by
 	// default, at least 10 ms. A shorter time delivers more, smaller events earlier. Delivery
-	// may be late by HoldTime/10, at most 50 ms. With less than 0.5 s a GAP of skipped eBPF
-	// programs (PREEMPT_RT, Linux 7.0) follows younger events.
+	// may be late by HoldTime/10, at most 50 ms. With less than 0.5 s, the GAP for skipped eBPF
+	// programs (PREEMPT_RT, Linux 7.0) may be delivered out of order.
 	HoldTime time.Duration
 
 	// CacheGraceTime is how long a process can be looked up after its exit: 4 s by default.
@@ -45,7 +45,7 @@ type Options struct {
 	// Where, if not nil, decides whether an event is delivered: [ParseFilter] compiles an
 	// expression, [ParseRules] a file of rules. The process table follows all events, and gaps
 	// are always delivered. Environ must select the environment variables that Where uses.
-	// Kinds, FailedExecs and Threads must select the events without which a term is never true.
+	// Kinds, FailedExecs and Threads must select the events that its terms need.
 	Where *Filter
 
 	// Filter, if not nil, decides whether an event that passes Where is delivered. It may use
@@ -60,11 +60,11 @@ type Options struct {
 	// KProbe and CNProc. Other backends must be named.
 	Backends BackendSet
 
-	// Strict fails when the first allowed backend can't be opened.
+	// Strict makes Open fail if the first allowed backend cannot be opened.
 	Strict bool
 
-	// Kinds is the set of events that are reported, such as EventExec|EventExit; 0 for all but
-	// EXEC_FAILED. The kernel produces no other kinds, except those that the backend itself
+	// Kinds is the set of events that to report, such as EventExec|EventExit; 0 for all but
+	// EXEC_FAILED. The kernel produces only these kinds and those that the backend itself
 	// needs, so few kinds cost less. Values that an excluded kind would change are cached or
 	// unknown. A backend that reports none of the kinds is skipped. Gaps are always reported,
 	// GONE only with all EXITs.
@@ -111,12 +111,12 @@ type Queue struct {
 	proc     backends.Proc
 	clocks   *hostclock.Follower // nil if the source has a clock of its own
 	poller   poller.Poller
-	interval time.Duration // see [engine.Watcher]; 0 for none
+	interval time.Duration // interval of an [engine.Watcher]; 0 for other sources
 }
 
 // Open chooses a backend, attaches to the kernel and reads the existing processes from the kernel
-// or /proc. Events begin then. Open needs CAP_BPF and CAP_PERFMON; the proc connector needs
-// CAP_NET_ADMIN before Linux 6.12. Root has all capabilities. They may be dropped after Open.
+// or /proc. It reports events from then on. Open needs CAP_BPF and CAP_PERFMON; the proc connector
+// needs CAP_NET_ADMIN before Linux 6.12. Root has all capabilities. They may be dropped after Open.
 //
 // On other systems than Linux on amd64 and arm64 the error is [errors.ErrUnsupported]. If no
 // backend can be used the error is an *[OpenError] with all reasons. If the value of an option is
@@ -133,7 +133,7 @@ func Open(opts Options) (*Queue, error) {
 	if err := opts.Where.Check(reported); err != nil {
 		return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "of no use", Err: err})
 	}
-	if err := opts.engineOptions().Check(); err != nil { // before a system call
+	if err := opts.engineOptions().Check(); err != nil { // check before any system call
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
 	// The source is opened before /proc is read: a process forked during the read has a FORK.
@@ -239,7 +239,7 @@ func New(src Source, opts Options) (*Queue, error) {
 	return q, nil
 }
 
-// start creates the engine, and adds the processes that scan yields.
+// start creates the engine, and adds the processes that scan reports.
 func (q *Queue) start(opts Options, clock *Clock, checkPID func(uint32) (uint64, engine.PIDState),
 	scan func(func(*engine.RawEvent) error) error) (err error) {
 	o := opts.engineOptions()
@@ -365,7 +365,7 @@ func (q *Queue) Get() (*Event, error) {
 		return nil, os.ErrClosed
 	}
 	ev, err := q.engine.Get()
-	if q.closed { // by the filter, or during its call
+	if q.closed { // closed by the filter, or while the filter ran
 		return nil, os.ErrClosed
 	}
 	if errors.Is(err, ErrNothing) {
@@ -376,7 +376,7 @@ func (q *Queue) Get() (*Event, error) {
 	return ev, err
 }
 
-// next returns pause, locked, for the poller.
+// next calls pause for the poller, with mu locked.
 func (q *Queue) next() (wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -386,12 +386,12 @@ func (q *Queue) next() (wait time.Duration, ok bool) {
 	return q.pause()
 }
 
-// pause returns how long the queue can sleep, unless the source's descriptor polls readable; ok is
-// false if the time is unlimited.
+// pause returns how long to wait, unless the source's descriptor polls readable first. ok is false
+// if there is no limit.
 func (q *Queue) pause() (wait time.Duration, ok bool) {
 	wait, held := q.engine.Wait()
 	if !q.source.Arm(!held) {
-		return 0, true // there are records: Get must read them first
+		return 0, true // records are queued: Get must read them first
 	}
 	if !held && q.source.FD() >= 0 {
 		return q.interval, q.interval > 0
@@ -435,14 +435,14 @@ func (q *Queue) young() bool {
 func (q *Queue) Wake() { q.poller.Wake() }
 
 // FD returns a descriptor that polls readable when Get should be called. Call FD before the first
-// Get. Do not read from or close the descriptor. It is -1 after Close, and on systems other than
+// Get. Do not read or close the descriptor. FD returns -1 after Close, and on systems other than
 // Linux.
 func (q *Queue) FD() int { return q.poller.Watch() }
 
-// Events yields all events until ctx ends. It then drains the queue as [Queue.Drain] does, yields
-// the events from before the end of ctx and stops; the end of ctx is no error. To stop at once,
-// leave the loop or call Close. Events also stops after Drain, and after an error, which it yields
-// last. Each event is valid until the next.
+// Events yields all events until ctx ends. When ctx ends, Events drains the queue as [Queue.Drain]
+// does, yields the remaining events and stops, without an error. To stop at once, leave the loop or
+// call Close. Events also stops after Drain, and after an error, which it yields last. Each event
+// is valid until the next one.
 func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		defer context.AfterFunc(ctx, q.Wake)()
@@ -484,8 +484,8 @@ func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if the leader is
-// unknown. The leader's identity is as of p.AsOf, the leader's state as of its own AsOf. If p is
-// nil, as Lookup may return, the result is nil.
+// unknown. The session is that of p at p.AsOf; the returned state of the leader is as of the
+// leader's AsOf. If p is nil, as Lookup may return, the result is nil.
 func (q *Queue) SessionLeader(p *Process) *Process {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -499,8 +499,8 @@ func (q *Queue) GroupLeader(p *Process) *Process {
 	return q.engine.GroupLeader(p)
 }
 
-// Ancestors returns p's parent, the parent's parent and so on. The parent of a process is the one
-// that forked it or, if the FORK was not seen, a later parent. Ended ancestors are included for
+// Ancestors returns p's parent, the parent's parent and so on. The parent is the process that
+// called fork or, if the FORK was not seen, a later parent. Ended ancestors are included for
 // CacheGraceTime. whole reports whether the last ancestor is process 1 or kthreadd.
 func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	q.mu.Lock()
@@ -509,7 +509,7 @@ func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 }
 
 // AppendJSON appends the event as Event.AppendJSON does, with the leaders and ancestors of its
-// process. Their values are those at the begin of the event, or are marked as later.
+// process. Their values are as of the begin of the event, or marked as later.
 func (q *Queue) AppendJSON(b []byte, ev *Event) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -523,7 +523,7 @@ func AppendJSONString(b []byte, s string) (to []byte, valid bool) {
 }
 
 // AppendDump appends the event as Event.AppendDump does, with the leaders and ancestors of its
-// process, with each name that was valid when the event began.
+// process. Their names are as of the begin of the event.
 func (q *Queue) AppendDump(b []byte, ev *Event) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -533,8 +533,8 @@ func (q *Queue) AppendDump(b []byte, ev *Event) []byte {
 // Processes yields all known processes in order of pid.
 func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }
 
-// Passes reports whether Options.Where and Options.Filter pass an event, for example an event
-// without a kind that the caller made of a process of Processes. It changes no counter.
+// Passes reports whether Options.Where and Options.Filter pass an event, such as an event that the
+// caller made from a process of Processes, without a kind. It changes no counter.
 func (q *Queue) Passes(ev *Event) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -558,5 +558,5 @@ func (q *Queue) Stats() (Stats, error) {
 
 // Clock converts the times of events and processes to wall time. It follows suspends and changes of
 // the wall clock: each event has the wall time of the clock at that time. An event shortly before a
-// change, at most a tenth of HoldTime, may have the changed clock's time.
+// change, at most a tenth of HoldTime, may have the time of the changed clock.
 func (q *Queue) Clock() *Clock { return q.engine.Clock() }

@@ -16,7 +16,7 @@ import (
 //
 //	quarkBTF 2                         always first
 //	blob SIZE                          the types of a kernel
-//	kernel ARCH RELEASE DISTRO BLOB    the number of its blob, from 0
+//	kernel ARCH RELEASE DISTRO BLOB    the number of the kernel's blob, from 0
 //	end
 //
 // The blobs follow in the order of their lines. Kernels with the same types share a blob.
@@ -28,9 +28,9 @@ const (
 // gzipMagic is the start of a file that is compressed with gzip.
 const gzipMagic = "\x1f\x8b"
 
-// Limits for a reader of untrusted files, far above btfhub-archive with its 4000 kernels.
+// Limits for untrusted files. btfhub-archive, with its 4000 kernels, is far below them.
 const (
-	maxArchive = 64 << 20 // unpacked
+	maxArchive = 64 << 20 // uncompressed size
 	maxBlob    = 1 << 20
 	maxKernels = 1 << 17
 )
@@ -43,7 +43,7 @@ type Entry struct {
 	blob    int
 }
 
-// Archive is an archive of kernels' types. Its methods do not change it.
+// Archive holds the types of many kernels. It is read-only.
 type Archive struct {
 	kernels []Entry
 	blobs   []string
@@ -132,7 +132,8 @@ func (a *Archive) Types(e Entry) (*btf.Spec, error) {
 	return spec, nil
 }
 
-// Lookup returns the kernel with a release and an architecture, or [errors.ErrUnsupported].
+// Lookup returns the kernel with this release and architecture. If there is none, the error is
+// [errors.ErrUnsupported].
 func (a *Archive) Lookup(release, arch string) (Entry, error) {
 	for _, e := range a.kernels {
 		if e.Release == release && e.Arch == arch {

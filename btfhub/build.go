@@ -78,7 +78,7 @@ func (b *Builder) Marshal() ([]byte, error) {
 	for _, raw := range blobs {
 		z.Write(raw)
 	}
-	// Close returns the first error of all writes.
+	// Close returns the first error of all writes to z.
 	if err := z.Close(); err != nil {
 		return nil, err
 	}
@@ -90,8 +90,8 @@ func compareBuilt(x, y built) int {
 	return cmp.Or(cmp.Compare(x.Arch, y.Arch), cmp.Compare(x.Release, y.Release))
 }
 
-// distinct returns the different blobs, in the order of their first kernels, and the number of the
-// blob of each kernel.
+// distinct returns the different blobs, in the order of their first kernels, and for each kernel
+// the index of its blob.
 func distinct(kernels []built) (blobs [][]byte, numbers []int) {
 	seen := make(map[string]int)
 	for _, k := range kernels {

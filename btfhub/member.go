@@ -7,9 +7,9 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// findMember returns the member at the end of a path of names from a type, and its offset in that
-// type in bits. It looks into anonymous structs and unions, through typedefs and qualifiers, and
-// into the first element of arrays. It does not follow pointers.
+// findMember follows a path of member names from a type. It returns the last member, and its offset
+// from the start of the type in bits. It searches anonymous structs and unions, and the first
+// element of arrays, but does not follow pointers.
 func findMember(t btf.Type, names []string) (m btf.Member, bits uint64, ok bool) {
 	for _, name := range names {
 		s := search{name: name}
@@ -22,11 +22,11 @@ func findMember(t btf.Type, names []string) (m btf.Member, bits uint64, ok bool)
 	return m, bits, ok
 }
 
-// HasMember reports whether a type has the member in TYPE.MEMBER. Some kernels' types have several
-// structs of one name: one with the member suffices.
+// HasMember reports whether a type has the member in TYPE.MEMBER. If several structs have this
+// name, one of them must have the member.
 func HasMember(types *btf.Spec, path string) bool {
 	name, member, _ := strings.Cut(path, ".")
-	all, _ := types.AnyTypesByName(name) // the error means that there is none
+	all, _ := types.AnyTypesByName(name) // an error means that no type has the name
 	return slices.ContainsFunc(all, func(t btf.Type) bool {
 		_, _, ok := findMember(t, strings.Split(member, "."))
 		return ok

@@ -31,7 +31,7 @@ const PathVariable = "QUARK_BTF_PATH"
 // Options select the types. The zero value is right for most callers.
 type Options struct {
 	// Path is a file with the running kernel's BTF: raw, an ELF file with a .BTF section, or an
-	// archive with this kernel. "" means the file of QUARK_BTF_PATH, else the kernel's own,
+	// archive with this kernel. "" means the file of QUARK_BTF_PATH, else the kernel's own BTF,
 	// else the embedded archive. Open fails if a named file cannot be used.
 	Path string
 
@@ -60,15 +60,15 @@ func (o Options) FilePath() string {
 
 // Kernel holds the types for the running kernel.
 type Kernel struct {
-	// Spec has the [Needed] types. Without [Options.Whole] it may lack others, and type ids may
-	// differ from the kernel's.
+	// Spec has the [Needed] types. Without [Options.Whole] it may lack all other types, and
+	// type ids may differ from the kernel's ids.
 	Spec *btf.Spec
 
 	// Origin describes the source of the types in text.
 	Origin string
 
-	// Exact is false if the types are of another release. They must pass a self-test before use
-	// (package backends/internal/selftest).
+	// Exact is false if the types are those of another release. Such types must pass a
+	// self-test before use (package backends/internal/selftest).
 	Exact bool
 
 	// TaskIterator is the type id of the function bpf_iter_task in the running kernel's own
@@ -76,12 +76,12 @@ type Kernel struct {
 	TaskIterator btf.TypeID
 
 	// Cast is the type id of the function bpf_rdonly_cast (Linux 6.2), or 0 as for
-	// TaskIterator. The function makes an address a pointer to a structure. Bytes is the type
-	// id of a structure that begins with an array of 65 bytes.
+	// TaskIterator. It turns an address into a pointer to a structure. Bytes is the type id of
+	// a structure that begins with an array of 65 bytes.
 	Cast, Bytes btf.TypeID
 }
 
-// Open finds the types of the running kernel. It reads the archive only if the kernel has none.
+// Open finds the types of the running kernel. It reads the archive only if the kernel has no BTF.
 func Open(o Options) (*Kernel, error) {
 	if o.EmbeddedOnly {
 		return o.embedded()
@@ -110,8 +110,8 @@ func Open(o Options) (*Kernel, error) {
 	return nil, fmt.Errorf("read the kernel's BTF: %w; and %w: name a BTF file with %s", err, hubErr, PathVariable)
 }
 
-// kernelSpec returns the kernel's own types, reduced unless whole is set. It fails if there are
-// none: btf.LoadKernelSpec would search for debug information in the file system, possibly of
+// kernelSpec returns the kernel's own types, reduced unless whole is set. It fails if the kernel
+// has no BTF: btf.LoadKernelSpec would search for debug information in the file system, possibly of
 // another kernel.
 func kernelSpec(whole bool) (*Kernel, error) {
 	if _, err := os.Stat(KernelBTF); err != nil {
@@ -125,7 +125,7 @@ func kernelSpec(whole bool) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.Spec = k.Spec.Copy() // callers may change it
+	k.Spec = k.Spec.Copy() // callers may change the copy
 	return &k, nil
 }
 
@@ -142,7 +142,7 @@ var ownTypes = sync.OnceValues(func() (k Kernel, err error) {
 	k = Kernel{Origin: KernelBTF, Exact: true}
 	var function *btf.Func
 	if err := spec.TypeByName("bpf_iter_task", &function); err == nil {
-		k.TaskIterator, _ = spec.TypeID(function) // a type of spec has an id
+		k.TaskIterator, _ = spec.TypeID(function) // spec has the id of each of its types
 	}
 	var bytes *btf.Struct
 	if spec.TypeByName("bpf_rdonly_cast", &function) == nil && spec.TypeByName("new_utsname", &bytes) == nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Reduce returns raw BTF with the types at the start of the given members (TYPE.MEMBER[.MEMBER...],
-// ENUM.VALUE or TYPE), and the types that these contain. Types keep their sizes, and members keep
-// their offsets. Other members are omitted, unless their name is the second or a later one of a
-// given member. All pointers point to void. Typedefs and qualifiers within types are omitted. A
-// flavour of a type (NAME___FLAVOUR) belongs to a program and is not NAME.
+// Reduce returns raw BTF with the types that the given members begin with (TYPE.MEMBER[.MEMBER...],
+// ENUM.VALUE or TYPE), and the types that these types contain. Types keep their sizes, and members
+// keep their offsets. Other members are omitted, unless a given member has their name in second or
+// later place. All pointers point to void. Typedefs and qualifiers within types are omitted.
+// Flavours (NAME___FLAVOUR) are types of programs, and do not count as NAME.
 //
 // Wanted types are ordered by name, so that kernels with the same types have the same bytes. A
 // reduction of the result gives the same bytes, too.
@@ -70,14 +70,15 @@ func Reduce(spec *btf.Spec, members []string) ([]byte, error) {
 
 type set map[string]bool
 
-// reducer copies types without the members that are not wanted.
+// reducer copies types and omits unwanted members.
 type reducer struct {
-	roots  map[btf.Type]set // the members that each wanted type keeps
-	inner  set              // the members that all types keep
+	roots  map[btf.Type]set // for each wanted type, the members to keep
+	inner  set              // members to keep in every type
 	copies map[original]btf.Type
 }
 
-// original is the key of a copy: a type and, if the type has no name, the wanted type around it.
+// original is the key of a copy: a type and, for an anonymous type, the wanted type that contains
+// it.
 type original struct{ t, around btf.Type }
 
 var toVoid = &btf.Pointer{Target: (*btf.Void)(nil)}
@@ -133,7 +134,7 @@ func (r *reducer) copy(t, around btf.Type) btf.Type {
 	return t
 }
 
-// members returns the kept members. Members without a name may contain others.
+// members returns the members to keep. Anonymous members are kept if they contain such members.
 func (r *reducer) members(all []btf.Member, around btf.Type) (kept []btf.Member) {
 	for _, m := range all {
 		if m.Name == "" || r.keeps(m.Name, around) {

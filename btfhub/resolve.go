@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Offset is the place of a target in a kernel's types, or the reason why it is missing.
+// Offset has the offset of a target in a kernel's types, or the reason why the target is missing.
 type Offset struct {
 	Target Target
 
@@ -32,13 +32,13 @@ type Offset struct {
 // Found reports whether an alternative was found.
 func (o *Offset) Found() bool { return o.Path != "" }
 
-// Same reports whether a target has the same offset and size, or value, in two kernels, or is
-// missing in both.
+// Same reports whether a target has the same offset and size, or the same value, in two kernels, or
+// is missing in both.
 func (o *Offset) Same(p *Offset) bool {
 	return o.Found() == p.Found() && o.Enum == p.Enum && o.Bits == p.Bits && o.Value == p.Value && o.Size == p.Size
 }
 
-// Offsets are the places of targets in one kernel's types.
+// Offsets has the offsets of targets in one kernel's types.
 type Offsets struct {
 	list   []*Offset
 	byName map[string]*Offset
@@ -64,8 +64,8 @@ func (o *Offsets) All() []*Offset { return o.list }
 // Get returns the target with this name, nil if there is none.
 func (o *Offsets) Get(name string) *Offset { return o.byName[name] }
 
-// Moved returns the names of the targets that are not [Offset.Same] in another kernel with the same
-// targets.
+// Moved returns the names of the targets whose offset, size or value differs in the other kernel.
+// Both must have been resolved for the same targets.
 func (o *Offsets) Moved(other *Offsets) (names []string) {
 	for _, t := range o.list {
 		if !t.Same(other.Get(t.Target.Name)) {
@@ -103,7 +103,8 @@ func (o *Offsets) Missing() (names []string) {
 	return names
 }
 
-// maxOffset is larger than any of the kernel's types, and fits into a fetch argument.
+// maxOffset is larger than any of the kernel's types, and small enough for a fetch argument of a
+// kprobe.
 const maxOffset = 1 << 30
 
 func resolve(spec *btf.Spec, t Target) *Offset {
@@ -121,7 +122,8 @@ func resolve(spec *btf.Spec, t Target) *Offset {
 	return o
 }
 
-// lookUp looks up one alternative. If several types have the name, all with the member must agree.
+// lookUp looks up one alternative. If several types of this name have the member, their offsets
+// must agree.
 func (o *Offset) lookUp(spec *btf.Spec, path string) error {
 	name, rest, _ := strings.Cut(path, ".")
 	if name == "" || rest == "" {
@@ -138,7 +140,7 @@ func (o *Offset) lookUp(spec *btf.Spec, path string) error {
 	err = fmt.Errorf("%s has no %s", name, rest)
 	for _, t := range types {
 		if t.TypeName() != name {
-			continue // a flavour of a type: NAME___SUFFIX
+			continue // skip flavours (NAME___SUFFIX)
 		}
 		var one Offset
 		e := one.lookUpIn(t, rest)

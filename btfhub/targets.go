@@ -13,10 +13,10 @@ type Target struct {
 	// Name is TYPE.MEMBER[.MEMBER...] or ENUM.VALUE.
 	Name string
 
-	// Alternatives are tried in this order. The first is Name.
+	// Alternatives are tried in order. The first one is Name.
 	Alternatives []string
 
-	// Optional is set if quark works without the target, with a feature less.
+	// Optional is set if only one feature of quark needs the target.
 	Optional bool
 }
 
@@ -44,7 +44,7 @@ var targets = []Target{
 	want("task_struct.sessionid"),
 	want("task_struct.atomic_flags"),
 	want("task_struct.seccomp.mode"), // CONFIG_SECCOMP
-	want("task_struct.thread_pid"),   // before 4.19 in an array
+	want("task_struct.thread_pid"),   // in an array before 4.19
 
 	// The thread group.
 	need("signal_struct.live.counter"),
@@ -214,8 +214,8 @@ func Moved(x, y *btf.Spec) []string {
 	return ResolveTargets(x, wanted).Moved(ResolveTargets(y, wanted))
 }
 
-// NeededFor returns the members that an archive needs for programs that relocate against the given
-// members: the given ones, and the alternatives of the [Targets].
+// NeededFor returns the members that an archive must have: the given members, against which
+// programs relocate, and all alternatives of the [Targets].
 func NeededFor(programs []string) []string {
 	members := slices.Clone(programs)
 	for _, t := range targets {

@@ -11,21 +11,21 @@ import (
 // Sum is the SHA-256 of an executable.
 type Sum struct {
 	SHA256 [sha256.Size]byte
-	// Cached is set if the process may have executed other contents: its EXEC may have been
-	// missed, the ctime of the file has changed, or the ctime does not prove that the file is
-	// unchanged since the EXEC.
+	// Cached is set if the process may have executed other contents: an EXEC may have been
+	// lost, or the ctime of the file has changed or does not prove that the file is unchanged
+	// since the EXEC.
 	Cached bool
 }
 
 // Reasons why a sum is unknown.
 var (
 	ErrUnknown = errors.New("the executable of the process is unknown")
-	// ErrGone reports that the process ended or executes another file, and that its path leads
-	// to another file.
+	// ErrGone reports that the process no longer executes the file, and that the file is no
+	// longer at its path.
 	ErrGone = errors.New("the process no longer executes the file")
 	// ErrChanged reports that the file changed since the EXEC, or during the read.
 	ErrChanged = errors.New("the file has changed")
-	// ErrTooLarge reports a file of more than MaxSize bytes.
+	// ErrTooLarge reports a file larger than MaxSize.
 	ErrTooLarge = errors.New("the file is too large")
 	// ErrFileSystem reports a file system that a server or another process implements, such as
 	// NFS and FUSE: a read may block forever.
@@ -54,7 +54,7 @@ type sum struct {
 	exact  bool // every change of the contents sets another ctime
 }
 
-// maxSums limits the sums in a Cache. One takes about 100 bytes.
+// maxSums limits the sums in a Cache. Each needs about 100 bytes.
 const maxSums = 4096
 
 func (c *Cache) lookup(f file) (sum, bool) {
@@ -80,8 +80,8 @@ func (c *Cache) store(f file, s sum) {
 }
 
 // imageCertain reports whether p.ExeFile is from the last EXEC of p. The field itself is cached
-// after the EXEC, because attributes of a file change unseen; the arguments are cached only if an
-// EXEC may have been missed.
+// after the EXEC, because a file can change without an event; the arguments are cached only if an
+// EXEC may have been lost.
 func imageCertain(p *quark.Process) bool {
 	reported := p.Known &^ p.Cached
 	return reported.Has(quark.FieldExeFile) || reported.Has(quark.FieldArgs)
@@ -89,5 +89,6 @@ func imageCertain(p *quark.Process) bool {
 
 // changesCtime reports whether a change at the given time, or later, gives the file another ctime.
 // The kernel's clock for ctimes ticks every 1 to 10 ms. Whole seconds come from file systems that
-// store no fraction, and from images with one ctime for all files; such a ctime proves no order.
+// store no fraction, and from images with one ctime for all files; such a ctime does not show which
+// change was first.
 func changesCtime(ctime, at int64) bool { return ctime%1e9 != 0 && at-ctime > 20e6 }

@@ -83,7 +83,7 @@ func (c *Cache) readRunning(p *quark.Process, want file) (sum, error) {
 func openCached(path string) (fd int, err error) {
 	const cached = 0x20 // RESOLVE_CACHED of linux/openat2.h
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | cached}
-	for range 3 { // a concurrent rename can make it fail
+	for range 3 { // openat2 can fail during a concurrent rename
 		if fd, err = unix.Openat2(unix.AT_FDCWD, path, &how); !errors.Is(err, unix.EAGAIN) {
 			break
 		}
@@ -102,16 +102,16 @@ func identify(fd int) (f file, size int64, err error) {
 	return file{uint32(st.Dev), st.Ino, st.Ctim.Nano()}, st.Size, nil
 }
 
-// fileSystems maps file systems whose files are read to whether each change of contents sets the
-// ctime.
+// fileSystems lists the supported file systems. The value is whether every change of the contents
+// sets the ctime.
 var fileSystems = map[uint32]bool{
-	unix.EXT4_SUPER_MAGIC:      true, // ext2 and ext3 too
+	unix.EXT4_SUPER_MAGIC:      true, // also ext2 and ext3
 	unix.XFS_SUPER_MAGIC:       true,
 	unix.BTRFS_SUPER_MAGIC:     true,
 	unix.F2FS_SUPER_MAGIC:      true,
 	unix.EROFS_SUPER_MAGIC_V1:  true,
 	unix.SQUASHFS_MAGIC:        true,
-	unix.TMPFS_MAGIC:           false, // a write to a mapping does not set the ctime
+	unix.TMPFS_MAGIC:           false, // a write to a memory mapping does not set the ctime
 	unix.RAMFS_MAGIC:           false,
 	unix.HUGETLBFS_MAGIC:       false,
 	unix.OVERLAYFS_SUPER_MAGIC: false, // layers may be on any file system
@@ -122,8 +122,8 @@ var fileSystems = map[uint32]bool{
 	0xca451a4e:                 false, // bcachefs
 }
 
-// load reads the wanted file from a descriptor of O_PATH, and closes the descriptor. If the ctime
-// of the executed file has changed, for example by removal, the sum is not exact.
+// load returns the sum of the wanted file, and closes fd, an O_PATH descriptor. If the ctime of the
+// executed file has changed, for example by removal, the sum is not exact.
 func (c *Cache) load(fd int, want file, running bool) (s sum, err error) {
 	defer unix.Close(fd)
 	var fs unix.Statfs_t
@@ -136,7 +136,7 @@ func (c *Cache) load(fd int, want file, running bool) (s sum, err error) {
 	}
 	begin := time.Now().UnixNano()
 	is, size, err := identify(fd)
-	// On btrfs stat(2) reports another device than the kernel's inode.
+	// On btrfs stat(2) reports another device than the inode in the kernel, from which want is.
 	sameDevice := is.device == want.device || running && is.ctime == want.ctime && is.ctime%1e9 != 0
 	switch {
 	case err != nil:
@@ -158,12 +158,12 @@ func (c *Cache) load(fd int, want file, running bool) (s sum, err error) {
 	return s, nil
 }
 
-// hash reads a file, and fails if its state differs or changes.
+// hash reads a file, and fails if the state of the file differs from is, before or after.
 func (c *Cache) hash(fd int, is file, size int64) (digest [sha256.Size]byte, err error) {
 	if size > cmp.Or(c.MaxSize, 128<<20) {
 		return digest, ErrTooLarge
 	}
-	// O_NONBLOCK does not wait for the holder of a lease.
+	// O_NONBLOCK: fail if another process holds a lease, do not wait
 	r, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(fd), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return digest, err

@@ -9,12 +9,12 @@ import (
 	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
-// archive is the machine's apt, and the kernels found so far.
+// archive caches what the machine's apt lists.
 type archive struct {
 	*debian.Apt
 	found  []debian.Package        // kernels in the requested suites
-	failed error                   // error of kernels, which is not retried, as it takes long
-	gone   map[debian.Package]bool // packages that an archive lists but lacks
+	failed error                   // error of kernels; a retry would take long
+	gone   map[debian.Package]bool // packages that the archive lists but does not have
 }
 
 func openArchive(ctx context.Context, say func(format string, args ...any), arches ...string) (*archive, error) {
@@ -25,7 +25,7 @@ func openArchive(ctx context.Context, say func(format string, args ...any), arch
 	return &archive{Apt: a, gone: make(map[debian.Package]bool)}, nil
 }
 
-// kernels returns the kernel packages in the requested suites, including earlier ones.
+// kernels returns the kernel packages in the requested suites and in all suites of earlier calls.
 func (a *archive) kernels(ctx context.Context, suites ...string) ([]debian.Package, error) {
 	if a.failed != nil {
 		return nil, a.failed
@@ -54,20 +54,20 @@ func (a *archive) kernels(ctx context.Context, suites ...string) ([]debian.Packa
 	return a.found, err
 }
 
-// tries limits the packages to try for one kernel: an archive may list many packages that it no
-// longer has.
-const tries = 8
+// maxTries limits the downloads for one kernel: an archive may list many packages that it no longer
+// has.
+const maxTries = 8
 
-// first returns the first package that have reports as cached (had), or that can be downloaded and
-// that use accepts. If use returns debian.ErrNoFile it tries the next package.
-func (a *archive) first(ctx context.Context, packages []debian.Package, have func(debian.Package) bool, use func(p debian.Package, deb string) error) (p debian.Package, had bool, err error) {
+// firstUsable returns the firstUsable package that is cached or that can be downloaded and that use
+// accepts. If use returns debian.ErrNoFile, the next package is tried.
+func (a *archive) firstUsable(ctx context.Context, packages []debian.Package, have func(debian.Package) bool, use func(p debian.Package, deb string) error) (p debian.Package, had bool, err error) {
 	err = errors.New("the archive lists its packages but lacks them")
 	tried := 0
 	for _, p = range packages {
 		if have(p) {
 			return p, true, nil
 		}
-		if a.gone[p] || tried == tries {
+		if a.gone[p] || tried == maxTries {
 			continue
 		}
 		tried++

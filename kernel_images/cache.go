@@ -10,12 +10,12 @@ import (
 	"github.com/quark-linux/quark/internal/harness/usercache"
 )
 
-// cache keeps kernel images under images/, by names:
+// cache keeps kernel images in the directory images, under these names:
 //
 //	RELEASE_VERSION  the image of a package
 //
-// A symbolic link has the name of an image that the archive lacked, and points to the image that
-// replaces it. An image stays when the archive no longer has its package.
+// A symbolic link has the name of an image that the archive lacked, and points to a replacement. An
+// image stays when the archive no longer has its package.
 type cache struct{ *usercache.Files }
 
 func openCache(dir string) (*cache, error) {
@@ -28,7 +28,7 @@ func imageName(release, version string) string {
 	return release + "_" + strings.ReplaceAll(version, ":", "%3a")
 }
 
-// replace lets one image replace another that the archive lacks.
+// replace makes the image named name the replacement of an image that the archive lacks.
 func (c *cache) replace(gone, name string) error { return link(name, c.Path(gone)) }
 
 // replacement returns the image that replaces the named one, or its own name.

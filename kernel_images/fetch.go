@@ -25,7 +25,7 @@ type result struct {
 	pkg   debian.Package
 	image string // name in the cache
 	sum   string
-	how   string // origin of the image, in words
+	how   string // origin of the image, as text
 	err   error
 }
 
@@ -149,15 +149,14 @@ func (f *fetcher) fetch(ctx context.Context, a *archive, r catalogue.Row) (res r
 	return res
 }
 
-// fetchFirst caches the image of the first of a row's packages that the archive has, trying the
-// locked one first.
+// fetchFirst caches the image of the first available package, and tries the locked package first.
 func (f *fetcher) fetchFirst(ctx context.Context, a *archive, row string, packages []debian.Package) (res result) {
 	packages, gone := f.lock.prefer(row, packages)
 	if gone != "" {
 		f.say("%s: the locked %s is gone from the archive: taking the newest of its series, %s", row, gone, packages[0])
 	}
 	var cached bool
-	res.pkg, cached, res.err = a.first(ctx, packages, func(p debian.Package) bool {
+	res.pkg, cached, res.err = a.firstUsable(ctx, packages, func(p debian.Package) bool {
 		var err error
 		res.sum, err = f.cache.Verify(imageOf(p))
 		return err == nil && f.lock.check(row, p, res.sum) == nil

@@ -14,8 +14,8 @@ import (
 func imageOf(p debian.Package) string { return imageName(releaseOf(p), p.Version) }
 
 // kernelPackage matches names of packages that may have an image: linux-image-* and, from 6.19 on,
-// linux-binary-*; the unsigned ones appear first. Groups: "-unsigned" or "", the series, the
-// flavour, the architecture.
+// linux-binary-*. Archives publish unsigned packages first. Groups: "-unsigned" or "", the series,
+// the flavour, the architecture.
 var kernelPackage = regexp.MustCompile(`^linux-(?:image|binary(-unsigned)?)-(\d+\.\d+)\.\d[^-]*(?:-\d[^-]*)?(?:-([a-z]+))?-([a-z0-9]+)$`)
 
 // imageFile matches the kernel image in a package: /boot/vmlinuz-RELEASE, from 7.2 on

@@ -3,11 +3,10 @@
 // Command c is libquark, the C library: make bindings builds it, quark.h is its interface, and the
 // manual pages of section 3 describe it.
 //
-// It has two halves. queue.c has the functions of quark.h: access to a queue, errno, and the memory
-// of results. The Go files hold the queue, and write results into this memory, so that no Go
-// pointer reaches C. One C call makes one Go call, also for each event: a lookup after an event
-// then finds the table as of this event, and the descriptor polls readable as long as there are
-// events.
+// queue.c implements the functions of quark.h; it allocates the results and sets errno. The Go
+// files hold the queues and write results into memory of C, so that no Go pointer reaches C. One C
+// call makes one Go call, also for each event: the Go side never reads ahead, so a lookup finds the
+// process table as of the last event, and the descriptor polls readable while events remain.
 //
-// Of all quark only this folder needs cgo: without it the package does not exist.
+// Only this folder of quark needs cgo.
 package main

@@ -49,7 +49,7 @@ func errnoOf(err error) syscall.Errno {
 		return syscall.EBADMSG
 	case errors.Is(err, os.ErrClosed):
 		return syscall.EBADF
-	case errors.As(err, &opened): // the backends failed for different reasons
+	case errors.As(err, &opened): // the backends failed with different errors
 		if errors.Is(err, os.ErrPermission) {
 			return syscall.EPERM
 		}
@@ -62,8 +62,8 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// setText writes the start of a text that fits into room bytes, and a NUL.
-func setText(to *C.char, room C.size_t, text string) {
-	b := unsafe.Slice((*byte)(unsafe.Pointer(to)), int(room))
+// setText writes text, cut to size, and a NUL to an array.
+func setText(to *C.char, size C.size_t, text string) {
+	b := unsafe.Slice((*byte)(unsafe.Pointer(to)), int(size))
 	b[copy(b[:len(b)-1], text)] = 0
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// layEvent writes ev, its process and parts, and then their strings.
-func (q *queue) layEvent(r *room, ev *quark.Event) {
+// writeEvent writes ev with its process and parts, and then their strings.
+func (q *queue) writeEvent(r *arena, ev *quark.Event) {
 	var measured C.struct_quark_event
-	c := (*C.struct_quark_event)(r.take(C.sizeof_struct_quark_event))
+	c := (*C.struct_quark_event)(r.alloc(C.sizeof_struct_quark_event))
 	if c == nil {
 		c = &measured
 	}
-	*c = C.struct_quark_event{} // a literal with all would be built elsewhere and copied
+	*c = C.struct_quark_event{} // clear c first: Go would build and copy a full literal
 	c.events, c.id_change = C.uint64_t(ev.Events), C.uint32_t(ev.IDChange)
 	c.time, c.time_monotonic = C.uint64_t(ev.Wall.UnixNano()), C.uint64_t(ev.Time)
 	c.cpu, c.tid, c.thread = C.uint32_t(ev.CPU), C.uint32_t(ev.TID), C.uint32_t(flag(ev.Thread))
 	c.tracer_pid, c.tracer_tid = C.uint32_t(ev.Tracer.PID), C.uint32_t(ev.Tracer.TID)
 	ofProcess := !ev.Events.Has(quark.EventGap)
 	if ofProcess {
-		c.process = (*C.struct_quark_process)(r.take(C.sizeof_struct_quark_process))
+		c.process = (*C.struct_quark_process)(r.alloc(C.sizeof_struct_quark_process))
 	} else {
 		g := &ev.Gap
 		c.gap_from, c.gap_to, c.gap_count = C.uint64_t(g.From), C.uint64_t(g.To), C.uint64_t(g.Count)
@@ -35,7 +35,7 @@ func (q *queue) layEvent(r *room, ev *quark.Event) {
 	}
 	layParts(r, c, ev.Parts)
 	if ofProcess {
-		q.layProcess(r, c.process, ev.Process)
+		q.writeProcess(r, c.process, ev.Process)
 	}
 	if f := &ev.Failed; ev.Events.Has(quark.EventExecFailed) {
 		c.exec_failed_errno = C.uint32_t(f.Errno)
@@ -46,8 +46,8 @@ func (q *queue) layEvent(r *room, ev *quark.Event) {
 	}
 }
 
-func layParts(r *room, c *C.struct_quark_event, parts []quark.Part) {
-	at := r.take(uintptr(len(parts)) * C.sizeof_struct_quark_part)
+func layParts(r *arena, c *C.struct_quark_event, parts []quark.Part) {
+	at := r.alloc(uintptr(len(parts)) * C.sizeof_struct_quark_part)
 	if c.nparts = C.size_t(len(parts)); at == nil || len(parts) == 0 {
 		return
 	}

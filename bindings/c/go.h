@@ -9,8 +9,8 @@
 #define MESSAGE_LENGTH 1024
 
 /*
- * Memory of C that Go fills. used is how much was wanted: more than size if there was too little
- * room, and then C gets more and asks again.
+ * Memory of C that Go fills. used is the needed size. If it exceeds size, C allocates used bytes
+ * and calls Go again.
  */
 struct block {
 	struct block *next;

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// queues holds the open queues, indexed by handle; unused handles have nil. The slice is replaced
+// queues holds the open queues, indexed by handle; nil for unused handles. The slice is replaced
 // and never changed, so that readers need no lock: each C call looks up a handle, and a map would
 // cost more than the rest of the call.
 var (
@@ -21,7 +21,7 @@ var (
 	replacing sync.Mutex
 )
 
-func of(handle C.uintptr_t) *queue { return (*queues.Load())[handle] }
+func queueOf(handle C.uintptr_t) *queue { return (*queues.Load())[handle] }
 
 // replace changes a copy of the slice of open queues and publishes it.
 func replace(change func(open []*queue) []*queue) {

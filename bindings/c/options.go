@@ -16,18 +16,18 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// flagged lists the backends that have a flag.
-var flagged = []struct {
+// backendFlags lists the backends that have a flag QQ_*.
+var backendFlags = []struct {
 	flag    C.int
 	backend quark.BackendSet
 }{
 	{C.QQ_EBPF, quark.EBPF}, {C.QQ_KPROBE, quark.KProbe}, {C.QQ_CNPROC, quark.CNProc}, {C.QQ_AUDIT, quark.Audit},
 }
 
-// flagOf returns the flag of a backend, 0 if it has none.
+// flagOf returns the QQ_ flag of a backend, 0 if it has none.
 func flagOf(name string) C.int {
 	set, _ := quark.ParseBackend(name) // 0 for test backends
-	for _, f := range flagged {
+	for _, f := range backendFlags {
 		if f.backend == set {
 			return f.flag
 		}
@@ -46,7 +46,7 @@ func options(attr *C.struct_quark_queue_attr) (opts quark.Options, err error) {
 		rest &^= flag
 		return set
 	}
-	for _, f := range flagged {
+	for _, f := range backendFlags {
 		if has(f.flag) {
 			opts.Backends |= f.backend
 		}
@@ -64,7 +64,7 @@ func options(attr *C.struct_quark_queue_attr) (opts quark.Options, err error) {
 			return wrong("reserved", n, "want 0: initialize with quark_queue_default_attr")
 		}
 	}
-	// Open checks numbers. Its error names the range and the default.
+	// Open checks the numbers; its errors name the valid range and the default.
 	opts.MaxLength = int(attr.max_length)
 	opts.HoldTime = time.Duration(attr.hold_time) * time.Millisecond
 	opts.CacheGraceTime = time.Duration(attr.cache_grace_time) * time.Millisecond

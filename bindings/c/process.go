@@ -9,7 +9,7 @@ import "C"
 
 import "github.com/quark-linux/quark"
 
-// groups lists the fields of each flag.
+// groups lists the fields that each QUARK_F_ flag stands for.
 var groups = [...]struct {
 	fields quark.Fields
 	flag   C.uint64_t
@@ -25,20 +25,19 @@ var groups = [...]struct {
 }
 
 // fieldBits returns the fields as bits of QUARK_FIELD_: derived fields have the highest bits, so
-// that others can be added.
+// that new fields do not move them.
 func fieldBits(f quark.Fields) C.uint64_t {
 	return C.uint64_t(f&quark.AllFields | f>>quark.FieldEntryLeader&3<<62)
 }
 
-// layProcess writes p to c, and its strings behind the used part of the room. c is nil if the room
-// is too small.
-func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process) {
+// writeProcess writes p to c, and its strings to the arena. c is nil if the arena is too small.
+func (q *queue) writeProcess(r *arena, c *C.struct_quark_process, p *quark.Process) {
 	var measured C.struct_quark_process
 	if c == nil {
 		c = &measured
 	}
 	known := p.Known
-	*c = C.struct_quark_process{} // a literal with all would be built elsewhere and copied
+	*c = C.struct_quark_process{} // clear c first: Go would build and copy a full literal
 	c.pid, c.as_of = C.uint32_t(p.PID), C.uint64_t(p.AsOf())
 	c.fields_known, c.fields_cached, c.fields_truncated = fieldBits(known), fieldBits(p.Cached&known), fieldBits(p.Truncated&known)
 	for i := range groups {
@@ -53,7 +52,7 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 			c.flags_truncated |= g.flag
 		}
 	}
-	q.layTask(c, p)
+	q.writeTask(c, p)
 	setText(&c.comm[0], C.size_t(len(c.comm)), p.Comm)
 	if known.Has(quark.FieldExe) {
 		c.filename = r.text(p.Image.Exe)
@@ -75,8 +74,8 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 	}
 }
 
-// layTask writes the numeric members. Members of unknown fields stay 0.
-func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
+// writeTask writes the numeric members. Members of unknown fields stay 0.
+func (q *queue) writeTask(c *C.struct_quark_process, p *quark.Process) {
 	known := p.Known
 	layNumbers(c, p)
 	if known.Has(quark.FieldStart) {
@@ -85,19 +84,19 @@ func (q *queue) layTask(c *C.struct_quark_process, p *quark.Process) {
 	if known.Has(quark.FieldExit) {
 		c.exit_time_event = C.uint64_t(q.Clock().At(p.Exit.Time).UnixNano())
 	}
-	lay(known.Has(quark.FieldStart), &c.start_unit, p.StartUnit)
-	lay(known.Has(quark.FieldTTY), &c.proc_tty_major, p.TTY.Major)
-	lay(known.Has(quark.FieldTTY), &c.proc_tty_minor, p.TTY.Minor)
+	setNumber(known.Has(quark.FieldStart), &c.start_unit, p.StartUnit)
+	setNumber(known.Has(quark.FieldTTY), &c.proc_tty_major, p.TTY.Major)
+	setNumber(known.Has(quark.FieldTTY), &c.proc_tty_minor, p.TTY.Minor)
 	x, file := &p.ExeFile, known.Has(quark.FieldExeFile)
-	lay(file, &c.exe_ctime, x.Ctime)
-	lay(file, &c.exe_dev_major, x.Major())
-	lay(file, &c.exe_dev_minor, x.Minor())
+	setNumber(file, &c.exe_ctime, x.Ctime)
+	setNumber(file, &c.exe_dev_major, x.Major())
+	setNumber(file, &c.exe_dev_minor, x.Minor())
 	c.exe_removed, c.exited, c.inferred = flag(file && x.Removed), flag(p.Exited), flag(p.Inferred)
-	lay(known.Has(quark.FieldEntryLeader), &c.proc_entry_leader_type, p.EntryType)
+	setNumber(known.Has(quark.FieldEntryLeader), &c.proc_entry_leader_type, p.EntryType)
 }
 
-// lay writes a number to a member of any type if the number is known.
-func lay[C, V ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](known bool, to *C, v V) {
+// setNumber writes v to a member of any type if v is known.
+func setNumber[C, V ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](known bool, to *C, v V) {
 	if known {
 		*to = C(v)
 	}

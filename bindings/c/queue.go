@@ -31,12 +31,12 @@ type queue struct {
 }
 
 //export quarkgo_open
-func quarkgo_open(attr *C.struct_quark_queue_attr, handle *C.uintptr_t, name *C.char, room C.size_t, message *C.char) C.int {
+func quarkgo_open(attr *C.struct_quark_queue_attr, handle *C.uintptr_t, name *C.char, size C.size_t, message *C.char) C.int {
 	q, err := open(attr)
 	if err != nil {
 		return report(err, message)
 	}
-	setText(name, room, q.Backend())
+	setText(name, size, q.Backend())
 	*handle = handleOf(q)
 	return 0
 }
@@ -69,12 +69,12 @@ func open(attr *C.struct_quark_queue_attr) (*queue, error) {
 
 //export quarkgo_stop
 func quarkgo_stop(handle C.uintptr_t) {
-	of(handle).Close() // closes even after an error
+	queueOf(handle).Close() // closes even after an error
 }
 
 //export quarkgo_forget
 func quarkgo_forget(handle C.uintptr_t) {
-	if q := of(handle); q.file != nil {
+	if q := queueOf(handle); q.file != nil {
 		q.file.Close()
 	}
 	freeHandle(handle)
@@ -84,7 +84,7 @@ func quarkgo_forget(handle C.uintptr_t) {
 //
 //export quarkgo_get
 func quarkgo_get(handle C.uintptr_t, to *C.struct_block, again C.int, message *C.char) C.int {
-	q := of(handle)
+	q := queueOf(handle)
 	if again == 0 {
 		ev, err := q.Get()
 		q.event = ev
@@ -98,9 +98,9 @@ func quarkgo_get(handle C.uintptr_t, to *C.struct_block, again C.int, message *C
 			return C.int(syscall.EAGAIN)
 		}
 	}
-	room := roomOf(to)
-	q.layEvent(&room, q.event)
-	return room.done(to)
+	memory := arenaOf(to)
+	q.writeEvent(&memory, q.event)
+	return memory.done(to)
 }
 
 // endError returns the error of a queue that has no more events.
@@ -113,18 +113,18 @@ func (q *queue) endError(message *C.char) C.int {
 
 //export quarkgo_block
 func quarkgo_block(handle C.uintptr_t, milliseconds C.int, message *C.char) C.int {
-	return report(of(handle).Block(time.Duration(milliseconds)*time.Millisecond), message)
+	return report(queueOf(handle).Block(time.Duration(milliseconds)*time.Millisecond), message)
 }
 
 //export quarkgo_wake
-func quarkgo_wake(handle C.uintptr_t) { of(handle).Wake() }
+func quarkgo_wake(handle C.uintptr_t) { queueOf(handle).Wake() }
 
 //export quarkgo_fd
-func quarkgo_fd(handle C.uintptr_t) C.int { return C.int(of(handle).FD()) }
+func quarkgo_fd(handle C.uintptr_t) C.int { return C.int(queueOf(handle).FD()) }
 
 //export quarkgo_stats
 func quarkgo_stats(handle C.uintptr_t, to *C.struct_quark_queue_stats, message *C.char) C.int {
-	q := of(handle)
+	q := queueOf(handle)
 	s, err := q.Stats()
 	if err != nil {
 		return report(err, message)
@@ -144,44 +144,44 @@ func quarkgo_stats(handle C.uintptr_t, to *C.struct_quark_queue_stats, message *
 
 //export quarkgo_lookup
 func quarkgo_lookup(handle C.uintptr_t, pid C.int, to *C.struct_block) C.int {
-	q := of(handle)
+	q := queueOf(handle)
 	p := q.Lookup(uint32(pid))
 	if p == nil {
 		return C.int(syscall.ESRCH)
 	}
-	room := roomOf(to)
-	q.layProcess(&room, (*C.struct_quark_process)(room.take(C.sizeof_struct_quark_process)), p)
-	return room.done(to)
+	memory := arenaOf(to)
+	q.writeProcess(&memory, (*C.struct_quark_process)(memory.alloc(C.sizeof_struct_quark_process)), p)
+	return memory.done(to)
 }
 
 //export quarkgo_processes
 func quarkgo_processes(handle C.uintptr_t, count *C.uint64_t, to *C.struct_block) C.int {
-	q := of(handle)
+	q := queueOf(handle)
 	n := 0
 	for range q.Processes() {
 		n++
 	}
 	*count = C.uint64_t(n)
-	room := roomOf(to)
-	at := room.take(uintptr(n) * C.sizeof_struct_quark_process)
+	memory := arenaOf(to)
+	at := memory.alloc(uintptr(n) * C.sizeof_struct_quark_process)
 	for p := range q.Processes() {
-		q.layProcess(&room, (*C.struct_quark_process)(at), p)
+		q.writeProcess(&memory, (*C.struct_quark_process)(at), p)
 		if at != nil {
 			at = unsafe.Add(at, C.sizeof_struct_quark_process)
 		}
 	}
-	return room.done(to)
+	return memory.done(to)
 }
 
 //export quarkgo_text
 func quarkgo_text(handle C.uintptr_t, json C.int, to *C.struct_block) C.int {
-	q := of(handle)
+	q := queueOf(handle)
 	if json != 0 {
 		q.text = q.AppendJSON(q.text[:0], q.event)
 	} else {
 		q.text = q.AppendDump(q.text[:0], q.event)
 	}
-	room := roomOf(to)
-	room.bytes(q.text)
-	return room.done(to)
+	memory := arenaOf(to)
+	memory.bytes(q.text)
+	return memory.done(to)
 }

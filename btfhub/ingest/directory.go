@@ -24,7 +24,7 @@ import (
 
 // Kernel is a file with the types of a kernel.
 type Kernel struct {
-	btfhub.Entry // empty for an image, which has its own release
+	btfhub.Entry // empty for a kernel image: the file has the release
 	Path         string
 }
 
@@ -104,7 +104,7 @@ var (
 	taggedRelease = regexp.MustCompile(`\.(el|fc|amzn|oe)[0-9]+`)
 )
 
-// distro returns the distribution that a release shows, or "other".
+// distro returns the distribution that a release string names, or "other".
 func distro(release string) string {
 	if tag := taggedRelease.FindString(release); tag != "" {
 		return tag[1:]
@@ -115,8 +115,8 @@ func distro(release string) string {
 	return "other"
 }
 
-// Reduce returns a kernel's types as raw BTF for an archive, in which all targets have the same
-// offsets. It is an error if a required target is missing.
+// Reduce returns a kernel's types as raw BTF for an archive, with unchanged offsets. It is an error
+// if a required target is missing.
 func Reduce(types *btf.Spec, members []string) ([]byte, error) {
 	whole := btfhub.Resolve(types)
 	if missing := whole.Missing(); missing != nil {

@@ -26,8 +26,8 @@ type Found struct {
 	Arch    string // GOARCH; "" if unknown
 }
 
-// Read returns the types in a file: raw BTF, also compressed as in btfhub-archive, an ELF file with
-// a section .BTF, or a kernel image.
+// Read returns the types in a file: raw BTF (plain or compressed as in btfhub-archive), an ELF file
+// with a section .BTF, or a kernel image.
 func Read(path string) (Found, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func read(f *os.File) (found Found, raw []byte, err error) {
 		return found, nil, err
 	}
 	found.Release = vmlinuz.Release(image)
-	if _, arch, err := vmlinuz.Bootable(image); err == nil { // else a packed arm64 vmlinux
+	if _, arch, err := vmlinuz.Bootable(image); err == nil { // a compressed arm64 vmlinux
 		found.Arch = arch
 	}
 	return found, raw, nil

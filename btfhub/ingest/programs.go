@@ -16,8 +16,8 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// ProgramMembers returns the sorted members that a compiled eBPF object relocates against and an
-// archive has. It leaves out the members of its iterators (see [btfhub.IteratorMembers]) and the
+// ProgramMembers returns the sorted members that a compiled eBPF object relocates against. It
+// leaves out members that no archive has: those of iterators (see [btfhub.IteratorMembers]) and the
 // [btfhub.OlderMembers].
 func ProgramMembers(object io.ReaderAt) ([]string, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(object)
@@ -76,7 +76,7 @@ func memberOf(types *btf.Spec, text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("relocation %s: %w", text, err)
 	}
-	inner, ok := membersAt(t, indices[1:]) // the first index is for an array element
+	inner, ok := membersAt(t, indices[1:]) // indices[0] is the index of an array element
 	if strings.HasPrefix(m[1], "enumval_") {
 		inner, ok = enumeratorAt(t, indices[0])
 	}
@@ -85,7 +85,7 @@ func memberOf(types *btf.Spec, text string) (string, error) {
 	}
 	names := append([]string{t.TypeName()}, inner...)
 	for i, name := range names {
-		names[i], _, _ = strings.Cut(name, "___") // a flavour
+		names[i], _, _ = strings.Cut(name, "___") // remove a flavour suffix
 	}
 	return strings.Join(names, "."), nil
 }

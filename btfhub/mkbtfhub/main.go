@@ -4,8 +4,8 @@
 //
 // Each DIR has the layout of btfhub-archive: distro/version/arch/release.btf, compressed as
 // .tar.xz, .xz, .zst or .gz or not at all. Each IMAGE is a kernel image with types. mkbtfhub keeps
-// the other kernels of the existing archive, reduced to the members that quark reads now. A newly
-// read member is available only for kernels of the operands.
+// the other kernels of the existing archive, without members that quark no longer reads. Members
+// that quark has begun to read are added only for kernels among the operands.
 //
 // Run 'make btfhub' in the root of the repository.
 package main
@@ -27,14 +27,15 @@ import (
 )
 
 func main() {
-	const programs = "*/programs_*bpfel.o backends/*/programs_*bpfel.o" // compiled eBPF
+	const programs = "*/programs_*bpfel.o backends/*/programs_*bpfel.o" // compiled eBPF objects
 	if err := run("btfhub/archive.bin", "btfhub/members.txt", programs, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "mkbtfhub:", err)
 		os.Exit(1)
 	}
 }
 
-// run writes the archive of operands, and the list of the members that the programs read.
+// run writes the archive of the kernels in dirs, and the list of the members that the programs
+// read.
 func run(out, list, programs string, dirs []string) error {
 	objects, err := match(programs)
 	if err != nil {
@@ -109,7 +110,7 @@ func writeMembers(path string, objects []string) ([]string, error) {
 type maker struct {
 	members []string
 	archive btfhub.Builder
-	taken   map[string]bool // kernels in the archive, by release and architecture
+	taken   map[string]bool // kernels added so far, by release and architecture
 	kept    int             // kernels kept from the existing archive
 	skipped int             // kernels with unsuitable types
 }

@@ -58,8 +58,8 @@ func (o *options) addKernel(w io.Writer) error {
 	return nil
 }
 
-// newEntry returns the types of -f or of the running kernel, and their archive entry. The entry is
-// from the operands and -a, else from the file of -f.
+// newEntry returns the types of -f or of the running kernel, and their archive entry. The operands
+// and -a set the entry, else the file of -f does.
 func (o *options) newEntry() (e btfhub.Entry, types *btf.Spec, err error) {
 	named := btfhub.Entry{Arch: o.arch}
 	if len(o.operands) == 3 {

@@ -16,11 +16,11 @@ import (
 )
 
 func main() {
-	signal.Ignore(syscall.SIGPIPE) // writing to a closed pipe returns EPIPE instead
+	signal.Ignore(syscall.SIGPIPE) // without the signal, a write to a closed pipe returns EPIPE
 	err := run(os.Args[1:], os.Stdout, os.Stderr)
 	switch {
 	case errors.Is(err, errUnresolved):
-		os.Exit(1) // at least one target is printed as U
+		os.Exit(1) // at least one target has the mark U
 	case err != nil && !errors.Is(err, syscall.EPIPE):
 		fmt.Fprintf(os.Stderr, "quark-btf: %v\n", err)
 		os.Exit(1)

@@ -12,7 +12,7 @@ import (
 // options holds the options of the command line.
 type options struct {
 	arch      string
-	archNamed bool // arch is not the default
+	archNamed bool // -a was given
 	bits      bool
 	diff, add bool
 	file      string

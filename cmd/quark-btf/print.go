@@ -8,16 +8,16 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// target is the JSON form of a target. Unknown members are omitted.
+// target is the JSON form of a target. Members with unknown values are omitted.
 type target struct {
 	Name   string  `json:"name"`
 	Found  bool    `json:"found"`
 	Path   string  `json:"path,omitempty"`   // the member path that was found
 	Offset *uint64 `json:"offset,omitempty"` // bytes
-	Bits   *uint64 `json:"bits,omitempty"`   // with -b
+	Bits   *uint64 `json:"bits,omitempty"`   // only with -b
 	Size   *uint32 `json:"size,omitempty"`   // bytes
-	Value  *int64  `json:"value,omitempty"`  // of an enumerator
-	Reason string  `json:"reason,omitempty"` // why it is missing
+	Value  *int64  `json:"value,omitempty"`  // value of an enumerator
+	Reason string  `json:"reason,omitempty"` // reason why the target is missing
 }
 
 func (o *options) target(t *btfhub.Offset) target {

@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/btfhub/ingest"
 )
 
-// kernel returns the types of the file of -f, or those that quark would use.
+// kernel returns the types of the file of -f, or else the types that quark would use.
 func (o *options) kernel() (*btfhub.Kernel, error) {
 	if o.file == "" {
 		return btfhub.Open(btfhub.Options{Whole: true})
@@ -43,7 +43,7 @@ func readArchive(path string) (*btfhub.Archive, error) {
 	return a, nil
 }
 
-// typesOf returns the types of an operand of -d, which is a file or else a release of the archive.
+// typesOf returns the types of an operand of -d, which is a file, or a release in the archive.
 func (o *options) typesOf(name string) (*btf.Spec, error) {
 	_, err := os.Stat(name)
 	if err == nil || strings.Contains(name, "/") {
@@ -77,7 +77,7 @@ func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
 		t := btfhub.Target{Name: name, Alternatives: []string{name}}
 		for _, known := range all {
 			if known.Name == name {
-				// required, since the user named it
+				// a target that the user names is not optional
 				t = btfhub.Target{Name: name, Alternatives: known.Alternatives}
 			}
 		}

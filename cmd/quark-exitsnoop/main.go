@@ -1,5 +1,5 @@
-// Command quark-exitsnoop prints how processes ended: any process, also while the command did not
-// run. See docs/quark-exitsnoop.8 or run quark-exitsnoop -h.
+// Command quark-exitsnoop prints how processes ended: also processes that it did not start, and
+// that ended while it was not running. See docs/quark-exitsnoop.8 or run quark-exitsnoop -h.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	os.Exit(status)
 }
 
-// Exit statuses, except the status of a command of run.
+// Exit statuses. run returns the status of its command instead.
 const (
 	statusFailed = 1
 	statusUsage  = 2
@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, out io.Writer) (status int, err err
 	}), args, out)
 	switch {
 	case errors.Is(err, syscall.EPIPE):
-		err = nil // the reader of our output has closed it
+		err = nil // the output was closed: not an error
 	case err != nil && !begun || errors.Is(err, errUsage):
 		status = statusUsage
 	case err != nil && status == 0:

@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/internal/command"
 )
 
-// options are the command line of a verb.
+// options has the options and operands of a verb.
 type options struct {
 	args []string
 
@@ -23,13 +23,13 @@ type options struct {
 	out *printer
 }
 
-// defaultRoot is a tmpfs on all distributions.
+// defaultRoot is on a tmpfs in all distributions.
 const defaultRoot = "/run"
 
 // verb runs a verb and returns its exit status.
 type verb func(context.Context, *options) (int, error)
 
-// newCommand returns the command line, which calls do with a verb.
+// newCommand returns the command line, which calls do with the chosen verb.
 func newCommand(do func(context.Context, verb, *options) error) *cobra.Command {
 	root := command.New(&cobra.Command{Use: "quark-exitsnoop COMMAND [options]",
 		Long: "Prints the exit status of any traced process, even if it exits while this command does not run."})
@@ -51,7 +51,7 @@ func newCommand(do func(context.Context, verb, *options) error) *cobra.Command {
 	}
 	run := &cobra.Command{Use: "run [-jt] [--] COMMAND [ARGUMENT...]", Short: "run a command, and print its exit status and those of processes that outlive it"}
 	add(run, runCommand, "command", asJSON, wholeTree)
-	run.Flags().SetInterspersed(false) // the rest are options of the command
+	run.Flags().SetInterspersed(false) // further options belong to the command
 	add(&cobra.Command{Use: "trace [-jnt] [-r ROOT] PID...", Short: "record the exits of processes and, without -n, print them"}, trace, "pid", asJSON, pinnedBelow, wholeTree,
 		func(o *options, c *cobra.Command) {
 			c.Flags().BoolVarP(&o.noWait, "no-wait", "n", false, "do not wait for the exits")

@@ -9,15 +9,15 @@ import (
 	"github.com/quark-linux/quark/exitsnoop"
 )
 
-// trace begins to trace processes, and prints their ends.
+// trace traces processes, and prints how they end.
 func trace(ctx context.Context, o *options) (int, error) {
 	pids, err := parsePids(o.args)
 	if err != nil {
 		return 0, err
 	}
-	pids, failed := traceable(pids)
+	pids, failed := selectTraceable(pids)
 	if len(pids) == 0 {
-		return 0, failed // without starting the program
+		return 0, failed // do not start exitsnoop
 	}
 	if err := exitsnoop.EnsureRunning(o.root); err != nil {
 		return 0, err
@@ -33,7 +33,7 @@ func trace(ctx context.Context, o *options) (int, error) {
 	}
 	var ids []uint64
 	for _, pid := range pids {
-		id, err := begin(s, pid, o.tree)
+		id, err := startTrace(s, pid, o.tree)
 		failed = errors.Join(failed, err)
 		if id == 0 {
 			continue
@@ -45,21 +45,23 @@ func trace(ctx context.Context, o *options) (int, error) {
 		}
 	}
 	if !o.noWait && len(ids) > 0 {
-		failed = errors.Join(failed, report(ctx, o, s, ids), untraced(s, before))
+		failed = errors.Join(failed, report(ctx, o, s, ids), checkUntraced(s, before))
 	}
 	return 0, failed
 }
 
-// begin traces a process, with tree also its existing and future descendants.
-func begin(s *exitsnoop.Store, pid uint32, tree bool) (id uint64, err error) {
+// startTrace starts the trace of a process and, if tree is set, of its existing and future
+// descendants.
+func startTrace(s *exitsnoop.Store, pid uint32, tree bool) (id uint64, err error) {
 	if tree {
 		return s.TraceTree(pid, exitsnoop.TreeOptions{Existing: true})
 	}
 	return s.TraceProcess(pid)
 }
 
-// untraced returns an error if there was no room for descendants since before.
-func untraced(s *exitsnoop.Store, before exitsnoop.Stats) error {
+// checkUntraced returns an error if since before some descendants were not traced because a map was
+// full.
+func checkUntraced(s *exitsnoop.Store, before exitsnoop.Stats) error {
 	now, err := s.Stats()
 	if n := now.Untraced - before.Untraced; err == nil && n > 0 {
 		err = fmt.Errorf("%d descendants, and their own, were not traced: %w", n, exitsnoop.ErrFull)
@@ -78,8 +80,9 @@ func parsePids(args []string) (pids []uint32, err error) {
 	return pids, nil
 }
 
-// traceable returns the pids of processes that can be traced, and an error for each other process.
-func traceable(pids []uint32) (found []uint32, err error) {
+// selectTraceable returns the pids of processes that can be traced, and an error for each other
+// process.
+func selectTraceable(pids []uint32) (found []uint32, err error) {
 	for _, pid := range pids {
 		if e := exitsnoop.CanTrace(pid); e == nil {
 			found = append(found, pid)
@@ -90,7 +93,8 @@ func traceable(pids []uint32) (found []uint32, err error) {
 	return found, err
 }
 
-// report waits for the ends of traces and their trees, prints and deletes them.
+// report waits until the traced processes and their trees have ended. It prints and deletes their
+// records.
 func report(ctx context.Context, o *options, s *exitsnoop.Store, ids []uint64) error {
 	for ev, err := range s.Events(ctx, ids...) {
 		switch {
@@ -112,7 +116,7 @@ func report(ctx context.Context, o *options, s *exitsnoop.Store, ids []uint64) e
 	return nil
 }
 
-// list prints the traced processes and the recorded ends.
+// list prints the traced processes and the recorded exits.
 func list(_ context.Context, o *options) (int, error) {
 	s, err := exitsnoop.NewStore(o.root)
 	if err != nil {
@@ -179,7 +183,7 @@ func status(_ context.Context, o *options) (int, error) {
 	return 0, o.out.print(text, st)
 }
 
-// clean removes all state, or with --older the old records. Missing state is not an error.
+// clean removes all state, or only old records with --older. Missing state is not an error.
 func clean(_ context.Context, o *options) (int, error) {
 	if o.older == 0 {
 		err := exitsnoop.Clean(o.root)

@@ -30,7 +30,7 @@ func (p *printer) print(text string, record any) error {
 // line is the JSON form of a process. Unknown members are omitted. Trace ids are strings, because
 // many JSON readers have no 64-bit numbers.
 type line struct {
-	Event      string `json:"event"` // tracing, exited, lost
+	Event      string `json:"event"` // tracing, exited or lost
 	TraceID    uint64 `json:"trace_id,string,omitempty"`
 	Pid        uint32 `json:"pid,omitempty"`
 	Code       *int   `json:"code,omitempty"`
@@ -42,7 +42,7 @@ type line struct {
 	Pidns      uint64 `json:"pidns,omitempty"`
 	Tree       uint64 `json:"tree,string,omitempty"`
 	Parent     uint64 `json:"parent,string,omitempty"`
-	CPUTime    uint64 `json:"cpu_time,omitempty"` // of a command that ran, in ns
+	CPUTime    uint64 `json:"cpu_time,omitempty"` // ns; only for the commands that run started
 	PeakRSS    uint64 `json:"peak_rss,omitempty"`
 }
 
@@ -92,7 +92,7 @@ func describe(w syscall.WaitStatus) string {
 	return "killed by " + name
 }
 
-// ago returns the time since a time of CLOCK_MONOTONIC, if it is more than a second.
+// ago returns the time since at, in CLOCK_MONOTONIC, if it is more than a second.
 func ago(at uint64) string {
 	d := time.Duration(clock.Monotonic() - at)
 	if at == 0 || d < time.Second {

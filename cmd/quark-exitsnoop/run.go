@@ -30,18 +30,18 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 		return shellstatus.OfStart(err), fmt.Errorf("run: %w", err)
 	}
 	defer c.Close()
-	// A signal is forwarded to the command, and does not end this process.
+	// A signal to this process is forwarded to the command instead.
 	defer context.AfterFunc(ctx, func() { c.Signal(unix.SIGTERM) })()
 	if err := printExits(c, o); err != nil {
 		return statusFailed, err
 	}
-	return shellstatus.OfWait(cmd.ProcessState.Sys().(syscall.WaitStatus)), untraced(c.Store, exitsnoop.Stats{})
+	return shellstatus.OfWait(cmd.ProcessState.Sys().(syscall.WaitStatus)), checkUntraced(c.Store, exitsnoop.Stats{})
 }
 
-// printExits prints exits until all processes of the command have ended. Without -t it prints the
-// command's exit and later ones. They are not in the order of the ends.
+// printExits prints exits until all processes of the command have ended. Without -t it omits
+// processes that exited before the command. Exits may be printed out of order.
 func printExits(c *exitsnoop.Command, o *options) error {
-	var end uint64 // of the command
+	var end uint64 // when the command ended
 	var early []exitsnoop.Exit
 	for ev, err := range c.Exits(context.Background()) {
 		isCommand := int(ev.Pid) == c.Cmd.Process.Pid
@@ -51,7 +51,7 @@ func printExits(c *exitsnoop.Command, o *options) error {
 		case err != nil:
 			return err
 		case isCommand:
-			u, _ := c.Wait() // the status is in ProcessState too
+			u, _ := c.Wait() // Wait's error repeats ProcessState
 			end, err = ev.ExitedTime(), o.out.exit(ev, &u)
 		case o.tree || end != 0 && ev.ExitedTime() > end:
 			err = o.out.exit(ev, nil)
@@ -70,7 +70,7 @@ func printExits(c *exitsnoop.Command, o *options) error {
 			reap(int(ev.Pid))
 		}
 	}
-	if c.Cmd.ProcessState == nil { // its exit was lost
+	if c.Cmd.ProcessState == nil { // the command's exit was lost
 		c.Wait()
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/fuzz"
 )
 
-// errFuzzed reports that a generated or a rerun script has shown a defect.
+// errFuzzed reports that a script has shown a defect.
 var errFuzzed = errors.New("a backend has a defect: see DEFECT above")
 
 // errGrown reports that the resident monitor leaks.

@@ -113,7 +113,8 @@ func (o *options) addPageFlag(c *cobra.Command) {
 
 func (o *options) finish(c *cobra.Command) error {
 	changed := c.Flags().Changed
-	// With operands, run reruns scripts and bench prints files, without these options.
+	// With operands, run repeats scripts and bench prints files. These options do not apply
+	// then.
 	without := []string{"scenario", "monitor", "command", "format", "output"}
 	if c.Name() == "bench" {
 		without = append(append(without, "quick", "repeats", "for"), backends.Every.Names()...)

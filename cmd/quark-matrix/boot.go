@@ -46,7 +46,7 @@ deadline passed, 125 when the guest did not report, 126 when it could not be
 started, 2 for wrong usage.
 `
 
-// Exit statuses of krun.sh in addition to those of the command.
+// Exit statuses of krun.sh itself. Other statuses are those of the command.
 const (
 	hungStatus       = 124
 	noReportStatus   = 125
@@ -62,7 +62,7 @@ type guestBoot struct {
 
 	config  machine.Config
 	timeout time.Duration
-	input   bool // the command reads standard input
+	input   bool // pass standard input to the command
 }
 
 // bootMain implements krun.sh. It returns the exit status.
@@ -166,8 +166,8 @@ func (b *guestBoot) stopOnSignal(vm *machine.VM, s os.Signal) int {
 	return 128 + int(s.(syscall.Signal))
 }
 
-// printResult prints how the guest ended and returns the exit status. stopReason says why the guest
-// was stopped. It is empty if the guest ended by itself.
+// printResult prints how the guest ended and returns the exit status. stopReason is the reason why
+// the guest was stopped, or empty if it ended by itself.
 func (b *guestBoot) printResult(vm *machine.VM, stopReason string) int {
 	hello := false
 	var end *record.End
@@ -222,7 +222,7 @@ func (b *guestBoot) parse(args []string) (err error) {
 	for _, v := range []struct {
 		to    *int
 		name  string
-		value int // by default
+		value int // default
 	}{{&c.CPUs, "KRUN_SMP", 2}, {&c.Memory, "KRUN_MEM", 512}, {&seconds, "KRUN_TIMEOUT", 300}} {
 		*v.to = v.value
 		if text := b.getenv(v.name); text != "" {
@@ -265,8 +265,8 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// setRawMode makes a terminal pass every key without echo, line editing or signals. The guest's
-// terminal provides these. If f is not a terminal, setRawMode does nothing.
+// setRawMode switches off echo, line editing and signals of a terminal, because the guest's
+// terminal provides them. If f is not a terminal, setRawMode does nothing.
 func setRawMode(f *os.File) (restore func(), err error) {
 	fd := int(f.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)

@@ -22,11 +22,12 @@ import (
 )
 
 // execVerb returns the verb that runs a test binary in a guest. go test -exec calls the verb in the
-// package's directory. The exit status is the binary's, or noReportStatus if the guest failed.
+// package's directory. The exit status is that of the binary, or noReportStatus if the guest
+// failed.
 func execVerb() (*cobra.Command, verb) {
 	c := &cobra.Command{Use: "exec --kernel KERNEL [options] BINARY [ARGUMENT...]", Short: "run a test binary in a guest, for go test -exec", Args: cobra.ArbitraryArgs}
 	f := c.Flags()
-	f.SetInterspersed(false) // options after BINARY are the binary's
+	f.SetInterspersed(false) // options after BINARY belong to the binary
 	kernel := f.String("kernel", "", "kernel to boot, a name of the catalogue")
 	arch := f.String("arch", runtime.GOARCH, "architecture of the kernel")
 	initramfs := f.String("initramfs", "", "initramfs (initramfs.gz or initramfs-ARCH.gz at the module's root)")
@@ -149,7 +150,7 @@ func guestArgs(args []string) (list []string, limit time.Duration, err error) {
 		name, value, _ := strings.Cut(strings.TrimPrefix(a, "-"), "=")
 		switch name {
 		case "-test.testlogfile", "test.testlogfile", "test.gocoverdir":
-			continue // for files of the test cache and of coverage
+			continue // the go command writes files for the test cache and coverage
 		case "test.coverprofile", "test.cpuprofile", "test.memprofile", "test.blockprofile", "test.mutexprofile", "test.trace":
 			return nil, 0, fmt.Errorf("%s: exec copies no files from the guest", a)
 		case "test.timeout":
@@ -191,7 +192,7 @@ func lastLines(path string, n int) []string {
 	return lines[max(0, len(lines)-n):]
 }
 
-// writeGoImage writes an initramfs: base with the test binaries of run.
+// writeGoImage writes an initramfs: base, and the test binaries of run.
 func writeGoImage(path, base string, run gotest.Run) error {
 	in, err := os.Open(base)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command quark-matrix boots stock kernels, runs quark's tests in them and reports kernel by kernel
-// and backend by backend. See docs/quark-matrix.8.
+// Command quark-matrix boots stock kernels, runs quark's tests in them and reports the results for
+// each kernel and backend. See docs/quark-matrix.8.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 const (
 	allGood    = 0
 	someFailed = 1
-	unusable   = 2 // wrong usage, or an error of this machine
+	unusable   = 2 // wrong usage, or an error on this machine
 )
 
 func main() {

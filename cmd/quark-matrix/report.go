@@ -14,8 +14,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
-// reportVerb returns the verb that prints the results of the last run again, or their table in
-// Markdown.
+// reportVerb returns the verb that prints the results of the last run, as after the run or as a
+// table in Markdown.
 func reportVerb() (*cobra.Command, verb) {
 	c := &cobra.Command{Use: "report [-o DIR] [--markdown]", Short: "print the results of the last run"}
 	f := c.Flags()
@@ -44,7 +44,7 @@ func mergeVerb() (*cobra.Command, verb) {
 			return unusable, fmt.Errorf("%w: merge needs -o DIR and the directories of the runs", errUsage)
 		}
 		var runs []matrix.Results
-		// directories without results, such as those of a killed shard
+		// directories without results, for example of an interrupted run
 		var without error
 		for _, dir := range operands {
 			r, err := load(dir)

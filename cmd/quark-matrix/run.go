@@ -55,8 +55,8 @@ func (o *options) define(c *cobra.Command) {
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set NAME=VALUE in the tests' environment; may be repeated")
 	f.StringVar(&o.append, "append", "", "additional kernel parameters, such as audit=1")
 	f.IntVar(&o.mem, "mem", 512, "memory of a guest in MiB")
-	// A guest uses at most one CPU, and waits for a third of its time. With one guest for each
-	// CPU, the host would be idle for a third of the time.
+	// A guest uses one CPU, and is idle for a third of the time. So three guests share two
+	// CPUs.
 	f.IntVarP(&o.jobs, "jobs", "j", (3*runtime.NumCPU()+1)/2, "number of parallel guests")
 	f.BoolVar(&o.fresh, "fresh", false, "also run guests that have cached results")
 	f.StringVar(&o.shard, "shard", "", "I/N: run the Ith of N parts of the guests")
@@ -84,7 +84,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// guests returns all selected guests, and the selected guests of this shard.
+// guests returns all selected guests, and the guests among them that this shard runs.
 func (o *options) guests() (whole, here []matrix.Guest, err error) {
 	rows, err := catalogue.Rows()
 	if err != nil {
@@ -177,7 +177,7 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 	}
 
 	if o.command != "" {
-		cache = nil // guests' files and measurements are not cached
+		cache = nil // a cached result has no guests' files and no measurements
 	}
 	if err := o.buildGoImages(ctx, guests); err != nil {
 		return unusable, err
@@ -205,7 +205,7 @@ func (o *options) run(ctx context.Context, kernels []string, stdout io.Writer) (
 	return allGood, nil
 }
 
-// printResults prints the output of commands, the table and, as the last line, the sum.
+// printResults prints the output of commands, the table and the totals as the last line.
 func printResults(w io.Writer, r matrix.Results, dir string) error {
 	for _, g := range r.Guests {
 		if g.Part == matrix.PartCommand && len(g.Cells) == 1 {
@@ -223,7 +223,7 @@ func printResults(w io.Writer, r matrix.Results, dir string) error {
 }
 
 // describeHarness returns for each architecture a digest of the programs that run its guests, and a
-// text about the machines.
+// description of the machines.
 func describeHarness(qemu string, guests []matrix.Guest) (harness map[string]string, words string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -240,7 +240,7 @@ func describeHarness(qemu string, guests []matrix.Guest) (harness map[string]str
 			continue
 		}
 		line, err := machine.Describe(machine.Config{Kernel: g.Kernel.Path, QEMU: qemu})
-		if err == nil { // otherwise booting a guest returns the same error
+		if err == nil { // if it fails, booting a guest fails with the same error
 			machines = append(machines, line)
 		}
 		harness[g.Kernel.Arch] = matrix.Digest(program, line)

@@ -11,8 +11,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/gotest"
 )
 
-// sumVerb returns the verb that counts the results of make test: the Go tests on this machine and
-// the last run of guests.
+// sumVerb returns the verb that counts the results of make test: the Go tests of this machine and
+// the last run in guests.
 func sumVerb() (*cobra.Command, verb) {
 	c := &cobra.Command{Use: "sum [-o DIR]", Short: "count the tests in go test -json output on standard input and in the last run"}
 	dir := c.Flags().StringP("output", "o", "build/matrix", "directory of the results")

@@ -24,20 +24,20 @@ func (s statusError) Error() string { return fmt.Sprintf("the command exited wit
 // child is a monitored command.
 type child struct {
 	*exec.Cmd
-	running *atomic.Pointer[child] // is set to this once it runs
+	running *atomic.Pointer[child] // set to this child when it runs
 	began   time.Time
-	took    time.Duration // set before ended is closed
+	took    time.Duration // run time, set before ended is closed
 	ended   chan struct{}
-	own     map[quark.Identity]bool // its processes
+	own     map[quark.Identity]bool // the command's processes
 
 	screen    *screen
-	failed    []byte // lines of processes that failed
-	processes uint64 // that ended
+	failed    []byte // lines for the processes that failed
+	processes uint64 // number of ended processes
 	failures  int
 	cpu       time.Duration
-	peak      uint64 // bytes
-	least     uint64 // quark-mon's largest memory at the start, in bytes
-	unknown   bool   // the usage of a process
+	peak      uint64 // largest memory of a process, in bytes
+	least     uint64 // largest memory of quark-mon at the start, in bytes
+	unknown   bool   // the resource usage of a process is unknown
 }
 
 // maxFailures limits the printed lines about failed processes.
@@ -46,7 +46,7 @@ const maxFailures = 20
 func newChild(command []string, running *atomic.Pointer[child]) *child {
 	c := &child{Cmd: exec.Command(command[0], command[1:]...), running: running, ended: make(chan struct{}), own: make(map[quark.Identity]bool)}
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	os.FindProcess(os.Getpid()) // forks once to try pidfds, which is not of the command
+	os.FindProcess(os.Getpid()) // forks once to test pidfds: not a process of the command
 	return c
 }
 
@@ -83,9 +83,9 @@ func (c *child) signal(s os.Signal) {
 	}
 }
 
-// owns reports whether an event belongs to the command. quark-mon sees the births of all the
-// command's processes. The filter may not know the ancestors of another process, and then passes
-// its events.
+// owns reports whether an event belongs to the command. quark-mon gets the FORK of each process of
+// the command. A check is necessary, because the filter also passes events of processes with
+// unknown ancestors.
 func (c *child) owns(ev *quark.Event) bool {
 	p := ev.Process
 	if p == nil {
@@ -127,14 +127,14 @@ func (c *child) report(w io.Writer) {
 	if more := c.failures - maxFailures; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
-	fmt.Fprintf(&b, "\n%s: %s, ", c.name(), counted(uint64(len(c.own)), "process", "processes"))
+	fmt.Fprintf(&b, "\n%s: %s, ", c.name(), countNoun(uint64(len(c.own)), "process", "processes"))
 	if running := uint64(len(c.own)) - c.processes; running > 0 {
 		fmt.Fprintf(&b, "%d still running, ", running)
 	}
 	fmt.Fprintf(&b, "%d failed, %.2f s", c.failures, c.took.Seconds())
 	if !c.unknown {
 		limit := ""
-		if c.peak <= c.least { // the kernel counts quark-mon's memory until the execve
+		if c.peak <= c.least { // until its execve a child has quark-mon's memory
 			limit = "at most "
 		}
 		fmt.Fprintf(&b, ", CPU %.2f s, peak memory %s%.1f MiB", c.cpu.Seconds(), limit, float64(c.peak)/(1<<20))
@@ -143,7 +143,7 @@ func (c *child) report(w io.Writer) {
 	w.Write(b.Bytes())
 }
 
-// name returns the command as a shell would read it, cut to half a terminal.
+// name returns the command in shell syntax, cut to half the width of a terminal.
 func (c *child) name() string {
 	var words []string
 	for room := 40; room > 0 && len(words) < len(c.Args); {

@@ -9,18 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the id of Debian's user nobody and group nogroup, and the kernel's overflow id.
+// nobody is the id of Debian's user nobody and group nogroup, and also the kernel's overflow id.
 const nobody = 65534
 
-// dropPrivileges changes the user and group to nobody, and the root to an empty directory. It
-// removes the directory, which can still be a root.
+// dropPrivileges changes the user and group to nobody, and the root to an empty, removed directory.
 func dropPrivileges() error {
 	dir, err := os.MkdirTemp("", "quark-mon-")
 	if err != nil {
 		return fmt.Errorf("make an empty root directory: %w", err)
 	}
 	defer os.Remove(dir)
-	// The parent is open, so the directory can be removed after the change of root.
+	// The open parent allows the removal after the change of root.
 	parent, err := os.Open(os.TempDir())
 	if err != nil {
 		return fmt.Errorf("open %s: %w", os.TempDir(), err)
@@ -44,7 +43,7 @@ func dropPrivileges() error {
 	if err := syscall.Setresuid(nobody, nobody, nobody); err != nil {
 		return fmt.Errorf("become user nobody: %w", err)
 	}
-	// An exec cannot give privileges back.
+	// Then no exec can add privileges.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}

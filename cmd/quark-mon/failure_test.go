@@ -40,7 +40,7 @@ func TestSourceFails(t *testing.T) {
 				t.Errorf("watch: %v", err)
 			}
 		}
-		if err := m.finish(&errw); !errors.Is(err, syscall.EIO) {
+		if err := m.printRest(&errw); !errors.Is(err, syscall.EIO) {
 			t.Errorf("finish: %v", err)
 		}
 		if !strings.Contains(out.String(), "/bin/true") || !strings.Contains(errw.String(), " event, 0 lost") {

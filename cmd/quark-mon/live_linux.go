@@ -24,26 +24,25 @@ import (
 	"github.com/quark-linux/quark/internal/selfcost"
 )
 
-// live is the screen of top. The monitor counts, and makes a frame each second. A goroutine draws,
-// so a blocked terminal does not delay events.
+// live is the screen of top. The monitor counts events, and makes a frame each second. A goroutine
+// draws the frames, so a blocked terminal does not delay events.
 type live struct {
 	q      *quark.Queue
 	model  *top.Model
-	view   *top.View // the goroutine's
-	out    *os.File  // the terminal
+	view   *top.View // used by the goroutine only
+	out    *os.File  // the terminal, for writing
 	keys   *os.File  // the terminal, for reading
 	colour bool
 	stop   func()
 	frames chan frame
-	clear  atomic.Bool // a key asked for it
+	clear  atomic.Bool // set by a key, for the monitor
 	closed sync.Once
-	// drawing is held while something is drawn. Nothing may be drawn after the screen has
-	// ended.
+	// drawing is locked during a write to the screen, and protects ended.
 	drawing sync.Mutex
 	ended   bool
 	saved   *term.State
 	cost    cost
-	lost    uint64 // up to the last frame
+	lost    uint64 // lost events up to the last frame
 }
 
 type frame struct {
@@ -51,8 +50,8 @@ type frame struct {
 	state top.State
 }
 
-// Sequences of xterm(1), which other terminals know or ignore. They switch to the alternate screen
-// without a cursor, and back.
+// Sequences of xterm(1), which other terminals understand or ignore. They switch to the alternate
+// screen without a cursor, and back.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[2J"
 	leaveScreen = "\x1b[m\x1b[?25h\x1b[?1049l"
@@ -66,11 +65,11 @@ func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 		q: m.q, model: top.New(clock.Monotonic(), cmp.Or(m.Queue.HoldTime, time.Second)), view: top.NewView(line.Options{User: names.User}),
 		out: out, colour: colourful(), stop: stop, frames: make(chan frame, 1),
 	}
-	_, _ = time.Now().Zone()                             // reads the time zone
-	if l.cost.meter, err = selfcost.Open(); err != nil { // before -D changes the root directory
+	_, _ = time.Now().Zone()                             // loads the time zone
+	if l.cost.meter, err = selfcost.Open(); err != nil { // before -D changes the root
 		return nil, err
 	}
-	// Closing a file that was opened here ends a read of it.
+	// Only a file that is opened here can be closed during a read.
 	if l.keys, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", out.Fd()), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, err
 	}
@@ -100,7 +99,7 @@ func checkTerminal(out io.Writer) error {
 
 func (l *live) count(ev *quark.Event) { l.model.Count(ev, l.q.Ancestors) }
 
-// tick makes a frame. It replaces a frame that was not drawn.
+// tick makes a frame. The frame replaces an earlier frame that is not drawn yet.
 func (l *live) tick() error {
 	if l.clear.Swap(false) {
 		l.model.Clear()
@@ -129,7 +128,7 @@ func (l *live) tick() error {
 // cost is the resource use of this process.
 type cost struct {
 	meter *selfcost.Meter
-	cpu   time.Duration // at the time of the last measurement
+	cpu   time.Duration // CPU time at the last measurement
 	at    uint64
 }
 
@@ -145,7 +144,7 @@ func (c *cost) measure() (percent float64, rss uint64) {
 
 // run draws frames and handles keys until the screen is closed.
 func (l *live) run() {
-	defer l.close() // after a panic
+	defer l.close() // also after a panic
 	l.onScreen(func() { io.WriteString(l.out, enterScreen) })
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, unix.SIGWINCH)
@@ -268,7 +267,7 @@ func (l *live) close() {
 		}()
 		select {
 		case <-done:
-		case <-time.After(time.Second): // the terminal is blocked
+		case <-time.After(time.Second): // the terminal blocks
 		}
 		_ = term.Restore(int(l.out.Fd()), l.saved)
 		l.keys.Close()

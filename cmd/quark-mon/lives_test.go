@@ -51,7 +51,7 @@ func asTree(t *testing.T, height int) (out []byte) {
 	defer q.Close()
 	s := &screen{fd: -1, Printer: line.New(line.Options{Columns: columns, Clock: q.Clock(), Zone: time.UTC})}
 	s.SetSize(90, height)
-	l := &lives{screen: s, q: q}
+	l := &treePrinter{screen: s, q: q}
 	for ev, err := range q.Events(t.Context()) {
 		if err != nil {
 			t.Fatal(err)

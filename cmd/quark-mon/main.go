@@ -18,8 +18,8 @@ import (
 )
 
 func main() {
-	// Writing to a closed standard output is an error, and quark-mon then detaches from the
-	// kernel. Programs that it runs do not inherit this setting.
+	// Without the signal, a write to a closed standard output is an error, after which
+	// quark-mon detaches from the kernel. Programs that it runs do not inherit this setting.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -38,7 +38,7 @@ func run(signals chan os.Signal, args []string, out, errw io.Writer) error {
 	defer stop()
 	undo := make(chan func(), 4)
 	var running atomic.Pointer[child]
-	go end(signals, func(s os.Signal) {
+	go handleSignals(signals, func(s os.Signal) {
 		if c := running.Load(); c != nil {
 			c.signal(s)
 		} else {
@@ -51,7 +51,7 @@ func run(signals chan os.Signal, args []string, out, errw io.Writer) error {
 		}
 		out := out
 		if o.command != nil {
-			out = errw // the program has the standard output
+			out = errw // the command uses standard output
 		}
 		m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
 		if o.command != nil {
@@ -77,7 +77,7 @@ func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out,
 	if out, err = m.openOutput(out, errw); err != nil {
 		return errors.Join(err, m.close())
 	}
-	// A write to a recording without a reader blocks the queue, and so does a read.
+	// A recording in a FIFO can block a write or a read until the other end is opened.
 	undo <- func() { m.closeFiles() }
 	undo <- func() { q.Close() }
 	m.chooseForm(out, errw)
@@ -112,13 +112,13 @@ func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out,
 		m.live.close()
 	}
 	if err == nil || m.failure != nil {
-		err = m.finish(errw)
+		err = m.printRest(errw)
 	}
 	if errors.Is(err, os.ErrClosed) {
-		select {} // by a second signal, which ends the program
+		select {} // until the second signal, which ends the program
 	}
 	if errors.Is(err, syscall.EPIPE) {
-		err = nil // the reader of our output has closed it
+		err = nil // the output was closed: not an error
 	}
 	if m.child != nil {
 		<-m.child.ended
@@ -146,7 +146,7 @@ func (m *monitor) chooseForm(out, errw io.Writer) {
 	switch {
 	case m.top, m.count, m.quiet:
 	case m.tree:
-		l := &lives{screen: m.screen, q: q}
+		l := &treePrinter{screen: m.screen, q: q}
 		if m.form = l.Append; m.child != nil {
 			l.root = os.Getpid()
 		}
@@ -174,10 +174,11 @@ func (m *monitor) chooseForm(out, errw io.Writer) {
 	}
 }
 
-// end calls stop at the first signal, and ends the program at the second. That works even if run is
-// blocked: by a reader of the output that has stalled, or by a FIFO without another end. At the
-// second signal, end first runs the functions in undo, which detach from the kernel.
-func end(signals <-chan os.Signal, stop func(os.Signal), undo <-chan func(), errw io.Writer) {
+// handleSignals calls stop at the first signal, and ends the program at the second. This works even
+// if run is blocked by a stalled reader of the output, or by a FIFO that no process has opened at
+// the other handleSignals. At the second signal, handleSignals first runs the functions in undo,
+// which detach from the kernel.
+func handleSignals(signals <-chan os.Signal, stop func(os.Signal), undo <-chan func(), errw io.Writer) {
 	stop(<-signals)
 	// timeout(1) and other programs send a signal to the process and to its group. This counts
 	// as one signal.
@@ -189,19 +190,19 @@ func end(signals <-chan os.Signal, stop func(os.Signal), undo <-chan func(), err
 		}
 	}
 	<-signals
-	within(3*time.Second, func() {
+	callWithin(3*time.Second, func() {
 		for len(undo) > 0 {
 			(<-undo)()
 		}
 	})
-	within(100*time.Millisecond, func() {
+	callWithin(100*time.Millisecond, func() {
 		fmt.Fprintln(errw, "quark-mon: ended by a second signal: not all was printed")
 	})
 	os.Exit(1)
 }
 
-// within waits for f, but not longer than limit.
-func within(limit time.Duration, f func()) {
+// callWithin calls f, and returns when f has returned or limit is over.
+func callWithin(limit time.Duration, f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -222,13 +223,13 @@ type monitor struct {
 	line   []byte
 	form   func([]byte, *quark.Event) []byte // appends an event; nil if none is printed
 	screen *screen                           // nil unless events are printed as lines
-	live   *live                             // of top
-	child  *child                            // a program that is run, or nil
-	stats  io.Writer                         // gets statistics once a second, if not nil
-	tick   time.Time                         // of the next
+	live   *live                             // screen of top, or nil
+	child  *child                            // the command that quark-mon runs, or nil
+	stats  io.Writer                         // output of statistics once a second, or nil
+	tick   time.Time                         // time of the next statistics
 	rows   int
 
-	failure error // of the source, which has ended with that
+	failure error // error of the source, after which there are no more events
 }
 
 // announce prints the name of the running backend.
@@ -278,14 +279,14 @@ func (m *monitor) watch(ctx context.Context) error {
 	if err := m.snapshot(); err != nil {
 		return err
 	}
-	for !m.q.Drained() && !m.failed() {
+	for !m.q.Drained() && !m.recordingFailed() {
 		if err := m.step(ctx); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil // finish does not wait for more, rest would
+			return nil // finish prints the rest without waiting
 		}
-		if err := m.rest(); err != nil {
+		if err := m.flushAndWait(); err != nil {
 			return err
 		}
 	}
@@ -293,7 +294,7 @@ func (m *monitor) watch(ctx context.Context) error {
 }
 
 // step prints the events that are ready, until ctx is done. If the reader of the output is slower
-// than the events, it does not return before.
+// than the events, step returns only then.
 func (m *monitor) step(ctx context.Context) error {
 	for ctx.Err() == nil {
 		ev, err := m.q.Get()
@@ -314,8 +315,8 @@ func (m *monitor) step(ctx context.Context) error {
 	return nil
 }
 
-// rest flushes the output, and waits for more events or for the next line of statistics.
-func (m *monitor) rest() error {
+// flushAndWait flushes the output, and waits for more events or for the next line of statistics.
+func (m *monitor) flushAndWait() error {
 	timeout := time.Duration(-1)
 	if m.stats != nil || m.live != nil {
 		if timeout = time.Until(m.tick); timeout <= 0 {
@@ -347,7 +348,7 @@ func (m *monitor) snapshot() error {
 	var ev quark.Event
 	for p := range m.q.Processes() {
 		if p.Exited {
-			continue // it ended while the queue was opened
+			continue // the process ended while the queue was opened
 		}
 		ev.Process, ev.TID = p, p.PID
 		ev.Time, ev.Wall = p.AsOf(), m.q.Clock().At(p.AsOf())
@@ -384,8 +385,8 @@ func (m *monitor) write() error {
 	return err
 }
 
-// finish prints the events that are still held, and then the statistics.
-func (m *monitor) finish(errw io.Writer) error {
+// printRest prints the events that are still held, and then the statistics.
+func (m *monitor) printRest(errw io.Writer) error {
 	if err := m.q.Drain(); err != nil {
 		return err
 	}

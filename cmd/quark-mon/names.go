@@ -6,7 +6,7 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// names are this host's names for the ids of a process, "" for ids without a name.
+// names has the names of a process's ids on this host, "" for ids without a name.
 type names struct {
 	User   string `json:"user,omitempty"`
 	EUser  string `json:"euser,omitempty"`
@@ -15,7 +15,7 @@ type names struct {
 	Login  string `json:"login_user,omitempty"`
 }
 
-// appendNames adds the names for the ids of p to a line of JSON. p may be nil.
+// appendNames adds the names of p's ids to a line of JSON. p may be nil.
 func appendNames(line []byte, from *quark.Names, p *quark.Process) []byte {
 	if p == nil {
 		return line

@@ -23,8 +23,8 @@ import (
 // options are the options of one verb.
 type options struct {
 	selection.Options
-	tree, top, recorded   bool   // the verb
-	replay                string // the recording
+	tree, top, recorded   bool   // chosen verb
+	replay                string // operand of replay: the recording
 	command               []string
 	text, json, lineage   bool
 	host                  bool
@@ -35,7 +35,7 @@ type options struct {
 	record, output, graph string
 	duration              time.Duration
 	drop                  bool
-	filtered              bool // by options of the user
+	filtered              bool // options of the user filter events
 }
 
 // columns is the value of --columns.
@@ -53,7 +53,7 @@ func (*columns) String() string { return "" }
 func (*columns) Type() string { return "columns" }
 
 // treeColumns are the columns of tree, which shows the parent by its indentation. narrowTree are
-// those for a terminal of 80 columns.
+// the columns on a terminal of 80 columns.
 const (
 	treeColumns = "time,duration,user,pid,event,status,args"
 	narrowTree  = "clock,duration,pid,event,status,args"
@@ -73,7 +73,7 @@ const examples = `  quark-mon -- make -j4                          the processes
 func newCommand(out io.Writer, run func(context.Context, *options) error) *cobra.Command {
 	verb := func(o *options, c *cobra.Command) *cobra.Command {
 		c.RunE = func(c *cobra.Command, _ []string) error {
-			if err := o.finish(c, out); err != nil {
+			if err := o.complete(c, out); err != nil {
 				return err
 			}
 			return run(c.Context(), o)
@@ -99,7 +99,7 @@ func newCommand(out io.Writer, run func(context.Context, *options) error) *cobra
 	return root
 }
 
-// groups returns the options of the verb.
+// groups returns the options of the verb, in groups for the help.
 func (o *options) groups() (all []command.Group) {
 	if !o.recorded {
 		all = append(all, command.Group{Title: "Where events come from", Define: o.Backend}, command.Group{Title: "Which events", Define: o.Events})
@@ -151,7 +151,7 @@ func (o *options) running(c *cobra.Command) {
 	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening, become user nobody in an empty root directory")
 }
 
-// takeCommand takes the operands after --: a program to run.
+// takeCommand removes the command from the operands: the operands after --.
 func (o *options) takeCommand(c *cobra.Command, operands []string) error {
 	if c.ArgsLenAtDash() != 0 {
 		if err := command.NoOperands(c, operands); err != nil {
@@ -176,7 +176,7 @@ func (o *options) watchCommand() error {
 	o.Queue.Where = below
 	o.noSnapshot = true
 	if o.graph != "" {
-		o.Queue.CacheGraceTime = 24 * time.Hour // so that the graph has all processes
+		o.Queue.CacheGraceTime = 24 * time.Hour // keep all processes for the graph
 	}
 	return o.Check()
 }
@@ -198,9 +198,9 @@ func (o *options) defaultColumns(out io.Writer) string {
 	return line.Default
 }
 
-// finish checks the options and chooses the form of events: lines, unless another form is
+// complete checks the options and chooses the form of events: lines, unless another form is
 // requested. Lines have a short hold time, and omit the initial processes.
-func (o *options) finish(c *cobra.Command, out io.Writer) error {
+func (o *options) complete(c *cobra.Command, out io.Writer) error {
 	err := command.Exclude(c, []string{"columns", "text", "json", "quiet"}, []string{"columns", "quiet", "count", "lineage"},
 		[]string{"text", "count"}, []string{"names", "count"}, []string{"host", "count"}, []string{"output", "quiet"})
 	switch {
@@ -239,7 +239,7 @@ func (o *options) finish(c *cobra.Command, out io.Writer) error {
 		}
 	}
 	if o.count && o.Queue.Where == nil {
-		o.Queue.CNProc.Enrich = quark.EnrichNone // the output has no field from /proc
+		o.Queue.CNProc.Enrich = quark.EnrichNone // no printed field is from /proc
 	}
 	return nil
 }

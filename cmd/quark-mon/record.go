@@ -15,18 +15,18 @@ import (
 	"github.com/quark-linux/quark/internal/selection"
 )
 
-// files are the files that are read or written.
+// files are the files that the monitor reads or writes.
 type files struct {
 	recorder   *trace.Writer
-	recording  *os.File // that is replayed
+	recording  *os.File // the file to replay
 	replayed   *trace.Reader
 	treeFile   *target
 	outputFile *reopen.File // nil without --output
 	opened     []*os.File
-	made       []string // of opened, those that were not there
+	made       []string // files in opened that quark-mon created
 }
 
-// target is an output file. It keeps its old contents until the new ones replace them.
+// target is an output file. It has its old contents until the first write.
 type target struct {
 	*os.File
 	begun bool
@@ -49,7 +49,7 @@ func (t *target) Write(b []byte) (int, error) {
 // create creates a file that only its owner can read, because it contains the arguments of all
 // processes.
 func (f *files) create(ctx context.Context, name string) (*target, error) {
-	if err := f.unused(name); err != nil {
+	if err := f.checkUnused(name); err != nil {
 		return nil, err
 	}
 	file, err := f.open(ctx, name, os.O_CREATE|os.O_EXCL|os.O_WRONLY)
@@ -70,8 +70,8 @@ func (f *files) create(ctx context.Context, name string) (*target, error) {
 	return &target{File: file}, nil
 }
 
-// unused returns an error if a file is already open.
-func (f *files) unused(name string) error {
+// checkUnused returns an error if a file is already open.
+func (f *files) checkUnused(name string) error {
 	there, err := os.Stat(name)
 	if err != nil {
 		return nil
@@ -84,7 +84,7 @@ func (f *files) unused(name string) error {
 	return nil
 }
 
-// open opens a file. A FIFO waits for its other end until ctx ends.
+// open opens a file. For a FIFO, it waits for another process until ctx ends.
 func (f *files) open(ctx context.Context, name string, flag int) (*os.File, error) {
 	file, err := selection.Await(ctx, func() (*os.File, error) { return os.OpenFile(name, flag, 0o600) })
 	switch {
@@ -103,10 +103,10 @@ func onlyForOwner(f *os.File) error {
 		return err
 	}
 	const others = 0o077
-	if st.Mode()&others != 0 && runtime.GOOS != "windows" { // which has no such modes
+	if st.Mode()&others != 0 && runtime.GOOS != "windows" { // Windows has no such modes
 		err := f.Chmod(0o600)
 		if err == nil {
-			st, err = f.Stat() // some file systems ignore it
+			st, err = f.Stat() // some file systems ignore Chmod
 		}
 		if err == nil && st.Mode()&others != 0 {
 			err = errors.ErrUnsupported
@@ -153,7 +153,7 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		}
 	}
 	if !m.recorded {
-		m.q, err = m.Options.Open(context.WithoutCancel(ctx)) // -d does not limit this
+		m.q, err = m.Options.Open(context.WithoutCancel(ctx)) // -d begins after Open
 		return err
 	}
 	m.replayed, err = selection.Await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording) })
@@ -167,18 +167,19 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 	return err
 }
 
-// stopReading ends the wait for more of a recording in a FIFO.
+// stopReading ends a wait for data from a FIFO.
 func (m *monitor) stopReading() { m.recording.SetReadDeadline(time.Now()) }
 
-// failed reports whether the recording cannot be written. close returns the reason.
-func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }
+// recordingFailed reports whether a write of the recording recordingFailed. close returns the
+// error.
+func (m *monitor) recordingFailed() bool { return m.recorder != nil && m.recorder.Err() != nil }
 
 // openOutput returns the file of --output, or standard output.
 func (m *monitor) openOutput(stdout, errw io.Writer) (io.Writer, error) {
 	if m.output == "" {
 		return stdout, nil
 	}
-	err := m.unused(m.output)
+	err := m.checkUnused(m.output)
 	if err == nil {
 		m.outputFile, err = reopen.Open(m.output, func(err error) { fmt.Fprintf(errw, "quark-mon: --output: %v\n", err) })
 	}
@@ -189,9 +190,9 @@ func (m *monitor) openOutput(stdout, errw io.Writer) (io.Writer, error) {
 	return m.outputFile, nil
 }
 
-// drawn reports whether a process belongs in the graph: it belongs to the command, or the filters
+// inGraph reports whether a process belongs in the graph: it belongs to the command, or the filters
 // passed one of its events.
-func (m *monitor) drawn(p *quark.Process) bool {
+func (m *monitor) inGraph(p *quark.Process) bool {
 	if m.child != nil {
 		id, _ := p.Identity()
 		return m.child.own[id]
@@ -203,12 +204,12 @@ func (m *monitor) drawn(p *quark.Process) bool {
 	return m.q.Passes(&ev)
 }
 
-// close writes the graph, ends the recording and the queue, and closes all files. Its error
-// includes the reason for an incomplete replay.
+// close writes the graph, ends the recording and the queue, and closes all files. Its error also
+// reports an incomplete recording.
 func (m *monitor) close() error {
 	var errs []error
 	if m.treeFile != nil {
-		errs = append(errs, writeTree(m.treeFile, m.q, m.drawn))
+		errs = append(errs, writeTree(m.treeFile, m.q, m.inGraph))
 	}
 	if m.recorder != nil {
 		errs = append(errs, m.recorder.Close())

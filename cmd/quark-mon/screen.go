@@ -11,10 +11,10 @@ import (
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 )
 
-// screen prints events as lines. On a terminal they have its width.
+// screen prints events as lines. On a terminal it cuts them to the width.
 type screen struct {
 	*line.Printer
-	fd int // of the terminal, -1 for none
+	fd int // descriptor of the terminal, or -1
 }
 
 // terminal returns the descriptor of out if it is a terminal, else -1.
@@ -25,11 +25,12 @@ func terminal(out io.Writer) int {
 	return -1
 }
 
-// newScreen returns a printer for the lines of m, ready for a change of the root directory.
+// newScreen returns a printer for the lines of m, which stays usable after a change of the root
+// directory.
 func newScreen(m *monitor, out io.Writer) *screen {
 	s := &screen{fd: terminal(out)}
 	o := line.Options{Columns: m.columns, Colour: s.fd >= 0 && colourful(), Clock: m.q.Clock(), Zone: time.Local}
-	_, _ = time.Now().Zone() // reads the time zone
+	_, _ = time.Now().Zone() // loads the time zone
 	if !m.recorded {
 		names := quark.NewNames()
 		o.User, o.Group = names.User, names.Group
@@ -45,7 +46,7 @@ func colourful() bool {
 	return os.Getenv("NO_COLOR") == "" && t != "" && t != "dumb"
 }
 
-// fit follows the size of the terminal.
+// fit sets the size of the terminal, which may have changed.
 func (s *screen) fit() {
 	if s.fd >= 0 {
 		if width, height, err := term.GetSize(s.fd); err == nil {

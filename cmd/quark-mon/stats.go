@@ -21,42 +21,42 @@ func statsRow(s *quark.Stats) string {
 // summary returns a sentence with the numbers of delivered and lost events.
 func (m *monitor) summary(s *quark.Stats) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "quark-mon: %s, ", counted(s.Aggregations+s.NonAggregations, "event", "events"))
+	fmt.Fprintf(&b, "quark-mon: %s, ", countNoun(s.Aggregations+s.NonAggregations, "event", "events"))
 	if s.Source.Bound {
 		b.WriteString("at least ")
 	}
-	fmt.Fprintf(&b, "%s lost", grouped(s.Lost()))
+	fmt.Fprintf(&b, "%s lost", groupDigits(s.Lost()))
 	var causes []string
 	for l := range quark.Loss(quark.NumLosses) {
 		if n := s.Source.Lost[l]; n > 0 {
-			causes = append(causes, fmt.Sprintf("%s %s", l, grouped(n)))
+			causes = append(causes, fmt.Sprintf("%s %s", l, groupDigits(n)))
 		}
 	}
 	if len(causes) > 0 {
 		fmt.Fprintf(&b, " (%s)", strings.Join(causes, ", "))
 	}
 	if m.filtered {
-		fmt.Fprintf(&b, ", %s filtered, %s unsure", grouped(s.Filtered), grouped(s.Unsure))
+		fmt.Fprintf(&b, ", %s filtered, %s unsure", groupDigits(s.Filtered), groupDigits(s.Unsure))
 	}
 	if n := s.Source.Unread; n > 0 {
-		fmt.Fprintf(&b, ", %s not read from /proc", grouped(n))
+		fmt.Fprintf(&b, ", %s not read from /proc", groupDigits(n))
 	}
 	if n := s.Source.Blocked; n > 0 {
-		fmt.Fprintf(&b, ", %s blocked", grouped(n))
+		fmt.Fprintf(&b, ", %s blocked", groupDigits(n))
 	}
 	return b.String() + "\n"
 }
 
-// counted returns a number with its noun.
-func counted(n uint64, one, many string) string {
+// countNoun returns a number with the right form of its noun.
+func countNoun(n uint64, one, many string) string {
 	if n == 1 {
 		many = one
 	}
-	return grouped(n) + " " + many
+	return groupDigits(n) + " " + many
 }
 
-// grouped returns a number with commas between thousands.
-func grouped(n uint64) string {
+// groupDigits returns a number with commas between groups of three digits.
+func groupDigits(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -64,7 +64,7 @@ func grouped(n uint64) string {
 	return s
 }
 
-// printStats prints one line of -M or -vvv, and the heading before every 20th.
+// printStats prints one line of -M or -vvv, and a heading before every 20th line.
 func (m *monitor) printStats() error {
 	s, err := m.q.Stats()
 	if err != nil {

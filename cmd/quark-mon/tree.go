@@ -10,18 +10,18 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// tree is the process table in the form of a graph with numbered nodes.
+// tree draws the process table as a graph with numbered nodes.
 type tree struct {
 	w       *bufio.Writer
 	q       *quark.Queue
 	nodes   int
-	known   map[*quark.Process]int // those that are drawn
-	missing map[quark.Identity]int // parents that q does not know
+	known   map[*quark.Process]int // nodes of the shown processes
+	missing map[quark.Identity]int // nodes of parents that are not shown
 }
 
 // writeTree writes the shown processes of q in the DOT language. An ended process is dashed. An
-// edge begins at the parent at birth. It is dashed if the birth was not seen and the parent is a
-// later one. A parent that is not shown, or not in q, is dotted.
+// edge begins at the process that forked. It is dashed if the FORK was not seen, and then begins at
+// a later parent. A parent that is not shown, or not in q, is dotted.
 func writeTree(out io.Writer, q *quark.Queue, shown func(*quark.Process) bool) error {
 	t := &tree{w: bufio.NewWriter(out), q: q, known: make(map[*quark.Process]int), missing: make(map[quark.Identity]int)}
 	fmt.Fprint(t.w, "digraph processes {\n\trankdir=LR\n\tnode [shape=box]\n")
@@ -79,7 +79,7 @@ func (t *tree) edge(p *quark.Process) {
 		id, style = quark.Identity{PID: p.PPID}, "dashed"
 	}
 	if id.PID == 0 {
-		return // the kernel's
+		return // a child of the kernel
 	}
 	comm := "?"
 	ancestors, _ := t.q.Ancestors(p)

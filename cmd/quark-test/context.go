@@ -22,7 +22,7 @@ type test struct {
 	row   row
 	cells []*cell // one for each backend
 	views []*view
-	begun *scenario.Running // before the queues were opened
+	begun *scenario.Running // started before the queues were opened
 	wait  atomic.Value      // string: the condition that it waits for
 }
 
@@ -31,7 +31,7 @@ type cell struct {
 	*test
 	backend string
 	failed  bool
-	reason  string // of the failure or skip
+	reason  string // reason of the failure or skip
 	ended   bool   // the test has ended on this backend
 }
 
@@ -78,7 +78,7 @@ func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
 		if r.shared != "" {
 			shared.open(x, r.shared)
 		}
-		if !s.alone { // otherwise the test may have lost /proc
+		if !s.alone { // the test may have lost access to /proc
 			watchResidue(t)
 			if s.trace {
 				watchTrace(t)
@@ -99,7 +99,7 @@ func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
 	})
 	for _, c := range x.cells {
 		if !whole && !c.ended && c.reason == "" {
-			c.worsen(true, "the test ended early, because of another backend")
+			c.setResult(true, "the test ended early, because of another backend")
 		}
 	}
 	if r.apart {
@@ -123,7 +123,7 @@ func (t *test) runAlone() {
 	s := *t.settings
 	s.on, s.alone = t.backends(), true
 	cmd := exec.Command("/proc/self/exe", append([]string{"-test.v", "-test.run=^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"}, s.args()...)...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // the process cannot remove its files
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it may be unable to remove files
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
@@ -134,7 +134,7 @@ func (t *test) runAlone() {
 // stop is the panic value that ends a test on one backend.
 type stop struct{}
 
-// guard calls f. It reports whether f returned, and false if f panicked with stop.
+// guard calls f. It reports whether f returned without a panic with stop.
 func (t *test) guard(f func()) (whole bool) {
 	defer func() {
 		if r := recover(); r != nil && r != (stop{}) {
@@ -162,7 +162,7 @@ func (c *cell) Logf(format string, args ...any) {
 func (c *cell) Errorf(format string, args ...any) {
 	c.T.Helper()
 	c.Logf(format, args...)
-	c.worsen(true, fmt.Sprintf(format, args...))
+	c.setResult(true, fmt.Sprintf(format, args...))
 }
 
 // Fatalf calls Errorf and ends the test on this backend.
@@ -174,18 +174,18 @@ func (c *cell) Fatalf(format string, args ...any) {
 
 // Skipf ends the test on this backend because it does not apply.
 func (c *cell) Skipf(format string, args ...any) {
-	c.worsen(false, fmt.Sprintf(format, args...))
+	c.setResult(false, fmt.Sprintf(format, args...))
 	panic(stop{})
 }
 
-// worsen keeps the first failure, or the first skip if there is none.
-func (c *cell) worsen(failed bool, reason string) {
+// setResult stores a failure or skip, unless there is an earlier one. A failure replaces a skip.
+func (c *cell) setResult(failed bool, reason string) {
 	if c.reason == "" || failed && !c.failed {
 		c.failed, c.reason = failed, reason
 	}
 }
 
-// report fails or skips the backend's subtest t as the test did on the backend.
+// report gives the backend's subtest t the result of the test on this backend.
 func (c *cell) report(t *testing.T) {
 	switch {
 	case c.failed:
@@ -238,8 +238,8 @@ func (t *test) await(what string, cond func() bool) {
 	})
 }
 
-// poll calls cond until it returns true, with naps between the calls. It fails the test after a
-// third of the test's deadline.
+// poll calls cond until it returns true, and sleeps with nap between the calls. It fails the test
+// after a third of the test's deadline.
 func (t *test) poll(fatalf func(string, ...any), nap func(time.Duration), what string, look func() bool) {
 	if t.verbose >= 2 {
 		t.Logf("waiting for %s", what)
@@ -277,7 +277,7 @@ func (t *test) awaitDelivery() {
 	t.awaitEvent(p, "EXIT", hasKinds(engine.EventExit))
 }
 
-// checkProcesses checks that each process, which has ended, had one FORK, execs EXECs, and one EXIT
+// checkProcesses checks that each of the ended processes had one FORK, execs EXECs, and one EXIT
 // with the status that wait4 returned, in this order.
 func (t *test) checkProcesses(execs int, all ...*proc) {
 	for _, p := range all {

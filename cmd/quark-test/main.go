@@ -34,8 +34,7 @@ const about = `Runs the named tests, by default all, on the named backends, by d
 proc connector. A name can be a pattern such as t_exit*. The exit status is the number
 of failed tests, at most 100; 101 is wrong usage.`
 
-// Exit statuses: the number of failed tests up to maxFailed, or unusable if the tests could not
-// run.
+// Exit statuses: the number of failed tests up to maxFailed, or unusable if the tests cannot run.
 const (
 	maxFailed = 100
 	unusable  = 101
@@ -77,7 +76,7 @@ type settings struct {
 	on       []string // backends
 	deadline time.Duration
 	verbose  int
-	trace    bool // log the contents of the kernel's trace_pipe of a failed test
+	trace    bool // log the kernel's trace_pipe if a test fails
 	alone    bool // this process runs one test
 }
 
@@ -164,14 +163,14 @@ func program(ctx context.Context, args []string, out io.Writer) (failed int, err
 	f.CountVarP(&o.verbose, "verbose", "v", "print the logs of all tests; -vv: also the conditions they wait for; -vvv: also every event")
 	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "skip the tests that match this pattern; may be repeated")
 	f.BoolVar(&o.types, "types", false, "run only the tests for kernel types from another source than the kernel")
-	f.Lookup("json").DefValue = "" // not a constant
+	f.Lookup("json").DefValue = "" // the default is computed: omit it in the help
 	err = command.Run(ctx, c, args, out)
 	return failed, err
 }
 
 // test runs the tests that the options choose, and returns how many failed.
 func (o *commandLine) test(ctx context.Context, names []string, out io.Writer) (failed int, err error) {
-	chosen, err := choose(names, o.exclude)
+	chosen, err := selectTests(names, o.exclude)
 	if err != nil {
 		return 0, err
 	}
@@ -184,7 +183,8 @@ func (o *commandLine) test(ctx context.Context, names []string, out io.Writer) (
 		}
 		return 0, nil
 	}
-	// A test that hangs ends by itself at its deadline, if it can.
+	// At its deadline a test that hangs should end by itself. The limit is for tests that do
+	// not.
 	suite := gotest.Suite{Name: "quark-test", Parent: parent, Command: o.command, Limit: o.deadline + 30*time.Second}
 	for _, r := range chosen {
 		t := gotest.Test{Name: r.name}
@@ -225,7 +225,7 @@ func (o *commandLine) test(ctx context.Context, names []string, out io.Writer) (
 // command returns the command that runs the tests in a separate process, if possible in a private
 // mount namespace.
 func (o *commandLine) command(args ...string) *exec.Cmd {
-	endChildren(nil) // of a process that ended early
+	endChildren(nil) // kill children of an earlier process
 	cmd := exec.Command("/proc/self/exe", append(args, o.args()...)...)
 	cmd.Args[0] = os.Args[0]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -233,15 +233,15 @@ func (o *commandLine) command(args ...string) *exec.Cmd {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	}
 	if scenario.InGuest() {
-		// Preemption by signals and garbage collection cost most on an emulated processor.
+		// On an emulated processor, preemption by signals and garbage collection are slow.
 		cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=64MiB")
 	}
 	return cmd
 }
 
-// choose returns the tests whose names match a pattern in only, or all if only is empty, without
-// the tests that match a pattern in except. Every pattern must match a test.
-func choose(only, except []string) (list []row, err error) {
+// selectTests returns the tests whose names match a pattern in only, or all tests if only is empty,
+// except tests that match a pattern in except. Every pattern must match a test.
+func selectTests(only, except []string) (list []row, err error) {
 	for _, p := range slices.Concat(only, except) {
 		if _, err := path.Match(p, ""); err != nil {
 			return nil, fmt.Errorf("pattern %q: %w", p, err)

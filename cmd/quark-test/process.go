@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// barefork is how a process is started; the zero value is a plain fork.
+// barefork has the options for starting a process. The zero value means a plain fork.
 type barefork = bare.Options
 
 func script() *bare.Script { return new(bare.Script) }
@@ -101,10 +101,10 @@ func (g *gate) open() {
 	}
 }
 
-// pass reads events until another process opens the gate.
-func (g *gate) pass() {
+// awaitOpen waits, while it reads events, until another process opens the gate.
+func (g *gate) awaitOpen() {
 	g.t.await(g.name, g.isOpen)
-	unix.Read(g.r, make([]byte, 1)) // there is a byte
+	unix.Read(g.r, make([]byte, 1)) // does not block: poll found a byte
 }
 
 func (g *gate) isOpen() bool {
@@ -120,7 +120,7 @@ func (g *gate) isOpen() bool {
 func (t *test) spawnStopped() *proc {
 	ready := t.gate("the process to be ready")
 	p := t.spawn(script().Notify(ready.w).Stop(), barefork{})
-	ready.pass()
+	ready.awaitOpen()
 	return p
 }
 

@@ -60,7 +60,7 @@ func (t *test) openAll(opts quark.Options) (opened []*view) {
 		})
 	}
 	if len(opened) == 0 {
-		panic(stop{}) // the test has ended on all backends
+		panic(stop{}) // no backend is left
 	}
 	return opened
 }
@@ -111,19 +111,19 @@ func (v *view) closeQueue() {
 
 // The names of shared queues in tests.go.
 const (
-	defaultQueue  = "default"  // single and joined; scenarios score their events
-	detailedQueue = "detailed" // also failed execs and variables of the environment
-	tinyBuffers   = "tiny"     // with the smallest buffers in the kernel
+	defaultQueue  = "default"  // queues single and joined; scenarios score their events
+	detailedQueue = "detailed" // also reports failed execs and the environment
+	tinyBuffers   = "tiny"     // smallest buffers in the kernel
 )
 
 // The kinds of queues in defaultQueue and detailedQueue.
 const (
-	single = "single" // reports each event by itself, also events of threads
+	single = "single" // reports each event separately, also events of threads
 	joined = "joined" // joins events
 )
 
-// joinedHold is the HoldTime of the queue that joins events. A short process lives less than half
-// as long, also on an emulated machine.
+// joinedHold is the HoldTime of the queue that joins events. A short process ends within half of
+// it, also on an emulated machine.
 const joinedHold = 150 * time.Millisecond
 
 // queueOptions returns the options of the queues of a kind.
@@ -132,14 +132,14 @@ func queueOptions(kind string) quark.Options {
 	case single:
 		return quark.Options{HoldTime: shortHold, MinAgg: true, Threads: true, CacheGraceTime: 300 * time.Millisecond}
 	case joined:
-		// A slow machine may look up an ended process late.
+		// On a slow machine, a test may look up a process long after its exit.
 		return quark.Options{HoldTime: joinedHold, CacheGraceTime: time.Hour}
 	}
 	return quark.Options{
 		HoldTime: shortHold, MinAgg: true,
 		EBPF:   ebpf.Options{RingSize: 8 << 10},
 		KProbe: kprobe.Options{RingSize: 32 << 10},
-		CNProc: cnproc.Options{ReceiveBuffer: 1}, // the kernel raises it to its minimum
+		CNProc: cnproc.Options{ReceiveBuffer: 1}, // the kernel uses its minimum size
 		Audit:  quark.AuditOptions{ReceiveBuffer: 1},
 	}
 }
@@ -148,7 +148,7 @@ func queueOptions(kind string) quark.Options {
 // tests.
 type fixture struct {
 	kind      string
-	queues    map[string][]*view // by kind
+	queues    map[string][]*view // by kind of queue
 	unopened  map[string]string  // by backend: the reason why it has no queue
 	recorders []*recorder.Recorder
 }
@@ -185,8 +185,8 @@ func (f *fixture) open(t *test, kind string) {
 		}
 		for _, v := range t.openAll(opts) {
 			v.atOpen = v.stats()
-			// The first wait opens a descriptor, which would look like a test's
-			// residue.
+			// The first wait opens a descriptor. It must not count as the residue of a
+			// test.
 			if err := v.q.Block(0); err != nil {
 				v.Fatalf("block: %v", err)
 			}

@@ -31,12 +31,12 @@ func watchResidue(t *testing.T) {
 	})
 }
 
-// residue counts the objects that a test could leave, by description, which begins with the kind. A
-// descriptor is described by its file, because its number changes when it is opened again.
+// residue counts the objects that a test could leave, by description, which begins with the kind of
+// object. The description of a descriptor is its file, because the number can change.
 type residue map[string]int
 
-// tracefs has the lists of probes. Only the start of a line is stable: the kernel prints another
-// address of a probe once it has random numbers.
+// tracefs has the lists of probes. Only the start of a line is stable: the kernel may later print
+// another address for a probe.
 const tracefs = "/sys/kernel/tracing/"
 
 func readResidue(t *testing.T) residue {
@@ -47,7 +47,7 @@ func readResidue(t *testing.T) residue {
 	}
 	for _, fd := range fds {
 		to, _ := os.Readlink("/proc/self/fd/" + fd.Name())
-		// A shared source may hold a pidfd for each process of the machine.
+		// A shared source of events may hold a pidfd for each process.
 		if to != "" && (shared.kind == "" || !strings.Contains(to, "[pidfd]")) {
 			r["descriptor "+to]++
 		}
@@ -55,7 +55,7 @@ func readResidue(t *testing.T) residue {
 	for kind, path := range map[string]string{
 		"mount": "/proc/self/mountinfo", "kernel probe": tracefs + "kprobe_events", "user probe": tracefs + "uprobe_events",
 	} {
-		b, _ := os.ReadFile(path) // a kernel without such probes has no file
+		b, _ := os.ReadFile(path) // the file is missing if the kernel has no such probes
 		for line := range strings.Lines(string(b)) {
 			if kind != "mount" {
 				line, _, _ = strings.Cut(line, " ")
@@ -66,7 +66,8 @@ func readResidue(t *testing.T) residue {
 	return r
 }
 
-// remaining returns the additions that remain after a while: the kernel removes some objects late.
+// remaining returns the objects that are still left after some time, because the kernel removes
+// some objects late.
 func (r residue) remaining(t *testing.T) (left []string) {
 	const patience = 2 * time.Second
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -119,7 +120,7 @@ func endChildren(except []int) (left []string) {
 	}
 }
 
-// childrenOf returns the children of a process. It reads all of /proc: not every kernel has
+// childrenOf returns the children of a process. It reads all of /proc, because some kernels lack
 // /proc/PID/task/TID/children.
 func childrenOf(parent int) (pids []int) {
 	entries, _ := os.ReadDir("/proc")
@@ -136,7 +137,7 @@ func childrenOf(parent int) (pids []int) {
 
 // watchTrace logs the contents of the kernel's trace_pipe if the test fails.
 func watchTrace(t *testing.T) {
-	// The full path: opening the directory would not mount tracefs on some kernels.
+	// The full path mounts tracefs on all kernels. Opening the directory does not.
 	fd, err := unix.Open(tracefs+"trace_pipe", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Logf("open trace_pipe: %v", err)

@@ -13,7 +13,7 @@ import (
 // events that each backend delivered.
 func runScenarios(t *test) { t.scoreAll(t.recorders(), scenario.Of(t.row.name)...) }
 
-// beginOlder starts the scenario of the test, whose process is older than the shared queues.
+// beginOlder starts the scenario whose process must be older than the shared queues.
 func beginOlder(t *test) {
 	shared.close(t.T)
 	var err error
@@ -22,8 +22,8 @@ func beginOlder(t *test) {
 	}
 }
 
-// checkQueues checks that each of the test's queues, which are of kind single, reports all events
-// of a process correctly and loses none.
+// checkQueues checks that each of the test's queues, all of kind single, reports all events of a
+// process correctly.
 func (t *test) checkQueues() {
 	t.markCounters()
 	var all []*recorder.Recorder
@@ -33,7 +33,7 @@ func (t *test) checkQueues() {
 	life, _ := scenario.Find("one-by-one")
 	t.scoreAll(all, life)
 	t.eachQueue(func(v *view) {
-		if n := lost(v.stats()) - lost(v.before); n != 0 {
+		if n := lostEvents(v.stats()) - lostEvents(v.before); n != 0 {
 			v.Errorf("got %d lost events, want 0", n)
 		}
 	})
@@ -132,7 +132,7 @@ func (t *test) perform(group []scenario.Scenario, all []*recorder.Recorder) ([]*
 }
 
 // score compares the events that a recorder got with the ground truth. Events of a storm may be
-// missing, at most as many as the queue has counted as lost.
+// missing, up to the number that the queue has counted as lost.
 func (t *test) score(w *recorder.Recorder, done []*scenario.Outcome, lost uint64) {
 	seen, c := w.Delivered(), t.cell(w.Backend)
 	for _, o := range done {

@@ -86,14 +86,14 @@ func dropPrivileges(t *test) {
 		}
 	})
 	t.eachQueue(func(v *view) {
-		if s := v.stats(); lost(s) != 0 {
+		if s := v.stats(); lostEvents(s) != 0 {
 			v.Errorf("got %d lost events, want 0", s.Lost())
 		}
 	})
 }
 
-// checkDropped checks the fields without /proc: a field that the kernel does not report with the
-// event must be unknown or right.
+// checkDropped checks the fields of an event without access to /proc: a field that the kernel does
+// not report must be unknown, any other field correct.
 func (v *view) checkDropped(ev *event) {
 	q := ev.Process
 	for f, want := range map[engine.Field]string{

@@ -12,8 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// exitsnoopCommand runs quark-exitsnoop on this kernel. Other verbs, options and cases of package
-// exitsnoop have Go tests.
+// exitsnoopCommand runs quark-exitsnoop on this kernel. Go tests check the other verbs and options.
 func exitsnoopCommand(t *test) {
 	self, err := os.Executable()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// perCPU holds the backends with perf events on each CPU. They must open new events when a CPU
-// comes online.
+// perCPU lists the backends with perf events on each CPU. They must open events when a CPU comes
+// online.
 var perCPU = map[string]bool{"kprobe": true}
 
 // readsPerf reports whether eBPF programs write to perf buffers. On a CPU without a buffer they
@@ -56,7 +56,7 @@ func cpuHotplug(t *test) {
 
 	t.watch(single)
 	t.eachQueue(func(v *view) {
-		// With PREEMPT_RT the kernel may lose events of kprobes without counting them.
+		// With PREEMPT_RT the kernel may lose kprobe events without counting them.
 		if _, err := os.Stat("/sys/kernel/realtime"); v.before.Source.Bound && err != nil {
 			v.Errorf("got a lower bound of the loss before the CPU came online, want an exact count")
 		}
@@ -66,8 +66,8 @@ func cpuHotplug(t *test) {
 		end, ready := t.gate("the end"), t.gate("the process to run on the CPU")
 		moved := t.spawn(script().Pin(cpu).Notify(ready.w).WaitFor(end.r).Exit(77), barefork{})
 		t.awaitEvent(moved, "FORK", hasKinds(engine.EventFork))
-		ready.pass()
-		// Events from before the CPU went offline are read afterwards.
+		ready.awaitOpen()
+		// Read events that happened before the CPU went offline.
 		all := on(cpu, 10)
 		set("0")
 		all = append(all, on(cpus[0], 10)...)
@@ -94,11 +94,11 @@ func cpuHotplug(t *test) {
 		if v.readsPerf() {
 			s.Source.Lost[engine.LossUnseen] = 0
 		}
-		if lost(s) != lost(v.before) {
+		if lostEvents(s) != lostEvents(v.before) {
 			v.Errorf("got %d lost events %v, want %d %v as before", s.Lost(), s.Source.Lost, v.before.Lost(), v.before.Source.Lost)
 		}
-		// Events on a CPU without perf events are not counted, so the loss must be reported
-		// as a lower bound.
+		// Without perf events nothing counts the events on a CPU, so the loss must be a
+		// lower bound.
 		if want := perCPU[v.backend]; s.Source.Bound != want {
 			v.Errorf("loss is a lower bound: got %v, want %v", s.Source.Bound, want)
 		}

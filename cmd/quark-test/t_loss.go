@@ -29,7 +29,7 @@ func loss(t *test) {
 				v.Errorf("got %d events lost by %s, want %s", n, l, cause)
 			}
 		}
-		if !v.before.Source.Bound { // a write to a ring may have been unfinished
+		if !v.before.Source.Bound { // a write to a ring may have been in progress
 			v.await("an exact number of lost events", func() bool {
 				s = v.stats()
 				return !s.Source.Bound
@@ -57,9 +57,9 @@ func storm(t *test) {
 	t.checkConservation(true, func(*view, uint64, quark.Stats) {})
 }
 
-// checkConservation starts processes and checks that each event is delivered or lost, and each lost
-// event counted. With read it reads the queues meanwhile. Then it calls more with the number of
-// missing events and the counters.
+// checkConservation starts processes and checks that each event is delivered or counted as lost. If
+// read is set, it reads the queues meanwhile. At the end it calls more with the number of missing
+// events and the counters.
 func (t *test) checkConservation(read bool, more func(v *view, missing uint64, s quark.Stats)) {
 	cpus := onlineCPUs(t)
 	t.markCounters()
@@ -77,7 +77,7 @@ func (t *test) checkConservation(read bool, more func(v *view, missing uint64, s
 	t.eachQueue(func(v *view) { t.awaitRecovery(v, cpus) })
 	forked := countForks(t) - forksBefore
 	others := forked - uint64(len(all))
-	// Older processes can also end meanwhile.
+	// Processes that existed before can also end meanwhile.
 	if ended := int64(forked) + tasksBefore - countTasks(t); ended > int64(forked) {
 		others += uint64(ended) - forked
 	}

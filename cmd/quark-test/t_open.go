@@ -27,7 +27,7 @@ func probe(t *test) {
 			t.Errorf("%s is not reported: %s", k, c.Via)
 		}
 	}
-	// Later executed programs must not inherit descriptors.
+	// Programs that the test executes later must not inherit descriptors.
 	for fd, what := range inheritable(t) {
 		if before[fd] == "" {
 			t.Errorf("descriptor %s (%s) is not closed on exec", fd, what)
@@ -64,7 +64,7 @@ func stats(t *test) {
 	t.watch(joined)
 	t.eachQueue(func(v *view) {
 		s := v.atOpen
-		// Events from before the first read of /proc are applied, not delivered.
+		// Events from before the read of /proc update the table but are not delivered.
 		if n := s.Aggregations + s.NonAggregations + s.GarbageCollections + s.Late + s.Lost(); n != 0 || s.Insertions != s.Removals+uint64(s.Buffered) {
 			v.Errorf("got events delivered or missing at open: %+v", s)
 		}
@@ -76,7 +76,7 @@ func stats(t *test) {
 		}
 	})
 	const n = 20
-	var short uint64 // processes whose events must have been joined
+	var short uint64 // processes that end so soon that their events are joined
 	var last *proc
 	for range n {
 		last = t.spawn(script().Exit(0), barefork{Share: true})
@@ -98,14 +98,14 @@ func stats(t *test) {
 		if joined < short {
 			v.Errorf("got %d aggregations, want at least %d, the short processes", joined, short)
 		}
-		if lost(s) != lost(before) {
+		if lostEvents(s) != lostEvents(before) {
 			v.Errorf("%d events lost: %v", s.Lost(), s.Source.Lost)
 		}
 		v.awaitBalance()
 	})
 }
 
-// twoQueues opens two more queues of each backend, and closes the older first.
+// twoQueues opens two more queues of each backend, and closes the older one first.
 func twoQueues(t *test) {
 	t.watch(single)
 	second, third := t.openEach(queueOptions(single)), t.openEach(queueOptions(single))

@@ -22,9 +22,9 @@ func (t *test) needsTypes() {
 	}
 }
 
-// otherTypes opens queues with the types of other kernels, as a user may. Open must refuse types if
-// a member moved that the self-test checks. It must accept types with the same offsets. With all
-// accepted types, events must be right.
+// otherTypes opens queues with the types of other kernels, as a user may. Open must reject types if
+// the offset of a self-tested member differs, and accept types with the same offsets. With all
+// accepted types, events must be correct.
 func otherTypes(t *test) {
 	t.needsTypes()
 	if hiddenTypes() {
@@ -32,7 +32,7 @@ func otherTypes(t *test) {
 	}
 	own := t.typesOf(btfhub.Options{})
 	running := unameRelease(t)
-	// If no backend opened, every error would look like a rejection of types.
+	// Without a working backend, every error would look like rejected types.
 	t.close(t.open(withTypes(btfhub.Options{})))
 	var accepted, refused int
 	for _, release := range t.otherReleases(running, own) {
@@ -93,12 +93,12 @@ func (t *test) wantOpenError(o btfhub.Options, word string) {
 	}
 }
 
-// archivedTypes compares the archive's types of the running kernel with the kernel's own. If all
+// archivedTypes compares the running kernel's types in the archive with its own types. If all
 // targets have the same offsets, programs and probes are the same, so the results of the other
 // tests hold for the archive's types too.
 func archivedTypes(t *test) {
-	// These targets are newer than the archive, which lacks them for all kernels. With the
-	// archive's types their fields are unknown, and the capability table says so.
+	// The archive is older than these targets, and lacks them for all kernels. With the
+	// archive's types their fields are unknown, as the capability table reports.
 	sinceArchive := []string{"task_struct.atomic_flags", "task_struct.seccomp.", "task_struct.loginuid", "task_struct.sessionid", "file.f_inode", "inode.", "super_block.",
 		"mm_struct.env_start", "mm_struct.env_end", "upid.ns", "pid.numbers.ns", "cred.user_ns", "user_namespace.",
 		"nsproxy.cgroup_ns", "cgroup_namespace.", "nsproxy.time_ns", "time_namespace.",
@@ -125,7 +125,7 @@ func archivedTypes(t *test) {
 		}
 		t.Errorf("%s: offset in the archive's types of %s differs from the kernel's", member, running)
 	}
-	// The comparison must find differences from the types of a distant kernel.
+	// The comparison must find differences in the types of a much older or newer kernel.
 	if far, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true, Release: t.otherSeries(running)}); err != nil {
 		t.Errorf("%v", err)
 	} else if len(btfhub.Moved(own.Spec, far.Spec)) == 0 {
@@ -172,7 +172,7 @@ func hiddenTypes() bool {
 }
 
 // selfTested lists members for which the self-test notices a wrong offset, because adjacent members
-// have other values.
+// differ.
 var selfTested = []string{
 	"task_struct.pid", "task_struct.tgid", "task_struct.comm", "task_struct.group_leader", "task_struct.real_parent",
 	"task_struct.start_boottime", "task_struct.signal", "task_struct.mm", "task_struct.fs", "task_struct.nsproxy",
@@ -188,7 +188,7 @@ func (t *test) typesOf(o btfhub.Options) *btfhub.Offsets {
 }
 
 // otherReleases returns other kernels of the archive: one of the running kernel's series, one with
-// the same offsets if the first has others, and a distant one.
+// the same offsets if those of the first differ, and a much older or newer one.
 func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string) {
 	near, siblings := "", []string(nil)
 	for _, k := range t.archive().Kernels() {

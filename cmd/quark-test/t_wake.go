@@ -34,7 +34,8 @@ func (t *test) sleepUntilExit(v *view, what string, sleep func(time.Duration) er
 	end := t.gate("the end")
 	p := t.spawn(script().WaitFor(end.r).Exit(0), barefork{Share: true})
 	v.awaitEvent(p, "FORK", hasKinds(engine.EventFork))
-	// On a busy machine the queue is never quiet, and other events may also wake the reader.
+	// On a busy machine the queue never becomes quiet, and other events may also wake the
+	// reader.
 	patience := time.Now().Add(20 * shortHold)
 	v.await("quiet", func() bool {
 		s := v.stats()

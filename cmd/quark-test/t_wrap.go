@@ -16,8 +16,8 @@ import (
 // quarter of the ring, so that the ring wraps more than ten times.
 const wrapRounds = 40
 
-// recordWrap uses rings so small that many records cross the end. Delivered events must be right.
-// Events lost on a busy machine must be counted.
+// recordWrap uses very small rings, so that many records wrap around their end. Delivered events
+// must be correct. Events lost on a busy machine must be counted.
 func recordWrap(t *test) {
 	t.watch(tinyBuffers)
 	t.eachQueue(func(v *view) {
@@ -32,7 +32,7 @@ func recordWrap(t *test) {
 	}
 	var all []wrapRound
 	for i := range wrapRounds {
-		// Records of many lengths cross the end of the ring at many offsets.
+		// Records of many lengths wrap at many offsets.
 		argv := []string{"tiny", itoa(i), strings.Repeat(string(rune('a'+i%26)), 1500+i*37%500)}
 		p := t.spawn(script().Call("chdir", unix.SYS_CHDIR, dir).Exec(tiny, argv, nil), barefork{Share: true})
 		t.reap(p)
@@ -78,7 +78,7 @@ func (v *view) checkWrap(all []wrapRound) {
 			known := 0
 			for f, want := range r.want {
 				if v.q.Capabilities().Fields[f].Origin != engine.OriginKernel {
-					known++ // not in the records
+					known++ // not part of the records
 					continue
 				}
 				switch got := truth.ValueOf(ev.Process, f); {

@@ -1,21 +1,21 @@
 package main
 
-// row is a test.
+// row describes a test.
 type row struct {
 	name string
-	doc  string // one line: the property that the test checks
+	doc  string // the property that the test checks, in one line
 	run  func(*test)
 
 	begin     func(*test) // runs before the shared queues open
-	shared    string      // the queues shared with other tests
-	types     bool        // repeated with the kernel's types hidden
+	shared    string      // kind of the queues that it shares with other tests
+	types     bool        // run again with the kernel's types hidden
 	apart     bool        // runs on each backend separately
-	alone     bool        // runs in a separate process, since it cannot undo its changes
+	alone     bool        // runs in a separate process, because its changes cannot be undone
 	noBackend bool        // runs once, without a backend
 }
 
 // tests lists all tests in the order in which they run. Tests of processes perform the scenarios of
-// package fidelity/scenario that name the test; the others are about queues.
+// package fidelity/scenario that name the test. The other tests are about queues.
 var tests = []row{
 	{name: "t_probe", doc: "the backend opens and closes, and leaves nothing", run: probe, apart: true},
 	{name: "t_older", doc: "a process older than the queue executes, changes and ends", begin: beginOlder, run: runScenarios, shared: defaultQueue},

@@ -15,8 +15,8 @@ type event = quark.Event
 type view struct {
 	*cell
 	q      *quark.Queue
-	atOpen quark.Stats    // the counters when it was opened by watch or share
-	before quark.Stats    // the counters at the last call of markCounters
+	atOpen quark.Stats    // counters when watch or share opened the queue
+	before quark.Stats    // counters at the last call of markCounters
 	events []*quark.Event // clones of all events delivered in the test, in order
 }
 
@@ -38,9 +38,9 @@ func (v *view) pump() {
 	}
 }
 
-// await reads events of this queue until cond holds. Between calls of cond it sleeps until the
-// queue has events, because a check takes half a millisecond in a guest. It sleeps only for a short
-// time, because cond may depend on other things than events.
+// await reads events of this queue until cond holds. Between calls of cond, which take half a
+// millisecond in a guest, it sleeps until the queue has events. The sleep is short, because cond
+// may not depend on events.
 func (v *view) await(what string, cond func() bool) {
 	v.Waiting(v.backend + ": " + what)
 	nap := func(longest time.Duration) {
@@ -125,8 +125,8 @@ func (v *view) stats() quark.Stats {
 	return s
 }
 
-// awaitBalance waits until all produced events are counted as inserted or lost, and returns the
-// counters. The sums agree only at times, because other processes make events all the time.
+// awaitBalance waits until produced = inserted + lost, and returns the counters. Other processes
+// make events all the time, so the sums agree only at times.
 func (v *view) awaitBalance() (s quark.Stats) {
 	v.await("produced = inserted + lost", func() bool {
 		s = v.stats()
@@ -135,7 +135,8 @@ func (v *view) awaitBalance() (s quark.Stats) {
 	return s
 }
 
-// lost returns the number of lost events without LossSkipped. The kernel skips a program that
-// preempts another, mostly for other processes or for threads that no queue reports. If an event of
-// the test's own process is skipped, the test fails because the event is missing.
-func lost(s quark.Stats) uint64 { return s.Lost() - s.Source.Lost[engine.LossSkipped] }
+// lostEvents returns the number of lostEvents events without LossSkipped. The kernel skips an eBPF
+// program that preempts another one. Most skipped events are of other processes, or of threads that
+// no queue reports. A skipped event of the test's own process fails the test, because the event is
+// missing.
+func lostEvents(s quark.Stats) uint64 { return s.Lost() - s.Source.Lost[engine.LossSkipped] }

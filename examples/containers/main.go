@@ -16,7 +16,7 @@ import (
 func main() {
 	q, err := quark.Open(quark.Options{})
 	if err != nil {
-		log.Fatal(err) // names the missing privilege or kernel option
+		log.Fatal(err) // the error names the missing privilege or kernel option
 	}
 	c := &counters{queue: q, counts: make(map[string]uint64)}
 	http.Handle("/metrics", c)
@@ -38,11 +38,11 @@ func (c *counters) count(ctx context.Context) error {
 			return err
 		}
 		if ev.Events.Has(quark.EventGap) {
-			continue // ServeHTTP reports the loss from Stats
+			continue // ServeHTTP reports lost events
 		}
 		id := "unknown"
 		if in, known := ev.Process.Container(); known {
-			id = in.ID // "" for the host
+			id = in.ID // "" for a process outside containers
 		}
 		c.mu.Lock()
 		if ev.Events.Has(quark.EventExec) {

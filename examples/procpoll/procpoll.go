@@ -25,7 +25,7 @@ type Source struct {
 	known map[identity]process
 	read  uint64 // when the last read began, 0 after Close
 	base  uint64 // tasks that the kernel had created by Open
-	found uint64 // tasks seen since
+	found uint64 // tasks found since Open
 	stats engine.SourceStats
 }
 
@@ -35,12 +35,12 @@ type identity struct {
 	start uint64 // CLOCK_BOOTTIME in nanoseconds, in steps of [engine.ProcStartUnit]
 }
 
-// process has the values of one read of /proc/PID/stat, so that all are of one process.
+// process has the values of one read of /proc/PID/stat, so that all values belong to one process.
 type process struct {
 	identity
 	ppid, pgid, sid uint32
 	threads         uint64
-	executed        bool // since its fork
+	executed        bool // whether it executed a file since its fork
 	comm            []byte
 }
 
@@ -70,10 +70,10 @@ func (s *Source) Name() string { return "procpoll" }
 // FD returns -1: no descriptor reports new processes, so the engine calls Populate at intervals.
 func (s *Source) FD() int { return -1 }
 
-// Arm returns true, as no event is queued for Populate.
+// Arm returns true: there are never queued events that Populate must read.
 func (s *Source) Arm(bool) bool { return true }
 
-// Finish makes Populate read /proc at each call, for the end of the queue.
+// Finish makes each call of Populate read /proc, because the queue ends.
 func (s *Source) Finish() { s.every = 0 }
 
 // Close drops all state. A kernel source detaches here.
@@ -96,7 +96,7 @@ func (s *Source) Capabilities() *engine.CapabilityTable {
 	} {
 		t.Kinds[k] = engine.Capability{Origin: engine.OriginProc, Via: via, At: k.Events()}
 	}
-	t.Kinds[engine.KindExec].Partial = engine.EventExec // later execs are missed
+	t.Kinds[engine.KindExec].Partial = engine.EventExec // only the first EXEC is found
 	for f := range engine.Field(engine.NumFields) {
 		t.Fields[f].Via = "not read"
 		if fields.Has(f) {
@@ -106,7 +106,7 @@ func (s *Source) Capabilities() *engine.CapabilityTable {
 	return t
 }
 
-// Scan reports the existing processes to the engine. Without it they would have no names.
+// Scan reports the existing processes to the engine. Without Scan they would have no names.
 func (s *Source) Scan(f func(*engine.RawEvent) error) error {
 	for _, p := range s.known {
 		ev := &engine.RawEvent{Time: s.read}
@@ -118,8 +118,8 @@ func (s *Source) Scan(f func(*engine.RawEvent) error) error {
 	return nil
 }
 
-// Populate reads /proc if it is due. Events that do not fit into the sink stay unknown, so that the
-// next call finds them again.
+// Populate reads /proc if the interval is over. Changes whose events do not fit into the sink are
+// not stored, so that the next call finds them again.
 func (s *Source) Populate(to engine.Sink) error {
 	if s.read == 0 {
 		return os.ErrClosed
@@ -151,7 +151,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		p.executed = before.executed || p.executed && s.insert(to, engine.KindExec, now, p)
 		s.known[p.identity] = p
 	}
-	if to.Room() > 0 { // otherwise some events may not have been delivered
+	if to.Room() > 0 { // if the sink is full, a found process may be missing in found
 		s.countMissed(to, made-s.base, now)
 		s.read = began
 	}
@@ -184,8 +184,8 @@ func (p *process) describe(ev *engine.RawEvent) {
 // fields are the fields that describe sets.
 const fields = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldComm)
 
-// countMissed counts the tasks that the kernel has created since Open and that no read has shown.
-// The gap begins with the last read, before any change by the lost events.
+// countMissed reports tasks as lost that the kernel has created since Open and that were never
+// found in /proc. The gap begins at the last read, because no lost event is older.
 func (s *Source) countMissed(to engine.Sink, made, now uint64) {
 	missed := made - min(made, s.found+s.stats.Lost[engine.LossUnseen])
 	if missed == 0 {

@@ -22,7 +22,7 @@ func main() {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c, err := exitsnoop.Start(cmd)
 	if err != nil {
-		log.Fatal(err) // names the missing privilege or kernel option
+		log.Fatal(err) // the error names the missing privilege or kernel option
 	}
 	defer c.Close()
 	if err := report(os.Stdout, c.Exits(context.Background())); err != nil {

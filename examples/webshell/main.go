@@ -14,8 +14,8 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// rules tags web servers, whose descendants inherit the tag, and passes their shells. A process
-// with an unknown executable does not count as a web server.
+// rules tags web servers, and passes shells with an inherited tag. A process with an unknown
+// executable does not count as a web server.
 const rules = `
 tag web if known exe and exe == (nginx, apache2, httpd)
 web-shell: pass if exec and tag == web and exe == (sh, bash, dash, zsh)
@@ -31,7 +31,7 @@ func main() {
 	defer stop()
 	q, err := quark.OpenContext(ctx, quark.Options{Where: where})
 	if err != nil {
-		log.Fatal(err) // names the missing privilege or kernel option
+		log.Fatal(err) // the error names the missing privilege or kernel option
 	}
 	defer q.Close()
 	if err := alert(ctx, q, os.Stdout); err != nil {
@@ -46,7 +46,7 @@ func alert(ctx context.Context, q *quark.Queue, w io.Writer) error {
 			return err
 		}
 		if !slices.Contains(ev.Rules, "web-shell") {
-			continue // a GAP
+			continue // an event of kind GAP
 		}
 		args, _ := ev.Process.Args() // empty if unknown
 		note := ""

@@ -49,7 +49,7 @@ func drain(q *quark.Queue) (events, pids int64) {
 		case q.Drained():
 			return events, pids
 		default:
-			check(q.Block(100 * time.Millisecond)) // the same time as quark_queue_block
+			check(q.Block(100 * time.Millisecond)) // the timeout that cost.c uses
 		}
 	}
 }

@@ -13,15 +13,15 @@ import (
 type cell struct {
 	b      []byte
 	w, max int
-	// keep is the length of the longest part of b that leaves a column for the cut mark, keepW
+	// keep is the length of the longest part of b that leaves a column for cutMark; keepW is
 	// its width.
 	keep, keepW int
 	full        bool // text was cut, and ends in cutMark
 	style       string
 }
 
-// cutMark ends a text that is too wide. Texts from quote contain this character only within
-// quotation marks. If cutMark ends such a text, the quotation marks are not closed.
+// cutMark ends a text that was cut. In quoted texts this character is otherwise always within
+// quotation marks. A quoted text that was cut has no closing quotation mark.
 const cutMark = '>'
 
 func (c *cell) reset(max int) { *c = cell{b: c.b[:0], max: max, full: max <= 0} }
@@ -50,15 +50,15 @@ func (c *cell) ascii(s string) {
 
 func (c *cell) uint(v uint64) { c.ascii(strconv.FormatUint(v, 10)) }
 
-// Fit returns a text of any bytes in the form of lines, cut to a width, and the number of columns
-// that it takes.
+// Fit returns s as a line shows it, cut to a width, and the number of its columns. s may contain
+// any bytes.
 func Fit(s string, width int) (text string, taken int) {
 	c := cell{max: width, full: width <= 0}
 	c.quote(s)
 	return string(c.b), c.w
 }
 
-// quoting is the way to write a text so that a shell takes it as one word.
+// quoting is a way to quote a text, so that a shell reads it as one word.
 type quoting uint8
 
 const (
@@ -67,11 +67,11 @@ const (
 	escaped         // $'a\nb'
 )
 
-// quote appends a text of any bytes in shell syntax: plain, in quotation marks, or with the escapes
-// of Go and bash for unprintable characters.
+// quote appends s, which may contain any bytes, in shell syntax: plain, in quotation marks, or with
+// the escapes of Go and bash for unprintable characters.
 func (c *cell) quote(s string) {
-	// A longer text does not fit: a character takes at least one column, and has at
-	// most 4 bytes and some marks.
+	// A longer text cannot fit: each column shows one character of at most 4 bytes, and its
+	// marks.
 	if room := c.max - c.w; room < len(s)/(4+4*maxMarks) {
 		s = s[:(room+1)*(4+4*maxMarks)]
 	}
@@ -117,15 +117,15 @@ func escape(s string) string {
 
 // character is the first character of a text.
 type character struct {
-	size, width int // in bytes, and in columns if it is printed as it is
+	size, width int // in bytes; in columns if printed unchanged
 	quoting
 }
 
 // maxMarks limits the marks, such as accents, on one character. More marks would cover other lines.
 const maxMarks = 2
 
-// next decodes the first character of s. marks is the number of further marks that may follow, 0 at
-// the start of a text.
+// next decodes the first character of s. marks is the number of marks that may still follow the
+// character before, 0 at the start of a text.
 func next(s string, marks *int) character {
 	r, size := utf8.DecodeRuneInString(s)
 	ch := character{size: size, width: 1}

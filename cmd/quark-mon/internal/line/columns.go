@@ -14,28 +14,28 @@ import (
 type Column struct {
 	Name     string
 	right    bool
-	min, max int // width
+	min, max int // of the width
 	// show writes known values of the process, as listed in fields. If fields is 0, it writes
 	// values of the event.
 	fields quark.Fields
 	show   func(c *cell, p *Printer, ev *quark.Event)
 }
 
-// Default lists the default columns. Narrow lists the default columns on a terminal of less than
-// [Wide] columns, which leave half of 80 columns to the arguments.
+// Default lists the default columns. Narrow lists the default columns on a terminal narrower than
+// [Wide]: the arguments get half of 80 columns.
 const (
 	Default = "time,duration,user,pid,ppid,event,status,args"
 	Narrow  = "clock,user,pid,event,status,args"
 	Wide    = 110
 )
 
-// all has all columns: those with their own form, and the others of quark.Rows.
+// all has all columns: first the columns with a special form, then the other quark.Rows.
 var all = append([]Column{
 	{"time", false, 12, 15, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, clock, ev.Wall) }},
 	{"clock", false, 8, 8, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.TimeOnly, ev.Wall) }},
 	{"date", false, 10, 10, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.DateOnly, ev.Wall) }},
 	{"duration", true, 6, 10, 0, func(c *cell, p *Printer, ev *quark.Event) { c.ascii(p.duration(ev)) }},
-	{"event", false, 5, 16, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(what(ev)) }},
+	{"event", false, 5, 16, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(kindsOf(ev)) }},
 	{"status", false, 7, 16, 0, showStatus},
 	user("user", func(c *quark.Credentials) uint32 { return c.UID }),
 	user("euser", func(c *quark.Credentials) uint32 { return c.EUID }),
@@ -61,8 +61,8 @@ var all = append([]Column{
 	{"args", false, 4, 60, 0, showArgs},
 }, ofRows()...)
 
-// ofRows returns the columns for fields that are texts, words or numbers. It skips the fields of an
-// EXIT, which other columns show.
+// ofRows returns the columns for fields that are texts, words or numbers. Other columns show the
+// fields of an EXIT.
 func ofRows() (columns []Column) {
 	own := []string{"tty", "exe_mode", "privileges"}
 	rows := quark.Rows()
@@ -143,7 +143,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Parse returns the columns of a list of names with commas.
+// Parse returns the columns in a comma-separated list of names.
 func Parse(list string) (columns []Column, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(all, func(c Column) bool { return c.Name == name })
@@ -155,8 +155,8 @@ func Parse(list string) (columns []Column, err error) {
 	return columns, nil
 }
 
-// fill writes the column of an event: "?" for an unknown value, and "*" before a cached value.
-// quote writes these characters only within quotation marks.
+// fill writes the column for an event: "?" for an unknown value, and "*" before a cached value. In
+// values from quote, these two characters are always within quotation marks.
 func (col *Column) fill(c *cell, p *Printer, ev *quark.Event) {
 	if col.fields != 0 && !c.mark(ev.Process, col.fields) {
 		return
@@ -164,7 +164,7 @@ func (col *Column) fill(c *cell, p *Printer, ev *quark.Event) {
 	col.show(c, p, ev)
 }
 
-// mark reports whether fields are known. It writes "?" if they are unknown, "*" if they are cached.
+// mark reports whether f are known. It writes "?" if they are unknown, "*" if they are cached.
 func (c *cell) mark(p *quark.Process, f quark.Fields) (known bool) {
 	switch {
 	case f&^p.Known != 0:
@@ -181,7 +181,7 @@ func (c *cell) unknown() {
 	c.style = dim
 }
 
-// ellipsis writes "..." where the source has cut the text.
+// ellipsis writes "..." if the backend has truncated the text.
 func (c *cell) ellipsis(p *quark.Process, f quark.Fields) {
 	if p.Truncated&f != 0 {
 		c.ascii("...")
@@ -204,13 +204,13 @@ func showLogin(c *cell, p *Printer, ev *quark.Event) {
 	c.put("-", 1)
 }
 
-// showFile writes the executed file: its device numbers and its inode.
+// showFile writes the executed file: device numbers and inode.
 func showFile(c *cell, _ *Printer, ev *quark.Event) {
 	x := &ev.Process.ExeFile
 	c.ascii(fmt.Sprintf("%d:%d:%d", x.Major(), x.Minor(), x.Inode))
 }
 
-// showContainer writes the start of the container's id, and the unit that names the container.
+// showContainer writes the start of the container's id, and the systemd unit of the container.
 func showContainer(c *cell, _ *Printer, ev *quark.Event) {
 	const short = 12 // as docker and podman print it
 	switch of, known := ev.Process.Container(); {
@@ -233,7 +233,7 @@ func showContainer(c *cell, _ *Printer, ev *quark.Event) {
 }
 
 func showCPU(c *cell, _ *Printer, ev *quark.Event) {
-	// An event made from /proc has no CPU.
+	// An event that quark-mon made from /proc has no CPU.
 	if ev.CPU == quark.AllCPUs || ev.Events == 0 {
 		c.put("-", 1)
 		return
@@ -249,8 +249,8 @@ func showCached(c *cell, _ *Printer, ev *quark.Event) {
 	c.ascii(names)
 }
 
-// showArgs writes the arguments and, for a failed exec, the requested path. If there are no known
-// arguments, it writes the name in brackets, as for a kernel thread.
+// showArgs writes the arguments and, for a failed exec, the requested path. If the arguments are
+// unknown, it writes the name in brackets, as ps(1) does.
 func showArgs(c *cell, _ *Printer, ev *quark.Event) {
 	p := ev.Process
 	if ev.Events == quark.EventExecFailed {
@@ -313,9 +313,9 @@ func terminal(t quark.TTY) string {
 	return fmt.Sprintf("%d:%d", t.Major, t.Minor)
 }
 
-// what returns the short names of the parts of an event in order, and for an ID_CHANGE the changed
-// ids.
-func what(ev *quark.Event) string {
+// kindsOf returns short words for the parts of an event in order. For an ID_CHANGE it names the
+// changed ids.
+func kindsOf(ev *quark.Event) string {
 	names := ev.Events.Names(nil)
 	if len(ev.Parts) > 1 {
 		names = names[:0]
@@ -345,5 +345,5 @@ func what(ev *quark.Event) string {
 	return cmp.Or(text, "-")
 }
 
-// short has the short words for kinds of events. Single letters follow each other without a plus.
+// short has the short words for kinds of events. Single letters are joined without a plus.
 var short = map[string]string{"FORK": "F", "EXEC": "E", "EXIT": "X", "EXEC_FAILED": "E!", "SETPROCTITLE": "name", "CORE_DUMP": "core"}

@@ -15,9 +15,9 @@ type Options struct {
 	Columns []Column
 	Colour  bool
 	Clock   *quark.Clock
-	Zone    *time.Location // of the time of day
+	Zone    *time.Location // time zone of the time of day
 
-	// Depth is the indentation of the last column.
+	// Depth is the indentation of the last column, in steps of two blanks.
 	Depth int
 
 	// User and Group return the name for an id of a process, or "". If they are nil, numbers
@@ -29,10 +29,10 @@ type Options struct {
 type Printer struct {
 	Options
 	width, height int
-	widths, seen  []int // of the columns, and of what this page has in them
-	rows          int   // of this page
+	widths, seen  []int // widths of columns; largest widths on this page
+	rows          int   // lines on this page
 	cell          cell
-	used          int // columns of the line so far
+	used          int // columns used in this line
 }
 
 // New returns a printer with unlimited width and one heading.
@@ -40,11 +40,11 @@ func New(o Options) *Printer {
 	return &Printer{Options: o, widths: make([]int, len(o.Columns)), seen: make([]int, len(o.Columns))}
 }
 
-// SetSize sets the size of the terminal. Lines are cut to its width, and columns to theirs. Each
-// page has a heading, unless a page has less than 5 lines. A size of 0 is unlimited.
+// SetSize sets the size of the terminal. Lines are cut to its width, and columns to their widths.
+// Each page has a heading, unless a page has less than 5 lines. A size of 0 is unlimited.
 func (p *Printer) SetSize(width, height int) { p.width, p.height = width, height }
 
-// Styles are the numbers in the escape sequences that set them.
+// Styles: the parameters of their escape sequences.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -52,16 +52,16 @@ const (
 	yellow = "33"
 )
 
-// Append appends the event to b, after a heading if one is due.
+// Append appends the event to b, after the heading if a page begins.
 func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
-	b = p.page(b, 1)
+	b = p.countLines(b, 1)
 	switch {
 	case ev.Events.Has(quark.EventGap):
-		return p.note(b, bold+";"+red, func(c *cell) { p.gap(c, ev) })
+		return p.appendLine(b, bold+";"+red, func(c *cell) { p.writeGap(c, ev) })
 	case ev.Process == nil:
 		return b
 	case ev.Events.Has(quark.EventGone):
-		return p.note(b, bold+";"+yellow, func(c *cell) { p.gone(c, ev) })
+		return p.appendLine(b, bold+";"+yellow, func(c *cell) { p.writeGone(c, ev) })
 	}
 	style := ""
 	if ev.Events == 0 {
@@ -75,14 +75,14 @@ func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
 	})
 }
 
-// Ancestors appends a line with the current ancestors of a process, parent first. whole is set if
-// the list is complete. Its last element is then an ancestor of all processes, and is omitted after
-// others.
+// Ancestors appends a line with the current ancestors of a process, parent first. whole reports
+// whether the list is complete. Then its last element is an ancestor of all processes, and omitted
+// unless it is the only one.
 func (p *Printer) Ancestors(b []byte, ancestors []*quark.Process, whole bool) []byte {
 	if n := len(ancestors); whole && n > 1 {
 		ancestors = ancestors[:n-1]
 	}
-	return p.note(p.page(b, 2), bold, func(c *cell) {
+	return p.appendLine(p.countLines(b, 2), bold, func(c *cell) {
 		c.ascii("--")
 		for i, a := range ancestors {
 			if i > 0 {
@@ -106,14 +106,14 @@ func (p *Printer) Ancestors(b []byte, ancestors []*quark.Process, whole bool) []
 // PageEnds reports whether the next line begins a page.
 func (p *Printer) PageEnds() bool { return !p.fits(1) }
 
-// fits reports whether there is room for more lines on this page.
+// fits reports whether this page has space for more lines.
 func (p *Printer) fits(lines int) bool {
 	return p.rows > 0 && (p.height < 5 || p.rows+lines < p.height)
 }
 
-// page counts a line. If it and the lines that have to follow do not fit on the page, page first
+// countLines counts a line. If the number of lines does not fit on the countLines, countLines first
 // appends a heading.
-func (p *Printer) page(b []byte, lines int) []byte {
+func (p *Printer) countLines(b []byte, lines int) []byte {
 	if !p.fits(lines) {
 		b = p.heading(b)
 	}
@@ -137,7 +137,7 @@ func (p *Printer) room() int {
 	return p.width - p.used
 }
 
-// row appends a line with all columns. The last column takes the rest of the width. It is indented
+// row appends a line with all columns. The last column gets the rest of the width, and is indented
 // by two blanks for each step of depth.
 func (p *Printer) row(b []byte, style string, depth int, fill func(*cell, *Column)) []byte {
 	p.used = 0
@@ -176,8 +176,8 @@ func (p *Printer) row(b []byte, style string, depth int, fill func(*cell, *Colum
 	return append(b, '\n')
 }
 
-// note appends a line outside the columns.
-func (p *Printer) note(b []byte, style string, text func(*cell)) []byte {
+// appendLine appends a line without columns.
+func (p *Printer) appendLine(b []byte, style string, text func(*cell)) []byte {
 	p.used = 0
 	p.cell.reset(p.room())
 	text(&p.cell)
@@ -219,8 +219,8 @@ func (c *cell) id(name func(*quark.Process, uint32) string, p *quark.Process, id
 	c.uint(uint64(id))
 }
 
-// gap writes a loss.
-func (p *Printer) gap(c *cell, ev *quark.Event) {
+// writeGap writes the number of lost events and the cause.
+func (p *Printer) writeGap(c *cell, ev *quark.Event) {
 	g := &ev.Gap
 	p.time(c, clock, ev.Wall)
 	where := "all CPUs"
@@ -232,8 +232,8 @@ func (p *Printer) gap(c *cell, ev *quark.Event) {
 	c.ascii(" ***")
 }
 
-// gone writes that a process no longer exists.
-func (p *Printer) gone(c *cell, ev *quark.Event) {
+// writeGone writes that a process no longer exists.
+func (p *Printer) writeGone(c *cell, ev *quark.Event) {
 	if ev.Unsure {
 		c.put("~", 1)
 	}
@@ -242,8 +242,8 @@ func (p *Printer) gone(c *cell, ev *quark.Event) {
 	showArgs(c, p, ev)
 }
 
-// Cell returns a column of an event, cut to a width, the number of columns that it takes on the
-// terminal, and the numbers of the escape sequence for its style.
+// Cell returns a column of an event, cut to a width, its number of columns on the terminal, and the
+// parameters of the escape sequence for its style.
 func (p *Printer) Cell(col *Column, ev *quark.Event, width int) (text string, taken int, style string) {
 	p.cell.reset(width)
 	col.fill(&p.cell, p, ev)

@@ -42,10 +42,10 @@ func showStatus(c *cell, _ *Printer, ev *quark.Event) {
 // ended reports whether the process, or the thread of the event, has ended.
 func ended(p *quark.Process) bool { return p.Exited || p.Known.Has(quark.FieldExit) }
 
-// Life returns the lifetime of the event's process or thread, if the event has its end. The real
-// lifetime is shorter by less than unit nanoseconds. With unit 1 the result is exact, with unit 0
-// it is unknown.
-func Life(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Duration) {
+// Lifetime returns the lifetime of the process or thread whose EXIT is in the event. The real
+// lifetime is shorter by less than unit nanoseconds: unit 1 means that the result is exact. Without
+// an EXIT, unit is 0.
+func Lifetime(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Duration) {
 	proc := ev.Process
 	if !proc.Known.Has(quark.FieldExit) {
 		return 0, 0
@@ -62,12 +62,12 @@ func Life(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Durati
 }
 
 // duration returns the lifetime of the process, or "-" for a running process. If its start is known
-// only to a tick of /proc, the real lifetime is shorter.
+// only as a tick of /proc, the real lifetime may be shorter.
 func (p *Printer) duration(ev *quark.Event) string {
 	if !ended(ev.Process) {
 		return "-"
 	}
-	switch d, unit := Life(ev, p.Clock); {
+	switch d, unit := Lifetime(ev, p.Clock); {
 	case unit == 0:
 		return "?"
 	case unit > 1 && d < time.Second:
@@ -77,7 +77,7 @@ func (p *Printer) duration(ev *quark.Event) string {
 	}
 }
 
-// Short returns d rounded down to some three digits, or two units.
+// Short returns d rounded down to about three digits, or two units.
 func Short(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -9,31 +9,30 @@ import (
 
 // command is a failed command and the way it failed.
 type command struct {
-	known      quark.Fields // whether the name is
+	known      quark.Fields // whether comm is known
 	comm       string
 	waitStatus int32
-	events     quark.Events     // EventExecFailed, or 0 for the end of a process
-	failed     quark.FailedExec // for that
+	events     quark.Events     // EventExecFailed, or 0 for an exit
+	failed     quark.FailedExec // set for EventExecFailed
 }
 
 // Failure counts how often a command failed in one way.
 type Failure struct {
-	// The command failed at most Count and at least Count-Over times: it may have been counted
-	// before it took another command's place.
+	// The command failed at most Count and at least Count-Over times: it may have replaced
+	// another command with the count Over.
 	Count, Over uint64
-	Last        uint64         // when it did the last time, in CLOCK_MONOTONIC ns
-	Process     *quark.Process // one of the last second that it failed in
+	Last        uint64         // last failure, in CLOCK_MONOTONIC ns
+	Process     *quark.Process // copied in the second of the last failure
 	command
 	index int
 }
 
 // failures counts the commands that fail most, in a table of fixed size. A new command replaces the
 // one with the lowest count, and inherits this count ("space-saving", Metwally, Agrawal and El
-// Abbadi 2005). So the table has each command that failed more often than all failures divided by
-// maxFailures.
+// Abbadi 2005). So every command with more than 1/maxFailures of all failures is in the table.
 type failures struct {
 	of   map[command]*Failure
-	heap []*Failure // the least first
+	heap []*Failure // lowest count first
 }
 
 // maxFailures is the maximum number of distinct failures.
@@ -44,7 +43,7 @@ func (x *Failure) event() *quark.Event {
 	return &quark.Event{Process: x.Process, Events: x.events, Failed: x.failed}
 }
 
-// add counts the end of a failed process, or a failed exec.
+// add counts the exit of a failed process, or a failed exec.
 func (f *failures) add(ev *quark.Event, time uint64) {
 	p := ev.Process
 	key := command{known: p.Known & quark.SetOf(quark.FieldComm)}
@@ -75,9 +74,9 @@ func (f *failures) add(ev *quark.Event, time uint64) {
 		x.Over, x.command, x.Process = x.Count, key, nil
 		f.of[key] = x
 	}
-	// A known failure gets a new copy of the process at most once a second.
+	// A known failure gets a new copy at most once a second.
 	if x.Process == nil || time/second != x.Last/second {
-		x.Process = shown(p)
+		x.Process = copyShown(p)
 	}
 	x.Count++
 	x.Last = max(x.Last, time)
@@ -87,8 +86,9 @@ func (f *failures) add(ev *quark.Event, time uint64) {
 // maxArgs limits the bytes of arguments that are kept.
 const maxArgs = 1024
 
-// shown returns a copy of the displayed members of a process, and of those that identify its user.
-func shown(p *quark.Process) *quark.Process {
+// copyShown returns a copy of a process with only the displayed members, and the members that
+// select user names.
+func copyShown(p *quark.Process) *quark.Process {
 	c := &quark.Process{PID: p.PID, Task: p.Task, Comm: p.Comm, Cgroup: p.Cgroup, Exited: p.Exited}
 	c.Image.Args = bytes.Clone(p.Image.Args[:min(len(p.Image.Args), maxArgs)])
 	if len(c.Image.Args) < len(p.Image.Args) {

@@ -1,26 +1,26 @@
 package top
 
-// What names a counter of Counts.
+// What identifies a counter in Counts.
 type What int
 
 const (
 	Forks What = iota
 	Execs
 	Exits
-	Failed // the exits with a code that is not 0, or by a signal
+	Failed // exits with a code other than 0, or by a signal
 	numWhats
 )
 
 // Counts has a counter for each What.
 type Counts [numWhats]uint32
 
-// history has the counts of the last seconds, up to the newest second with any.
+// history has the counts of the last seconds.
 type history struct {
-	seconds []Counts // second s is at s modulo their number
+	seconds []Counts // the counts of second s are at s modulo len(seconds)
 	newest  uint64
 }
 
-// add counts an occurrence in a second, unless that is too long ago.
+// add counts an occurrence in a second, unless the second is too old.
 func (h *history) add(second uint64, w What) {
 	n := uint64(len(h.seconds))
 	if second+n <= h.newest {
@@ -35,18 +35,18 @@ func (h *history) add(second uint64, w What) {
 	h.seconds[second%n][w]++
 }
 
-// of returns the counts of a second, or zeroes if it is too long ago.
-func (h *history) of(second uint64) Counts {
+// at returns the counts at a second, or zeroes if the second is too old.
+func (h *history) at(second uint64) Counts {
 	if n := uint64(len(h.seconds)); second <= h.newest && second+n > h.newest {
 		return h.seconds[second%n]
 	}
 	return Counts{}
 }
 
-// sum returns the sum of some seconds, up to second last.
+// sum returns the sum of the counts in seconds, of which last is the newest.
 func (h *history) sum(last uint64, seconds int) (sum Counts) {
 	for s := last + 1 - min(last+1, uint64(seconds)); s <= last; s++ {
-		c := h.of(s)
+		c := h.at(s)
 		for w := range sum {
 			sum[w] += c[w]
 		}

@@ -24,14 +24,14 @@ const (
 
 // Model counts the events of a queue.
 type Model struct {
-	hold     uint64 // how long events are held
-	started  uint64 // the first whole second
-	shown    uint64 // the newest that a frame had
+	hold     uint64 // hold time of events
+	started  uint64 // first complete second
+	shown    uint64 // newest second of any frame
 	rates    history
 	total    [numWhats]uint64
 	peak     Counts
-	trees    map[quark.Identity]*history // what the descendants of a process did
-	full     bool                        // of trees, in this frame
+	trees    map[quark.Identity]*history // counts of the descendants of a process
+	full     bool                        // trees was full since the last frame
 	failures failures
 }
 
@@ -87,7 +87,7 @@ func (m *Model) Count(ev *quark.Event, ancestors Ancestors) {
 	}
 }
 
-// parts yields the counted changes of an event, with their times.
+// parts yields the counted kinds in an event, with their times.
 func parts(ev *quark.Event) func(func(What, uint64) bool) {
 	return func(yield func(What, uint64) bool) {
 		for i := range ev.Parts {
@@ -120,7 +120,7 @@ type Frame struct {
 	// omitted if nearly all its events belong to one child's tree.
 	Trees   []Tree
 	Seconds int
-	Full    bool // some found no room
+	Full    bool // some trees were not counted
 	// Failures are in no order.
 	Failures []Failure
 }
@@ -137,25 +137,25 @@ type Rate struct {
 type Tree struct {
 	Counts
 	Leader    *quark.Process
-	Ancestors []string // names without process 1, parent first, as far as known
+	Ancestors []string // names, parent first, without process 1, as far as known
 	above     []*quark.Process
 }
 
 // all returns the sum of the counts.
 func (c *Counts) all() uint32 { return c[Forks] + c[Execs] + c[Exits] }
 
-// Frame returns the recent activity. find returns the process with an identity, or nil.
+// Frame returns the recent activity. find returns the process of an identity, or nil.
 func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ancestors Ancestors) *Frame {
-	last := (now-min(now, m.hold+slack))/second - 1 // wraps only in the first second since boot
+	last := (now-min(now, m.hold+slack))/second - 1 // wraps only in the first second after boot
 	f := &Frame{Now: now, Full: m.full, Seconds: window}
 	m.full = false
-	if last < m.started || last+1 == 0 { // no second is complete
+	if last < m.started || last+1 == 0 { // no second is complete yet
 		f.Seconds = 0
 		return f
 	}
 	f.Seconds = min(window, int(last-m.started)+1)
 	for s := max(m.shown+1, m.started, last-min(last, Minute)); s <= last; s++ {
-		c := m.rates.of(s)
+		c := m.rates.at(s)
 		for w := range m.peak {
 			m.peak[w] = max(m.peak[w], c[w])
 		}
@@ -165,7 +165,7 @@ func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ance
 		r := &f.Rates[w]
 		r.Peak, r.Total = m.peak[w], m.total[w]
 		for i := range r.Last {
-			r.Last[i] = m.rates.of(last - Minute + 1 + uint64(i))[w]
+			r.Last[i] = m.rates.at(last - Minute + 1 + uint64(i))[w]
 		}
 	}
 	for _, x := range m.failures.heap {
@@ -174,7 +174,7 @@ func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ance
 	f.Trees = m.busiest(last, f.Seconds, find, ancestors)
 	for i := range f.Trees {
 		t := &f.Trees[i]
-		t.Leader = shown(t.Leader)
+		t.Leader = copyShown(t.Leader)
 		for _, a := range t.above {
 			if a.PID == 1 || !a.Known.Has(quark.FieldComm) {
 				break
@@ -188,7 +188,7 @@ func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ance
 
 // busiest returns the trees of living processes, and removes idle ones.
 func (m *Model) busiest(last uint64, seconds int, find func(quark.Identity) *quark.Process, ancestors Ancestors) (rows []Tree) {
-	below := make(map[*quark.Process]uint32) // how much the busiest tree right below one has
+	below := make(map[*quark.Process]uint32) // count of the busiest child tree
 	for id, t := range m.trees {
 		p := find(id)
 		if p == nil || p.Exited || t.newest+window <= last {

@@ -18,17 +18,17 @@ type State struct {
 	Wall                time.Time
 	Processes, Buffered int
 	Lost                [quark.NumLosses]uint64
-	LostNow             uint64 // since the state before
-	Bound               bool   // more is lost, an unknown number
+	LostNow             uint64 // since the previous State
+	Bound               bool   // Lost is a lower bound
 	CPU                 float64
-	RSS                 uint64 // bytes, 0 if not known
+	RSS                 uint64 // bytes, 0 if unknown
 }
 
 // View lays out frames. Keys change its members.
 type View struct {
 	Paused bool
-	Sort   What // of trees
-	Newest bool // failures by time instead of number
+	Sort   What // order of trees
+	Newest bool // sort failures by time instead of number
 	Only   Table
 	ASCII  bool // the terminal has only ASCII
 	line   *line.Printer
@@ -45,12 +45,12 @@ const (
 	numTables
 )
 
-// NewView returns a view that shows users in the way of o.
+// NewView returns a view that takes the names of users from o.
 func NewView(o line.Options) *View {
 	v := &View{line: line.New(o)}
 	columns, err := line.Parse("user,pid,args,status")
 	if err != nil {
-		panic(err) // they are constant
+		panic(err) // the names of columns are constant
 	}
 	v.cells.user, v.cells.pid, v.cells.args, v.cells.status = columns[0], columns[1], columns[2], columns[3]
 	return v
@@ -75,8 +75,8 @@ func (v *View) Key(key rune) bool {
 
 const keys = "q quit  p pause  s sort trees  S sort failures  v view  c clear"
 
-// Span is a text in a line, from a column on. Style has the numbers of the escape sequence that
-// sets its style, "" for none.
+// Span is a text that begins at column X of a line. Style has the numbers of the escape sequence
+// that sets its style, "" for none.
 type Span struct {
 	X     int
 	Text  string
@@ -196,7 +196,7 @@ func (v *View) trees(f *Frame, newRow func() *row, rows int) {
 	}
 }
 
-// process writes a process's identity and arguments.
+// process writes the identity and arguments of a process.
 func (v *View) process(r *row, ev *quark.Event) {
 	r.put(plain, " ")
 	v.cell(r, &v.cells.pid, ev, 7, -1)
@@ -207,7 +207,7 @@ func (v *View) process(r *row, ev *quark.Event) {
 }
 
 // cell writes a column of an event, cut to a width, and right-aligned if side is negative. A width
-// of 0 means the remaining room.
+// of 0 means the rest of the line.
 func (v *View) cell(r *row, col *line.Column, ev *quark.Event, width, side int) {
 	if side == 0 {
 		width = r.width - r.x
@@ -263,7 +263,7 @@ func (v *View) failures(f *Frame, newRow func() *row, rows int) {
 	}
 }
 
-// ago returns the time since then, to the second.
+// ago returns the time d in words, in whole seconds.
 func ago(d time.Duration) string {
 	if d < time.Minute {
 		return strconv.Itoa(int(d/time.Second)) + "s"
@@ -279,13 +279,13 @@ func perSecond(n uint32, seconds int) string {
 	return strconv.Itoa(int(n) / max(seconds, 1))
 }
 
-// row writes a line.
+// row is a line that is being written.
 type row struct {
 	x, width int
 	line     *[]Span
 }
 
-// put writes whole ASCII texts. After a text that does not fit, it skips the rest.
+// put writes ASCII texts. It skips the first text that does not fit, and all after it.
 func (r *row) put(style string, texts ...string) {
 	for _, text := range texts {
 		if len(text) > r.width-r.x {
@@ -299,7 +299,7 @@ func (r *row) put(style string, texts ...string) {
 // cut writes as much of an ASCII text as fits.
 func (r *row) cut(style, text string) { r.put(style, text[:max(0, min(len(text), r.width-r.x))]) }
 
-// fit writes a fitted text into the rest of the line. After a cut text it skips the rest.
+// fit writes a fitted text into the rest of the line. If the text was cut, the line is full.
 func (r *row) fit(style, text string, taken int) {
 	r.span(style, text, taken)
 	if strings.HasSuffix(text, ">") {
@@ -331,7 +331,7 @@ func (r *row) rate(name string, of *Rate, ascii, bad bool) {
 	}
 	most, b := slices.Max(last), []rune(nil)
 	for _, n := range last {
-		// Any value above 0 is visible.
+		// A value above 0 is always visible.
 		level := 0
 		if n > 0 {
 			level = 1 + int(uint64(n)*uint64(len(levels)-2)/uint64(most))

@@ -6,13 +6,15 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// lives prints events as a tree. Each event is below its process's parent: the nearest line above
-// with less indentation. If that line is not visible, a line with the ancestors precedes the event.
-type lives struct {
+// treePrinter prints events as a tree. Each event is below the line of the parent, the nearest line
+// above with less indentation. If that line is not visible, a line with the ancestors precedes the
+// event.
+type treePrinter struct {
 	*screen
 	q    *quark.Queue
-	root int // the pid above which ancestors are of no interest, or 0
-	// at has the processes under which a child can be printed, by depth.
+	root int // pid whose ancestors are not shown, or 0
+	// at has, by depth, the processes whose children can be printed without a line of
+	// ancestors.
 	at []quark.Identity
 }
 
@@ -20,7 +22,7 @@ type lives struct {
 const maxDepth = 16
 
 // Append appends the event. If the parent is not visible, it first appends the ancestors.
-func (l *lives) Append(b []byte, ev *quark.Event) []byte {
+func (l *treePrinter) Append(b []byte, ev *quark.Event) []byte {
 	l.Depth = 0
 	if l.PageEnds() {
 		l.at = l.at[:0]
@@ -30,7 +32,7 @@ func (l *lives) Append(b []byte, ev *quark.Event) []byte {
 	}
 	ancestors, whole := l.q.Ancestors(ev.Process)
 	if len(ancestors) == 0 && !whole {
-		ancestors = stranger(ev.Process)
+		ancestors = parentOnly(ev.Process)
 	}
 	if i := slices.IndexFunc(ancestors, func(p *quark.Process) bool { return int(p.PID) == l.root }); i >= 0 {
 		ancestors, whole = ancestors[:i+1], true
@@ -48,8 +50,9 @@ func (l *lives) Append(b []byte, ev *quark.Event) []byte {
 	return l.screen.Append(b, ev)
 }
 
-// stranger returns the parent of p without the table: a process with only the pid, or nil.
-func stranger(p *quark.Process) []*quark.Process {
+// parentOnly returns the parent of a process that is not in the table: a process with only a pid,
+// or nil.
+func parentOnly(p *quark.Process) []*quark.Process {
 	switch b := &p.Birth; {
 	case b.Known.Has(quark.FieldPPID):
 		return []*quark.Process{{PID: b.Parent.PID}}
