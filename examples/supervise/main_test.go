@@ -18,7 +18,7 @@ func TestReport(t *testing.T) {
 		_ = exit(7, 3<<8, nil) && exit(8, 15, nil) && exit(9, 0, exitsnoop.ErrLost) && exit(0, 0, failure)
 	}
 	var out strings.Builder
-	if err := report(&out, exits); err != failure {
+	if err := report(&out, exits); !errors.Is(err, failure) {
 		t.Errorf("got error %v, want %v", err, failure)
 	}
 	if want := "7: code 3\n8: terminated\n9: ended, its status was lost\n"; out.String() != want {
