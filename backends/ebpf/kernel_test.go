@@ -355,7 +355,7 @@ func measurePrograms(b *testing.B, s *Source) {
 // as lost, though EXEC reports it.
 func TestPreemptedStorm(t *testing.T) {
 	s := open(t, Options{})
-	storm := scenario.Storm{Processes: 2000, Workers: 24, Bare: true}
+	storm := scenario.Storm{Processes: 2000, Workers: 24}
 	_, err := os.Stat("/sys/kernel/realtime")
 	if testing.Short() && err != nil && !kernelversion.AtLeast(preemptibleSince) {
 		storm.Processes = 300 // the kernel does not preempt these programs
