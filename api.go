@@ -176,12 +176,6 @@ const (
 // Rows returns the values of a process with their names in JSON. Do not change the slice.
 func Rows() []Row { return engine.Rows() }
 
-// Values of Options.Exits.
-const (
-	ExitsAll     = source.ExitsAll
-	ExitsNonzero = source.ExitsNonzero
-)
-
 // SetOf returns the set of some fields.
 func SetOf(fields ...Field) Fields { return engine.SetOf(fields...) }
 
@@ -238,13 +232,16 @@ func DefaultMatrix() *Matrix { return engine.DefaultMatrix() }
 // MinimalMatrix joins only repeated changes of comm and ids, as Options.MinAgg does.
 func MinimalMatrix() *Matrix { return engine.MinimalMatrix() }
 
-// The backends, and the origins of the values of a source.
+// The backends, the values of their options, and what their capability tables hold.
 const (
 	EBPF         = backends.EBPF
 	KProbe       = backends.KProbe
 	CNProc       = backends.CNProc
 	Audit        = backends.Audit // records of the kernel's audit
 	EveryBackend = backends.Every // the default ones, and Audit
+
+	ExitsAll     = source.ExitsAll // for Options.Exits
+	ExitsNonzero = source.ExitsNonzero
 
 	EnrichFull = source.EnrichFull // for CNProcOptions.Enrich
 	EnrichNone = source.EnrichNone
@@ -263,7 +260,6 @@ const (
 
 	UnprovenThreadExit = engine.UnprovenThreadExit
 	UnprovenReboot     = engine.UnprovenReboot
-
 	UnprovenLateReboot = engine.UnprovenLateReboot
 )
 

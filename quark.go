@@ -407,19 +407,13 @@ func (q *Queue) pause() (wait time.Duration, ok bool) {
 // timeout never expires. After Close it returns os.ErrClosed. Block reads the events that the
 // kernel has queued, and keeps waiting while all events are too young to be delivered.
 func (q *Queue) Block(timeout time.Duration) error {
-	var end time.Time
-	if timeout > 0 {
-		end = time.Now().Add(timeout)
-	}
-	for {
+	for end := time.Now().Add(timeout); ; {
 		woken, err := q.poller.Wait(timeout)
 		if err != nil || woken || timeout == 0 || !q.young() {
 			return err
 		}
 		if timeout > 0 {
-			if timeout = time.Until(end); timeout <= 0 {
-				return nil
-			}
+			timeout = max(0, time.Until(end))
 		}
 	}
 }
