@@ -3,14 +3,14 @@ package main
 import "github.com/quark-linux/quark/engine"
 
 // checkExit compares the exit in an event with the status from wait4. The exit may be unknown if
-// need is not set, or if the backend can only read it from /proc.
-func (v *view) checkExit(ev *event, p *proc, need bool) {
+// the backend can only read it from /proc.
+func (v *view) checkExit(ev *event, p *proc) {
 	q := ev.Process
 	if !q.Exited {
 		v.Errorf("pid %d: not marked as ended after EXIT", p.PID)
 	}
 	if !q.Known.Has(engine.FieldExit) {
-		if c := v.q.Capabilities().Fields[engine.FieldExit]; need && c.Origin == engine.OriginKernel {
+		if c := v.q.Capabilities().Fields[engine.FieldExit]; c.Origin == engine.OriginKernel {
 			v.Errorf("pid %d: exit status unknown, want %#x", p.PID, p.status)
 		}
 		return
@@ -40,5 +40,5 @@ func (v *view) checkProcess(p *proc, execs int) {
 	if !list[0].Events.Has(engine.EventFork) || list[len(list)-1] != exit {
 		v.Errorf("pid %d: events out of order: %s", p.PID, v.history(p))
 	}
-	v.checkExit(exit, p, true)
+	v.checkExit(exit, p)
 }

@@ -57,7 +57,6 @@ var tests = []row{
 	{name: "t_exec_failed", doc: "failed execs are reported if asked for", run: runScenarios, shared: detailedQueue},
 	{name: "t_environ", doc: "only the selected variables of the environment are reported", run: runScenarios, shared: detailedQueue},
 	{name: "t_loss", doc: "with a stopped reader: produced = delivered + lost", run: loss, shared: tinyBuffers},
-	{name: "t_record_wrap", doc: "records that cross the end of a ring are right", run: recordWrap, shared: tinyBuffers},
 	{name: "t_drop_privileges", doc: "events keep coming without privileges", run: dropPrivileges, alone: true},
 	{name: "t_types_other", doc: "types of other kernels are rejected, or right", run: otherTypes, apart: true},
 	{name: "t_types_file", doc: "a file of types in the options is used and reported", run: typesFile, apart: true},
@@ -70,7 +69,7 @@ var unsuited = map[string]map[string]string{
 	"audit": {
 		"t_stats":       "which of its events are joined depends on a coarse clock",
 		"t_storm":       "it omits FORKs of processes that are no longer in /proc",
-		"t_record_wrap": "it has no ring", "t_cpu_hotplug": "no record has a CPU", "t_types_other": noTypes, "t_types_file": noTypes,
+		"t_cpu_hotplug": "no record has a CPU", "t_types_other": noTypes, "t_types_file": noTypes,
 		"t_drop_privileges": "needs CAP_AUDIT_CONTROL to remove its rules at the end",
 	},
 }
