@@ -362,7 +362,7 @@ func TestPreemptedStorm(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := storm.Time(3 * time.Minute)
+		_, _, err := storm.Run(3*time.Minute, nil)
 		done <- err
 	}()
 	var evs conform.Events
