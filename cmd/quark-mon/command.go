@@ -63,9 +63,7 @@ func (c *child) start(clock *quark.Clock, done func()) error {
 		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
 		return statusError(shellstatus.OfStart(err))
 	}
-	var r syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	c.least = uint64(r.Maxrss) << 10
+	c.least = ownPeakRSS()
 	c.running.Store(c)
 	go func() {
 		c.Wait()

@@ -10,3 +10,5 @@ import (
 func dropPrivileges() error {
 	return fmt.Errorf("%w: -D needs Linux: omit it", errors.ErrUnsupported)
 }
+
+func ownPeakRSS() uint64 { return 0 }

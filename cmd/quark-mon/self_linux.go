@@ -49,3 +49,10 @@ func dropPrivileges() error {
 	}
 	return nil
 }
+
+// ownPeakRSS returns quark-mon's peak memory in bytes. A process that it starts begins with it.
+func ownPeakRSS() uint64 {
+	var r syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return uint64(r.Maxrss) << 10
+}
