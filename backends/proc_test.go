@@ -33,7 +33,7 @@ func TestCheckPID(t *testing.T) {
 	gone := false
 	for range retry.For(10 * time.Second) {
 		if _, state := p.CheckPID(pid); state == engine.PIDGone {
-			gone = true // a zombie
+			gone = true // the process is a zombie
 			break
 		}
 	}

@@ -18,11 +18,11 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// TestSilentProbes: if a setting disables kprobes before the start, opening fails, or eBPF uses
-// other hooks. If it disables them later, the source reports gaps.
+// If a setting disables kprobes before Open, Open fails or eBPF uses other hooks. If the setting
+// changes later, the source reports gaps.
 func TestSilentProbes(t *testing.T) {
 	if !scenario.InGuest() {
-		t.Skip("it disables the probes of all programs, which it may do only in guests")
+		t.Skip("needs a guest: the test disables the probes of all programs")
 	}
 	unix.Mount("debugfs", "/sys/kernel/debug", "debugfs", 0, "")
 	for _, file := range []string{"/proc/sys/kernel/ftrace_enabled", "/sys/kernel/debug/kprobes/enabled"} {
@@ -65,7 +65,7 @@ func testSilence(t *testing.T, b Set, set func(string)) {
 		t.Errorf("%s is not a Watcher, with notes %q", b, s.Capabilities().Notes)
 	}
 	all := 0
-	// gaps returns the number of new gaps that overlap a time, and adds it to all.
+	// gaps adds the new gaps to all, and returns how many of them overlap a time.
 	gaps := func(from, to uint64) (n int) {
 		t.Helper()
 		var evs conform.Events

@@ -15,8 +15,8 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// TestSweep: opening any backend removes the probes of processes that have exited, including those
-// of a zombie and of an earlier process with the same pid. It removes no other probes.
+// Open of any backend removes the probes of processes that have exited: of a zombie, and of an
+// earlier process with the same pid. Open removes no other probes.
 func TestSweep(t *testing.T) {
 	fs, probes := openProbes(t)
 	// ended returns the probe group of a child that has exited and is a zombie.
@@ -57,7 +57,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepWaits: the sweep waits for a killed process to exit.
+// The sweep waits until a killed process has exited.
 func TestSweepWaits(t *testing.T) {
 	if os.Getenv("QUARK_TEST_IDLE") != "" {
 		os.Stdin.Read(make([]byte, 1))
@@ -102,8 +102,8 @@ func openProbes(t *testing.T) (*tracefs.FS, *tracefs.Probes) {
 	return fs, probes
 }
 
-// groupOf returns the name for the probes of a process that started so many ticks before process
-// pid.
+// groupOf returns the probe group of a process that started the given number of ticks before
+// process pid.
 func groupOf(t *testing.T, pid int, before uint64) string {
 	t.Helper()
 	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))

@@ -16,8 +16,8 @@ func TestMain(m *testing.M) {
 		"wait-detached": func() { execDetached(tinyelf.WriteWaiter) }})
 }
 
-// readUnprivileged opens a source, prints the programs it loaded, and uses it without privileges
-// until it is killed.
+// readUnprivileged opens a source and prints the ids of its programs. Then it drops its privileges
+// and reads the source until it is killed.
 func readUnprivileged() {
 	s, err := Open(source.Options{}, Options{})
 	conform.Try("open", err)

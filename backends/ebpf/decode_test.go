@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// record returns the bytes of a record. texts are in the order of textFields and precede the
+// record returns the bytes of a record. The texts are in the order of textFields; they precede the
 // executable.
 func record(e programsEvent, texts ...text) []byte {
 	b := append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&e)), eventSize)...)
@@ -29,7 +29,7 @@ func record(e programsEvent, texts ...text) []byte {
 	return b
 }
 
-// exampleExec is an exec with all texts.
+// exampleExec returns an exec record with all texts.
 func exampleExec() []byte {
 	e := programsEvent{
 		Time: 5, Start: 4, Kind: programsEventKindEVENT_EXEC, Known: programsEventKnownKNOWN_CPU_TIME - 1, Cpu: 3, Tgid: 10, Tid: 10,
@@ -49,7 +49,7 @@ func TestDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ev.Kind != engine.KindExec || ev.PID != 10 || ev.TID != 10 || ev.CPU != 3 || ev.Time != 5 || ev.Thread {
-		t.Errorf("got %+v", ev)
+		t.Errorf("got event %+v", ev)
 	}
 	if ev.Task.Known != engine.AllFields&^(engine.FieldsUsage|engine.FieldEnviron.Set()) || ev.Task.Truncated != engine.FieldCgroup.Set() {
 		t.Errorf("got known %v, truncated %v", ev.Task.Known, ev.Task.Truncated)
@@ -77,7 +77,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// The environment follows the texts, and only the requested variables are decoded.
+// The environment follows the texts. Only the requested variables are decoded.
 func TestDecodeEnviron(t *testing.T) {
 	e := programsEvent{Kind: programsEventKindEVENT_EXEC, Known: programsEventKnownKNOWN_ENVIRON}
 	none := text{0, programsTextFormTEXT_UNKNOWN}
@@ -113,7 +113,8 @@ func TestDecodeEnviron(t *testing.T) {
 	}
 }
 
-// The path of a failed exec has the form that the kernel uses for a file relative to a descriptor.
+// A failed exec of a path relative to a descriptor is reported with /dev/fd/N, like the kernel's
+// name for it.
 func TestDecodeFailedExec(t *testing.T) {
 	const cwd = ^uint32(99) // AT_FDCWD
 	for _, c := range []struct {
@@ -140,13 +141,13 @@ func TestDecodeFailedExec(t *testing.T) {
 		if ev.Kind != engine.KindExecFailed || ev.TID != 11 || ev.Thread || ev.Errno != 13 || ev.Tracer.PID != 0 || ev.Tracer.TID != 0 ||
 			string(ev.Bytes(f)) != c.want || s.Known.Has(f) != known || s.Cached.Has(f) != known ||
 			s.Truncated.Has(f) != (c.form == programsTextFormTEXT_BYTES_CUT) {
-			t.Errorf("%+v: got path %q in %+v", c, ev.Bytes(f), ev)
+			t.Errorf("%+v: got path %q, event %+v", c, ev.Bytes(f), ev)
 		}
 	}
 }
 
-// TestKnownFields checks that allKnown and allFields, which decodeTask compares at once, agree with
-// knownFields.
+// TestKnownFields checks that the constants allKnown and allFields agree with knownFields.
+// decodeTask compares all bits at once.
 func TestKnownFields(t *testing.T) {
 	var bits programsEventKnown
 	var fields engine.Fields
@@ -355,7 +356,7 @@ func newFileRing(t *testing.T) (*ring, []byte) {
 	return newRing(make([]byte, page), make([]byte, page), w, uint32(4*page)), data
 }
 
-// TestRing reads records that cross the end of the ring or of one of its parts, at every offset,
+// TestRing reads records that wrap around the end of the ring or of a mapped part, at every offset,
 // with discarded and busy records between them.
 func TestRing(t *testing.T) {
 	t.Run("whole", func(t *testing.T) {
@@ -393,14 +394,14 @@ func testRing(t *testing.T, r *ring, data []byte, longest int) {
 		}
 		binary.LittleEndian.PutUint32(data[busyAt:], 5)
 		if got := r.next(); string(got) != "later" {
-			t.Fatalf("got record %q, want later", got)
+			t.Fatalf("got record %q, want \"later\"", got)
 		}
 		if r.next() != nil || r.pending(false) {
 			t.Fatal("the ring has more records than were written")
 		}
 		r.release()
 	}
-	// These lengths are longer than the bytes in the ring.
+	// The header's length exceeds the bytes in the ring.
 	for _, length := range []uint32{100, uint32(size), 1<<30 - 1} {
 		binary.LittleEndian.PutUint32(data[r.at&r.mask:], length)
 		*r.producer = r.at + 16
@@ -414,7 +415,7 @@ func testRing(t *testing.T, r *ring, data []byte, longest int) {
 	}
 }
 
-// Reading ends with the error if a part of the ring cannot be mapped.
+// If a part of the ring cannot be mapped, reading ends with the error.
 func TestWindowFails(t *testing.T) {
 	r, _ := newFileRing(t)
 	*r.producer = 16

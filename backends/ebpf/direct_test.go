@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// The programs report the same values if they read the kernel's memory by calls.
+// The programs report the same values if they read kernel memory through helper calls.
 func TestReadsByCalls(t *testing.T) {
 	hideCasts(t)
 	conform.Score(t, open(t, Options{}), "fork-exec-exit", "vfork", "exec-chain-5", "exec-from-thread", "end-together")
@@ -24,8 +24,8 @@ func hideCasts(t testing.TB) {
 	t.Cleanup(func() { hideCast = false })
 }
 
-// A kernel with its own types lets programs read its memory directly from Linux 6.2 on. No
-// placeholder number is left in the programs.
+// From Linux 6.2 on, if the kernel has BTF, programs read its memory directly. The loader replaces
+// all placeholder numbers.
 func TestReadsDirectly(t *testing.T) {
 	open(t, Options{}) // skips if there is no eBPF
 	var shared source.Options
@@ -55,14 +55,14 @@ func TestReadsDirectly(t *testing.T) {
 		}
 		t.Logf("%d casts in the handler of forks and execs", casts)
 		if casts > 0 != (want && !hidden) || numbers > 0 {
-			t.Errorf("hidden=%v: got %d casts, and %d placeholders of types are left", hidden, casts, numbers)
+			t.Errorf("hidden=%v: got %d casts and %d placeholder numbers", hidden, casts, numbers)
 		}
 	}
 }
 
-// A kernel may refuse the programs with casts, but accept the small program that canCast loads.
-// Then the programs read by calls. In this test the type of the casts is a structure that is too
-// small for most reads.
+// A kernel may reject the programs with casts, but accept the small program that canCast loads.
+// Then the programs read through helper calls. The test casts to a structure that is too small for
+// most reads.
 func TestRefusedCasts(t *testing.T) {
 	open(t, Options{}) // skips if there is no eBPF
 	var shared source.Options

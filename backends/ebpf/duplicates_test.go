@@ -14,9 +14,9 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// TestDuplicatedTypes reads a file of types that has each struct three times: the original, a copy
-// with the same members, and a copy with others. The types of some distributions' kernels have
-// hundreds of such copies. Copies must change no relocation, and make no field unknown.
+// TestDuplicatedTypes reads types with three copies of each struct: the original, one with the same
+// members, and one with other members. Some distributions' kernels have hundreds of such copies.
+// They must change no relocation and make no field unknown.
 func TestDuplicatedTypes(t *testing.T) {
 	a, err := btfhub.Embedded()
 	if err != nil {
@@ -60,7 +60,7 @@ func TestDuplicatedTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if node := new(btf.Struct); k.Spec.TypeByName("kernfs_node", &node) == nil {
-		t.Error("struct kernfs_node occurs only once, so the test shows nothing")
+		t.Error("got only one struct kernfs_node, want several")
 	}
 	for _, f := range fieldSources {
 		if want, got := missingMember(plain, f.needs), missingMember(k.Spec, f.needs); got != want {
@@ -77,7 +77,7 @@ func TestDuplicatedTypes(t *testing.T) {
 	relocated := 0
 	for name, p := range spec.Programs {
 		if p.AttachType == ebpf.AttachTraceIter {
-			continue // with the running kernel's own types only
+			continue // needs the running kernel's own types
 		}
 		var relos []*btf.CORERelocation
 		for i := range p.Instructions {
@@ -96,7 +96,7 @@ func TestDuplicatedTypes(t *testing.T) {
 	}
 	t.Logf("%d structs occur three times, %d relocations", copies, relocated)
 	if relocated == 0 {
-		t.Error("nothing was relocated")
+		t.Error("got no relocation")
 	}
 }
 

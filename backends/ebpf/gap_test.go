@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// gapsOf returns the gaps among the events that s has queued, and the number of events.
+// gapsOf reads all events of s and returns the gaps and the number of other events.
 func gapsOf(t *testing.T, s *Source) (gaps []engine.Gap, others uint64) {
 	t.Helper()
 	b := engine.NewBuffer(1 << 16)
@@ -37,12 +37,11 @@ func (r recorder) Insert(ev *engine.RawEvent) {
 	r.Buffer.Insert(ev)
 }
 
-// A loss appears as a gap in the stream. The gap has the number of lost events, and two times that
-// enclose the loss.
+// A gap in the stream reports the number of lost events and two times that enclose the loss.
 func TestLossIsAGap(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	if gaps, _ := gapsOf(t, s); len(gaps) > 0 {
-		t.Skip("events were lost before the test began")
+		t.Skip("other programs' events were lost before the test began")
 	}
 	run := processRunner(t)
 	var reported, others uint64
@@ -62,7 +61,7 @@ func TestLossIsAGap(t *testing.T) {
 				t.Errorf("gap %+v does not overlap the loss between %d and %d", g, from, to)
 			}
 		}
-		if !ours { // other programs lose events before they are read, too
+		if !ours { // events of other programs can be lost before
 			t.Errorf("none of the gaps %+v covers the loss between %d and %d", gaps, from, to)
 		}
 	}
@@ -84,8 +83,8 @@ func TestLossIsAGap(t *testing.T) {
 	})
 }
 
-// A gap follows the records that the ring held when the loss began, whatever the size of the
-// buffer.
+// The gap is delivered after the records that the ring had when the loss began, for any size of the
+// engine's buffer.
 func TestGapOrder(t *testing.T) {
 	s := open(t, Options{RingSize: 128 << 10})
 	run := processRunner(t)
@@ -121,7 +120,8 @@ func TestGapOrder(t *testing.T) {
 	}
 }
 
-// Adjacent gaps of one cause are merged. Each gap precedes events later than its start.
+// Adjacent gaps with the same cause are merged. Each gap is delivered before the events that are
+// later than its start.
 func TestWaitingGaps(t *testing.T) {
 	r, data := newMemoryRing(4096)
 	for i, time := range []uint64{10, 20, 30} {
@@ -151,7 +151,7 @@ func TestWaitingGaps(t *testing.T) {
 	}
 }
 
-// A loss during a call of Populate appears as a gap in that call.
+// A loss while Populate runs is delivered as a gap by the same call.
 func TestLossWhileReading(t *testing.T) {
 	r, data := newMemoryRing(4096)
 	binary.NativeEndian.PutUint32(data, 8) // a record that cannot be decoded
@@ -167,7 +167,7 @@ func TestLossWhileReading(t *testing.T) {
 	}
 }
 
-// fillingSink is a sink that fills the ring while it handles an event, so that events are lost.
+// fillingSink is a sink that adds a lost event for each released event, as if the ring were full.
 type fillingSink struct {
 	*engine.Buffer
 	lost *uint64
@@ -181,7 +181,6 @@ func (l *fillingSink) Release(r *engine.RawEvent) {
 
 func (l *fillingSink) Insert(r *engine.RawEvent) { l.gaps = append(l.gaps, *r.Gap) }
 
-// TestFullSince tests fullSince of a ring in memory.
 func TestFullSince(t *testing.T) {
 	const size = 1 << 17
 	r, data := newMemoryRing(size)

@@ -22,10 +22,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forcedBuffer is the kind of buffer of the sources that open returns.
+// forcedBuffer is the kind of buffer that open requests.
 var forcedBuffer source.Buffer
 
-// open opens a source on the running kernel, or skips.
+// open opens a source on the running kernel, or skips the test.
 func open(t testing.TB, o Options) *Source {
 	t.Helper()
 	return openShared(t, source.Options{}, o)
@@ -72,8 +72,8 @@ func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
-// If a FORK is reported while the programs are attached, the process's EXEC and EXIT are reported
-// too.
+// If the FORK of a process is reported while the programs are being attached, its EXEC and EXIT are
+// reported too.
 func TestOpenAmid(t *testing.T) {
 	run, hooks := processRunner(t), 0
 	onAttach = func(string) { hooks++; run(1) }
@@ -94,7 +94,7 @@ func TestOpenAmid(t *testing.T) {
 	}
 }
 
-// perHook returns the number of programs of a hook.
+// perHook returns the number of programs for each hook.
 func perHook() int {
 	if preemptible() {
 		return 2
@@ -102,8 +102,8 @@ func perHook() int {
 	return 1
 }
 
-// No program is attached for kinds that are left out. Without preemption, no second program is
-// attached.
+// No program is attached for unwanted kinds. If the kernel cannot preempt programs, no second
+// program is attached.
 func TestKinds(t *testing.T) {
 	conform.Kinds(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) },
 		func(t testing.TB, src engine.Source, o source.Options) {
@@ -114,7 +114,7 @@ func TestKinds(t *testing.T) {
 				}
 			}
 			if o.Kinds != 0 && !o.Reports(engine.EventExec) && o.Reports(engine.EventExit) {
-				want++ // the hook of leaders
+				want++ // the hook for exits of leaders
 			}
 			if got := len(s.links) + len(s.events); o.Kinds != 0 && got != want {
 				t.Errorf("got %d attached programs, want %d", got, want)
@@ -128,7 +128,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// unpreempted makes sources use the second programs for kernels with preemptible raw tracepoints.
+// useSecondPrograms makes sources attach the second programs too, as on kernels with preemptible
+// raw tracepoints.
 func unpreempted(t *testing.T) {
 	if _, err := os.Stat("/sys/kernel/realtime"); err == nil {
 		t.Skip("before 6.12 PREEMPT_RT has no ring for programs that run with interrupts disabled")
@@ -138,13 +139,13 @@ func unpreempted(t *testing.T) {
 	t.Cleanup(func() { preemptibleSince = old })
 }
 
-// Each event is reported once, whichever of its two programs the kernel runs first. For the second
-// source the kernel runs the perf events before the first programs, because the perf events were
-// already attached.
+// Each event is reported once, by whichever of its two programs the kernel runs first. The kernel
+// runs the second programs of the second source first, because their perf events were attached
+// before.
 func TestUnpreemptedPrograms(t *testing.T) {
 	unpreempted(t)
 	run := processRunner(t)
-	run(1) // the first time, Go forks an extra process
+	run(1) // Go's first exec forks an extra process
 	sources := []*Source{open(t, Options{}), open(t, Options{})}
 	for i, s := range sources {
 		for k, want := range map[engine.Kind]string{
@@ -178,7 +179,7 @@ func TestUnpreemptedPrograms(t *testing.T) {
 	}
 }
 
-// If only the second programs run, their events are correct.
+// The second programs report correct events without the first programs.
 func TestUnpreemptedProgramsAlone(t *testing.T) {
 	unpreempted(t)
 	s := open(t, Options{})
@@ -186,9 +187,9 @@ func TestUnpreemptedProgramsAlone(t *testing.T) {
 	conform.Score(t, s, "fork-exec-exit", "vfork", "exec-chain-5", "exec-from-thread", "end-together")
 }
 
-// closeFirst detaches the first programs. It removes the marks of forks that they made before the
-// second programs were attached: if a new task got the address of an earlier task, the earlier mark
-// would be taken for the new task's.
+// closeFirst detaches the first programs. It deletes the fork marks that they made before the
+// second programs were attached. Otherwise a new task at the address of an earlier task would have
+// that task's mark.
 func closeFirst(t *testing.T, s *Source) {
 	t.Helper()
 	for _, first := range s.first {
@@ -217,19 +218,20 @@ func closeFirst(t *testing.T, s *Source) {
 	}
 }
 
-// Without kprobes, the notes say that changes of ids by 32-bit syscalls are missing.
+// Without kprobes, a note says that the source misses changes of ids by 32-bit syscalls.
 func TestNoteOfCompatSyscalls(t *testing.T) {
 	table := open(t, Options{}).Capabilities()
 	bound := slices.ContainsFunc(table.Notes, func(n string) bool { return strings.Contains(n, "32-bit syscalls are not seen") })
 	if c := table.Kinds[engine.KindIDChange]; strings.Contains(c.Via, "sys_exit") != bound || (c.Partial != 0) != bound {
-		t.Errorf("got ID_CHANGE from %+v with notes %q", c, table.Notes)
+		t.Errorf("got ID_CHANGE capability %+v, notes %q", c, table.Notes)
 	}
 }
 
-// PTRACE is reported for each of many tracees. The first tracee is the last in the kernel's list.
+// PTRACE is reported for each of many tracees of one tracer. The kernel's list has the first tracee
+// at its end.
 func TestManyTracees(t *testing.T) {
 	s := open(t, Options{})
-	runtime.LockOSThread() // the tracer is a thread
+	runtime.LockOSThread() // the kernel attaches tracees to the thread
 	defer runtime.UnlockOSThread()
 	var pids []int
 	for range 40 {
@@ -262,8 +264,8 @@ func TestManyTracees(t *testing.T) {
 	}
 }
 
-// Most of the cost of opening is the verifier's work. If raw tracepoints can miss an exec or an
-// exit, the two programs that follow them are loaded twice.
+// The verifier needs most of the time to open a source. Two of the programs are loaded twice if raw
+// tracepoints can miss an exec or exit.
 func TestVerifierWork(t *testing.T) {
 	s := open(t, Options{})
 	if s.snapshot != nil {
@@ -295,7 +297,7 @@ func checkVerified(t *testing.T, most uint32, programs ...*ebpf.Program) {
 	}
 }
 
-// Close mostly waits for the kernel, so it is measured separately.
+// BenchmarkOpen measures Open and Close separately, as Close mostly waits for the kernel.
 func BenchmarkOpen(b *testing.B) {
 	var closing time.Duration
 	for b.Loop() {
@@ -307,8 +309,8 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(closing.Nanoseconds())/float64(b.N), "closing-ns/op")
 }
 
-// BenchmarkPrograms reports the time of each program for an event, and of all programs for a
-// process. It measures the ring, perf buffers, and reads by calls.
+// BenchmarkPrograms reports the time of each program per event, and of all programs per process:
+// with the ring, with perf buffers, and with reads through calls.
 func BenchmarkPrograms(b *testing.B) {
 	for name, o := range map[string]Options{"ring": {}, "perf": {Buffer: source.BufferPerf}} {
 		b.Run(name, func(b *testing.B) { measurePrograms(b, open(b, o)) })
@@ -351,8 +353,8 @@ func measurePrograms(b *testing.B, s *Source) {
 	b.ReportMetric(float64(all.Nanoseconds())/float64(b.N), "ns/life")
 }
 
-// Tasks that preempt each other within the programs lose no event. A comm set by an exec may count
-// as lost, though EXEC reports it.
+// No event is lost when tasks preempt each other within the programs. A comm that is set by an exec
+// may count as lost, but the EXEC reports it.
 func TestPreemptedStorm(t *testing.T) {
 	s := open(t, Options{})
 	storm := scenario.Storm{Processes: 2000, Workers: 24}
@@ -391,7 +393,7 @@ func TestPreemptedStorm(t *testing.T) {
 		}
 	}
 	_, passed, rescued := s.counters.sum()
-	t.Logf("the first programs missed %d events and left %d, the second programs reported %d", countSkips(s.first), passed, rescued)
+	t.Logf("the first programs missed %d events and passed on %d, the second programs reported %d", countSkips(s.first), passed, rescued)
 	for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
 		if lives[k] != storm.Processes {
 			t.Errorf("got %d %ss, want %d", lives[k], k, storm.Processes)

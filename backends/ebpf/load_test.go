@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An error for lack of descriptors names only this cause, not the object that was loaded.
+// If descriptors run out, the error names only this cause, not the object that was loaded.
 func TestExplainDescriptors(t *testing.T) {
 	err := explain(fmt.Errorf("load BTF: %w", &ebpf.VerifierError{Cause: unix.EMFILE, Log: []string{"FUNC_PROTO"}}))
 	const want = "load programs: the limit on open descriptors is too low (ulimit -n): too many open files"
@@ -20,7 +20,7 @@ func TestExplainDescriptors(t *testing.T) {
 	}
 }
 
-// On a kernel without bpf(2) the error is always the same, whatever is created first.
+// On a kernel without bpf(2), the error is the same for each object that could not be created.
 func TestExplainNoBPF(t *testing.T) {
 	const want = "load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: function not implemented"
 	for _, first := range []string{"map free_slots: map create", "map terminals: load BTF: detect support for BTF"} {
@@ -30,8 +30,8 @@ func TestExplainNoBPF(t *testing.T) {
 	}
 }
 
-// If the kernel lacks a part of eBPF, the error is errors.ErrUnsupported, unlike package ebpf's own
-// error.
+// If the kernel lacks a part of eBPF, the error wraps errors.ErrUnsupported, which package ebpf's
+// own error does not.
 func TestUnsupported(t *testing.T) {
 	err := explain(fmt.Errorf("create map: %w", ebpf.ErrNotSupported))
 	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, ebpf.ErrNotSupported) {
@@ -39,7 +39,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// The error names all features that an older kernel lacks, whichever map could not be created.
+// The error names all features that the kernel lacks, for each map that could not be created.
 func TestLacking(t *testing.T) {
 	if os.Geteuid() == 0 && missingNeeds() != "" {
 		t.Errorf("got missing features %s on a kernel that runs the programs", missingNeeds())

@@ -6,7 +6,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Some kernels' types have two structs of the same name, and only one of them has the member.
+// The types of some kernels have two structs with the same name. Only one of the two has the
+// member.
 func TestMissingMember(t *testing.T) {
 	long := &btf.Int{Name: "long", Size: 8}
 	node := func(member string) *btf.Struct {

@@ -8,10 +8,10 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Populate does not allocate, even if it reads the counters of skipped programs.
+// Populate does not allocate, even while it reads the kernel's counters of skipped programs.
 func TestPopulateAllocatesNothing(t *testing.T) {
 	s := open(t, Options{})
-	none := engine.NewBuffer(0) // has no room
+	none := engine.NewBuffer(0) // a buffer for no events
 	if n := testing.AllocsPerRun(100, func() {
 		s.gaps.readTimes = [2]uint64{}
 		if err := s.Populate(none); err != nil {
@@ -22,11 +22,11 @@ func TestPopulateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The source reads the kernel's counters of skipped programs only if the kernel can skip raw
-// tracepoint programs.
+// The source reads the kernel's counters of skipped programs only if the kernel can skip the
+// programs of raw tracepoints.
 func TestLooksWhereSkipped(t *testing.T) {
 	if s := open(t, Options{}); (len(s.first) > 0) != preemptible() {
-		t.Errorf("the source reads the counters of %d raw tracepoint programs; preemptible() = %v", len(s.first), preemptible())
+		t.Errorf("got %d counters of raw tracepoint programs, preemptible() = %v", len(s.first), preemptible())
 	}
 }
 
@@ -47,7 +47,7 @@ func TestRingIsMappedWhenRead(t *testing.T) {
 }
 
 // A window moves to another part of the file without an allocation, and keeps its address. If it
-// cannot move, it ends and unmaps only its own memory.
+// cannot move, it unmaps only its own memory and reports the error.
 func TestWindow(t *testing.T) {
 	page := os.Getpagesize()
 	r, data := newFileRing(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 )
 
-// A verifier that checks a function once for each call, as before Linux 5.6, stays below its limit
-// of checked instructions. Linux 5.4 checks twice as many instructions as the newest kernels.
+// Before Linux 5.6 the verifier checks a function once for each call. These checks stay below the
+// limit of instructions. Linux 5.4 counts twice as many instructions as the newest kernels.
 func TestOlderVerifierWork(t *testing.T) {
 	usePerf(t, true)
 	for _, tt := range []struct {

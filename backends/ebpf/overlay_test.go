@@ -17,7 +17,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// execOnOverlay executes a program on a tmpfs, and the same program on an overlay of this tmpfs.
+// execOnOverlay executes a program on a tmpfs, and again through an overlay over this tmpfs.
 func execOnOverlay() {
 	dir := os.Args[1]
 	conform.Try("unshare", unix.Unshare(unix.CLONE_NEWNS))
@@ -34,11 +34,11 @@ func execOnOverlay() {
 	}
 }
 
-// Older kernels may give an inode of overlayfs another number than stat(2) returns. With the types
-// of such a kernel, an executable's file is unknown on overlayfs, and known elsewhere.
+// On older kernels, the inode of a file on overlayfs may differ from the number that stat(2)
+// returns. With the types of such a kernel, ExeFile is unknown on overlayfs and known elsewhere.
 func TestExecutableOnOverlay(t *testing.T) {
 	if known, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(known), "\toverlay\n") {
-		t.Skip("the kernel has no overlayfs, or not loaded")
+		t.Skip("the kernel has no overlayfs, or its module is not loaded")
 	}
 	kernel, err := (&source.Options{BTF: btfhub.Options{Whole: true}}).Types()
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// Other programs that read the same tracepoints by perf_event_open(2) get all events.
+// The source does not take events from other readers of the same tracepoints, which use
+// perf_event_open(2).
 func TestPassOn(t *testing.T) {
 	unpreempted(t)
 	openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})

@@ -23,7 +23,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// execDetached executes a program from a directory on a detached mount.
+// execDetached executes a program in a directory on a detached mount.
 func execDetached(write func(path string, code uint8) error) {
 	dir := os.Args[1]
 	conform.Try("unshare", unix.Unshare(unix.CLONE_NEWNS))
@@ -40,7 +40,7 @@ func TestDetachedMount(t *testing.T) {
 	s := open(t, Options{})
 	c := conform.Child("detached", t.TempDir())
 	evs := conform.Run(t, s, c)
-	// The first EXEC is the child's own.
+	// The child process reports the first EXEC.
 	execs := evs.Of(c.Process.Pid, engine.KindExec)
 	if len(execs) != 2 {
 		t.Fatal(evs.Kinds(c.Process.Pid))
@@ -52,7 +52,8 @@ func TestDetachedMount(t *testing.T) {
 	}
 }
 
-// execFromMoved executes a program in its working directory while others rename the directory.
+// execFromMoved executes a program in its working directory while another process renames the
+// directory.
 func execFromMoved() {
 	conform.Try("chdir", unix.Chdir(os.Args[1]))
 	n, err := strconv.Atoi(os.Args[2])
@@ -63,7 +64,7 @@ func execFromMoved() {
 	}
 }
 
-// A path never combines names from before and after a rename.
+// A path never combines names from before and after a rename of a directory.
 func TestRenamedDirectory(t *testing.T) {
 	s := open(t, Options{})
 	dir := t.TempDir()
@@ -92,7 +93,7 @@ func TestRenamedDirectory(t *testing.T) {
 	}()
 	n := 1500
 	if testing.Short() {
-		n = 150 // an emulated CPU takes half a minute for all rounds
+		n = 150 // an emulated CPU needs half a minute for 150 rounds
 	}
 	c := conform.Child("from-moved", "/proc/self/fd/3", strconv.Itoa(n))
 	c.ExtraFiles = []*os.File{moving}
@@ -121,8 +122,8 @@ func TestRenamedDirectory(t *testing.T) {
 	}
 }
 
-// An exec that fails after the old image is released makes no EXEC, but increments the image
-// number.
+// An exec that fails after the kernel has released the old image is no EXEC. It increments the
+// image number.
 func TestFailedExec(t *testing.T) {
 	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
 	path := filepath.Join(t.TempDir(), "program")
@@ -152,8 +153,8 @@ func TestFailedExec(t *testing.T) {
 	}
 }
 
-// failExecs makes two failing execs that some kernels hide from the programs at the entry: the
-// path of one must be read from a file, the other is denied.
+// failExecs makes two execs that fail. Some kernels hide them from the programs at the entry of the
+// call: the page with the path of one must be read from a file, a seccomp filter denies the other.
 func failExecs() {
 	runtime.LockOSThread()
 	f, err := os.Open(os.Args[1])
@@ -164,7 +165,7 @@ func failExecs() {
 	argv := uintptr(unsafe.Pointer(none))
 	unix.RawSyscall(unix.SYS_EXECVE, path, argv, argv)
 	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the system call
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // number of the system call
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_EXECVEAT, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSPC)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
@@ -176,7 +177,7 @@ func failExecs() {
 	unix.RawSyscall6(unix.SYS_EXECVEAT, 77, path+1, argv, argv, 0, 0)
 }
 
-// A failed exec is reported even if no program sees the call's entry, if the kernel shows the
+// A failed exec is reported even if no program sees the entry of the call, if the kernel shows the
 // task's registers.
 func TestFailedExecWithoutBeginning(t *testing.T) {
 	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})

@@ -19,7 +19,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// queuedIn returns the number of bytes in the fullest ring.
+// queuedIn returns the number of unread bytes in the fullest ring.
 func queuedIn(b buffer) (most uint64) {
 	switch b := b.(type) {
 	case *ring:
@@ -32,8 +32,8 @@ func queuedIn(b buffer) (most uint64) {
 	return most
 }
 
-// usePerf makes sources read perf buffers, as on a kernel without a ring. With plain it is also a
-// kernel without maps that can be mapped and without global functions.
+// usePerf makes sources read perf buffers, as on a kernel without ring buffers. With plain, sources
+// also assume a kernel without mappable maps and global functions.
 func usePerf(t *testing.T, plain bool) {
 	old := globalFunctions
 	forcedBuffer, hideMappable = source.BufferPerf, plain
@@ -43,7 +43,7 @@ func usePerf(t *testing.T, plain bool) {
 	t.Cleanup(func() { forcedBuffer, hideMappable, globalFunctions = source.BufferAuto, false, old })
 }
 
-// Perf buffers deliver the same events as the ring, of all kinds and sizes.
+// Perf buffers deliver the same events as the ring buffer, for all kinds and sizes.
 func TestPerfBuffers(t *testing.T) {
 	usePerf(t, false)
 	conform.Score(t, open(t, Options{}), "fork-exec-exit", "vfork", "thread-forks", "exec-chain-5", "exec-from-thread", "leader-first",
@@ -52,13 +52,13 @@ func TestPerfBuffers(t *testing.T) {
 }
 
 // On a kernel without mappable maps and global functions, perf buffers deliver the same events.
-// Only paths are cut earlier.
+// Only long paths are truncated earlier.
 func TestPlainMaps(t *testing.T) {
 	usePerf(t, true)
 	conform.Score(t, open(t, Options{}), "fork-exec-exit", "exec-chain-2", "exec-from-thread", "setres-ids", "comm", "end-together", "args-sizes", "cwd-90")
 }
 
-// The tests of the reader pass with perf buffers, with mapped maps and without.
+// The tests of the reader pass with perf buffers, with and without mappable maps.
 func TestPerfReader(t *testing.T) {
 	for name, plain := range map[string]bool{"mapped": false, "plain maps": true} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestPerfOrder(t *testing.T) {
 	}
 }
 
-// A gap for a full ring has the number of the ring's CPU.
+// The gap for a full ring names the ring's CPU.
 func TestPerfGapNamesTheCPU(t *testing.T) {
 	usePerf(t, false)
 	s := open(t, Options{RingSize: 1})
@@ -138,25 +138,26 @@ func TestPerfAllocatesNothing(t *testing.T) {
 	s := open(t, Options{})
 	run, pool := processRunner(t), new(conform.Recycler)
 	populate := func() { s.Populate(pool) }
-	// The first calls allocate memory for a record that crosses the end of a ring.
+	// The first calls allocate memory for records that wrap around the end of a ring.
 	for range 3 {
 		run(20)
 		populate()
 	}
 	pool.N = 0
 	want := 0
-	// Five times a second Populate reads a file, for the kernel's counters of skipped programs.
+	// Five times a second, Populate reads the kernel's counters of skipped programs from a
+	// file.
 	if least := conform.LeastAllocs(100, func() { run(5); want += 15 }, populate); least > 0 || pool.N < want {
 		t.Errorf("got %d allocations per call and %d events in all, want 0 and at least %d", least, pool.N, want)
 	}
 }
 
-// A CPU goes offline and online again. Records in its ring are read. Records that find no ring are
+// A CPU goes offline and comes back. The records in its ring are read. Events without a ring are
 // counted and reported by a gap.
 func TestPerfHotplug(t *testing.T) {
 	const control = "/sys/devices/system/cpu/cpu1/online"
 	if !scenario.InGuest() {
-		t.Skip("it takes a CPU offline, which it may do only in guests (QUARK_INITRAMFS=1)")
+		t.Skip("needs a guest (QUARK_INITRAMFS=1): the test takes a CPU offline")
 	}
 	set := func(v string) {
 		t.Helper()
@@ -199,9 +200,9 @@ func TestPerfHotplug(t *testing.T) {
 		for _, pid := range written {
 			evs.One(t, pid, engine.KindExit)
 		}
-		read() // closes the ring
+		read() // closes the ring of the offline CPU
 		if n := len(s.buffer.(*perfBuffers).cpus); n != 1 {
-			t.Errorf("got %d rings with one CPU", n)
+			t.Errorf("got %d rings with one online CPU, want 1", n)
 		}
 		set("1")
 		before := unseen
@@ -223,7 +224,7 @@ func TestPerfHotplug(t *testing.T) {
 	})
 }
 
-// The rings are those of the online CPUs.
+// Each online CPU has a ring.
 func TestPerfCPUs(t *testing.T) {
 	usePerf(t, false)
 	s := open(t, Options{RingSize: 1 << 20})
@@ -243,8 +244,8 @@ func TestPerfCPUs(t *testing.T) {
 	}
 }
 
-// If the kernel has no ring, the source uses perf buffers and adds a note. After any other error of
-// the probe it uses the ring.
+// If the kernel has no ring buffer, the source uses perf buffers and adds a note. If the probe
+// fails with another error, the source uses the ring buffer.
 func TestWithoutRing(t *testing.T) {
 	old := haveRing
 	t.Cleanup(func() { haveRing = old })
@@ -263,7 +264,7 @@ func TestWithoutRing(t *testing.T) {
 	}
 }
 
-// For older verifiers, every read of a constant is replaced by its value.
+// For older verifiers, the loader replaces each read of a constant by the value.
 func TestInlineConstants(t *testing.T) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(strings.NewReader(perfObject))
 	if err != nil {
@@ -299,6 +300,6 @@ func TestInlineConstants(t *testing.T) {
 		}
 	}
 	if before < 40 || after > 0 || found == 0 {
-		t.Errorf("%d of %d reads are left, %d got the value that was set", after, before, found)
+		t.Errorf("got %d of %d reads left, %d replaced by the set value", after, before, found)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every event that finds no room in a ring of one page is counted.
+// If a ring of one page is full, every lost event is counted.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	stats := func() engine.SourceStats {
@@ -36,7 +36,7 @@ func TestLoss(t *testing.T) {
 	eventually(t, "produced = received + lost", func() bool {
 		before := stats()
 		received += uint64(len(conform.Drain(t, s)))
-		after := stats() // other processes make events, too
+		after := stats() // includes events of other processes
 		return before == after && after.Produced == received+after.LostTotal()
 	})
 	eventually(t, "events after the loss", func() bool {
@@ -56,7 +56,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Errorf("timed out waiting for: %s", what)
 }
 
-// The descriptor wakes a reader that has called Arm.
+// After Arm, an event wakes a reader that polls the descriptor.
 func TestArm(t *testing.T) {
 	s := open(t, Options{})
 	run := processRunner(t)
@@ -86,8 +86,8 @@ func TestArm(t *testing.T) {
 	}
 }
 
-// A reader that has not called Arm(true) sleeps until a quarter of the ring is full, with events of
-// any program.
+// Without Arm(true), the reader sleeps until a quarter of the ring is full, whichever program
+// writes the events.
 func TestFillingRingWakes(t *testing.T) {
 	const size = 64 << 10
 	s := open(t, Options{RingSize: size})
@@ -96,7 +96,7 @@ func TestFillingRingWakes(t *testing.T) {
 	run(1)
 	select {
 	case <-woken:
-		// A perf buffer counts the bytes since it last woke the reader.
+		// A perf buffer counts the bytes since it woke the reader.
 		if queued := queuedIn(s.buffer); queued <= size/4 && forcedBuffer != source.BufferPerf {
 			t.Fatalf("the reader was woken by %d bytes, want more than a quarter of the ring", queued)
 		}
@@ -109,8 +109,8 @@ func TestFillingRingWakes(t *testing.T) {
 	}
 }
 
-// sleepingReader drains the ring and polls. If another program's event is queued before the poll,
-// the poll does not sleep, and sleepingReader starts again.
+// sleepingReader drains the ring and polls the descriptor. It tries again if another program's
+// event arrives before the poll, which then does not sleep.
 func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 	for range 10 {
 		conform.Drain(t, s)
@@ -118,7 +118,7 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 		reader := make(chan int)
 		go func() {
 			runtime.LockOSThread()
-			var all unix.Sigset_t // a signal, such as SIGCHLD, would end the call
+			var all unix.Sigset_t // a signal such as SIGCHLD would interrupt the poll
 			for i := range all.Val {
 				all.Val[i] = ^all.Val[i]
 			}
@@ -139,7 +139,7 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 				break
 			}
 			if text, _ := os.ReadFile(call); strings.HasPrefix(string(text), fmt.Sprint(unix.SYS_PPOLL, " ")) {
-				return woken // the thread sleeps in the call
+				return woken // the thread sleeps in the poll
 			}
 		}
 	}
@@ -147,8 +147,8 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 	return nil
 }
 
-// A reader without privileges and in another root reads events. When it is killed, its programs are
-// unloaded.
+// After a reader drops its privileges and changes its root, it still reads events. When it is
+// killed, the kernel unloads its programs.
 func TestPrivilegesDropped(t *testing.T) {
 	open(t, Options{}).Close()
 	c, programs := conform.WantDropped(t, "dropped")
@@ -169,10 +169,10 @@ func TestPrivilegesDropped(t *testing.T) {
 			}
 		}
 		if !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("program %d outlived its owner: %v", n, err)
+			t.Errorf("program %d is still loaded after its process was killed: error %v", n, err)
 		}
 	}
-	want := 2 // the handlers
+	want := 2 // the handlers of two hooks
 	if preemptible() {
 		want += 2 * len(requiredHooks)
 	}
@@ -182,7 +182,7 @@ func TestPrivilegesDropped(t *testing.T) {
 }
 
 func TestNothingLeft(t *testing.T) {
-	open(t, Options{}).Close() // the first Open opens descriptors that stay open
+	open(t, Options{}).Close() // the first Open opens descriptors that are never closed
 	before := descriptors(t)
 	for range 3 {
 		s := open(t, Options{})
@@ -209,7 +209,7 @@ func descriptors(t *testing.T) int {
 	return len(d)
 }
 
-// Populate stops when the buffer is full. The next call continues.
+// Populate stops when the engine's buffer is full. The next call continues.
 func TestPopulate(t *testing.T) {
 	s := open(t, Options{})
 	b := engine.NewBuffer(1)

@@ -22,7 +22,7 @@ func TestSelfTestPasses(t *testing.T) {
 	}
 }
 
-// A source with tested types does not count the events of its self-test.
+// If the types come from the self-test, the source does not count the events of its self-test.
 func TestTestedSource(t *testing.T) {
 	open(t, Options{}) // skips if there is no eBPF
 	types, err := (&source.Options{}).Types()
@@ -43,9 +43,9 @@ func TestTestedSource(t *testing.T) {
 	}
 }
 
-// TestSelfTestRefuses changes the offset of one member at a time. The new offset must not have the
-// same value: next to task_struct.mm is active_mm, next to mm_struct.arg_end is env_start, and all
-// ids of root are 0.
+// TestWrongOffsets changes the offset of one member at a time; the self-test must fail. The value
+// at the new offset must differ: next to task_struct.mm is the equal active_mm, next to
+// mm_struct.arg_end is env_start, and all ids of root are 0.
 func TestSelfTestRefuses(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
@@ -55,7 +55,7 @@ func TestSelfTestRefuses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		bytes   int
-		members string // of TYPE: MEMBER ...
+		members string // "TYPE: MEMBER ..."
 	}{
 		{8, "task_struct: pid tgid comm group_leader start_boottime signal fs nsproxy cgroups"},
 		{16, "task_struct: real_parent real_cred mm"},
@@ -98,7 +98,7 @@ func checkRefusal(t *testing.T, st, member string, bytes int) {
 	}
 	s, err := Open(source.Options{KernelTypes: types}, Options{})
 	if err != nil {
-		t.Log(err) // the source was refused before its self-test
+		t.Log(err) // Open rejected the types before the self-test
 		return
 	}
 	defer s.Close()
@@ -110,7 +110,7 @@ func checkRefusal(t *testing.T, st, member string, bytes int) {
 	}
 }
 
-// move changes the offset of a member of a struct, and of its unnamed structs.
+// move changes the offset of a member in a struct, and in its unnamed structs.
 func move(types *btf.Spec, name, member string, bytes int) (moved bool) {
 	all, err := types.AnyTypesByName(name)
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// pin restricts the calling thread to one CPU of those that it may use.
+// pin restricts the calling thread to one of the CPUs that it may use.
 func pin(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// readMapEndlessly reads a map until it is killed. It yields the CPU to any other task.
+// readMapEndlessly reads a map until it is killed. Any other task preempts it.
 func readMapEndlessly() {
 	runtime.LockOSThread()
 	cpu, err := strconv.Atoi(os.Args[1])
@@ -44,7 +44,7 @@ func readMapEndlessly() {
 }
 
 // While a task that uses a map is preempted, the kernel skips programs on its CPU. A gap reports
-// the failed execs that are missing. No failed exec is reported with the path of another.
+// the failed execs that are missing. No failed exec has the path of another call.
 func TestSkippedFailedExecs(t *testing.T) {
 	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
 	if k := s.Capabilities().Kinds[engine.KindExecFailed]; k.Origin == engine.OriginNone {
@@ -81,7 +81,7 @@ func TestSkippedFailedExecs(t *testing.T) {
 	}
 
 	const rounds, batch = 300, 10
-	paths := make([][]byte, rounds*batch) // each call has its own path: programs see pointers
+	paths := make([][]byte, rounds*batch) // unique, as programs compare pointers
 	for i := range paths {
 		paths[i] = fmt.Appendf(nil, "/no/%d\x00", i)
 	}
@@ -106,12 +106,12 @@ func TestSkippedFailedExecs(t *testing.T) {
 	}
 	for i, path := range paths {
 		if i%batch == 0 {
-			unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil) // lets the reader run
+			unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil) // runs the reader of the map
 			look()
 		}
 		unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&argv[0])), 0)
 	}
-	missing := uint64(len(paths)) // at most, as some are reported
+	missing := uint64(len(paths)) // upper bound, as some are reported
 	for range retry.For(10 * time.Second) {
 		look()
 		if missing = uint64(len(paths) - reported); gaps >= missing {
@@ -128,12 +128,12 @@ func TestSkippedFailedExecs(t *testing.T) {
 		counted += st.RecursionMisses
 	}
 	if n := countSkips(s.alone); n < counted {
-		t.Errorf("got %d skipped programs, want at least %d, the earlier count", n, counted)
+		t.Errorf("got %d skipped programs, want at least the earlier count %d", n, counted)
 	}
 	if gaps < missing && kernelversion.AtLeast(skipsCounted) {
 		t.Errorf("%d failed execs are missing, but gaps report only %d", missing, gaps)
 	}
-	if other := uint64(len(paths) / 20); gaps > missing+other { // other tasks' calls
+	if other := uint64(len(paths) / 20); gaps > missing+other { // calls of other tasks
 		t.Errorf("%d failed execs are missing, but gaps report %d", missing, gaps)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// openSnapshot returns a source that has the program to describe processes, and a reader of /proc.
+// openSnapshot returns a source with the iterator that reads processes, and a reader of /proc.
 func openSnapshot(t testing.TB) (*Source, *procfs.Reader) {
 	t.Helper()
 	s := open(t, Options{})
@@ -64,7 +64,7 @@ func textOf(ev *engine.RawEvent, f engine.Field) string {
 	return fmt.Sprintf("%q cut=%v", valueOf(ev, f), ev.Task.Truncated.Has(f))
 }
 
-// differences returns the known fields of one that other lacks or that differ in other.
+// differences returns the known fields of one that are unknown or different in other.
 func differences(one, other *engine.RawEvent) (fields []engine.Field) {
 	for f := range engine.Field(engine.NumFields) {
 		if one.Task.Known.Has(f) && (!other.Task.Known.Has(f) || textOf(one, f) != textOf(other, f)) {
@@ -89,14 +89,14 @@ func startWaiter(t *testing.T, file string, c *exec.Cmd) int {
 	return startReady(t, c)
 }
 
-// startReady starts a command, and waits until it writes that it is ready.
+// startReady starts a command and waits until the command prints a line.
 func startReady(t *testing.T, c *exec.Cmd) int {
 	t.Helper()
 	conform.Start(t, c)
 	return c.Process.Pid
 }
 
-// startScript starts a script, and waits until it is in its last call.
+// startScript starts a script and waits until it reaches its last call.
 func startScript(t *testing.T, s *barefork.Script) int {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -128,7 +128,7 @@ func argvEnd(t *testing.T) uintptr {
 	return end - 1
 }
 
-// The program describes a process with the same values as /proc, or leaves it to /proc.
+// The iterator returns the same values as /proc for each process, or leaves the process to /proc.
 func TestSnapshotIsThatOfProc(t *testing.T) {
 	s, r := openSnapshot(t)
 	dir := t.TempDir()
@@ -191,7 +191,7 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 	if err := r.Scan(before.add); err != nil {
 		t.Fatal(err)
 	}
-	ever := map[uint32]bool{} // described with certainty at least once
+	ever := map[uint32]bool{} // processes that the iterator read with certainty at least once
 	for range 20 {
 		err := s.readTasks(r, func(ev *engine.RawEvent) error {
 			ever[ev.PID] = ever[ev.PID] || ev.Task.StartUnit == 1
@@ -210,7 +210,7 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 	compared, certain := 0, 0
 	for pid, ev := range shown {
 		if b, a := before[pid], after[pid]; b == nil || a == nil || len(differences(b, a)) > 0 || len(differences(a, b)) > 0 {
-			continue // the process changed meanwhile
+			continue // the values changed meanwhile
 		}
 		for _, f := range differences(before[pid], ev) {
 			t.Errorf("process %d: %v: got %s, /proc has %s", pid, f, textOf(ev, f), textOf(before[pid], f))
@@ -221,18 +221,19 @@ func TestSnapshotIsThatOfProc(t *testing.T) {
 	}
 	t.Logf("%d processes match /proc, %d of them read by the eBPF iterator", compared, certain)
 	for pid := range before {
-		if after[pid] != nil && shown[pid] == nil && pid != 1 { // some kernels hide pid 1
-			t.Errorf("process %d is missing", pid)
+		// Some kernels hide pid 1 from the iterator.
+		if after[pid] != nil && shown[pid] == nil && pid != 1 {
+			t.Errorf("the iterator did not return process %d", pid)
 		}
 	}
 	for name, pid := range described {
 		if !ever[uint32(pid)] {
-			t.Errorf("%s, process %d: the program was never certain", name, pid)
+			t.Errorf("%s: the iterator never read process %d with certainty", name, pid)
 		}
 	}
 	for name, pid := range left {
 		if ever[uint32(pid)] || shown[uint32(pid)] == nil {
-			t.Errorf("%s, process %d: the program was certain, or /proc does not show it", name, pid)
+			t.Errorf("%s: the iterator read process %d with certainty, or /proc does not have it", name, pid)
 		}
 	}
 	for name, want := range map[string]string{"removed": at("removed"), "named deleted": at("named (deleted)"), "chroot": "/chroot"} {
@@ -268,10 +269,10 @@ func awaitZombie(t *testing.T, pid int) {
 			return
 		}
 	}
-	t.Fatal("no zombie")
+	t.Fatal("the child did not become a zombie")
 }
 
-// inCgroup returns a process in its own cgroup, or 0 if no cgroup can be made.
+// inCgroup returns a process in a new cgroup, or 0 if the test cannot make a cgroup.
 func inCgroup(t *testing.T) int {
 	dir, err := os.MkdirTemp(cgroupRoot, "quark-snapshot")
 	if err != nil {
@@ -299,8 +300,8 @@ func inCgroup(t *testing.T) int {
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// repeatAction repeats one action until it is killed. The group's leader acts, as the test checks
-// the leader's values.
+// repeatAction repeats one action until it is killed. The group leader acts, because the test
+// checks its values.
 func repeatAction() {
 	dir, kind := os.Args[1], os.Args[2]
 	call := func(number uintptr, args ...uintptr) {
@@ -312,7 +313,8 @@ func repeatAction() {
 		p, _ := unix.BytePtrFromString(s)
 		return addressOf(p)
 	}
-	// End with the test. A child does not inherit this signal, but does inherit the limit.
+	// The process is killed when the test exits. A child inherits the limit, but not this
+	// signal.
 	conform.Try("prctl", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
 	conform.Try("limit", unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: 60, Max: 60}))
 	if kind == "ipc" {
@@ -327,8 +329,8 @@ func repeatAction() {
 	case "gids":
 		for i := uintptr(0); ; i++ {
 			call(unix.SYS_SETRESGID, 1+i%2, 1+i%2, 1+i%2)
-			if i%16 == 0 { // pauses, as other packages' tests monitor this machine, too
-				// A change of ids clears the signal.
+			if i%16 == 0 { // pause: tests of other packages monitor this machine too
+				// A change of ids clears the parent-death signal.
 				call(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 				time.Sleep(time.Millisecond)
 			}
@@ -374,7 +376,8 @@ func repeatAction() {
 	}
 }
 
-// execForever executes programs with different names. Each name is the program's comm and argument.
+// execForever executes programs with different names. The comm and the argument of each equal its
+// name.
 func execForever(dir string) {
 	for {
 		s := new(barefork.Script)
@@ -393,7 +396,7 @@ func execForever(dir string) {
 	}
 }
 
-// forkForever makes child processes that exit at once, in its own cgroup.
+// forkForever makes child processes that exit at once, in a new cgroup.
 func forkForever() {
 	for {
 		p, err := barefork.Start(new(barefork.Script), barefork.Options{Share: true})
@@ -405,15 +408,15 @@ func forkForever() {
 
 const otherMount = "/proc/sys/kernel"
 
-// The values of a process that changes constantly never mix states from before and after a change,
-// and never are another process's.
+// The iterator never returns values from before and after a change together, nor values of another
+// process, even for processes that change constantly.
 func TestSnapshotOfRestlessProcesses(t *testing.T) {
 	s, r := openSnapshot(t)
 	var self engine.RawEvent
 	if !r.Describe(uint32(os.Getpid()), &self) {
-		t.Fatal("no process")
+		t.Fatal("got no process from the iterator")
 	}
-	each, most := 1, 3*time.Second // short, as it disturbs the tests of other packages
+	each, most := 1, 3*time.Second // short, because it slows the tests of other packages
 	if testing.Short() {
 		most = time.Second
 	}
@@ -427,7 +430,7 @@ func TestSnapshotOfRestlessProcesses(t *testing.T) {
 			pid := startReady(t, conform.Child("restless", a.dir, kind))
 			r.Describe(uint32(pid), &a.first)
 			all[uint32(pid)] = a
-			// A low priority leaves time for the reader.
+			// A low priority leaves CPU time for the reader.
 			unix.Setpriority(unix.PRIO_PROCESS, pid, 19)
 		}
 	}
@@ -451,7 +454,7 @@ func TestSnapshotOfRestlessProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d rounds; processes seen: %v, of them left to /proc: %v", rounds, seen, left)
+	t.Logf("%d rounds; processes seen: %v, left to /proc: %v", rounds, seen, left)
 }
 
 // attacker is a process that runs repeatAction.
@@ -460,13 +463,13 @@ type attacker struct {
 	first     engine.RawEvent
 }
 
-// check checks the values of an attacker or of its child. self is the process that forked them.
+// check checks the values of an attacker or of its child. self is the attacker.
 func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 	changing := engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldComm | 1<<engine.FieldExe |
 		1<<engine.FieldArgs | 1<<engine.FieldCwd | 1<<engine.FieldParentSignal | 1<<engine.FieldPIDNS)
 	switch a.kind {
 	case "exec":
-		changing |= 1 << engine.FieldExeFile // its files are rewritten all the time
+		changing |= 1 << engine.FieldExeFile // the test rewrites its files all the time
 		if ev.Task.Known.Has(engine.FieldExeFile) && ev.Task.ExeFile.Mode != 0o100755 {
 			t.Errorf("%s: got executable %v", a.kind, ev.Task.ExeFile)
 		}

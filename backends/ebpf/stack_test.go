@@ -48,9 +48,9 @@ func TestHandlersAreOnTheTaskStack(t *testing.T) {
 			case kept && private:
 				t.Errorf("%s has a private stack", h.handler)
 			case !kept && !private:
-				t.Logf("%s: even without the tail call it has no private stack on this kernel, so the test shows nothing", h.handler)
+				t.Logf("%s: this kernel uses no private stack even without the tail call, so the test proves nothing", h.handler)
 			case !kept:
-				t.Logf("%s: without the tail call it has a private stack", h.handler)
+				t.Logf("%s: this kernel uses a private stack without the tail call", h.handler)
 			}
 		}
 	}

@@ -25,11 +25,11 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// A direct read through a NULL pointer, or of memory that was freed, returns zeroes without an
-// error. The programs report them as unknown, as they do with reads by calls.
+// A direct read through a NULL pointer or of freed memory returns zeroes without an error. The
+// programs report such values as unknown, as they do with reads through calls.
 func TestUnreadable(t *testing.T) {
 	if !kernelversion.AtLeast("5.10") {
-		t.Skip("needs test runs of raw tracepoints' programs")
+		t.Skip("needs test runs of raw tracepoint programs (Linux 5.10)")
 	}
 	direct := open(t, Options{})
 	hideCasts(t)
@@ -83,11 +83,11 @@ func difference(want, got string) (s string) {
 	return s
 }
 
-// A task may release values while a program reads them: a leader can exit on another CPU. The
-// programs never report the new content of the freed memory.
+// A task may release objects while a program reads them: a leader can exit on another CPU. The
+// programs never report the new contents of the freed memory.
 func TestGivenUp(t *testing.T) {
 	if !kernelversion.AtLeast("5.10") {
-		t.Skip("needs test runs of raw tracepoints' programs")
+		t.Skip("needs test runs of raw tracepoint programs (Linux 5.10)")
 	}
 	for _, by := range []string{"calls", "direct reads"} {
 		if by == "calls" {
@@ -123,8 +123,8 @@ func TestGivenUp(t *testing.T) {
 				in.in, address = c.add(what.structure, has.was)
 				addresses, ins = append(addresses, address), append(ins, word(in))
 			}
-			// The task gets a sequence of values. Within one run of the program no
-			// value repeats.
+			// The pointer cycles through the addresses. During one run of a program no
+			// address repeats.
 			var began, took, ended atomic.Int64
 			var done sync.WaitGroup
 			done.Go(func() {
@@ -172,7 +172,7 @@ func TestGivenUp(t *testing.T) {
 			began.Store(-1)
 			done.Wait()
 			if wrong > 0 || reported == 0 {
-				t.Errorf("%s, by %s: %d of %d events report values of other memory", what.has, by, wrong, reported)
+				t.Errorf("%s, read by %s: %d of %d events have values of freed memory", what.has, by, wrong, reported)
 			}
 		}
 	}
@@ -190,8 +190,8 @@ func inode(t *testing.T, namespace string) uint32 {
 
 const copiedTGID = 0x7ffffff0 // no process has this pid
 
-// runHandler runs a program as if its tracepoint had these arguments. It returns the known fields
-// of the event of copiedTGID that results, one per line.
+// runHandler runs a program with the arguments of its tracepoint. It returns the known fields of
+// the resulting event of copiedTGID, one per line.
 func runHandler(t *testing.T, s *Source, handler string, args []uint64) (fields string) {
 	t.Helper()
 	conform.Drain(t, s)
@@ -226,20 +226,20 @@ func run(t *testing.T, s *Source, handler string, args []uint64) {
 	}
 }
 
-// copies are structures of the kernel, copied to a map, so that a test can change them.
+// copies has kernel structures that are copied to a map, so that a test can change them.
 type copies struct {
 	t         *testing.T
 	types     *btf.Spec
 	memory    *ebpf.Map // one copy in each entry
-	addresses *ebpf.Map // of the entries
+	addresses *ebpf.Map // address of each entry
 	used      uint32
 	pointers  []pointer
 
 	otherDriver uint64 // address of another terminal's driver, with otherMajor
 }
 
-// pointer is a pointer in a copy. held is set if RCU frees the object behind the pointer: a running
-// program delays this.
+// pointer is a pointer in a copy. held means that RCU frees the object, which a running program
+// delays.
 type pointer struct {
 	name    string
 	in      uint32
@@ -279,7 +279,7 @@ func (c *copies) offset(name string) uint64 {
 	return uint64(at)
 }
 
-// add copies the structure at an address. Address 0 stands for the current task.
+// add copies the structure at an address. Address 0 is the current task.
 func (c *copies) add(structure string, address uint64) (index uint32, at uint64) {
 	c.t.Helper()
 	size := 256
@@ -372,7 +372,7 @@ func (c *copies) find(name string) pointer {
 	return c.pointers[i]
 }
 
-// leave adds pointers that the test does not change.
+// leave adds pointers that the test must not change.
 func (c *copies) leave(index uint32, members ...string) {
 	for _, member := range members {
 		at := c.offset(member)
@@ -382,8 +382,8 @@ func (c *copies) leave(index uint32, members ...string) {
 	}
 }
 
-// task copies the current task and its objects, and returns the copy's address. The copy is the
-// only thread of a process that has exited.
+// task copies the current task and its objects, and returns the address of the copy. The copy is
+// the only thread of a process that has exited.
 func (c *copies) task() uint64 {
 	task, at := c.add("task_struct", 0)
 	nsproxy, _ := c.follow(task, "task_struct.nsproxy", "nsproxy")

@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// TestTable compares the claims of the table with this kernel.
+// TestTable checks the claims of the table on this kernel.
 func TestTable(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -37,9 +37,9 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestCheck: a wrong claim is an error, whether the feature came earlier or later than claimed.
+// A wrong claim is an error, whether the kernel has the feature earlier or later than claimed.
 func TestCheck(t *testing.T) {
-	no := fmt.Errorf("not here: %w", errors.ErrUnsupported)
+	no := fmt.Errorf("missing: %w", errors.ErrUnsupported)
 	for _, tt := range []struct {
 		name  string
 		since string
@@ -69,8 +69,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestLibrarysErrors: package ebpf's error for a missing feature is not errors.ErrUnsupported,
-// which check needs. Each probe that calls package ebpf converts the error.
+// Package ebpf's error for a missing feature does not wrap errors.ErrUnsupported, as check
+// requires. Each probe that calls package ebpf converts the error.
 func TestLibrarysErrors(t *testing.T) {
 	missing := fmt.Errorf("map: %w", ebpf.ErrNotSupported)
 	if errors.Is(missing, errors.ErrUnsupported) {
@@ -78,7 +78,7 @@ func TestLibrarysErrors(t *testing.T) {
 	}
 	f := feature{Backend: "b", Name: "n", Since: "999.1", Probe: withoutLockLimit(func() error { return missing })}
 	if found, err := f.check(runningRelease(t)); err != nil || found != "absent before 999.1" {
-		t.Errorf("got %q, error %v", found, err)
+		t.Errorf("got result %q, error %v", found, err)
 	}
 	broken := errors.New("broken")
 	if err := withoutLockLimit(func() error { return broken })(); !errors.Is(err, broken) || errors.Is(err, errors.ErrUnsupported) {
@@ -86,8 +86,8 @@ func TestLibrarysErrors(t *testing.T) {
 	}
 }
 
-// ancient are helpers that the table may leave out. They are older than any kernel with raw
-// tracepoints, or as old as a helper or map in the table.
+// ancient lists helpers that the table may leave out. They are older than raw tracepoints, or as
+// old as a helper or map in the table.
 var ancient = []asm.BuiltinFunc{
 	asm.FnGetCurrentTask, asm.FnGetSmpProcessorId, asm.FnKtimeGetNs, asm.FnTailCall,
 	asm.FnMapLookupElem, asm.FnMapUpdateElem, asm.FnMapDeleteElem,
@@ -96,8 +96,7 @@ var ancient = []asm.BuiltinFunc{
 	asm.FnSeqWrite, // with iterators
 }
 
-// TestNeedsAreInTheTable: the table of features has every helper, map type and program type of the
-// programs.
+// The table of features has every helper, map type and program type that the programs use.
 func TestNeedsAreInTheTable(t *testing.T) {
 	for _, object := range []string{"programs_bpfel.o", "programs_perf_bpfel.o"} {
 		needsOf(t, "../ebpf/"+object)
@@ -110,7 +109,7 @@ const castNumber = 51799
 func needsOf(t *testing.T, object string) {
 	spec, err := ebpf.LoadCollectionSpec(object)
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skip(err) // in a guest
+		t.Skip(err) // the test runs in a guest without the objects
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -173,9 +172,9 @@ func runningRelease(t *testing.T) string {
 // plainRelease matches the releases of Debian and of kernel.org.
 var plainRelease = regexp.MustCompile(`^[0-9.]+(-rc[0-9]+)?$|-(amd64|arm64)$`)
 
-// check compares the claim with the running kernel, of the given release. It returns a description
-// of the result, and an error if the kernel contradicts the claim. Vendors backport features: a
-// feature that is present early is an error only on Debian's kernels and plain ones.
+// check compares the claim with the running kernel. It returns a description of the result, and an
+// error if the kernel contradicts the claim. Vendors backport features, so an early feature is an
+// error only on kernels of Debian and kernel.org.
 func (f feature) check(release string) (found string, err error) {
 	old, err := kernelversion.Older(release, f.Since)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// noKprobesReason returns the reason if the kernel has no kprobes, else "".
+// noKprobesReason returns the reason why the kernel has no kprobes, or "".
 func noKprobesReason() string {
 	fs, err := tracefs.Open()
 	if err != nil {
@@ -32,7 +32,7 @@ func noKprobesReason() string {
 	return ""
 }
 
-// noSyscallEventsReason returns the reason if the kernel has no tracepoints of system calls, else
+// noSyscallEventsReason returns the reason why the kernel has no tracepoints of system calls, or
 // "".
 func noSyscallEventsReason() string {
 	fs, err := tracefs.Open()
@@ -49,7 +49,7 @@ func noSyscallEventsReason() string {
 // argument is the register of a function's first argument, in the syntax of probe definitions.
 var argument = map[string]string{"amd64": "%di", "arm64": "%x0"}
 
-// probe returns a function that defines a probe with the argument fetch, and removes it.
+// probe returns a function that adds a probe with the argument fetch, and removes it again.
 func probe(fetch string) func() error {
 	return func() (err error) {
 		register, ok := argument[runtime.GOARCH]
@@ -100,7 +100,7 @@ func openPidfd() error {
 // addAuditRules adds the rules of the audit backend, in a guest where audit is enabled.
 func addAuditRules() error {
 	if os.Getenv("QUARK_INITRAMFS") != "1" {
-		return fmt.Errorf("rules are added in guests only: %w", errors.ErrUnsupported)
+		return fmt.Errorf("needs a guest to add audit rules: %w", errors.ErrUnsupported)
 	}
 	s, err := audit.Open(source.Options{}, audit.Options{})
 	if err != nil {
@@ -109,8 +109,8 @@ func addAuditRules() error {
 	return s.Close()
 }
 
-// noAuditReason returns the reason if the kernel was built or booted without audit, or if audit is
-// disabled; else "".
+// noAuditReason returns the reason why audit is not in the kernel, disabled at boot, or disabled
+// now; else "".
 func noAuditReason() string {
 	err := addAuditRules()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EPROTONOSUPPORT) {

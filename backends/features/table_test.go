@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package features lists the needs of each backend: the kernel feature, the first Linux that has
-// it, and the loss without it. The backends probe for the features and do not use the list. It is
-// documentation that a test compares with every kernel on which quark is tested.
+// Package features lists the needs of each backend: the kernel feature, the first Linux version
+// with the feature, and what the backend loses without it. The backends probe for features and do
+// not use the list. The list is documentation that a test compares with every tested kernel.
 package features
 
 import (
@@ -24,23 +24,23 @@ type feature struct {
 	Backend string
 	Name    string
 
-	// Since is the first Linux that has it, as a version x.y.
+	// Since is the first Linux version with the feature, as x.y.
 	Since string
 
-	// Without names what is lost without the feature; "" means the whole backend.
+	// Without describes the loss without the feature; "" means the whole backend.
 	Without string
 
-	// Probe looks for the feature in the running kernel, as root. It returns nil if the kernel
-	// has the feature, and an error that wraps errors.ErrUnsupported if it does not. Any other
-	// error means that the result is unknown.
+	// Probe checks the running kernel for the feature, as root. It returns nil if the kernel
+	// has the feature, an error that wraps errors.ErrUnsupported if the kernel lacks it, and
+	// any other error if the result is unknown.
 	Probe func() error
 
-	// Built returns the missing kernel option that the feature needs on any version, or "" if
-	// none is missing. A nil Built means that the feature needs no option.
+	// Built returns the kernel option that the feature needs and the kernel lacks, or "". Nil
+	// means that the feature needs no option.
 	Built func() string
 }
 
-// Losses without the ring buffer, and without its replacement.
+// Losses without the ring buffer and without its replacement.
 const (
 	viaPerf     = "the ring that all CPUs share: records come through perf buffers"
 	withoutRing = "the backend on kernels without a ring buffer"
@@ -48,7 +48,7 @@ const (
 
 const snapshot = "the program that describes existing processes: /proc is read instead"
 
-// table lists what the backends need.
+// table lists the features that the backends need.
 var table = []feature{
 	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: probeProgram(ebpf.RawTracepoint)},
 	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Without: viaPerf, Probe: probeMapType(ebpf.RingBuf)},
@@ -58,7 +58,7 @@ var table = []feature{
 	{Backend: "ebpf", Name: "map: stack", Since: "4.20", Probe: probeMapType(ebpf.Stack)},
 	{Backend: "ebpf", Name: "map: program array", Since: "4.2", Probe: probeMapType(ebpf.ProgramArray)},
 	{Backend: "ebpf", Name: "map: LRU hash", Since: "4.10", Probe: probeMapType(ebpf.LRUHash)},
-	// Before 5.5 the loader calls probe_read and probe_read_str instead of these four.
+	// Before 5.5 the loader calls probe_read and probe_read_str instead of these four helpers.
 	{Backend: "ebpf", Name: "helper: probe_read_kernel", Since: "4.17", Probe: probeHelper(ebpf.RawTracepoint, asm.FnProbeReadKernel)},
 	{Backend: "ebpf", Name: "helper: probe_read_kernel_str", Since: "4.17", Probe: probeHelper(ebpf.RawTracepoint, asm.FnProbeReadKernelStr)},
 	{Backend: "ebpf", Name: "helper: probe_read_user", Since: "4.17", Probe: probeHelper(ebpf.RawTracepoint, asm.FnProbeReadUser)},
@@ -109,7 +109,7 @@ func probeHelper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
 	return withoutLockLimit(func() error { return features.HaveProgramHelper(t, f) })
 }
 
-// findCast looks for bpf_rdonly_cast among the kernel's own types.
+// findCast searches the kernel's own types for bpf_rdonly_cast.
 func findCast() error {
 	types, err := btf.LoadKernelSpec()
 	if err == nil {
@@ -121,7 +121,7 @@ func findCast() error {
 	return nil
 }
 
-// noTypesReason returns the reason if the kernel has no types of its own, else "".
+// noTypesReason returns the reason why the kernel has no types of its own, or "".
 func noTypesReason() string {
 	if _, err := os.Stat(btfhub.KernelBTF); err != nil {
 		return "built without CONFIG_DEBUG_INFO_BTF: " + err.Error()
@@ -129,8 +129,8 @@ func noTypesReason() string {
 	return ""
 }
 
-// loadIterator loads a program for an iterator. Package features would load a program for a kernel
-// function, which some kernels refuse.
+// loadIterator loads an iterator program. Package ebpf's own probe would load a program for a
+// kernel function, which some kernels reject.
 func loadIterator() error {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
@@ -140,9 +140,9 @@ func loadIterator() error {
 	return p.Close()
 }
 
-// withoutLockLimit lifts the limit on locked memory if it can, then calls probe. Before 5.11
-// programs and maps count against the limit, even for a while after they are freed, and the error
-// would look like a missing feature.
+// withoutLockLimit removes the limit on locked memory if it can, then calls probe. Before 5.11
+// programs and maps count against the limit, even for a while after they are freed. The error would
+// look like a missing feature.
 func withoutLockLimit(probe func() error) func() error {
 	return func() error {
 		_ = rlimit.RemoveMemlock()

@@ -23,12 +23,12 @@ func describeWithout(missing int) *Source {
 	return s
 }
 
-// TestIncompleteKinds: if probes of some changes of ids are missing, the kind is partial. Then a
-// known session or process group may be outdated.
+// If a probe for some changes of ids is missing, the kind is partial. Then a session or process
+// group in /proc may be outdated.
 func TestIncompleteKinds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		missing int // a family
+		missing int // index of a family
 		partial bool
 	}{{"all", -1, false}, {"sessions", familySID, true}, {"ids", familyIDs, true}} {
 		s := describeWithout(tt.missing)

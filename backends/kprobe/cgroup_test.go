@@ -6,15 +6,15 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// The cgroup comes from the same hierarchy as /proc/PID/cgroup. If only cgroup v1 is in use,
-// everything is in the root of the other hierarchy.
+// The cgroup comes from the same hierarchy as in /proc/PID/cgroup. If only cgroup v1 is used, the
+// other hierarchy has all processes in its root.
 func TestCgroupHierarchy(t *testing.T) {
 	reg := registers["amd64"][0]
 	defer func(old expr) { firstArgument = old }(firstArgument)
 	firstArgument = expr{register: reg}
 	for _, c := range []struct {
 		hierarchy proctext.Hierarchy
-		node      string // through members at offset 8, with enumerator 1
+		node      string // offset of members 8, enumerator 1
 	}{
 		{proctext.NoHierarchy, ""},
 		{proctext.UnifiedCgroup, "+8(+8(+8(%di)))"},

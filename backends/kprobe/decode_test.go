@@ -16,8 +16,8 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// parseDefinition parses a definition in the kernel's syntax into fetches, with the parts that a
-// layout needs.
+// parseDefinition parses a definition in the kernel's syntax. The fetches have only the parts that
+// a layout needs.
 func parseDefinition(t testing.TB, def string) (args []fetch) {
 	t.Helper()
 	types := map[string]fetchType{}
@@ -55,7 +55,7 @@ func decimal(t testing.TB, s string) (n int) {
 	return n
 }
 
-// readProbes returns the probes of one kernel, from a file that TestFormats printed.
+// readProbes returns the probes of one kernel from a file that TestFormats printed.
 func readProbes(t testing.TB, file string) map[string]*probe {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -99,7 +99,7 @@ func TestLayout(t *testing.T) {
 				continue
 			}
 			for i, pl := range p.layout.places {
-				// Values follow the common fields and the probed address.
+				// The values follow the common fields and the probed address.
 				if pl.off < 16 || int(pl.off)+int(pl.size)*int(pl.count) > p.layout.size {
 					t.Errorf("%s: %s: value %d at invalid offset %d", file, name, i, pl.off)
 				}
@@ -111,7 +111,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// record returns the raw record of a probe with these numbers and texts.
+// record returns the raw record of a probe with the given numbers and texts.
 func record(p *probe, numbers map[slot]uint64, texts map[slot]string) []byte {
 	raw := make([]byte, p.layout.size)
 	binary.NativeEndian.PutUint16(raw, p.layout.id)
@@ -138,7 +138,7 @@ func record(p *probe, numbers map[slot]uint64, texts map[slot]string) []byte {
 	return raw
 }
 
-// newOfflineSource returns a source of recorded probes, without a kernel.
+// newOfflineSource returns a source with recorded probes, without a kernel.
 func newOfflineSource(t testing.TB, file string) (*Source, *cpu, map[string]*probe) {
 	probes := readProbes(t, file)
 	s := &Source{endings: endings{byPID: map[uint32]ending{}}}
@@ -224,8 +224,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestGivenUp: a task releases or replaces its namespaces or its terminal while the probe reads
-// them.
+// If a task releases or replaces its namespaces or its terminal while the probe reads them, the
+// fields are unknown.
 func TestGivenUp(t *testing.T) {
 	s, c, probes := newOfflineSource(t, testFormats)
 	for _, of := range []struct {
@@ -252,7 +252,8 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestEndings: the last thread's record precedes its leader's record.
+// The record of the last thread can precede or follow the record of its leader. The EXIT needs
+// both.
 func TestEndings(t *testing.T) {
 	s, c, probes := newOfflineSource(t, testFormats)
 	var l conform.Events
@@ -263,7 +264,7 @@ func TestEndings(t *testing.T) {
 			slotTGID: 7, slotTID: tid, slotStart: 77, slotGroupDead: dead, slotOwnCode: code,
 		}, nil)})
 	}
-	end(8, 1, 1<<8) // the last thread; the leader's record is still to come
+	end(8, 1, 1<<8) // the last thread; the leader's record comes later
 	if len(l) != 0 {
 		t.Fatal("got an event before its status was known")
 	}
@@ -271,26 +272,26 @@ func TestEndings(t *testing.T) {
 	if len(l) != 1 || l[0].Task.Exit.Code() != 5 || l[0].TID != 7 || l[0].Thread {
 		t.Fatalf("got %d events, want one EXIT with code 5: %+v", len(l), l)
 	}
-	end(7, 0, 6<<8) // the other order
+	end(7, 0, 6<<8) // the leader's record comes first
 	end(8, 1, 1<<8)
 	if len(l) != 2 || l[1].Task.Exit.Code() != 6 {
 		t.Fatalf("got %d events, want 2, the last with code 6", len(l))
 	}
-	end(8, 1, 1<<8) // the leader's record never comes
+	end(8, 1, 1<<8) // the leader's record never arrives
 	s.endings.parked[0].Time = 1
 	if s.endings.overdue(500e6) != nil {
-		t.Error("the wait ended while the leader may wait for a CPU")
+		t.Error("got an EXIT while the leader's record may still arrive")
 	}
 	if ev := s.endings.overdue(maxWait + 1); ev == nil || ev.Task.Known.Has(engine.FieldExit) {
-		t.Error("the wait did not end, or the event has a status")
+		t.Error("got no EXIT, or an EXIT with a status, after the longest wait")
 	}
 }
 
-// TestGroupStatus tests inits of pid namespaces in which reboot(2) was called.
+// TestGroupStatus tests the first process of a pid namespace in which reboot(2) was called.
 func TestGroupStatus(t *testing.T) {
 	for _, c := range []struct {
 		level, pid uint64
-		lacks      slot // this slot and those after it are not fetched
+		lacks      slot // first slot that is not fetched
 		want       unix.Signal
 		certain    bool
 	}{
@@ -315,7 +316,7 @@ func TestGroupStatus(t *testing.T) {
 	}
 }
 
-// TestHeld: Held reports each event that waits for its other records.
+// Held returns the time of the oldest event that waits for other records.
 func TestHeld(t *testing.T) {
 	type ids = map[slot]uint64
 	s, c, probes := newOfflineSource(t, testFormats)
@@ -329,7 +330,7 @@ func TestHeld(t *testing.T) {
 	want := func(what string, want uint64) {
 		t.Helper()
 		if s.held = s.oldestHeld(); s.held != want {
-			t.Errorf("%s: got an event of time %d held, want %d", what, s.held, want)
+			t.Errorf("%s: got held time %d, want %d", what, s.held, want)
 		}
 		if _, some := s.Held(); some != (want != 0) {
 			t.Errorf("%s: got held %v", what, some)
@@ -346,8 +347,8 @@ func TestHeld(t *testing.T) {
 	want("the next event of that CPU", 0)
 }
 
-// TestEndingsByNumber: with hooks that see only the number of live threads, several threads can
-// appear to be the last. An execve may have a late record.
+// With hooks that see only the number of live threads, several threads can seem to be the last one.
+// The record of an execve may arrive late.
 func TestEndingsByNumber(t *testing.T) {
 	e := endings{byPID: map[uint32]ending{}}
 	end := func(tid, time uint64) endKind {
@@ -363,19 +364,19 @@ func TestEndingsByNumber(t *testing.T) {
 		return what
 	}
 	if end(8, 200) != groupEnded {
-		t.Error("the end of the group is not reported")
+		t.Error("got no end of the group")
 	}
-	e.executed(7, 100) // happened before the end
+	e.executed(7, 100) // before the end
 	if end(7, 201) != notTheGroup || end(9, 202) != notTheGroup {
-		t.Error("the end is reported twice")
+		t.Error("got the end of the group twice")
 	}
-	e.executed(7, 300) // impossible; but then the process lives
+	e.executed(7, 300) // the process executed after the reported end, so it lives
 	if end(7, 400) != groupEnded {
-		t.Error("the end of the new image is not reported")
+		t.Error("got no end of the group after the exec")
 	}
 }
 
-// An execve changes ids too, but its EXEC reports them.
+// An execve changes ids too. Only its EXEC reports the change.
 func TestIDs(t *testing.T) {
 	for _, tt := range []struct {
 		which, owner uint64
@@ -399,7 +400,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestGuard: only the first page of the arguments is readable. The event must not have bytes of the
+// Only the first page of the arguments is readable. The event must not contain bytes of the
 // previous record.
 func TestGuard(t *testing.T) {
 	s, c, probes := newOfflineSource(t, testFormats)
@@ -455,7 +456,7 @@ func TestWarmSourceDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// oneEventSink is an [engine.Sink] of one event.
+// oneEventSink is an [engine.Sink] that reuses one event.
 type oneEventSink struct{ ev *engine.RawEvent }
 
 func (r *oneEventSink) Room() int                 { return 1 }
@@ -539,7 +540,7 @@ func TestThreadEnd(t *testing.T) {
 	}
 }
 
-// newExec returns an EXEC with the fields that build fetches, of these values.
+// newExec returns an EXEC with the fields that build fetches, with the given values.
 func newExec(build func(*builder), values map[slot]uint64) (ev engine.RawEvent) {
 	s := set{kind: engine.KindExec}
 	b := builder{kernel: kernel{offsets: &recorder{asked: make(map[string]bool)}, reads: minReads}}
@@ -564,7 +565,7 @@ func newExec(build func(*builder), values map[slot]uint64) (ev engine.RawEvent) 
 	return ev
 }
 
-// The pid of a process is its pid in its own pid namespace.
+// The pid in the event is the pid in the process's own pid namespace.
 func TestPIDNamespace(t *testing.T) {
 	for level, want := range [][2]uint32{{0xeffffffc, 4711}, {31, 30}, {33, 32}, {}} {
 		ev := newExec(func(b *builder) { b.addPIDNamespace(firstArgument) },
@@ -576,13 +577,13 @@ func TestPIDNamespace(t *testing.T) {
 	}
 }
 
-// The file of an executable is unknown if a read failed, the inode changed during the reads, or
+// The executable file is unknown if a read failed, if the inode changed between the reads, or if
 // stat(2) may return another inode number.
 func TestExecutable(t *testing.T) {
 	for _, c := range []struct {
 		mode, before, after uint64
 		magic               uint64
-		lacks               []string // members that the kernel's types lack
+		lacks               []string // members that are not in the kernel's types
 		known               bool
 	}{
 		{mode: 0o104755, before: 7, after: 7, known: true},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// onAMD64 skips tests whose expected texts have the registers of amd64.
+// onAMD64 skips a test if its expected texts name registers of amd64.
 func onAMD64(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs amd64: the expected texts name its registers")
@@ -30,7 +30,8 @@ func TestExpr(t *testing.T) {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
 	}
-	// Expressions are values: an expression built on another does not change it.
+	// Expressions are values: a longer expression does not change the expression that it starts
+	// with.
 	a := task.at(1)
 	b, c := a.at(2), a.at(3)
 	if b.String() != "+2(+1(%di))" || c.String() != "+3(+1(%di))" || a.steps() != 1 {

@@ -26,7 +26,7 @@ func (e *failedExecs) Insert(ev *engine.RawEvent) {
 	e.got = append(e.got, text)
 }
 
-// Only the stages of its call identify a failed exec, in whatever order they are read.
+// The stages of a call identify a failed exec, whatever the order in which they are read.
 func TestExecs(t *testing.T) {
 	at := uint64(0)
 	stage := func(tid uint32, family int, detail any) execStage {
@@ -43,18 +43,18 @@ func TestExecs(t *testing.T) {
 	const begins, path, noReturn, ends = familyExecBegins, familyExecPath, familyExecNoReturn, familyExecEnds
 	read := []execStage{
 		stage(11, begins, nil), stage(12, familyExecAtBegins, nil), stage(12, path, "b"), stage(11, path, "a"),
-		stage(11, ends, -2), stage(12, familyExecAtEnds, -13), // at 5 and 6
-		// The path of an earlier call is not used.
-		stage(11, begins, nil), stage(11, ends, -14), // at 8
-		// The failure ends the process.
+		stage(11, ends, -2), stage(12, familyExecAtEnds, -13), // times 5 and 6
+		// The path of the previous call is not reused.
+		stage(11, begins, nil), stage(11, ends, -14), // time 8
+		// The failed exec kills the process.
 		stage(11, begins, nil), stage(11, path, "c"), stage(11, noReturn, nil), stage(11, ends, -12),
 		stage(11, begins, nil), stage(11, path, "d"), stage(11, noReturn, nil), stage(11, ends, 0),
-		// The entry was not seen.
+		// The record of the entry is missing.
 		stage(11, ends, -2),
-		// The call is restarted.
+		// The kernel restarts the call.
 		stage(11, begins, nil), stage(11, path, "e"), stage(11, ends, -513),
-		// A 32-bit call preceded.
-		stage(13, path, "f"), stage(13, begins, nil), stage(13, ends, -2), // at 23
+		// A 32-bit call preceded this call.
+		stage(13, path, "f"), stage(13, begins, nil), stage(13, ends, -2), // time 23
 	}
 	want := []string{"10/11 at 5: 2 a", "10/12 at 6: 13 b", "10/11 at 8: 14", "10/13 at 23: 2"}
 	slices.Reverse(read)
@@ -70,7 +70,7 @@ func TestExecs(t *testing.T) {
 		t.Errorf("got %s with %d calls left, want %q", strings.Join(sink.got, "\n"), len(s.execs.calls), want)
 	}
 
-	// A call that may have lost a stage makes no event.
+	// No event is made from a call that may have lost a stage.
 	sink.got = nil
 	s.execs.read = []execStage{stage(11, begins, nil), stage(11, ends, -2), stage(11, begins, nil), stage(12, begins, nil), stage(12, ends, -2)}
 	s.execs.markMissing(at)

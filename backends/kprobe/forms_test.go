@@ -12,14 +12,14 @@ import (
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// wideOffsets has offsets with as many digits as in the largest structs.
+// wideOffsets returns offsets with as many digits as in the largest structs.
 type wideOffsets struct{}
 
 func (wideOffsets) Bytes(string) (uint32, bool) { return 3456, true }
 func (wideOffsets) Value(string) (int64, bool)  { return 3, true }
 
-// If the kernel accepts no arrays, each value is a separate argument. All definitions are within
-// the kernel's limits.
+// If the kernel accepts no arrays, each value is one argument. Each definition stays within the
+// kernel's limits.
 func TestSingles(t *testing.T) {
 	for _, singles := range []bool{false, true} {
 		for _, f := range families {
@@ -73,15 +73,15 @@ func TestChunkOfWords(t *testing.T) {
 	}
 }
 
-// Old kernels store 0 for a word that could not be read. Such words differ from empty arguments if
-// other words of their page are not 0. Otherwise the arguments end there.
+// Old kernels store 0 for an unreadable word. If the page of the word has other values, the 0 is a
+// number of empty arguments. Otherwise the arguments end there.
 func TestZeroWords(t *testing.T) {
 	s, c, probes := newOfflineSource(t, testFormats)
 	s.sets[familyExec].zeroes = true
 	for name, tt := range map[string]struct {
 		start uint64        // address of the arguments
-		words func(int) int // the value of each word
-		want  int           // bytes that are known of 2000, -1 for unknown arguments
+		words func(int) int // value of each word
+		want  int           // known bytes of 2000, or -1 for unknown arguments
 	}{
 		"all read":               {4096, func(int) int { return 1 }, 2000},
 		"none read":              {4096, func(int) int { return 0 }, -1},
@@ -123,14 +123,14 @@ func btoi(b bool) int {
 	return 0
 }
 
-// On a kernel that warns of reads at invalid addresses, no probe reads the pids of levels that a
-// process does not have. The memory behind existing pids would be read as addresses.
+// Some kernels warn about reads at invalid addresses. There, no probe reads the pids of levels that
+// the process does not have, as the memory behind the last pid is no address.
 func TestNoWildReads(t *testing.T) {
 	for _, warns := range []bool{false, true} {
 		b := builder{kernel: kernel{offsets: wideOffsets{}, reads: maxReads, warns: warns}}
 		b.addPIDNamespace(argument(0))
 		b.addReboots(argument(0))
-		if got := len(b.args) > 1; got == warns { // the first argument is the level
+		if got := len(b.args) > 1; got == warns { // the level is the first argument
 			t.Errorf("warns=%v: got %d fetches", warns, len(b.args))
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open opens a source on the running kernel, or skips.
+// open opens a source on the running kernel, or skips the test.
 func open(t testing.TB, o Options) *Source {
 	t.Helper()
 	return openShared(t, source.Options{}, o)
@@ -64,7 +64,7 @@ func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
-// An execve of a set-user-ID program changes ids, but only its EXEC reports them.
+// An execve of a set-user-ID program changes ids. Only its EXEC reports the change.
 func TestIDsOfExec(t *testing.T) {
 	s := open(t, Options{})
 	c := conform.Child("exit")
@@ -84,15 +84,15 @@ func TestIDsOfExec(t *testing.T) {
 	}
 }
 
-// Arguments on a page that is not in memory are unknown. Earlier arguments, which the kernel's
-// buffer still has, must not be reported instead.
+// Arguments on a page that is not in memory are unknown. The kernel's buffer still has earlier
+// arguments; they must not be reported.
 func TestNotResident(t *testing.T) {
 	argvShift = -1 << 30 // an address between the stack and all other memory
 	defer func() { argvShift = 0 }()
 	s := open(t, Options{})
 	for range 5 {
 		argvShift = 0
-		before := open(t, Options{}) // fills the kernel's buffers with other arguments
+		before := open(t, Options{}) // leaves other arguments in the kernel's buffers
 		conform.Run(t, before, conform.Child("exit", strings.Repeat("other", 1000)))
 		before.Close()
 		c := conform.Child("exit", "own")
@@ -103,8 +103,8 @@ func TestNotResident(t *testing.T) {
 	}
 }
 
-// The fetches for kernels before 4.20, which accept no arrays, report the same events. The test
-// reads only resident memory: this kernel, unlike older ones, does not set unreadable words to 0.
+// Kernels before 4.20 accept no arrays. The fetches for these kernels report the same events. The
+// test reads resident memory only, because this kernel does not set unreadable words to 0.
 func TestOlderForms(t *testing.T) {
 	open(t, Options{}).Close()
 	refused = func(f fetch) bool { return f.count > 0 }
@@ -117,13 +117,13 @@ func TestOlderForms(t *testing.T) {
 		}
 		for _, p := range set.probes {
 			if i := slices.IndexFunc(p.def.args, refused); i >= 0 {
-				t.Errorf("probe %s fetches %s, which this test refuses", p.def.name, p.def.args[i])
+				t.Errorf("probe %s has the fetch %s, want none of this form", p.def.name, p.def.args[i])
 			}
 		}
 	}
 }
 
-// The types that quark carries for kernels without BTF report the same events.
+// The embedded types for kernels without BTF report the same events.
 func TestEmbeddedTypes(t *testing.T) {
 	k, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true})
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 
 var printFormats = flag.Bool("formats", false, "print the formats of the probes' records, for testdata")
 
-// probeNames returns the names of all probes of quark in the kernel.
+// probeNames returns the names of all probes that quark has in the kernel.
 func probeNames(t *testing.T) (names []string) {
 	t.Helper()
 	fs, err := tracefs.Open()
@@ -46,7 +46,7 @@ func probeNames(t *testing.T) (names []string) {
 
 func TestClose(t *testing.T) {
 	fds := func() int { d, _ := os.ReadDir("/proc/self/fd"); return len(d) }
-	open(t, Options{}).Close() // the first Open opens descriptors that stay open
+	open(t, Options{}).Close() // the first Open opens descriptors that are never closed
 	before := fds()
 	begin := time.Now()
 	s := open(t, Options{})
@@ -73,7 +73,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestFailedOpen lets Open fail half way for lack of descriptors. No probe may be left.
+// Open fails half way if it runs out of descriptors. It leaves no probes.
 func TestFailedOpen(t *testing.T) {
 	open(t, Options{}).Close()
 	var limit unix.Rlimit
@@ -124,7 +124,8 @@ func TestDropPrivileges(t *testing.T) {
 	}
 }
 
-// FD wakes an idle reader at the next event. It wakes a busy reader only when a ring fills up.
+// The descriptor wakes an idle reader at the next event, and a busy reader only when a ring fills
+// up.
 func TestArm(t *testing.T) {
 	s := open(t, Options{})
 	wait := func(ms int) int {
@@ -141,7 +142,7 @@ func TestArm(t *testing.T) {
 			conform.Drain(t, s)
 		}
 		if n := wait(0); n != 0 {
-			wait(20) // consumes an earlier wakeup event
+			wait(20) // reads an earlier wake-up
 			continue
 		}
 		c := conform.Child("exit")
@@ -154,7 +155,7 @@ func TestArm(t *testing.T) {
 		c.Wait()
 	}
 	conform.Drain(t, s)
-	s.Arm(false) // disarms the CPUs whose wakeup events woke the reader
+	s.Arm(false) // disarms the CPUs whose event woke the reader
 	for range 5 {
 		conform.Drain(t, s)
 		s.Arm(false)
@@ -176,7 +177,7 @@ func TestArm(t *testing.T) {
 	t.Error("a full ring did not wake a busy reader")
 }
 
-// Without a reader, every event that finds no room in a ring is counted.
+// Without a reader, every event that finds a full ring is counted.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	conform.Drain(t, s)
@@ -200,8 +201,8 @@ func TestLoss(t *testing.T) {
 		}
 		t.Logf("round %d: produced %d, lost %v, delivered %d, bound %v", round, st.Produced-before.Produced, st.Lost, inserted, st.Bound)
 	}
-	// If a leader's record was lost, the end of its group is delayed. An event is delayed if
-	// its next record was lost. Both are delivered in time.
+	// If the record of a leader is lost, the EXIT is delayed; so is an event whose next record
+	// is lost. Both are delivered in the end.
 	var st engine.SourceStats
 	var produced, lost uint64
 	for range retry.For(5 * time.Second) {
@@ -217,7 +218,7 @@ func TestLoss(t *testing.T) {
 	if lost == 0 || produced != inserted+lost || st.Bound != before.Bound {
 		t.Errorf("got produced %d, delivered %d, lost %v, bound %v", produced, inserted, st.Lost, st.Bound)
 	}
-	// FORK, EXEC and EXIT of each child, and no other events on an idle machine.
+	// Each child has a FORK, an EXEC and an EXIT.
 	if produced < 3*60 {
 		t.Errorf("got %d events of 60 processes, want at least %d", produced, 3*60)
 	}
@@ -239,14 +240,14 @@ func TestHotplug(t *testing.T) {
 	}
 	defer set("1")
 	evs := conform.Drain(t, s)
-	for _, pid := range pids { // their events are in the ring of the offline CPU
+	for _, pid := range pids { // their records are in the ring of the offline CPU
 		evs.One(t, pid, engine.KindFork)
 		evs.One(t, pid, engine.KindExit)
 	}
 	if n := len(s.cpus); n != 1 {
-		t.Errorf("got %d rings with one CPU", n)
+		t.Errorf("got %d rings with one online CPU, want 1", n)
 	}
-	// A source that is opened now finds an offline CPU.
+	// This source opens while a CPU is offline.
 	other := open(t, Options{})
 	if err := set("1"); err != nil {
 		t.Fatal(err)
@@ -254,7 +255,7 @@ func TestHotplug(t *testing.T) {
 	for _, s := range []*Source{s, other} {
 		conform.Drain(t, s)
 		if n := len(s.cpus); n != 2 {
-			t.Errorf("got %d rings with two CPUs: %v", n, s.Capabilities().Notes)
+			t.Errorf("got %d rings with two online CPUs, want 2; notes %v", n, s.Capabilities().Notes)
 		}
 		runtime.LockOSThread()
 		var one unix.CPUSet
@@ -275,9 +276,9 @@ func TestHotplug(t *testing.T) {
 			}
 		}
 	}
-	// Events are missing in these cases: on a CPU that goes offline, once it has no perf
-	// events; on a CPU that comes online, before the kernel announces it; on a CPU that is
-	// offline again when the source checks. The gap precedes the events that follow.
+	// Three cases lose events: a CPU goes offline and has no perf events; a CPU comes online
+	// before the kernel announces it; a CPU goes offline again before the source checks. The
+	// gap precedes later events.
 	for _, states := range []string{"0", "1", "0", "10"} {
 		from := clock.Monotonic()
 		for _, state := range strings.Split(states, "") {
@@ -304,7 +305,7 @@ func TestHotplug(t *testing.T) {
 	}
 	set("1")
 	conform.Drain(t, s)
-	// The CPU is offline and online again before the source checks.
+	// The CPU goes offline and comes back before the source checks.
 	set("0")
 	set("1")
 	conform.Drain(t, s)
@@ -312,7 +313,7 @@ func TestHotplug(t *testing.T) {
 	evs = conform.Run(t, s, c)
 	evs.One(t, c.Process.Pid, engine.KindExit)
 	st, err := s.Stats()
-	// Events on the CPU before the source detected it may be lost.
+	// Events on the CPU may be lost before the source finds it.
 	if err != nil || st.LostTotal() != 0 || !st.Bound {
 		t.Errorf("got stats %+v, error %v; want no losses, Bound set", st, err)
 	}
@@ -340,7 +341,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// The hook of exits for older kernels reports the same events as the preferred hook.
+// The exit hook for older kernels reports the same events as the preferred hook.
 func TestOlderEnds(t *testing.T) {
 	open(t, Options{}).Close()
 	all := families[familyExit].hooks
@@ -349,12 +350,13 @@ func TestOlderEnds(t *testing.T) {
 	conform.Score(t, open(t, Options{}), "fork-exec-exit", "leader-first", "end-together", "exit-group-thread")
 }
 
-// smallSink is a sink with room for three events.
+// smallSink is a sink for three events.
 type smallSink struct{ conform.Events }
 
 func (f *smallSink) Room() int { return 3 - len(f.Events) }
 
-// Events that find no room in a sink are later than the events that the sink gets, on all CPUs.
+// If the sink is full, the events that stay in the rings of all CPUs are later than the events in
+// the sink.
 func TestOldestFirst(t *testing.T) {
 	cpus, err := scenario.CPUs()
 	if err != nil || len(cpus) < 2 {

@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// The gap of a CPU that came online begins before all records that a full buffer left in the rings.
+// If a full buffer left records in the rings, the gap of a CPU that came online begins before them.
 func TestUnseenBeginsBeforeWhatIsUnread(t *testing.T) {
 	s := &Source{online: new(perf.Online), unseen: []int{1}, followed: 7}
 	for range 2 {

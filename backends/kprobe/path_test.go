@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// tree is a path in the kernel's structure: mounts from the path's own mount upwards, each with
-// names from the bottom up.
+// tree is a path as the kernel stores it: a list of mounts, the path's mount first. Each mount has
+// the names from the path up to the root of the mount.
 type tree [][]string
 
 const testToMount = 32
 
-// fill sets the slots that probes would fetch of a tree, up to levels names of each mount. Root is
-// the number of names from the last mount's root to the process's root; 0 means that the two are
-// equal.
+// fill sets the slots that probes fetch for a path, with at most levels names for each mount. Root
+// is the number of names from the root of the last mount to the root of the process; 0 means that
+// the roots are equal.
 func (tr tree) fill(r *testRecord, levels int) {
 	mount := func(m int) uint64 { return uint64(0x10000 * (m + 1)) }
 	dentry := func(m, level int) uint64 { return uint64(0x1000000*(m+1) + 0x100*(level+1)) }
@@ -45,7 +45,7 @@ func (tr tree) fill(r *testRecord, levels int) {
 	r.set(slotRootMnt, mount(last)+testToMount)
 }
 
-// path returns the expected result of the walker, by a naive algorithm.
+// path returns the result that the walker must return. It uses a naive algorithm.
 func (tr tree) path(levels int) (string, pathResult) {
 	var names []string
 	for m, part := range tr {
@@ -125,7 +125,7 @@ func FuzzWalk(f *testing.F) {
 				case b&16 != 0:
 					record.setText(s, "name"[:b>>6])
 				default:
-					record.set(s, uint64(b&7)) // so that some are equal
+					record.set(s, uint64(b&7)) // small numbers, some are equal
 				}
 			}
 		}

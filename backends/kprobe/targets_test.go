@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// recorder is offsets that records each requested member.
+// recorder is an offsets that records each requested member.
 type recorder struct {
 	asked map[string]bool
 	lacks []string
@@ -31,7 +31,7 @@ func (r *recorder) Value(name string) (int64, bool) {
 // TestTargetsAreRead checks that a probe or an eBPF program reads each target of btfhub, and that
 // the probes read no other members.
 func TestTargetsAreRead(t *testing.T) {
-	asked := map[string]bool{"mount.mnt": true} // by Source.open
+	asked := map[string]bool{"mount.mnt": true} // read by Source.open
 	for _, cgroups := range []proctext.Hierarchy{proctext.UnifiedCgroup, proctext.PIDsCgroup} {
 		b := builder{kernel: kernel{offsets: &recorder{asked: asked}, reads: 10, cgroups: cgroups, threads: true}}
 		for _, f := range families {

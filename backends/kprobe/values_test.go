@@ -10,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 )
 
-// testRecord is the only record of a set. Tests set its slots one by one.
+// testRecord is a set with one record. Tests set its slots one by one.
 type testRecord struct {
 	slots *slotPlaces
 	raw   []byte
@@ -35,7 +35,7 @@ func (r *testRecord) values() (v values) {
 	return v
 }
 
-// TestTextOutside: texts begin or end outside of their record.
+// The position of a text begins or ends outside of the record.
 func TestTextOutside(t *testing.T) {
 	r := newTestRecord()
 	r.setText(slotGroupName, "name")
@@ -51,7 +51,8 @@ func TestTextOutside(t *testing.T) {
 	}
 }
 
-// TestKeep: the ring reuses the memory of a record before the next record of the event is read.
+// The ring reuses the memory of a record before the next record of the event is read. So the record
+// must be copied.
 func TestKeep(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		s, c, probes := newOfflineSource(t, testFormats)
@@ -78,14 +79,14 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// The sum of the released threads' I/O includes the I/O of children that were waited for.
+// The I/O sum of released threads includes the I/O of children that were waited for.
 func TestIO(t *testing.T) {
 	const own, leader, sum = 1, 20, 300 // bytes
 	for _, c := range []struct {
 		name                               string
-		threads, released                  uint64 // threads that live, ns of others
+		threads, released                  uint64 // live threads; ns of released threads
 		childUser, childSystem, childPages uint64
-		want                               uint64 // 0 if unknown
+		want                               uint64 // 0 means unknown
 	}{
 		{name: "one thread", threads: 1, want: own + sum},
 		{name: "others were released", threads: 1, released: 5, want: own + sum},

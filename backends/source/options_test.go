@@ -23,12 +23,12 @@ func TestRingSize(t *testing.T) {
 	for _, value := range []int{-1, 1<<30 + 1} {
 		_, err := RingSize(value, 0)
 		if wrong := new(engine.OptionError); !errors.As(err, &wrong) || wrong.Option != "RingSize" || !strings.Contains(err.Error(), "from 0 to 1073741824 bytes") {
-			t.Errorf("%d: %v", value, err)
+			t.Errorf("value %d: got error %v", value, err)
 		}
 	}
 }
 
-// An unusable file with types is an error of the option that names the file.
+// A types file that cannot be used is an error of the option that names the file.
 func TestTypesFile(t *testing.T) {
 	missing, garbage := filepath.Join(t.TempDir(), "missing"), filepath.Join(t.TempDir(), "garbage")
 	if err := os.WriteFile(garbage, []byte("no types"), 0o600); err != nil {
@@ -50,11 +50,11 @@ func wantOption(t *testing.T, o *Options, option, value string) {
 	t.Helper()
 	_, err := o.Types()
 	if wrong := new(engine.OptionError); !errors.As(err, &wrong) || wrong.Option != option || wrong.Value != value {
-		t.Errorf("%s=%s: %v", option, value, err)
+		t.Errorf("%s=%s: got error %v", option, value, err)
 	}
 }
 
-// LeaveOut returns an error if a source has none of the wanted kinds.
+// LeaveOut returns an error if the source has none of the wanted kinds.
 func TestLeaveOut(t *testing.T) {
 	table := new(engine.CapabilityTable)
 	table.Kinds[engine.KindFork].Origin = engine.OriginKernel
@@ -63,7 +63,7 @@ func TestLeaveOut(t *testing.T) {
 	}
 }
 
-// An end with a core dump makes a CORE_DUMP and an EXIT, if these kinds are wanted.
+// A process that ends with a core dump has a CORE_DUMP and an EXIT, if these kinds are wanted.
 func TestInsertExit(t *testing.T) {
 	for _, c := range []struct {
 		kinds  engine.Events
@@ -106,12 +106,12 @@ func TestEnvironValidate(t *testing.T) {
 		err := (&Options{Environ: c.environ}).Validate()
 		wrong := new(engine.OptionError)
 		if c.option == "" && err != nil || c.option != "" && (!errors.As(err, &wrong) || wrong.Option != c.option) {
-			t.Errorf("%+v: %v", c.environ, err)
+			t.Errorf("%+v: got error %v", c.environ, err)
 		}
 	}
 }
 
-// Names of variables may have any characters, even slashes. A few variables need no allocation.
+// The name of a variable may have any characters, even slashes. A few variables need no allocation.
 func TestVariables(t *testing.T) {
 	v, err := (&Environ{Names: []string{"A*B", "*?/[a-z]", "LONG*KEY"}}).Compile()
 	if err != nil {
@@ -126,9 +126,9 @@ func TestVariables(t *testing.T) {
 		v.Set(&ev, all, false)
 	}
 	if set(); string(ev.Bytes(engine.FieldEnviron)) != want {
-		t.Errorf("%q, not %q", ev.Bytes(engine.FieldEnviron), want)
+		t.Errorf("got %q, want %q", ev.Bytes(engine.FieldEnviron), want)
 	}
 	if n := testing.AllocsPerRun(100, set); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }

@@ -55,8 +55,8 @@ func decodeAll(t testing.TB, m *Monitor, text string, at uint64) (out Output, wr
 	return out, wrong
 }
 
-// The first two lines are the examples in Tetragon's documentation of process_exec and process_exit.
-// The status is omitted if it is 0.
+// The first two lines are the examples in Tetragon's documentation of process_exec and
+// process_exit. The status is omitted if it is 0.
 func TestTetragon(t *testing.T) {
 	always := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldExe, engine.FieldCwd)
 	end := engine.SetOf(engine.FieldPPID, engine.FieldExit)

@@ -9,13 +9,13 @@ func TestDivide(t *testing.T) {
 		user, system uint64
 	}{
 		{Times{}, 0, 0},
-		{Times{Run: 7e5}, 7e5, 0}, // no tick hit the task
+		{Times{Run: 7e5}, 7e5, 0}, // the task ran at no tick
 		{Times{Run: 7e5, System: 4e6}, 0, 7e5},
 		{Times{Run: 7e5, User: 4e6}, 7e5, 0},
 		{Times{Run: 1e9, User: 3e8, System: 1e8}, 75e7, 25e7},
 		// The product has more than 64 bits.
 		{Times{Run: 1e18, User: 3e18, System: 1e18}, 75e16, 25e16},
-		// Neither result is less than the time shown before.
+		// Neither result is below the time that was shown before.
 		{Times{Run: 1000, User: 1, System: 1, ShownUser: 600, ShownSystem: 100}, 600, 400},
 		{Times{Run: 1000, User: 1, System: 1, ShownUser: 100, ShownSystem: 600}, 400, 600},
 		{Times{Run: 1000, ShownUser: 900, ShownSystem: 200}, 900, 200},

@@ -18,7 +18,7 @@ func TestVerdict(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name     string
-		statuses []int32 // the first is the leader's
+		statuses []int32 // the leader's status first
 		last6    bool
 		want     int32
 		known    bool
@@ -54,17 +54,17 @@ func TestVerdict(t *testing.T) {
 		t.Error("got a certain status, want uncertain: before Linux 6.0 the leader's other status decides")
 	}
 	if e.Add(8, dumped); e.Dumper != 8 || e.N != 2 {
-		t.Errorf("got %+v", e)
+		t.Errorf("got endings %+v", e)
 	}
 }
 
-// A status reported as certain is the group's status, in any order of exits: some threads exit by
-// themselves, then perhaps all others by exit_group(2) or by a signal.
+// A status that is reported as certain is correct for any order of exits: first some threads exit
+// by themselves, then perhaps all others by exit_group(2) or by a signal.
 func TestVerdictIsTrue(t *testing.T) {
 	certain := 0
 	for seed := range uint64(20000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		statuses := make([]int32, 1+rnd.IntN(4)) // in the order in which they start to exit
+		statuses := make([]int32, 1+rnd.IntN(4)) // in the order of the threads' exits
 		leader := rnd.IntN(len(statuses))
 		alone := rnd.IntN(len(statuses) + 1)
 		group := int32(-1)
@@ -121,7 +121,7 @@ func TestCertain(t *testing.T) {
 // proc is a process in a model of /proc.
 type proc struct {
 	leader  procfs.Status
-	threads map[uint32]procfs.Status // others than the leader
+	threads map[uint32]procfs.Status // without the leader
 	gone    bool
 }
 

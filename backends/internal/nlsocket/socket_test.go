@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the size of an error message, which contains the refused request.
+// room is the size of an error message, which includes the rejected request.
 const room = 256
 
-// open opens a socket. The kernel answers each request with an error.
+// open opens a socket. Each request makes the kernel send an error message.
 func open(t *testing.T) (fd int, request func()) {
 	t.Helper()
 	fd, err := Open(unix.NETLINK_ROUTE, 0, 1<<20)
@@ -23,7 +23,7 @@ func open(t *testing.T) (fd int, request func()) {
 		t.Helper()
 		m := make([]byte, unix.SizeofNlMsghdr)
 		binary.NativeEndian.PutUint32(m, uint32(len(m)))
-		binary.NativeEndian.PutUint16(m[4:], 0x7fff) // a type that does not exist
+		binary.NativeEndian.PutUint16(m[4:], 0x7fff) // unknown message type
 		binary.NativeEndian.PutUint16(m[6:], unix.NLM_F_REQUEST)
 		if err := unix.Sendto(fd, m, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil && err != unix.ENOBUFS {
 			t.Fatal(err)
@@ -31,7 +31,7 @@ func open(t *testing.T) (fd int, request func()) {
 	}
 }
 
-// Messages that do not fit into a batch stay in the socket.
+// If a batch is full, messages stay in the socket.
 func TestReceive(t *testing.T) {
 	fd, request := open(t)
 	b := NewBatch(3, room)
@@ -48,11 +48,11 @@ func TestReceive(t *testing.T) {
 		for ; b.Next < b.N; b.Next++ {
 			data, genuine := b.Message(b.Next)
 			if !genuine || len(data) < unix.SizeofNlMsghdr || binary.NativeEndian.Uint16(data[4:]) != unix.NLMSG_ERROR {
-				t.Errorf("got genuine %v, message %x", genuine, data)
+				t.Errorf("got genuine %v for message %x", genuine, data)
 			}
 		}
 	}
-	// Receive keeps unhandled messages of a batch, and adds none to a full batch.
+	// Receive keeps the unhandled messages of a batch, and adds none to a full batch.
 	request()
 	request()
 	b = NewBatch(2, room)
@@ -68,7 +68,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// A truncated message, or a message from another process, is not genuine.
+// A truncated message or a message of another process is not genuine.
 func TestGenuine(t *testing.T) {
 	fd, request := open(t)
 	request()
@@ -106,13 +106,13 @@ func TestGenuine(t *testing.T) {
 	}
 }
 
-// Messages that find no room in the receive buffer are counted at the socket.
+// If the receive buffer is full, the socket counts the dropped messages.
 func TestDrops(t *testing.T) {
 	fd, request := open(t)
 	if n := Drops(fd); n != 0 {
 		t.Fatalf("new socket: got %d drops, want 0", n)
 	}
-	if err := SetReceiveBuffer(fd, 1); err != nil { // the kernel's minimum
+	if err := SetReceiveBuffer(fd, 1); err != nil { // the kernel uses its minimum
 		t.Fatal(err)
 	}
 	const requests = 200
@@ -133,8 +133,8 @@ func TestDrops(t *testing.T) {
 			t.Fatal(errno)
 		}
 	}
-	t.Logf("%d of %d received, %d dropped, %d overruns", received, requests, dropped, overruns)
+	t.Logf("received %d of %d messages, dropped %d, overran %d times", received, requests, dropped, overruns)
 	if received == 0 || dropped == 0 || received+int(dropped) != requests || overruns == 0 {
-		t.Error("got received + dropped unequal to the requests, or none of either")
+		t.Error("got received + dropped messages != requests, or one of them 0")
 	}
 }

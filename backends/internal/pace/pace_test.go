@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// readable reports whether a descriptor polls readable within ms milliseconds.
+// readable reports whether a descriptor becomes readable within ms milliseconds.
 func readable(t *testing.T, fd, ms int) bool {
 	t.Helper()
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -22,8 +22,8 @@ func readable(t *testing.T, fd, ms int) bool {
 	return n == 1
 }
 
-// The descriptor is readable at once for an event while tokens are left, later only after the
-// interval, and always when work is due.
+// With tokens left, an event makes the descriptor readable at once; without tokens only after the
+// interval. Due work always makes it readable.
 func TestPacer(t *testing.T) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -55,7 +55,7 @@ func TestPacer(t *testing.T) {
 	if p.Arm(false, 0, clock.Monotonic()); p.timed || !readable(t, p.FD(), 0) {
 		t.Error("got no wake-up for an event while not busy")
 	}
-	// Due work wakes even without events.
+	// Due work makes the descriptor readable even without events.
 	unix.Read(pipe[0], make([]byte, 1))
 	began = clock.Monotonic()
 	p.Arm(false, began+50_000_000, began)

@@ -30,7 +30,7 @@ func (r *Ring) put(kind uint32, body []byte) bool {
 	return true
 }
 
-// TestWrap reads a record across the end of the ring at every offset.
+// TestWrap reads a record that wraps around the end of the ring, at every offset.
 func TestWrap(t *testing.T) {
 	for _, length := range []int{8, 16, 40, 200, 248} {
 		for start := 0; start < 256; start += 8 {
@@ -71,7 +71,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestStream keeps the ring nearly full.
+// TestStream writes and reads records while the ring is nearly full.
 func TestStream(t *testing.T) {
 	r := newFakeRing(1024)
 	var sent, got byte
@@ -148,8 +148,8 @@ func FuzzRing(f *testing.F) {
 	})
 }
 
-// TestReadQueued: the oldest record of all rings comes first. A record without a time precedes all
-// others. Records that find no room come later.
+// ReadQueued returns records of all rings by time. A record without a time is returned first. If
+// the buffer is full, the rest stays in the rings.
 func TestReadQueued(t *testing.T) {
 	a, b := &CPU{Ring: newFakeRing(1024)}, &CPU{Ring: newFakeRing(1024)}
 	at := func(ns uint64) []byte { return binary.NativeEndian.AppendUint64(make([]byte, 8), ns) }
@@ -166,10 +166,10 @@ func TestReadQueued(t *testing.T) {
 	}
 	all := []*CPU{a, b}
 	if !ReadQueued(all, func() bool { return len(got) < 4 }, step) || !slices.Equal(got, []uint64{1, 2, 3, 0}) {
-		t.Errorf("with room for 4: got %d", got)
+		t.Errorf("4 records wanted: got %d", got)
 	}
 	if !ReadQueued(all, func() bool { return true }, step) || !slices.Equal(got[4:], []uint64{4, 5, 7, 9}) {
-		t.Errorf("the rest: got %d", got)
+		t.Errorf("remaining records: got %d", got)
 	}
 	if ReadQueued(all, func() bool { return true }, step) {
 		t.Error("got records from empty rings")

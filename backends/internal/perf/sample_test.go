@@ -26,7 +26,7 @@ func TestParseSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.PID != 11 || s.TID != 12 || s.Time != 13 || s.CPU != 14 || s.Count != 15 || string(s.Raw) != "four" {
-		t.Errorf("got %+v", s)
+		t.Errorf("got sample %+v", s)
 	}
 	for n := range whole {
 		if s.ParseSample(whole[:n:n]) == nil {
@@ -35,7 +35,7 @@ func TestParseSample(t *testing.T) {
 	}
 }
 
-// output returns the bytes that a program writes, with the kernel's padding.
+// output returns written as the kernel returns a program's output, with padding.
 func output(written string) []byte {
 	e := binary.NativeEndian
 	b := e.AppendUint32(nil, 0)
@@ -71,7 +71,7 @@ func FuzzParseOutput(f *testing.F) {
 	f.Add(output("some bytes"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, err := ParseOutput(b); err == nil && len(got)+8 > len(b) {
-			t.Error("got more bytes than the record has")
+			t.Error("got more output than the record has bytes")
 		}
 	})
 }
@@ -103,7 +103,7 @@ func FuzzParseSample(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s Sample
 		if s.ParseSample(b) == nil && len(s.Raw) > len(b) {
-			t.Error("got more bytes than the record has")
+			t.Error("got more data than the record has bytes")
 		}
 	})
 }

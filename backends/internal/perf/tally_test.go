@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newTally returns a tally of one event, which writes to a ring without a kernel. count sets the
-// next hit counts.
+// newTally returns a tally of one event with a ring that needs no kernel. count sets the results of
+// the next reads of the hit counter.
 func newTally(t *testing.T) (tally *Tally, r *Ring, count func(counts ...uint64)) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -31,8 +31,8 @@ func newTally(t *testing.T) (tally *Tally, r *Ring, count func(counts ...uint64)
 
 func all(Record) bool { return true }
 
-// TestTallyUnderWay: a hit without a sample is reported as lost only after the longest time that
-// the kernel takes to write a sample.
+// A hit without a sample is reported as lost only after the longest time that the kernel needs to
+// write the sample.
 func TestTallyUnderWay(t *testing.T) {
 	tally, r, count := newTally(t)
 	if tally.AddSample(0, 1) != 0 {
@@ -45,7 +45,7 @@ func TestTallyUnderWay(t *testing.T) {
 	if !ok || g.Count != 1 {
 		t.Errorf("got a gap of %d samples, ok %v; want 1", g.Count, ok)
 	}
-	r.put(RecordSample, make([]byte, 16)) // the third arrives
+	r.put(RecordSample, make([]byte, 16)) // the third sample arrives
 	count(3)
 	if n, _ := tally.Unreported(r, all); n != 1 {
 		t.Errorf("got %d lost, want 1", n)
@@ -57,7 +57,7 @@ func TestTallyUnderWay(t *testing.T) {
 	}
 
 	tally.MarkSuspect()
-	count(5, 5, 5) // two are lost
+	count(5, 5, 5) // two more hits are lost
 	if g, ok := tally.Gap(0, r, all); !ok || g.Count != 1 || tally.Suspected() == 0 {
 		t.Errorf("got a gap of %d, ok %v; want 1", g.Count, ok)
 	}
@@ -73,8 +73,7 @@ func TestTallyUnderWay(t *testing.T) {
 	}
 }
 
-// TestTallyStaysLost: a certain loss is reported, even while the kernel writes the samples of other
-// hits.
+// A certain loss is reported even while the kernel may still write the samples of other hits.
 func TestTallyStaysLost(t *testing.T) {
 	tally, r, count := newTally(t)
 	tally.MarkSuspect()
@@ -86,14 +85,13 @@ func TestTallyStaysLost(t *testing.T) {
 	if n, exact := tally.Unreported(r, all); n != 1 || !exact {
 		t.Fatalf("got %d lost, exact %v; want 1, true", n, exact)
 	}
-	r.put(RecordSample, make([]byte, 16)) // the second arrives
+	r.put(RecordSample, make([]byte, 16)) // the second sample arrives
 	if g, ok := tally.Gap(0, r, all); !ok || g.Count != 1 {
 		t.Errorf("got a gap of %d, ok %v; want 1", g.Count, ok)
 	}
 }
 
-// TestTallyMeanwhile: samples that arrive during a read of the counts do not reduce the reported
-// loss.
+// Samples that arrive while the counts are read do not reduce the reported loss.
 func TestTallyMeanwhile(t *testing.T) {
 	tally, r, count := newTally(t)
 	tally.MarkSuspect()
@@ -104,19 +102,18 @@ func TestTallyMeanwhile(t *testing.T) {
 	tally.MarkSuspect()
 	r.put(RecordSample, make([]byte, 16))
 	r.put(RecordSample, make([]byte, 16))
-	count(4) // the second sample came after this read
+	count(4) // read before the second sample arrived
 	if n, _ := tally.Unreported(r, all); n != 2 {
 		t.Errorf("got %d lost, want the reported 2", n)
 	}
 }
 
-// TestTallyFinal: for an offline CPU all hits without a sample are reported at once, as no sample
-// is being written.
+// An offline CPU writes no samples. All hits without a sample are reported as lost at once.
 func TestTallyFinal(t *testing.T) {
 	for _, reported := range []uint64{0, 1} {
 		tally, r, count := newTally(t)
 		tally.MarkSuspect()
-		count(1 + reported) // the last may be being written
+		count(1 + reported) // the sample of the last hit may still arrive
 		if g, ok := tally.Gap(0, r, all); ok != (reported > 0) || g.Count != reported {
 			t.Fatalf("got a gap of %d, want %d", g.Count, reported)
 		}

@@ -14,8 +14,9 @@ import (
 	"github.com/quark-linux/quark/internal/retry"
 )
 
-// blockingReader returns a Reader of a directory like /proc. Until release is called, opening the
-// cmdline of process 1 waits, as for a locked address space: the file is a FIFO without a writer.
+// blockingReader returns a Reader of a directory like /proc. Until release is called, reads of the
+// cmdline of process 1 block, as for a process with a locked address space: the file is a FIFO
+// without a writer.
 func blockingReader(t *testing.T) (r *Reader, release func() bool) {
 	t.Helper()
 	r = open(t)
@@ -47,7 +48,7 @@ func blockingReader(t *testing.T) (r *Reader, release func() bool) {
 	return r, func() bool {
 		fd, err := unix.Open(fifo, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return false // no read waits
+			return false // no read is blocked
 		}
 		unix.Write(fd, []byte("one\x00"))
 		unix.Close(fd)
@@ -55,11 +56,12 @@ func blockingReader(t *testing.T) (r *Reader, release func() bool) {
 	}
 }
 
-// A process with unreadable memory has unknown arguments. It costs one deadline, others are read
-// meanwhile, and it is read again once its address space is free.
+// If the memory of a process cannot be read, its arguments are unknown. Only one read waits for the
+// deadline; reads of other processes continue. The process is read again once its address space is
+// unlocked.
 func TestBlockedMemory(t *testing.T) {
 	r, release := blockingReader(t)
-	r.limit = r.patience // the thread waits for a FIFO, not for a process
+	r.limit = r.patience // the time limit of a FIFO, not of a process
 	cmdline := func(pid uint32) (string, bool) {
 		var ev engine.RawEvent
 		ev.PID = pid
@@ -68,9 +70,9 @@ func TestBlockedMemory(t *testing.T) {
 		}
 		return string(ev.Bytes(engine.FieldArgs)), ev.Task.Known.Has(engine.FieldArgs)
 	}
-	for range 100 { // with a deadline each this would take 10 s
+	for range 100 { // 100 deadlines would take 10 s
 		if text, known := cmdline(1); known {
-			t.Fatalf("the arguments are %q", text)
+			t.Fatalf("got arguments %q of a blocked process", text)
 		}
 		if text, _ := cmdline(2); text != "two\x00" {
 			t.Fatalf("arguments of another process: got %q", text)
@@ -79,10 +81,10 @@ func TestBlockedMemory(t *testing.T) {
 	if n := r.Blocked(); n != 1 {
 		t.Errorf("got %d blocked processes, want 1", n)
 	}
-	other := r.fork() // readers share the blocked processes
+	other := r.fork() // all readers share the list of blocked processes
 	defer other.release()
 	if other.extent(1) != withoutMemory {
-		t.Error("another reader would wait, too")
+		t.Error("another reader does not know the blocked process")
 	}
 	release()
 	if !eventually(func() bool { return r.extent(1) == everything }) {
@@ -94,7 +96,7 @@ func TestBlockedMemory(t *testing.T) {
 	}
 }
 
-// A process that does not let any of its files be read is known to exist.
+// A process of which no file can be read is still known to exist.
 func TestBlockedProcess(t *testing.T) {
 	r, release := blockingReader(t)
 	before := runtime.NumGoroutine()
@@ -105,7 +107,7 @@ func TestBlockedProcess(t *testing.T) {
 		t.Errorf("got pid %d with fields %s, want pid 2 without fields", ev.PID, ev.Task.Known)
 	}
 	if _, _, err := r.Status(2); !errors.Is(err, ErrBlocked) {
-		t.Errorf("status: %v", err)
+		t.Errorf("blocked process: got status error %v", err)
 	}
 	r.remove(2)
 	r.remove(2)
@@ -119,7 +121,7 @@ func TestBlockedProcess(t *testing.T) {
 	}
 }
 
-// Many blocking processes do not take all threads, and no thread remains.
+// Many blocked processes do not occupy all threads, and no thread remains.
 func TestManyBlocked(t *testing.T) {
 	r, release := blockingReader(t)
 	r.patience, r.limit = 50*time.Millisecond, 50*time.Millisecond
@@ -127,10 +129,10 @@ func TestManyBlocked(t *testing.T) {
 	for range maxBlocked {
 		var ev engine.RawEvent
 		if r.Read(1, Readable, &ev); ev.Task.Known.Has(engine.FieldArgs) || !ev.Task.Known.Has(engine.FieldPPID) {
-			t.Fatalf("known: %s", ev.Task.Known)
+			t.Fatalf("blocked process: got known fields %s", ev.Task.Known)
 		}
 		r.mu.Lock()
-		clear(r.extents) // as if the next one were another process
+		clear(r.extents) // as if the next process were new
 		r.mu.Unlock()
 	}
 	if e := r.extent(2); e != withoutMemory {
@@ -145,7 +147,7 @@ func TestManyBlocked(t *testing.T) {
 	}
 }
 
-// eventually waits for a condition.
+// eventually waits until holds returns true.
 func eventually(holds func() bool) bool {
 	for range retry.For(30 * time.Second) {
 		if holds() {
@@ -155,7 +157,7 @@ func eventually(holds func() bool) bool {
 	return holds()
 }
 
-// If the main thread has ended, the other threads have the process's image.
+// If the main thread has exited, the values of the image come from another thread.
 func TestEndedLeader(t *testing.T) {
 	r := open(t)
 	cmd := start(t, os.Args[0], endedLeaderArgument)
@@ -168,7 +170,7 @@ func TestEndedLeader(t *testing.T) {
 	}
 	var ev engine.RawEvent
 	if !r.Describe(pid, &ev) || ev.Kind != 0 {
-		t.Fatalf("got description %v", ev.Kind)
+		t.Fatalf("got kind %v, want a live process", ev.Kind)
 	}
 	exe, err := filepath.EvalSymlinks(os.Args[0])
 	if err != nil {
@@ -183,17 +185,18 @@ func TestEndedLeader(t *testing.T) {
 			want = want[:min(len(want), maxComm)]
 		}
 		if got := string(ev.Bytes(f)); got != want || !ev.Task.Known.Has(f) {
-			t.Errorf("%s is %q, want %q", f, got, want)
+			t.Errorf("%s: got %q, want %q", f, got, want)
 		}
 	}
 	if !ev.Task.Known.Has(engine.FieldExeFile) || !ev.Task.Known.Has(engine.FieldEnviron) || ev.Task.Known.Has(engine.FieldCwd) {
-		t.Errorf("known: %s", ev.Task.Known)
+		t.Errorf("got known fields %s", ev.Task.Known)
 	}
 }
 
 const endedLeaderArgument = "ended-leader"
 
-// An init function runs on the main thread. This one ends that thread, and the others live on.
+// init runs on the main thread. If the test has asked for it, the thread exits, and the others
+// continue.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == endedLeaderArgument {
 		runtime.LockOSThread()

@@ -26,18 +26,19 @@ func TestEachMount(t *testing.T) {
 		eachMount(fd, make([]byte, size), func(id uint64) { ids = append(ids, id) })
 		unix.Close(fd)
 		if !slices.Equal(ids, []uint64{21, 4096, 9}) {
-			t.Fatalf("%d bytes at a time: %v", size, ids)
+			t.Fatalf("buffer of %d bytes: got mount ids %v", size, ids)
 		}
 	}
 }
 
-// The working directory is known on a mount below the root, and unknown once that is detached.
+// The working directory on a mount below the root is known. It is unknown after the mount is
+// detached.
 func TestDetachedMount(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
 	dir := t.TempDir()
-	onThread(func() { // which ends, and its mount namespace with it
+	onThread(func() { // the thread exits, and its mount namespace with it
 		own, err := Open()
 		if err != nil {
 			t.Error(err)
@@ -55,7 +56,7 @@ func TestDetachedMount(t *testing.T) {
 		inside, err := Open()
 		must("open", err)
 		defer inside.Close()
-		// The thread opened this: /proc/self would show the namespace of the process.
+		// This thread opened the descriptor: /proc/self shows the namespace of the process.
 		unix.Close(inside.own.fd)
 		inside.own.fd, err = unix.Open("/proc/thread-self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		must("mountinfo", err)
@@ -79,7 +80,7 @@ func TestDetachedMount(t *testing.T) {
 	})
 }
 
-// onThread runs f on a new thread, which is not the leader.
+// onThread runs f on a new thread that is not the leader.
 func onThread(f func()) {
 	done := make(chan struct{})
 	go func() {

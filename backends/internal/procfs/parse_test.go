@@ -25,7 +25,7 @@ func TestParseStatus(t *testing.T) {
 	}
 	var some engine.Task
 	if parseStatus([]byte(statusText), 4711, uids, &some); some != (engine.Task{Known: uids, Inherited: engine.Inherited{Cred: engine.Credentials{UID: 1, EUID: 2, SUID: 3}}}) {
-		t.Errorf("only %v is wanted: %+v", uids, some)
+		t.Errorf("want only %v, got %+v", uids, some)
 	}
 	for _, c := range []struct {
 		name, text string
@@ -40,7 +40,7 @@ func TestParseStatus(t *testing.T) {
 	} {
 		var task engine.Task
 		if parseStatus([]byte(c.text), 4711, engine.AllFields, &task); task.Known != c.want {
-			t.Errorf("%s: found %v, want %v", c.name, task.Known, c.want)
+			t.Errorf("%s: got known %v, want %v", c.name, task.Known, c.want)
 		}
 	}
 	for _, c := range []struct {
@@ -50,15 +50,15 @@ func TestParseStatus(t *testing.T) {
 	}{
 		{"NSpid:\t4711\n", engine.Task{Known: engine.FieldPIDNS.Set(), NSPID: 4711, Inherited: engine.Inherited{NS: engine.Namespaces{PID: 0xeffffffc}}}, false},
 		{"NSpid:\t4711\t12\t1\n", engine.Task{NSPID: 1}, true},
-		{"NSpid:\t0\n", engine.Task{}, false}, // it is being reaped
+		{"NSpid:\t0\n", engine.Task{}, false}, // the process is being reaped
 		{"NSpid:\t0\t0\n", engine.Task{}, false},
 		{"NSpid:\t4711\tx\n", engine.Task{}, false},
-		// A thread has replaced it.
+		// Another thread has replaced the leader.
 		{"Uid:\t0\t0\t0\t0\nNSpid:\t4712\n", engine.Task{}, false},
 	} {
 		var got engine.Task
 		if below := parseStatus([]byte(c.text), 4711, engine.AllFields, &got); got != c.want || below != c.below {
-			t.Errorf("%q: %+v, below %v", c.text, got, below)
+			t.Errorf("%q: got %+v, below %v", c.text, got, below)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func FuzzParseStatus(f *testing.F) {
 		task := engine.Task{Known: engine.FieldPPID.Set()}
 		parseStatus(b, 4711, engine.AllFields, &task)
 		if found := task.Known &^ engine.FieldPPID.Set(); found&^fieldsStatus != 0 || !task.Known.Has(engine.FieldPPID) {
-			t.Errorf("found %v, known %v", found, task.Known)
+			t.Errorf("got found %v, known %v", found, task.Known)
 		}
 	})
 }
@@ -79,7 +79,7 @@ func FuzzAppendNumbers(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0412\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if n := len(appendNumbers(nil, b)); n > len(b)/20 {
-			t.Errorf("%d numbers of %d bytes", n, len(b))
+			t.Errorf("got %d numbers from %d bytes", n, len(b))
 		}
 	})
 }

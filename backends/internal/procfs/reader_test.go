@@ -34,13 +34,13 @@ func open(t testing.TB) *Reader {
 	}
 	t.Cleanup(func() { r.Close() })
 	if r.Readable().Has(engine.FieldEnviron) {
-		t.Error("the environment is read without being asked for")
+		t.Error("got an environment that was not requested")
 	}
 	r.ReadEnviron(func(ev *engine.RawEvent, all []byte, cut bool) { ev.Set(engine.FieldEnviron, all) })
 	return r
 }
 
-// start runs a program that waits for its input to end.
+// start runs a program that waits until its input is closed.
 func start(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -51,7 +51,7 @@ func start(t testing.TB, name string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	// cmd.Start returns during the exec, when the image is still unknown.
+	// cmd.Start returns during the exec, before the new image is readable.
 	r := open(t)
 	for range retry.For(10 * time.Second) {
 		var ev engine.RawEvent
@@ -62,7 +62,7 @@ func start(t testing.TB, name string, args ...string) *exec.Cmd {
 			return cmd
 		}
 	}
-	t.Fatal("the image is still unknown")
+	t.Fatal("the program did not run before the deadline")
 	return nil
 }
 
@@ -90,12 +90,12 @@ func checkSelf(t *testing.T, ev *engine.RawEvent) {
 	t.Helper()
 	task := &ev.Task
 	if task.Known != Readable {
-		t.Errorf("unknown: %v", Readable&^task.Known)
+		t.Errorf("got unknown fields %v", Readable&^task.Known)
 	}
 	ru, re, rs := unix.Getresuid()
 	gr, ge, gs := unix.Getresgid()
 	if got, want := task.Cred, (engine.Credentials{UID: uint32(ru), EUID: uint32(re), SUID: uint32(rs), GID: uint32(gr), EGID: uint32(ge), SGID: uint32(gs)}); got != want {
-		t.Errorf("ids %+v, want %+v", got, want)
+		t.Errorf("got ids %+v, want %+v", got, want)
 	}
 	sid, _ := unix.Getsid(0)
 	if task.PPID != uint32(os.Getppid()) || task.PGID != uint32(unix.Getpgrp()) || task.SID != uint32(sid) {
@@ -110,7 +110,7 @@ func checkSelf(t *testing.T, ev *engine.RawEvent) {
 		engine.FieldComm: strings.TrimSuffix(string(comm), "\n"), engine.FieldArgs: string(cmdline),
 	} {
 		if got := string(ev.Bytes(f)); got != want {
-			t.Errorf("%v is %q, want %q", f, got, want)
+			t.Errorf("%v: got %q, want %q", f, got, want)
 		}
 	}
 	for name, got := range map[string]uint32{"uts": task.NS.UTS, "ipc": task.NS.IPC, "mnt": task.NS.Mnt, "net": task.NS.Net,
@@ -120,7 +120,7 @@ func checkSelf(t *testing.T, ev *engine.RawEvent) {
 		}
 	}
 	if task.NSPID != uint32(os.Getpid()) {
-		t.Errorf("pid %d in its namespace", task.NSPID)
+		t.Errorf("got pid %d in its namespace", task.NSPID)
 	}
 	var hdr = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -139,7 +139,7 @@ func checkSelf(t *testing.T, ev *engine.RawEvent) {
 		}
 	}
 	if task.StartUnit != engine.ProcStartUnit || task.Start%engine.ProcStartUnit != 0 {
-		t.Errorf("start %d, unit %d", task.Start, task.StartUnit)
+		t.Errorf("got start %d, unit %d", task.Start, task.StartUnit)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestReadOnlyWhatIsWanted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := f.Set() & r.Readable(); ev.Task.Known != want {
-			t.Errorf("asked for %v, got %v", f, ev.Task.Known)
+			t.Errorf("want %v only, got %v", f, ev.Task.Known)
 		}
 	}
 }
@@ -192,14 +192,15 @@ func TestDeletedExecutable(t *testing.T) {
 				cmd := start(t, path)
 				want := path
 				if deleted([]byte(name)) {
-					// The file may have had a second name, which was removed.
+					// The executable may have had a second name that was
+					// removed.
 					want = ""
 				}
 				if got := filename(t, r, cmd.Process.Pid); got != want {
-					t.Errorf("before: %q", got)
+					t.Errorf("before the removal: got %q", got)
 				}
 				if want = path; linked {
-					want = "" // this may be a name of the file
+					want = "" // another file; it may have the name
 					if err := os.Link(path, path+".other"); err != nil {
 						t.Skip(err)
 					}
@@ -208,14 +209,14 @@ func TestDeletedExecutable(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := filename(t, r, cmd.Process.Pid); got != want {
-					t.Errorf("after: %q", got)
+					t.Errorf("after the removal: got %q", got)
 				}
 			})
 		}
 	}
 }
 
-// A file that was removed is no memfd, whatever its name was.
+// A removed file is not reported as a memfd, even if its name looks like one.
 func TestRemovedFileNamedMemfd(t *testing.T) {
 	r := open(t)
 	path := fmt.Sprintf("/memfd:evil-%d", os.Getpid())
@@ -228,7 +229,7 @@ func TestRemovedFileNamedMemfd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := filename(t, r, cmd.Process.Pid); got != path {
-		t.Errorf("%q, want %q", got, path)
+		t.Errorf("got %q, want %q", got, path)
 	}
 }
 
@@ -245,7 +246,7 @@ func TestTaskComm(t *testing.T) {
 		{0, "kworker/0:1-x", "kworker/0:1-x"},
 	} {
 		if got := taskComm(&proctext.Stat{Flags: c.flags, Comm: []byte(c.comm)}); string(got) != c.want {
-			t.Errorf("%q: %q, want %q", c.comm, got, c.want)
+			t.Errorf("%q: got comm %q, want %q", c.comm, got, c.want)
 		}
 	}
 }
@@ -267,7 +268,8 @@ func TestMemfd(t *testing.T) {
 	}
 }
 
-// Paths begin at the root of the process, as in the kernel's events; paths outside are unknown.
+// Paths start at the root of the process, as in the kernel's events. Paths outside of it are
+// unknown.
 func TestPathsInAnotherRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")
@@ -292,24 +294,24 @@ func TestPathsInAnotherRoot(t *testing.T) {
 		if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
 			t.Fatal(err)
 		}
-		io.ReadFull(out, make([]byte, 1)) // it runs
+		io.ReadFull(out, make([]byte, 1)) // waits until the program runs
 		var ev engine.RawEvent
 		if _, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev); err != nil {
 			t.Fatal(err)
 		}
 		if got := string(ev.Bytes(engine.FieldCwd)); got != want {
-			t.Errorf("cwd is %q, want %q", got, want)
+			t.Errorf("got cwd %q, want %q", got, want)
 		}
 		if got := string(ev.Bytes(engine.FieldExe)); got != "/program" {
-			t.Errorf("filename is %q", got)
+			t.Errorf("got executable %q", got)
 		}
 		in.Close()
 		cmd.Wait()
 	}
 }
 
-// A path is relative to the root of the process at the time of the read, or is unknown. In this
-// test each root is below the previous one, and the working directory is the root or below.
+// A path is relative to the root of the process at the time of the read, or unknown. In this test
+// each new root is below the previous root, and the working directory is in the root.
 func TestPathsWhileTheRootChanges(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")
@@ -338,15 +340,15 @@ func TestPathsWhileTheRootChanges(t *testing.T) {
 			var ev engine.RawEvent
 			r.Read(uint32(p.PID), engine.FieldCwd.Set(), &ev)
 			if got := string(ev.Bytes(engine.FieldCwd)); !slices.Contains(allowed, got) {
-				t.Errorf("cwd is %q", got)
+				t.Errorf("got cwd %q", got)
 			}
 		}
 		p.Kill()
 	}
 }
 
-// For a reader in another root, the paths of a process outside that root are unknown, because they
-// could begin at either root. A process in another mount namespace has its own paths.
+// For a reader in another root, paths of a process outside of that root are unknown: they could
+// start at either root. A process in another mount namespace reports its own paths.
 func TestPathsFromAnotherRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")
@@ -386,7 +388,7 @@ func readFromInside(root string) error {
 		}
 		defer cmd.Wait()
 		defer in.Close()
-		io.ReadFull(out, make([]byte, 1)) // it runs
+		io.ReadFull(out, make([]byte, 1)) // waits until the program runs
 		pids = append(pids, cmd.Process.Pid)
 	}
 	if err := errors.Join(unix.Chroot(root), unix.Chdir("/")); err != nil {
@@ -406,7 +408,8 @@ func readFromInside(root string) error {
 	return r.Close()
 }
 
-// TestMain executes a program in another root, with a working directory outside of it.
+// TestMain, if a test asks for it, executes a program in another root with a working directory
+// outside of that root.
 func TestMain(m *testing.M) {
 	if root := os.Getenv("QUARK_PROCFS_CHROOT"); root != "" {
 		err := errors.Join(unix.Chroot(root), syscall.Exec("/program", []string{"program"}, nil))
@@ -442,7 +445,7 @@ func TestZombieAndVanished(t *testing.T) {
 	}
 	st, err := r.Read(pid, Readable, &ev)
 	if err != nil || !st.Zombie() {
-		t.Fatalf("%+v, %v", st, err)
+		t.Fatalf("zombie: got status %+v, error %v", st, err)
 	}
 	if ev.Task.Known&gone != 0 || !ev.Task.Known.Has(engine.FieldPPID) || string(ev.Bytes(engine.FieldComm)) != "true" {
 		t.Errorf("zombie: got known %v, comm %q", ev.Task.Known, ev.Bytes(engine.FieldComm))
@@ -454,8 +457,8 @@ func TestZombieAndVanished(t *testing.T) {
 	}
 }
 
-// A process that executes another image and ends while it is read is not reported with the comm of
-// one image and the arguments of the other.
+// If a process executes another image and exits during the read, the result never mixes the comm of
+// one image with the arguments of the other.
 func TestEndedWhileRead(t *testing.T) {
 	r := open(t)
 	text, err := os.ReadFile("/proc/self/stat")
@@ -476,7 +479,7 @@ func TestEndedWhileRead(t *testing.T) {
 		if err := unix.Mkfifo(filepath.Join(dir, "cmdline"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// The fifo opens when stat has been read.
+		// The FIFO opens when the reader has read stat.
 		ends := exec.Command("sh", "-c", "{ cat next >stat; printf 'y\\0'; } >cmdline")
 		ends.Dir = dir
 		if err := ends.Start(); err != nil {
@@ -484,18 +487,18 @@ func TestEndedWhileRead(t *testing.T) {
 		}
 		var ev engine.RawEvent
 		if !r.Describe(1, &ev) {
-			t.Fatal("no process")
+			t.Fatal("the process did not start")
 		}
 		if err := ends.Wait(); err != nil {
 			t.Fatal(err)
 		}
 		if ev.Task.Known&Replaced != 0 || !ev.Task.Known.Has(engine.FieldSID) {
-			t.Errorf("%s: known %v", file, ev.Task.Known)
+			t.Errorf("%s: got known %v", file, ev.Task.Known)
 		}
 	}
 }
 
-// A leader that has ended before its threads is no zombie yet: its process goes on.
+// A process whose leader has exited before other threads is not a zombie.
 func TestKindOfZombie(t *testing.T) {
 	r := open(t)
 	for threads, want := range map[string]engine.Kind{"1": engine.KindExit, "2": 0} {
@@ -509,7 +512,7 @@ func TestKindOfZombie(t *testing.T) {
 	}
 }
 
-// procOf opens a directory like /proc, in which process 1 has only the file stat.
+// procOf opens a directory like /proc with one process, number 1, that has only the file stat.
 func procOf(t *testing.T, stat string) int {
 	t.Helper()
 	proc := t.TempDir()
@@ -521,7 +524,7 @@ func procOf(t *testing.T, stat string) int {
 	return fd
 }
 
-// A thread has no exit signal. The same holds for a leader that is replaced by an exec of a thread.
+// A thread has no exit signal. Nor has a leader while an exec of another thread replaces it.
 func TestExitSignalOfThread(t *testing.T) {
 	r, err := Open()
 	if err != nil {
@@ -538,8 +541,8 @@ func TestExitSignalOfThread(t *testing.T) {
 	})
 }
 
-// The login is read for all processes, or for session leaders only. It has the value that the
-// writing thread set.
+// The login is read for all processes, or only for session leaders. A process has the login of the
+// thread that set it.
 func TestLogin(t *testing.T) {
 	r := open(t)
 	if !r.Readable().Has(engine.FieldLogin) {
@@ -548,7 +551,7 @@ func TestLogin(t *testing.T) {
 	onThread(func() {
 		for _, uid := range []uint32{4242, engine.LoginUnset} {
 			if err := os.WriteFile("/proc/thread-self/loginuid", fmt.Append(nil, uid), 0); err != nil {
-				t.Log(err) // the kernel may refuse it
+				t.Log(err) // some kernels reject the write
 				return
 			}
 			text, _ := os.ReadFile("/proc/thread-self/sessionid")
@@ -570,8 +573,8 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// User, cgroup and time namespace are always read, or only if another namespace differs from the
-// first process's.
+// With Sparing, the user, cgroup and time namespaces are read only if another namespace differs
+// from the first process's.
 func TestNamespacesSparingly(t *testing.T) {
 	r := open(t)
 	onThread(func() {
@@ -587,7 +590,7 @@ func TestNamespacesSparingly(t *testing.T) {
 		first, _ := os.Readlink("/proc/1/ns/mnt")
 		if own, err := os.Readlink("/proc/thread-self/ns/mnt"); err == nil && own == first {
 			if got := read(true); got != all&^sparingly {
-				t.Errorf("known %s of %s", got, all)
+				t.Errorf("got known %s, want %s", got, all)
 			}
 		}
 		if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
@@ -610,14 +613,14 @@ func TestKernelThread(t *testing.T) {
 		t.Skip("process 2 is no kernel thread here")
 	}
 	if ev.Task.Known.Has(engine.FieldExe) || ev.Task.Known.Has(engine.FieldArgs) {
-		t.Errorf("a kernel thread has %v", ev.Task.Known)
+		t.Errorf("kernel thread: got known %v", ev.Task.Known)
 	}
 	if string(ev.Bytes(engine.FieldComm)) != "kthreadd" {
-		t.Errorf("comm %q", ev.Bytes(engine.FieldComm))
+		t.Errorf("got comm %q", ev.Bytes(engine.FieldComm))
 	}
 }
 
-// /proc shows more of the names of some kernel threads than the kernel keeps as their comm.
+// For some kernel threads /proc shows a longer name than the comm in the kernel.
 func TestLongNamesOfKernelThreads(t *testing.T) {
 	long := 0
 	if err := open(t).Scan(func(ev *engine.RawEvent) error {
@@ -625,11 +628,11 @@ func TestLongNamesOfKernelThreads(t *testing.T) {
 		shown = bytes.TrimSuffix(shown, []byte("\n"))
 		got := ev.Bytes(engine.FieldComm)
 		if len(got) > 15 {
-			t.Errorf("comm %q", got)
+			t.Errorf("got comm %q", got)
 		}
 		if err == nil && len(shown) > 15 {
 			if long++; len(got) == 0 || !bytes.HasPrefix(shown, got) {
-				t.Errorf("comm %q of %q", got, shown)
+				t.Errorf("got comm %q, /proc shows %q", got, shown)
 			}
 		}
 		return nil
@@ -643,7 +646,7 @@ func TestLongNamesOfKernelThreads(t *testing.T) {
 
 func TestForkNoExec(t *testing.T) {
 	r := open(t)
-	// The subshell runs the image of the shell that forked it.
+	// The subshell runs the same image as its parent.
 	cmd := exec.Command("sh", "-c", "exec 3<&0; (read x <&3; :) & echo $!; wait")
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
@@ -672,12 +675,12 @@ func TestLongCmdline(t *testing.T) {
 	}
 	want := []byte("sh\x00-c\x00read x\x00sh\x00" + long)[:MaxCmdline]
 	if !bytes.Equal(ev.Bytes(engine.FieldArgs), want) || ev.Task.Truncated != engine.FieldArgs.Set() {
-		t.Errorf("%d bytes, truncated %v", len(ev.Bytes(engine.FieldArgs)), ev.Task.Truncated)
+		t.Errorf("got %d bytes, truncated %v", len(ev.Bytes(engine.FieldArgs)), ev.Task.Truncated)
 	}
 }
 
-// TestDirectoryIsOfTheProcess shows why one descriptor of /proc/PID is enough: it never refers to
-// another process with the same pid.
+// TestDirectoryOfReusedPID shows that one descriptor of /proc/PID never refers to a later process
+// with the same pid.
 func TestDirectoryIsOfTheProcess(t *testing.T) {
 	r := open(t)
 	for try := 0; try < 20; try++ {
@@ -695,24 +698,24 @@ func TestDirectoryIsOfTheProcess(t *testing.T) {
 		}
 		next := start(t, "cat")
 		if next.Process.Pid != pid {
-			continue // someone else was quicker
+			continue // another process got the pid first
 		}
 		var ev engine.RawEvent
 		if _, err := r.Read(uint32(pid), Readable, &ev); err != nil {
-			t.Errorf("the new process: %v", err)
+			t.Errorf("new process: got error %v", err)
 		}
 		ev.Reset()
 		if _, err := r.readAll(dir, 1, Readable, &ev); !errors.Is(err, ErrVanished) || ev.Task.Known != 0 {
-			t.Errorf("the old directory: got error %v, known %v", err, ev.Task.Known)
+			t.Errorf("directory of the old process: got error %v, known %v", err, ev.Task.Known)
 		}
 		return
 	}
-	t.Skip("the pid was never used again")
+	t.Skip("the kernel did not reuse the pid")
 }
 
 func TestReadAllocatesNothing(t *testing.T) {
 	r := open(t)
-	// An event keeps no storage for large data, such as a whole environment.
+	// The event keeps no buffer for large data such as a whole environment.
 	r.ReadEnviron(func(ev *engine.RawEvent, all []byte, cut bool) {
 		ev.Set(engine.FieldEnviron, all[:min(len(all), 256)])
 	})
@@ -724,11 +727,12 @@ func TestReadAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }
 
-// A scan yields each process once, in order, with the values of Read, for any number of goroutines.
+// A scan returns each process once, in order, with the same values as Read, for any number of
+// goroutines.
 func TestScanOfMany(t *testing.T) {
 	const many = 3 * maxReaders * scanBatch
 	quiet := map[uint32]bool{}
@@ -755,16 +759,16 @@ func TestScanOfMany(t *testing.T) {
 			t.Fatal(err)
 		}
 		if one.Task != ev.Task {
-			t.Errorf("%+v, not %+v", ev.Task, one.Task)
+			t.Errorf("got %+v, want %+v", ev.Task, one.Task)
 		}
 		for f := engine.FieldComm; f <= engine.FieldCgroup; f++ {
 			if !bytes.Equal(one.Bytes(f), ev.Bytes(f)) {
-				t.Errorf("%v is %q, not %q", f, ev.Bytes(f), one.Bytes(f))
+				t.Errorf("%v: got %q, want %q", f, ev.Bytes(f), one.Bytes(f))
 			}
 		}
 		return nil
 	}); err != nil || found != many {
-		t.Errorf("%d of %d processes: %v", found, many, err)
+		t.Errorf("got %d of %d processes, error %v", found, many, err)
 	}
 }
 
@@ -778,9 +782,9 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
-// A process that hides its arguments does not look like one in the middle of an execve.
+// A process that hides its arguments is not taken for a process in an execve.
 func TestHiddenCmdline(t *testing.T) {
-	const at, noFile = 1 << 22, 1<<64 - 1<<32 // any address; no other executable
+	const at, noFile = 1 << 22, 1<<64 - 1<<32 // any address; no executable
 	// struct prctl_mm_map with empty arguments. Kernels before 5.2 require the heap behind the
 	// data.
 	layout := []any{at, at + 1, at, at + 1, at + 2, at + 2, at - 16, at, at, at, at, nil, uint64(noFile)}
@@ -799,29 +803,29 @@ func TestHiddenCmdline(t *testing.T) {
 		}
 	}
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)); err != nil || len(b) > 0 {
-		t.Skip("the kernel lets it not", err)
+		t.Skip("this kernel does not let the process hide its arguments: ", err)
 	}
 	var ev engine.RawEvent
 	if _, err := r.Read(uint32(p.PID), Readable, &ev); err != nil || ev.Task.Known != Readable&^engine.FieldArgs.Set() {
-		t.Errorf("unknown: %v, %v", Readable&^ev.Task.Known, err)
+		t.Errorf("got unknown fields %v, error %v", Readable&^ev.Task.Known, err)
 	}
 }
 
-// In the middle of an execve, stat can show the new code and the temporary stack, which is at the
-// arguments. The reader must not take this for an image, because the complete image would look like
-// another one.
+// During an execve, stat can show the new code with the temporary stack. Both the arguments and the
+// stack are then at one address. The reader must not take this for an image, as the complete image
+// would look like another one.
 func TestUnfinishedImage(t *testing.T) {
 	for _, c := range []struct {
 		code, stack, args uint64
 		whole             bool
 	}{{4096, 1 << 40, 1<<40 + 64, true}, {4096, 1 << 40, 1 << 40, false}, {0, 1 << 40, 1<<40 + 64, false}, {4096, 0, 0, false}} {
 		if st := status(&proctext.Stat{Code: c.code, Stack: c.stack, Args: c.args}); (st.Memory != 0) != c.whole {
-			t.Errorf("%+v: %x", c, st.Memory)
+			t.Errorf("%+v: got memory %x, want 0", c, st.Memory)
 		}
 	}
 }
 
-// TestMemory expects one number for an image, and another number for the next image.
+// Memory is the same number while an image runs, and another number for the next image.
 func TestMemory(t *testing.T) {
 	r := open(t)
 	const script = `read x; exec /bin/sh -c "$0" "$0" $((9-$1))`

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGap: a silence is one gap, from the last check that found the probes working to the next such
-// check or the end of the checks. A longer silence has a gap after each 10 s.
+// TestGap: one gap covers a silence, from the last check that found the probes working to the next
+// such check or to Stop. In a long silence a gap is reported every 10 s.
 func TestGap(t *testing.T) {
 	var n uint64
 	counter, works := 0, false
@@ -26,7 +26,7 @@ func TestGap(t *testing.T) {
 	}
 	for i, step := range []struct {
 		works   bool
-		counter int // -1 for unknown
+		counter int // -1: the counter cannot be read
 		long    bool
 		gap     bool
 	}{

@@ -23,7 +23,7 @@ func descriptors(t *testing.T) string {
 	var open []string
 	for _, d := range dir {
 		link, err := os.Readlink("/proc/self/fd/" + d.Name())
-		if err == nil { // an error means the directory's own descriptor
+		if err == nil { // the error is for the descriptor of the directory itself
 			open = append(open, d.Name()+" "+link)
 		}
 	}
@@ -43,9 +43,9 @@ func startedChild(t *testing.T) *testChild {
 	return w
 }
 
-// TestChild ends the self-test child after its exit, and half way.
+// TestChild ends the self-test child in two ways: after its exit, and in the middle.
 func TestChild(t *testing.T) {
-	descriptors(t) // the first call opens descriptors that stay open
+	descriptors(t) // the first call opens descriptors that are never closed
 	for _, whole := range []bool{true, false} {
 		before := descriptors(t)
 		w := startedChild(t)
@@ -100,7 +100,7 @@ func TestTruths(t *testing.T) {
 	if err := truth.readTestChild(proc, pid); err != nil {
 		t.Fatal(err)
 	}
-	// The values that the parent has set for the child equal those in /proc.
+	// The values that the parent has set for the child equal the values in /proc.
 	var again engine.RawEvent
 	if _, err := proc.Read(pid, proc.Readable(), &again); err != nil {
 		t.Fatal(err)

@@ -11,14 +11,14 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// sample returns an event in which each field has a different value.
+// sample returns an event whose fields all have different values.
 func sample(k engine.Kind) *engine.RawEvent {
 	ev := &engine.RawEvent{Kind: k, PID: 100, TID: 100, Creator: 99}
 	for _, f := range []engine.Field{engine.FieldComm, engine.FieldExe, engine.FieldArgs, engine.FieldCwd, engine.FieldCgroup} {
 		ev.Set(f, []byte("/"+f.String()))
 	}
 	t := &ev.Task
-	t.Known = engine.AllFields &^ engine.FieldsUsage // /proc does not have the usage
+	t.Known = engine.AllFields &^ engine.FieldsUsage // /proc does not show the usage
 	t.Start, t.StartUnit = 5*engine.ProcStartUnit, engine.ProcStartUnit
 	t.PPID, t.PGID, t.SID = 1, 2, 3
 	t.Cred = engine.Credentials{UID: 4, EUID: 5, SUID: 6, GID: 7, EGID: 8, SGID: 9}
@@ -30,7 +30,7 @@ func sample(k engine.Kind) *engine.RawEvent {
 	return ev
 }
 
-// all returns a table that promises every field with every event.
+// all returns a table where each event has every field.
 func all() *engine.CapabilityTable {
 	table := new(engine.CapabilityTable)
 	for f := range table.Fields {
@@ -42,7 +42,7 @@ func all() *engine.CapabilityTable {
 func TestCompare(t *testing.T) {
 	truth, table := sample(engine.KindExec), all()
 	right := sample(engine.KindExec)
-	// The kernel reports the start time more precisely than /proc.
+	// The kernel's start time is more precise than the value in /proc.
 	right.Task.Start, right.Task.StartUnit = right.Task.Start+engine.ProcStartUnit-1, 1
 	right.Task.Exit.Time = 1
 	if wrong := compare(right, truth, table); wrong != nil {
@@ -119,7 +119,7 @@ func TestCompareUnknown(t *testing.T) {
 	}
 }
 
-// populate is a source that has only the method Populate.
+// populate is a source that implements only Populate.
 type populate func(engine.Sink) error
 
 func (p populate) Populate(to engine.Sink) error { return p(to) }
@@ -135,7 +135,7 @@ func TestCheck(t *testing.T) {
 	calls := 0
 	run := func(limit time.Duration, evs ...*engine.RawEvent) error {
 		source := populate(func(to engine.Sink) error {
-			if calls++; calls%3 == 0 { // not at once
+			if calls++; calls%3 == 0 { // the events arrive after some calls
 				for _, ev := range evs {
 					to.Insert(ev)
 				}

@@ -11,15 +11,15 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// TestHarm: if a read at a wrong address can harm the kernel, no source gets types that may be
-// wrong. Sources still get exact types.
+// If reads at wrong addresses can harm the kernel, Open uses only exact types, never types that may
+// be wrong.
 func TestHarm(t *testing.T) {
 	defer func(f func() (machine, error)) { thisMachine = f }(thisMachine)
 	const panics, limit = "sys/kernel/panic_on_warn", "sys/kernel/warn_limit"
 	for _, tt := range []struct {
 		name, arch, release string
 		files               map[string]string
-		err                 string // a part of the error; "" if the types are tried
+		err                 string // part of the error, or "" if the types are used
 	}{
 		{"new", "amd64", "6.1.0-56-cloud-amd64", map[string]string{panics: "0\n", limit: "0\n"}, ""},
 		{"no limit of warnings", "amd64", "5.10.0-46-amd64", map[string]string{panics: "0\n"}, ""},
