@@ -75,7 +75,7 @@ func (r *reader) setPath(dir, n int, st *unix.Statx_t, f engine.Field, ev *engin
 	}
 	path := r.buf[:n]
 	if removed {
-		path = path[:n-len(suffixDeleted)]
+		path = bytes.TrimSuffix(path, []byte(suffixDeleted)) // a removed root is just /
 	}
 	if path[0] == '/' { // else it is a link of another kind, or out of reach
 		ev.Set(f, path)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -344,6 +345,34 @@ func TestPathsWhileTheRootChanges(t *testing.T) {
 			}
 		}
 		p.Kill()
+	}
+}
+
+// A process in a removed root directory has the directory /.
+func TestRemovedRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to change the root directory")
+	}
+	dir := t.TempDir() + "/root"
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := new(barefork.Script).Call("chdir", unix.SYS_CHDIR, dir).Call("chroot", unix.SYS_CHROOT, ".")
+	s.Stop()
+	p, err := barefork.Start(s, barefork.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	for ok := false; !ok; _, ok = p.Result(0, 1) {
+		runtime.Gosched() // until the chroot has returned
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	var ev engine.RawEvent
+	if _, err := open(t).Read(uint32(p.PID), engine.FieldCwd.Set(), &ev); err != nil || string(ev.Bytes(engine.FieldCwd)) != "/" {
+		t.Errorf("got cwd %q, error %v", ev.Bytes(engine.FieldCwd), err)
 	}
 }
 
