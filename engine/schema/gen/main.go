@@ -185,7 +185,7 @@ func members(w *writer) {
 		if r.Known != "" {
 			cond = strings.ReplaceAll(r.Known, "(Field", "(quark.Field")
 		}
-		w.line("lay(%s, &c.%s, %s)", cond, r.C[strings.LastIndex(r.C, " ")+1:],
+		w.line("setNumber(%s, &c.%s, %s)", cond, r.C[strings.LastIndex(r.C, " ")+1:],
 			ofFile.ReplaceAllString(r.Go, "p.ExeFile."))
 	}
 	w.line("}")
