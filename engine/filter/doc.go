@@ -57,8 +57,7 @@
 // A value that the field cannot have is an error. Numbers and pids have bounds; after < <= > >= a
 // number may be outside if the term can be true. The paths exe, cwd
 // and cgroup have no empty name and no . or .. in them. entity_id has 32 hexadecimal digits.
-// container_runtime and entry_leader_type are one of a list of words. [Filter.Check] finds terms
-// that exclude each other.
+// container_runtime and entry_leader_type are one of a list of words.
 //
 // In a pattern, * matches any characters, ? one character, [a-z] and [!a-z] one character of a set.
 // \ makes the next character literal. In exe, exec_path, exec_failed_path, cwd and cgroup none of

@@ -166,7 +166,7 @@ func (n *numberTerm) eval(m *Matcher, ev *engine.Event) truth {
 	switch p := ev.Process; {
 	case !has(ev, n.of):
 		return no
-	case n.fields&^p.Known != 0:
+	case n.fields&^p.Known != 0 || n.fields == 0 && m.anyFields:
 		if n.fields.Has(engine.FieldExeFile) && p.IsKernelThread() {
 			return no
 		}
@@ -261,7 +261,10 @@ func (t *listTerm) oneOf(rest string, cut bool) truth {
 	return no
 }
 
-func (s stateTerm) eval(_ *Matcher, ev *engine.Event) truth {
+func (s stateTerm) eval(m *Matcher, ev *engine.Event) truth {
+	if m.anyFields {
+		return unknown
+	}
 	known := ev.Process.Known
 	if s.cached {
 		return truthOf(ev.Process.Cached&known&s.fields != 0)
@@ -368,6 +371,9 @@ type Matcher struct {
 	of     engine.Container // container of cgroup
 
 	id []byte // last result of entityID
+
+	// anyFields is set for Check: each field may be known or not, and the pid is not known.
+	anyFields bool
 }
 
 // Matcher returns a matcher for a queue with this clock. It returns an error if the filter has more

@@ -668,19 +668,16 @@ func TestCheckAsNaive(t *testing.T) {
 			t.Fatal(err)
 		}
 		reported := Reported{Kinds: pick(r, engine.EventFork|engine.EventExec, ^engine.Events(0)), Threads: r.IntN(2) == 0, Nonzero: r.IntN(2) == 0, MinAgg: r.IntN(2) == 0}
-		s := reported.scope()
-		check := s.check(f.conditions[0])
+		c := f.checker(reported)
+		check := c.check(f.conditions[0])
 		if check == nil {
 			continue
 		}
 		refused++
 		for range 20 {
 			ev := r.event()
-			of := pick(r, s.together...)
-			ev.Events = of.all & (of.first | engine.Events(r.Uint32()))
-			if ev.Thread = ev.Thread && reported.Threads && threadKinds.Has(of.first); ev.Thread {
-				ev.Events = of.first
-			}
+			of := pick(r, c.samples...)
+			ev.Events, ev.Thread = of.Events, of.Thread
 			if reported.Nonzero {
 				ev.Process.Task.Exit.WaitStatus = pick(r, nonzero...)
 			}
