@@ -35,7 +35,7 @@ func TestExit(t *testing.T) {
 		{name: "SIGTERM", script: stop, signal: unix.SIGTERM},
 		{name: "SIGKILL", script: stop, signal: unix.SIGKILL},
 		{name: "SIGSEGV", script: stop, signal: unix.SIGSEGV},
-		{name: "SIGHUP", script: stop, signal: unix.SIGHUP},
+		{name: "SIGTERM", script: stop, signal: unix.SIGTERM},
 		{name: "real-time signal", script: stop, signal: unix.Signal(40)},
 		{name: "core", script: stop, signal: unix.SIGSEGV, core: true},
 		{name: "thread ends the group", script: func(s *barefork.Script, gate int) *barefork.Script {
