@@ -26,7 +26,7 @@ func ExampleStart() {
 		fmt.Println("code", exit.WaitStatus().ExitStatus())
 	}
 	c.Wait()
-	// Output:
+	// Unordered output:
 	// code 3
 	// code 4
 }

@@ -55,10 +55,10 @@ func (s *Store) wait(ctx context.Context, id uint64) (*ExitStatus, error) {
 
 // Events yields each exit once, as soon as the process has ended. It covers the processes that are
 // traced when it is called, new descendants of their trees, and processes that this Store begins to
-// trace while it runs. Processes that have already ended come first. If the status was lost the
-// error is ErrLost and only the pid, the trace id and the membership are valid; the iteration
-// continues. It ends without an error when ctx ends or the store is closed. It also ends after an
-// error of the kernel.
+// trace while it runs. Processes that end within a short time may be yielded in any order. If the
+// status was lost the error is ErrLost and only the pid, the trace id and the membership are valid;
+// the iteration continues. It ends without an error when ctx ends or the store is closed. It also
+// ends after an error of the kernel.
 //
 // With trace ids it yields only the exits of these and of their trees, and ends after the last of
 // them.
