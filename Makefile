@@ -106,13 +106,14 @@ $(HOSTBIN)/quark-matrix: FORCE
 # with hidden types, and Go tests, too.
 ALSO ?= -j 2 --btf present
 # The guests run beside the Go tests, which wait more than they compute. The packages that take
-# longest begin first, so that the end waits for none.
+# longest begin first, so that the end waits for none. A process that a test leaves behind must not
+# keep pipe 3 open: sum would wait for it.
 LONGEST := ./fidelity ./backends/ebpf ./fidelity/fuzz . ./internal/harness/matrix ./cmd/quark-test
 .PHONY: test test-all test-kernel test-kernel-all guest-test race test-exporters deps
 test: deps build $(GUESTS)
 	$(Q)for m in $(MODULES); do $(GO) vet -C $$m ./... || exit; done
-	$(Q)$(prepared) rm -f $(MATRIX)/results.json; set -o pipefail; { { $(run_matrix) $(ALSO); } >&3 & \
-	for m in $(MODULES); do PATH="$(abspath $(OUT)):$$PATH" $(HOSTGO) test -C $$m -count=1 -vet=off -json $$([ $$m != . ] || echo $(LONGEST)) ./...; done; \
+	$(Q)$(prepared) rm -f $(MATRIX)/results.json; set -o pipefail; { { $(run_matrix) $(ALSO); } >&3 3>&- & \
+	for m in $(MODULES); do PATH="$(abspath $(OUT)):$$PATH" $(HOSTGO) test -C $$m -count=1 -vet=off -json $$([ $$m != . ] || echo $(LONGEST)) ./...; done 3>&-; \
 	wait $$!; } 3>&1 | $(HOSTBIN)/quark-matrix sum -o $(MATRIX)
 
 # Tests that are too slow for make test say so where package thorough skips or shortens them.

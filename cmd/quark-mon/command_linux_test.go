@@ -23,15 +23,22 @@ func TestCommand(t *testing.T) {
 		{"echo out; kill -KILL $$", 128 + 9, []string{"SIGKILL", "\nfailed:\n", "SIGKILL", "1 process, 1 failed, "}},
 		{"echo out", 0, []string{"FEX", " event, ", "sh -c 'echo out': 1 process, 0 failed, ", "peak memory at most "}},
 		{"echo out; : '\x1b[31m' a long command of sh", 0, []string{`sh -c $'echo out; : \'\x1b[31m\' a long>: 1 process, `}},
-		{"echo out; sleep 1000 <&- >&- 2>&- & exit 0", 0, []string{"2 processes, 1 still running, 0 failed, "}},
+		{"echo out; cat <&0 >&- 2>&- & exit 0", 0, []string{"2 processes, 1 still running, 0 failed, "}},
 	} {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-b", "--", "sh", "-c", c.script)
 		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
+		in, stop, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stdin = in
 		guard := time.AfterFunc(deadline, func() { cmd.Process.Kill() })
 		cmd.Run()
 		guard.Stop()
+		in.Close()
+		stop.Close() // ends a process that still runs
 		if status := cmd.ProcessState.ExitCode(); status != c.status || out.String() != "out\n" {
 			t.Errorf("%s: got status %d, output %q", c.script, status, &out)
 		}
