@@ -187,7 +187,7 @@ fuzz: $(GUESTS)
 	$(Q)$(run_matrix) --deadline-test 40m --keep '/tmp/fuzz-*.script' --command 'quark-fidelity fuzz --faults --for 15m -o /tmp $(FUZZ)'
 
 # Checks, and what is generated and committed.
-.PHONY: lint vulncheck apidiff generate docs btfhub
+.PHONY: lint vulncheck apidiff bench-check generate docs btfhub
 lint:
 	$(Q)for m in $(MODULES); do (cd $$m && $(TOOL) golangci-lint run && $(HOSTGO) mod tidy -diff) || exit; done
 	$(Q)$(HOSTGO) test ./internal/style
@@ -200,6 +200,10 @@ API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engin
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 apidiff:
 	$(Q)TOOL='$(TOOL)' .ci/apidiff '$(API_BASE)' $(API)
+
+bench-check:
+	$(Q)./.ci/deps bench
+	$(Q).ci/benchcheck '$(or $(BENCH_BASE),HEAD^)'
 
 generate:
 	$(Q)./.ci/deps generate
@@ -236,6 +240,7 @@ help:
 	@echo 'bench             what the backends and other monitors cost and see (root; KERNELS=... in guests, BENCH="-n 3")'
 	@echo 'lint vulncheck    golangci-lint and go mod tidy; known vulnerabilities'
 	@echo 'apidiff           what the interface lost since the last release (API_BASE=COMMIT)'
+	@echo 'bench-check       fails if a cost is 10 % above that of BENCH_BASE=HEAD^ (root)'
 	@echo 'generate docs     generated files; the manual pages, checked, as HTML'
 	@echo 'btfhub            the archive of types: the catalogue'"'"'s kernels and BTFHUB_ARCHIVE_PATH'
 	@echo 'kernel-images     the images of KERNELS; initramfs.gz, initramfs-debug.gz, initramfs-monitors.gz: of guests, with FILES="FILE..."'
