@@ -278,6 +278,9 @@ const ofPrograms = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<e
 	1<<engine.FieldEnviron | 1<<engine.FieldPrivileges)
 
 func (t *markTerm) eval(m *Matcher, ev *engine.Event) truth {
+	if m.anyFields {
+		return unknown
+	}
 	var bits uint32
 	for _, pid := range t.pids {
 		bits |= 1 << slices.Index(m.trees, pid)
@@ -372,7 +375,7 @@ type Matcher struct {
 
 	id []byte // last result of entityID
 
-	// anyFields is set for Check: each field may be known or not, and the pid is not known.
+	// anyFields is set for Check: each field may be known or not, the pid and marks are unknown.
 	anyFields bool
 }
 

@@ -206,6 +206,7 @@ func TestContradictions(t *testing.T) {
 		{"exit_code == 137 and exit_signal == 9", "exit_code and exit_signal is", all},
 		{"exit_signal > 0 and exit_code != 0", "exit_signal and exit_code is", all},
 		{"exit and known exe and not cached exe and tree == 1 and duration > 5s", "", all},
+		{"tag == a or not tag == b", "", all},
 		{"exec_failed_errno == 2 and exec_failed_path ~ /a*", "", all},
 		{"exe_uid == 0 or exe_flags == set_uid and args == a", "", all},
 	} {

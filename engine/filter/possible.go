@@ -115,9 +115,7 @@ func (f *Filter) checker(r Reported) *checker {
 }
 
 func (c *checker) add(kinds engine.Events, thread bool) {
-	p := &engine.Process{}
-	p.Marks.Maybe = ^uint32(0)
-	c.samples = append(c.samples, engine.Event{Process: p, Events: kinds, Thread: thread})
+	c.samples = append(c.samples, engine.Event{Process: new(engine.Process), Events: kinds, Thread: thread})
 }
 
 // check returns an error if n is false for all samples.
