@@ -147,8 +147,6 @@ var fields = func() map[string]field {
 // component. The path of a cgroup above the root of a namespace contains ".." components.
 var executable, cgroup = fields["exe"].(*textField), fields["cgroup"].(*textField)
 
-var exitCode, exitSignal = fields["exit_code"].(*numberField), fields["exit_signal"].(*numberField)
-
 // fieldOf returns the field of a row, or nil if the row has none.
 func fieldOf(r *engine.Row) field {
 	switch r.Shape {
