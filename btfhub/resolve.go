@@ -152,7 +152,7 @@ func (o *Offset) lookUp(spec *btf.Spec, path string) error {
 			continue
 		}
 		if found && (o.Bits != one.Bits || o.Value != one.Value || o.Enum != one.Enum) {
-			return fmt.Errorf("several types %s differ in %s", name, rest)
+			return fmt.Errorf("the types named %s differ in %s", name, rest)
 		}
 		found = true
 		o.Bits, o.Size, o.Enum, o.Value = one.Bits, one.Size, one.Enum, one.Value

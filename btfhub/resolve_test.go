@@ -87,7 +87,7 @@ func TestResolve(t *testing.T) {
 		{"s.to.a", 0, "s has no to.a"}, // behind a pointer
 		{"s.void", 136, ""},
 		{"s.other", 0, "s has no other"}, // of a flavour
-		{"twice.moved", 0, "several types twice differ in moved"},
+		{"twice.moved", 0, "the types named twice differ in moved"},
 		{"huge.far", 0, "has no size"},
 		{"e.THREE", 0, "e has no THREE"},
 		{"u32.x", 0, "u32 has no x"},

@@ -237,7 +237,7 @@ func (i *image) setTexts(cmdline, environ []byte) {
 	i.texts, i.args = append(append(i.texts[:0], cmdline...), environ...), uint32(len(cmdline))
 }
 
-// change returns a copy of the context of p, for setContext.
+// change returns a copy of the context of p, to be modified and passed to setContext.
 func (t *table) change(p *process) *context {
 	t.changed = *p.context
 	return &t.changed

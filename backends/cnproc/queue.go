@@ -209,7 +209,7 @@ func (q *queue) readProcess(h *entry) {
 		t.Cred.GID, t.Cred.EGID = reported.GID, reported.EGID
 	}
 	if ev.Kind == engine.KindFork {
-		t.Known &^= h.want & notOfBirth(ev, &st)
+		t.Known &^= h.want & changedSinceBirth(ev, &st)
 	}
 	h.read |= t.Known &^ known
 	t.Cached |= h.read &^ (fixed | engine.FieldExit.Set())
@@ -223,9 +223,9 @@ func (q *queue) learnInit(ev *engine.RawEvent) {
 	}
 }
 
-// notOfBirth returns the fields that a child has changed since its birth. At its birth it has the
+// changedSinceBirth returns the fields that a child has changed since its birth. At its birth it has the
 // inherited values.
-func notOfBirth(ev *engine.RawEvent, st *procfs.Status) (later engine.Fields) {
+func changedSinceBirth(ev *engine.RawEvent, st *procfs.Status) (later engine.Fields) {
 	if !st.ForkNoExec && !st.Kthread {
 		// The child executes or has executed: its EXEC follows.
 		later |= procfs.Replaced

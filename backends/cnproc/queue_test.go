@@ -244,7 +244,7 @@ func fill(b *nlsocket.Batch, records ...[]byte) {
 	}
 }
 
-// The queue releases the events in the order of add.
+// The queue releases the events in the order in which they were added.
 func TestQueueKeepsOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	e := newQueue(&fakeProc{known: procfs.Readable})

@@ -70,7 +70,7 @@ var guardValue = expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}
 // are cut there.
 const guardWord = 0xfffefdfcfbfafff8
 
-// guardFilter is false for all records of a guard.
+// guardFilter rejects all records of a guard.
 var guardFilter = slot(0).name() + "==0"
 
 // guard returns the definition of a guard for a probe whose record begins with so many words.

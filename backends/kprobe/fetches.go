@@ -267,8 +267,8 @@ func (b *builder) addUse(s slot, e expr, released bool) {
 	b.addRow(s+useReadBytes, typeX64, e, of+"ioac.read_bytes", of+"ioac.write_bytes")
 }
 
-// element returns an element of an array of pointers in a struct. index is the name of the
-// enumerator for its index.
+// element returns an element of an array of pointers in a struct. index names the enumerator
+// whose value is the element's index.
 func (b *builder) element(e expr, array, index string) expr {
 	n, ok := b.offsets.Value(index)
 	if !ok || n < 0 || n > 64 {

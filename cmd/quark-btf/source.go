@@ -23,7 +23,7 @@ func (o *options) kernel() (*btfhub.Kernel, error) {
 	return &btfhub.Kernel{Spec: found.Types, Origin: "file " + o.file, Exact: true}, nil
 }
 
-// archive returns the archive of -f, or the embedded one.
+// archive returns the archive that -f names, or else the embedded one.
 func (o *options) archive() (*btfhub.Archive, error) {
 	if o.file == "" {
 		return btfhub.Embedded()

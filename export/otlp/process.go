@@ -13,9 +13,9 @@ import (
 // exitFields are the fields that only an EXIT has.
 const exitFields = quark.FieldsUsage | 1<<quark.FieldExit
 
-// process adds the known fields of the event's process, and the names of its cached, cut and
+// addProcess adds the known fields of the event's process, and the names of its cached, cut and
 // unknown fields.
-func (r *recorder) process(ev *quark.Event) {
+func (r *recorder) addProcess(ev *quark.Event) {
 	p := ev.Process
 	rows := quark.Rows()
 	for i := range rows {

@@ -61,7 +61,7 @@ func (r *recorder) record(ev *quark.Event) log.Record {
 			name = nameExisting
 		}
 		r.event(ev)
-		r.process(ev)
+		r.addProcess(ev)
 	}
 	return newRecord(name, s, ev.Wall, time.Now(), export.Summary(ev), r.attributes)
 }

@@ -193,8 +193,8 @@ func seenCell(rows []*Row) report.Cell {
 	return report.Cell{Text: e.String(), Title: fmt.Sprintf("%.0f processes a second ran", offered.median), Class: report.Heat, Shade: int(e.median)}
 }
 
-// lostCell shows the events that a participant reported as lost. The cell is marked if more events
-// were missing in some repeat.
+// lostCell shows the events that a participant reported as lost. The cell is marked if in some
+// repeat more events were missing than reported as lost.
 func lostCell(p *Participant, rows []*Row) report.Cell {
 	c := report.Cell{Text: estimateRows(rows, lost).String()}
 	if p.Silent && len(rows) > 0 {

@@ -182,7 +182,7 @@ func (l *Process) check(in kind, depth int, n *int, alone bool) error {
 		child = (child || o.starts == inProcess) && o.name != "kill"
 		if op.Process != nil {
 			if alone {
-				return fmt.Errorf("line %d: %s: a process in a pid namespace of its own starts no others", op.line, op.Name)
+				return fmt.Errorf("line %d: %s: a process in a pid namespace of its own cannot start others", op.line, op.Name)
 			}
 			if err := op.Process.check(o.starts, depth+1, n, apart || op.apart()); err != nil {
 				return err

@@ -200,8 +200,8 @@ func (a *assembler) add(list []*Record) error {
 				// A snapshot from outside completes the event before it.
 				e := l.Events[n-1]
 				opened |= r.Open
-				// The parent may have ended since, which resets its signal to
-				// SIGCHLD.
+				// The parent may have ended since, which resets the child's exit
+				// signal to SIGCHLD.
 				if r.State.Value[engine.FieldParentSignal] == sigchld {
 					opened |= engine.FieldParentSignal.Set()
 				}

@@ -44,7 +44,8 @@ func Older(a, b string) (bool, error) {
 func ParsePackages(r io.Reader) (packages []Package, err error) {
 	for stanzas := textproto.NewReader(bufio.NewReader(r)); ; {
 		h, err := stanzas.ReadMIMEHeader()
-		if err != nil && err != io.EOF {
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
 			return nil, fmt.Errorf("read package list: %w", err)
 		}
 		p := Package{Name: h.Get("Package"), Version: h.Get("Version"), Arch: h.Get("Architecture"), SHA256: h.Get("SHA256"),
@@ -58,7 +59,7 @@ func ParsePackages(r io.Reader) (packages []Package, err error) {
 		if p.Name != "" && p.Version != "" {
 			packages = append(packages, p)
 		}
-		if err == io.EOF {
+		if end {
 			return packages, nil
 		}
 	}

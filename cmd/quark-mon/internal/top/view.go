@@ -35,7 +35,7 @@ type View struct {
 	cells  struct{ user, pid, args, status line.Column }
 }
 
-// Table is the kind of rows below the rates.
+// Table selects the rows that are shown below the rates.
 type Table int
 
 const (
