@@ -223,8 +223,8 @@ func (q *queue) learnInit(ev *engine.RawEvent) {
 	}
 }
 
-// changedSinceBirth returns the fields that a child has changed since its birth. At its birth it has the
-// inherited values.
+// changedSinceBirth returns the fields that a child has changed since its birth. At its birth it
+// has the inherited values.
 func changedSinceBirth(ev *engine.RawEvent, st *procfs.Status) (later engine.Fields) {
 	if !st.ForkNoExec && !st.Kthread {
 		// The child executes or has executed: its EXEC follows.

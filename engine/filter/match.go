@@ -375,7 +375,7 @@ type Matcher struct {
 
 	id []byte // last result of entityID
 
-	// anyFields is set for Check: each field may be known or not, the pid and marks are unknown.
+	// anyFields is set for Check: any field may be known or not; pid and marks are unknown.
 	anyFields bool
 }
 

@@ -46,7 +46,8 @@ func (r events) event() *engine.Event {
 	positive := func() uint32 { return max(r.number(), 1) }
 	p := &engine.Process{PID: positive()}
 	p.Known = engine.Fields(r.Uint64()|r.Uint64()) & (1<<engine.NumFields - 1)
-	p.Truncated = p.Known & engine.Fields(r.Uint64()&r.Uint64()) &^ engine.FieldEntryLeader.Set() // never a cut text
+	// An entry leader is never a cut text.
+	p.Truncated = p.Known & engine.Fields(r.Uint64()&r.Uint64()) &^ engine.FieldEntryLeader.Set()
 	p.Cached = p.Known & engine.Fields(r.Uint64())
 	p.PPID, p.PGID, p.SID = r.number(), r.number(), r.number()
 	p.Cred = engine.Credentials{UID: r.number(), EUID: r.number(), SUID: r.number(), GID: r.number(), EGID: r.number(), SGID: r.number()}
