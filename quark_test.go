@@ -321,7 +321,7 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 
 // Close, Stats and Wake from other goroutines end a wait.
 func TestCloseFromAnywhere(t *testing.T) {
-	tries := thorough.Rounds(8, 20)
+	tries := thorough.Rounds(5, 20)
 	if testing.Short() {
 		tries = 4
 	}

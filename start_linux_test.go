@@ -83,7 +83,7 @@ func TestStartInStorm(t *testing.T) {
 		alone, _ := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
 		defer unix.Kill(alone, unix.SIGKILL)
 		events, wrong := 0, [3]int{}
-		for range inStorm(thorough.Rounds(3, 5), 3) {
+		for range inStorm(thorough.Rounds(2, 5), 3) {
 			q := open(t, opts)
 			// ours reports whether a process belongs to a storm and has an image that
 			// the kernel reports.

@@ -17,6 +17,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/thorough"
 )
 
 // queuedIn returns the number of unread bytes in the fullest ring.
@@ -62,6 +63,9 @@ func TestPlainMaps(t *testing.T) {
 func TestPerfReader(t *testing.T) {
 	for name, plain := range map[string]bool{"mapped": false, "plain maps": true} {
 		t.Run(name, func(t *testing.T) {
+			if plain {
+				thorough.Skip(t, "repeats the tests of mapped maps")
+			}
 			usePerf(t, plain)
 			t.Run("loss", TestLoss)
 			t.Run("arm", TestArm)

@@ -22,6 +22,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/retry"
+	"github.com/quark-linux/quark/internal/thorough"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -416,10 +417,7 @@ func TestSnapshotOfRestlessProcesses(t *testing.T) {
 	if !r.Describe(uint32(os.Getpid()), &self) {
 		t.Fatal("got no process from the iterator")
 	}
-	each, most := 1, 3*time.Second // short, because it slows the tests of other packages
-	if testing.Short() {
-		most = time.Second
-	}
+	each, most := 1, time.Duration(thorough.Rounds(1, 3))*time.Second // short, because it slows the tests of other packages
 	all := map[uint32]*attacker{}
 	for _, kind := range []string{"exec", "fork", "gids", "comm", "chdir", "rename", "chroot", "ipc", "uts", "fs"} {
 		for range each {

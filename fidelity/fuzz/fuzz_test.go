@@ -154,6 +154,7 @@ func TestFound(t *testing.T) {
 func TestDefectIsFound(t *testing.T) {
 	asRoot(t)
 	notShort(t)
+	thorough.Skip(t, "searches for a defect, shrinks its script and runs it again")
 	t.Setenv(defectEnv, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	o := Options{Seed: 1, For: time.Minute, Dir: t.TempDir(), Batch: 10, Progress: t.Output()}
