@@ -417,7 +417,8 @@ func TestSnapshotOfRestlessProcesses(t *testing.T) {
 	if !r.Describe(uint32(os.Getpid()), &self) {
 		t.Fatal("got no process from the iterator")
 	}
-	each, most := 1, time.Duration(thorough.Rounds(1, 3))*time.Second // short, because it slows the tests of other packages
+	// The time is short, because this test slows the tests of other packages.
+	each, most := 1, time.Duration(thorough.Rounds(1, 3))*time.Second
 	all := map[uint32]*attacker{}
 	for _, kind := range []string{"exec", "fork", "gids", "comm", "chdir", "rename", "chroot", "ipc", "uts", "fs"} {
 		for range each {
