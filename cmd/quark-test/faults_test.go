@@ -74,6 +74,7 @@ func useFaulty(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // t_mount leaves its directory
 	useFaulty(t)
 	var out strings.Builder
 	file := filepath.Join(t.TempDir(), "records")
