@@ -97,8 +97,8 @@ func (t *test) wantOpenError(o btfhub.Options, word string) {
 // targets have the same offsets, programs and probes are the same, so the results of the other
 // tests hold for the archive's types too.
 func archivedTypes(t *test) {
-	// Members that quark reads since the archive was built. With the archive's types their fields
-	// are unknown, as the capability table reports.
+	// Members that quark reads since the archive was built. With the archive's types their
+	// fields are unknown, as the capability table reports.
 	var sinceArchive []string
 
 	running := unameRelease(t)
