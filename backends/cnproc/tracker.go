@@ -174,7 +174,10 @@ func (t *tracker) exit(f *fact) {
 	case p.state == seen:
 		e = t.endThread(m, &p)
 	default:
-		e = t.lookAtEnd(m, leader, &p)
+		if e = t.lookAtEnd(m, leader, &p); leader && !e.all && !p.leaderDone {
+			t.loseEnd(m) // of an earlier process
+			return
+		}
 	}
 	if m.tid != m.pid || !e.all {
 		f.thread, f.status, f.known = true, int32(m.status), true
@@ -217,10 +220,11 @@ func (t *tracker) finish(f *fact, p process, e *end) {
 }
 
 // mayBeEarlier reports whether the exit message of a leader may be of an earlier process of the pid
-// than p. A message with a parent is of the process that had the pid when it was stamped. A message
-// without a parent may be of any process born by then.
+// than p, or p's own after the end of p was reported at such a message. A message with a parent is
+// of the process that had the pid when it was stamped. A message without a parent may be of any
+// process born by then.
 func (p *process) mayBeEarlier(m *message) bool {
-	return m.time < p.born || m.reaped() && (p.owed > 0 || p.doubt && m.time <= p.born+maxStraggle)
+	return m.time < p.born || p.state == over && p.leaderDone || m.reaped() && (p.owed > 0 || p.doubt && m.time <= p.born+maxStraggle)
 }
 
 // mayBeReported reports whether a loss hides which process of the pid the exit message of a leader
@@ -257,10 +261,8 @@ func (t *tracker) lookAtEnd(m *message, leader bool, p *process) (e end) {
 	switch {
 	case ended:
 		return end{all: true, looked: true, time: t.clock.now(), status: int32(m.status), known: groupstatus.Certain(int32(m.status))}
-	case leader && m.reaped():
-		t.loseEnd(m) // of an earlier process
 	case leader:
-		p.leaderDone = st.Zombie()
+		p.leaderDone = st.Zombie() && !m.reaped()
 	}
 	return end{}
 }

@@ -182,6 +182,7 @@ func TestExitOfReusedPIDAfterLoss(t *testing.T) {
 	for _, seed := range seeds {
 		w := newMachine(t, seed)
 		s, got := watching(w, &w.time)
+		s.shared.Threads = true
 		for len(w.sends) > 0 || len(w.queue) > 0 {
 			w.populate(s)
 			wait := uint64(ms)
@@ -203,6 +204,9 @@ func TestExitOfReusedPIDAfterLoss(t *testing.T) {
 			case engine.KindGap:
 				gaps = append(gaps, *ev.Gap)
 			case engine.KindExit:
+				if ev.Thread {
+					t.Fatalf("seed %d: got EXIT of a thread at %d, but no process has threads", seed, ev.Time)
+				}
 				l := w.at(ev.Time)
 				if l != nil && ev.Time < l.ended && !forked[l.born] {
 					l = w.at(l.born - 1)
