@@ -23,7 +23,7 @@ func TestCommand(t *testing.T) {
 		{"echo out; kill -KILL $$", 128 + 9, []string{"SIGKILL", "\nfailed:\n", "SIGKILL", "1 process, 1 failed, "}},
 		{"echo out", 0, []string{"FEX", " event, ", "sh -c 'echo out': 1 process, 0 failed, ", "peak memory at most "}},
 		{"echo out; : '\x1b[31m' a long command of sh", 0, []string{`sh -c $'echo out; : \'\x1b[31m\' a long>: 1 process, `}},
-		{"echo out; cat <&0 >&- 2>&- & exit 0", 0, []string{"2 processes, 1 still running, 0 failed, "}},
+		{"exec 3<&0; echo out; cat <&3 >/dev/null 2>&1 & exit 0", 0, []string{"2 processes, 1 still running, 0 failed, "}},
 	} {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-b", "--", "sh", "-c", c.script)
 		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
