@@ -152,7 +152,6 @@ func (failedTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	}
 }
 
-func (failedTerm) name() string { return "failed" }
 func (threadTerm) name() string { return "thread" }
 
 func (threadTerm) eval(_ *Matcher, ev *engine.Event) truth { return truthOf(ev.Thread) }

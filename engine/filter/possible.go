@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,12 +87,9 @@ func (f *Filter) checker(r Reported) *checker {
 		c.Kinds |= engine.EventGone
 		c.add(engine.EventGone, false)
 	}
-	matrix := r.Matrix
-	switch {
-	case r.MinAgg:
+	matrix := cmp.Or(r.Matrix, engine.DefaultMatrix())
+	if r.MinAgg {
 		matrix = engine.MinimalMatrix()
-	case matrix == nil:
-		matrix = engine.DefaultMatrix()
 	}
 	for k := range engine.Kind(engine.NumKinds) {
 		first, joining := k.Events()&r.Kinds, engine.Events(0)
@@ -128,13 +126,13 @@ func (c *checker) check(n node) error {
 		word, needs := describe(term)
 		switch {
 		case c.possible(term):
-		case !c.Kinds.Has(needs):
+		case needs != 0 && !c.Kinds.Has(needs):
 			kind, _, _ := strings.Cut(needs.String(), "+")
 			return fmt.Errorf("%s is never true: %s is not reported", word, kind)
-		case c.Nonzero && ends.Has(needs):
+		case term == node(threadTerm{}):
+			return errors.New("thread is never true: the events of threads are not reported")
+		case c.possibleWithStatus0(term):
 			return fmt.Errorf("%s is never true: ends with status 0 are not reported", word)
-		default:
-			return fmt.Errorf("%s is never true: the events of threads are not reported", word)
 		}
 		addNew(&words, word)
 	}
@@ -149,6 +147,12 @@ func (c *checker) possible(n node) bool {
 		}
 	}
 	return false
+}
+
+// possibleWithStatus0 is like possible, if ends with status 0 are reported too.
+func (c checker) possibleWithStatus0(n node) bool {
+	c.Nonzero = false
+	return c.possible(n)
 }
 
 // possibleEnd is like possible, for one sample with each wait status.
@@ -191,13 +195,13 @@ func terms(n node, is bool, list []node) []node {
 	return append(list, n)
 }
 
-// describe returns the words of a term, and the kinds of events of which one must be reported, or
-// all kinds.
+// describe returns the words of a term, and the kinds of events of which one must be reported, 0 if
+// any will do.
 func describe(term node) (words string, needs engine.Events) {
 	switch t := term.(type) {
 	case not:
 		words, _ = describe(t.node)
-		return "not " + words, ^engine.Events(0)
+		return "not " + words, 0
 	case kindTerm:
 		return strings.ToLower(engine.Events(t).String()), engine.Events(t)
 	case failedTerm:
@@ -207,9 +211,6 @@ func describe(term node) (words string, needs engine.Events) {
 	}
 	if t, ok := term.(interface{ name() string }); ok {
 		words = t.name()
-	}
-	if needs == 0 {
-		needs = ^needs
 	}
 	return words, needs
 }
