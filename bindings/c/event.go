@@ -33,7 +33,7 @@ func (q *queue) writeEvent(r *arena, ev *quark.Event) {
 		c.gap_from, c.gap_to, c.gap_count = C.uint64_t(g.From), C.uint64_t(g.To), C.uint64_t(g.Count)
 		c.gap_cause, c.gap_cpu = C.uint32_t(g.Cause), C.uint32_t(g.CPU)
 	}
-	layParts(r, c, ev.Parts)
+	writeParts(r, c, ev.Parts)
 	if ofProcess {
 		q.writeProcess(r, c.process, ev.Process)
 	}
@@ -46,7 +46,7 @@ func (q *queue) writeEvent(r *arena, ev *quark.Event) {
 	}
 }
 
-func layParts(r *arena, c *C.struct_quark_event, parts []quark.Part) {
+func writeParts(r *arena, c *C.struct_quark_event, parts []quark.Part) {
 	at := r.alloc(uintptr(len(parts)) * C.sizeof_struct_quark_part)
 	if c.nparts = C.size_t(len(parts)); at == nil || len(parts) == 0 {
 		return

@@ -77,7 +77,7 @@ func (q *queue) writeProcess(r *arena, c *C.struct_quark_process, p *quark.Proce
 // writeTask writes the numeric members. Members of unknown fields stay 0.
 func (q *queue) writeTask(c *C.struct_quark_process, p *quark.Process) {
 	known := p.Known
-	layNumbers(c, p)
+	writeNumbers(c, p)
 	if known.Has(quark.FieldStart) {
 		c.proc_time_boot = C.uint64_t(q.Clock().Started(p).UnixNano())
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// layNumbers copies the known numbers of p to c.
-func layNumbers(c *C.struct_quark_process, p *quark.Process) {
+// writeNumbers copies the known numbers of p to c.
+func writeNumbers(c *C.struct_quark_process, p *quark.Process) {
 	known := p.Known
 	setNumber(known.Has(quark.FieldPPID), &c.proc_ppid, p.PPID)
 	setNumber(known.Has(quark.FieldParentSignal), &c.parent_signal, p.ParentSignal)

@@ -175,7 +175,7 @@ var declaration = regexp.MustCompile(`^\t(?:const )?(struct )?(\w+) (\*?)([\w, ]
 // members writes a function that copies the numbers of a process to C. In C an unknown member is 0,
 // and no value is omitted.
 func members(w *writer) {
-	w.line("// layNumbers copies the known numbers of p to c.\nfunc layNumbers(c *C.struct_quark_process, p *quark.Process) {\n" +
+	w.line("// writeNumbers copies the known numbers of p to c.\nfunc writeNumbers(c *C.struct_quark_process, p *quark.Process) {\n" +
 		"known := p.Known")
 	for _, r := range schema.Rows {
 		if r.C == "" {
