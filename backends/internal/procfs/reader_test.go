@@ -353,12 +353,8 @@ func TestRemovedRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to change the root directory")
 	}
-	dir := t.TempDir() + "/root"
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	s := new(barefork.Script).Call("chdir", unix.SYS_CHDIR, dir).Call("chroot", unix.SYS_CHROOT, ".")
-	s.Stop()
+	dir := t.TempDir()
+	s := new(barefork.Script).Call("chdir", unix.SYS_CHDIR, dir).Call("chroot", unix.SYS_CHROOT, ".").Stop()
 	p, err := barefork.Start(s, barefork.Options{})
 	if err != nil {
 		t.Fatal(err)
