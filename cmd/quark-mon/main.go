@@ -284,7 +284,7 @@ func (m *monitor) watch(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil // finish prints the rest without waiting
+			return nil // printRest prints the rest without waiting
 		}
 		if err := m.flushAndWait(); err != nil {
 			return err
