@@ -6,6 +6,7 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/filter"
+	"github.com/quark-linux/quark/internal/names"
 )
 
 // Event is one delivered event. The event and its contents are valid until the next call of Get.
@@ -73,6 +74,15 @@ type Task = engine.Task
 //	Backend, Types                string // the source, and the origin of the kernel's types
 //	Source                        SourceStats
 type Stats = engine.Stats
+
+// Names holds the names of this host's users and groups. User and Group return the name of an id of
+// a process, "" if there is none. Ask, if not nil, returns the names that the files do not have.
+// Several goroutines may use it.
+type Names = names.Names
+
+// NewNames reads /etc/passwd and /etc/group. A lookup reads a changed file again, at most once a
+// second.
+func NewNames() *Names { return names.New() }
 
 // The other types are aliases too. Their methods and members are documented in their packages, as
 // go doc engine.Birth shows.

@@ -449,22 +449,15 @@ func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
 				draining = true
 			}
 			ev, err := q.Get()
-			switch {
-			case err == nil:
-				if !yield(ev, nil) {
-					return
-				}
-			case errors.Is(err, ErrNothing):
+			if errors.Is(err, ErrNothing) {
 				if q.Drained() {
 					return
 				}
-				err = q.Block(-1)
-				if err == nil {
-					break
+				if err = q.Block(-1); err == nil {
+					continue
 				}
-				fallthrough
-			default:
-				yield(nil, err)
+			}
+			if !yield(ev, err) || err != nil {
 				return
 			}
 		}

@@ -41,6 +41,7 @@ var layers = []struct{ tree, imports string }{
 	{"internal/getent", ""},
 	{"internal/selection", ". internal/..."},
 	{"internal/hostclock", "engine internal/..."},
+	{"internal/names", "engine"},
 	{"internal", "internal/..."},
 	{".", "backends backends/... btfhub engine internal/..."},
 }

@@ -1,6 +1,4 @@
-// Package namefile reads the names of ids in files with lines NAME:PASSWORD:ID:..., such as
-// /etc/passwd.
-package namefile
+package names
 
 import (
 	"os"
@@ -11,25 +9,24 @@ import (
 	"time"
 )
 
-// File is a file with names. Set Path before its first use. Its methods may be called from any
-// goroutine.
-type File struct {
-	Path  string
+// file is a file with lines NAME:PASSWORD:ID:..., such as /etc/passwd.
+type file struct {
+	path  string
 	mu    sync.Mutex
 	next  time.Time   // when to check the file again
 	seen  os.FileInfo // of the file that was read, nil for none
 	names map[uint32]string
 
-	asked  map[uint32]string // as Ask returned them
+	asked  map[uint32]string // as ask returned them
 	asking bool              // one at a time
 }
 
 // recheck is the time for which a file is assumed to be unchanged.
 const recheck = time.Second
 
-// Name returns the name of an id, or "". ask, if not nil, returns the name of an id that is not in
+// name returns the name of an id, or "". ask, if not nil, returns the name of an id that is not in
 // the file. It is called once for each id, in the background.
-func (f *File) Name(id uint32, ask func(database, id string) string) string {
+func (f *file) name(id uint32, ask func(database, id string) string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now := time.Now(); now.After(f.next) {
@@ -48,8 +45,8 @@ func (f *File) Name(id uint32, ask func(database, id string) string) string {
 }
 
 // ask stores the name that ask returns for an id.
-func (f *File) ask(id uint32, ask func(database, id string) string) {
-	name := ask(filepath.Base(f.Path), strconv.FormatUint(uint64(id), 10))
+func (f *file) ask(id uint32, ask func(database, id string) string) {
+	name := ask(filepath.Base(f.path), strconv.FormatUint(uint64(id), 10))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.asking = false; f.asked == nil {
@@ -60,12 +57,12 @@ func (f *File) ask(id uint32, ask func(database, id string) string) {
 
 // read reads the file if it has changed. If reading fails, as after a change of the root directory,
 // the old names stay.
-func (f *File) read() {
-	now, err := os.Stat(f.Path)
+func (f *file) read() {
+	now, err := os.Stat(f.path)
 	if err != nil || f.seen != nil && os.SameFile(now, f.seen) && now.ModTime().Equal(f.seen.ModTime()) && now.Size() == f.seen.Size() {
 		return
 	}
-	if text, err := os.ReadFile(f.Path); err == nil {
+	if text, err := os.ReadFile(f.path); err == nil {
 		f.seen, f.names = now, parseNames(string(text))
 	}
 }

@@ -1,4 +1,4 @@
-package namefile
+package names
 
 import (
 	"os"
@@ -23,13 +23,13 @@ func writeFile(t *testing.T, file, text string, seconds int64) {
 // A file is read again when it has changed, and the names stay if it is gone.
 func TestChanges(t *testing.T) {
 	passwd := filepath.Join(t.TempDir(), "passwd")
-	f := &File{Path: passwd}
+	f := &file{path: passwd}
 	const root = "root:x:0:0:root:/root:/bin/sh\n"
 	// check looks up the name of uid 1 when the file must be checked again.
 	check := func(want string) {
 		t.Helper()
 		f.next = time.Time{}
-		if got := f.Name(1, nil); got != want {
+		if got := f.name(1, nil); got != want {
 			t.Fatalf("uid 1 is %q, not %q", got, want)
 		}
 	}
@@ -47,7 +47,7 @@ func TestChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("man")
-	if got := (&File{Path: filepath.Dir(passwd)}).Name(1, nil); got != "" {
+	if got := (&file{path: filepath.Dir(passwd)}).name(1, nil); got != "" {
 		t.Errorf("without a file: got name %q of uid 1, want none", got)
 	}
 }
@@ -56,12 +56,12 @@ func TestChanges(t *testing.T) {
 func TestCached(t *testing.T) {
 	passwd := filepath.Join(t.TempDir(), "passwd")
 	writeFile(t, passwd, "a:x:1:1::/:\n", 1)
-	f := &File{Path: passwd}
-	f.Name(1, nil)
+	f := &file{path: passwd}
+	f.name(1, nil)
 	f.next = time.Now().Add(time.Hour)
 	writeFile(t, passwd, "b:x:1:1::/:\n", 2)
-	if allocs := testing.AllocsPerRun(1000, func() { f.Name(1, nil) }); allocs != 0 || f.Name(1, nil) != "a" {
-		t.Errorf("%g allocations, %q", allocs, f.Name(1, nil))
+	if allocs := testing.AllocsPerRun(1000, func() { f.name(1, nil) }); allocs != 0 || f.name(1, nil) != "a" {
+		t.Errorf("%g allocations, %q", allocs, f.name(1, nil))
 	}
 }
 
@@ -71,11 +71,11 @@ func TestThisHost(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	f := &File{Path: "/etc/passwd"}
+	f := &file{path: "/etc/passwd"}
 	for uid, name := range parseNames(string(text)) {
 		u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
-		if err != nil || u.Username != name || f.Name(uid, nil) != name {
-			t.Errorf("uid %d: got %q or %q, want %v (error %v)", uid, name, f.Name(uid, nil), u, err)
+		if err != nil || u.Username != name || f.name(uid, nil) != name {
+			t.Errorf("uid %d: got %q or %q, want %v (error %v)", uid, name, f.name(uid, nil), u, err)
 		}
 	}
 }
