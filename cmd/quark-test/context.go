@@ -3,14 +3,11 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
@@ -78,11 +75,9 @@ func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
 		if r.shared != "" {
 			shared.open(x, r.shared)
 		}
-		if !s.alone { // the test may have lost access to /proc
-			watchResidue(t)
-			if s.trace {
-				watchTrace(t)
-			}
+		watchResidue(t)
+		if s.trace {
+			watchTrace(t)
 		}
 		for _, c := range x.cells {
 			if why := unsuited[c.backend][r.name]; why != "" {
@@ -91,8 +86,6 @@ func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
 		}
 		switch {
 		case len(x.cells) > 0 && len(x.backends()) == 0:
-		case r.alone && !s.alone:
-			x.runAlone()
 		default:
 			r.run(x)
 		}
@@ -116,19 +109,6 @@ func (t *test) backends() (list []string) {
 		}
 	}
 	return list
-}
-
-// runAlone runs the test in a separate process.
-func (t *test) runAlone() {
-	s := *t.settings
-	s.on, s.alone = t.backends(), true
-	cmd := exec.Command("/proc/self/exe", append([]string{"-test.v", "-test.run=^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"}, s.args()...)...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it may be unable to remove files
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Fatalf("run the test in a separate process: %v", err)
-	}
 }
 
 // stop is the panic value that ends a test on one backend.
@@ -263,30 +243,4 @@ func (t *test) cell(backend string) *cell {
 		}
 	}
 	return nil
-}
-
-// awaitEvent waits until each queue has delivered an event of p that satisfies want.
-func (t *test) awaitEvent(p *proc, what string, want func(*event) bool) {
-	t.eachQueue(func(v *view) { v.awaitEvent(p, what, want) })
-}
-
-// awaitDelivery reads events until all events from before the call have been delivered.
-func (t *test) awaitDelivery() {
-	p := t.spawn(script().Exit(0), barefork{Share: true})
-	t.reap(p)
-	t.awaitEvent(p, "EXIT", hasKinds(engine.EventExit))
-}
-
-// checkProcesses checks that each of the ended processes had one FORK, execs EXECs, and one EXIT
-// with the status that wait4 returned, in this order.
-func (t *test) checkProcesses(execs int, all ...*proc) {
-	for _, p := range all {
-		t.awaitEvent(p, "EXIT", hasKinds(engine.EventExit))
-	}
-	t.awaitDelivery()
-	t.eachQueue(func(v *view) {
-		for _, p := range all {
-			v.checkProcess(p, execs)
-		}
-	})
 }

@@ -77,7 +77,6 @@ type settings struct {
 	deadline time.Duration
 	verbose  int
 	trace    bool // log the kernel's trace_pipe if a test fails
-	alone    bool // this process runs one test
 }
 
 // define adds the options of the Go test binary.
@@ -90,13 +89,12 @@ func (s *settings) define(f *flag.FlagSet) {
 	f.DurationVar(&s.deadline, "deadline", defaultDeadline(), "how long a test may take")
 	f.IntVar(&s.verbose, "verbose", 0, "2: log what the tests wait for, 3: and every event")
 	f.BoolVar(&s.trace, "trace", false, "log the contents of trace_pipe of a failed test")
-	f.BoolVar(&s.alone, "alone", false, "the process runs one test, which changes the process")
 }
 
 // args returns s as arguments for the Go test binary.
 func (s *settings) args() []string {
 	return []string{"-backends=" + strings.Join(s.on, ","), "-deadline=" + s.deadline.String(),
-		fmt.Sprint("-verbose=", s.verbose), fmt.Sprint("-trace=", s.trace), fmt.Sprint("-alone=", s.alone)}
+		fmt.Sprint("-verbose=", s.verbose), fmt.Sprint("-trace=", s.trace)}
 }
 
 // main runs the tests in this process as a Go test binary does. It does not return.

@@ -101,27 +101,4 @@ func (g *gate) open() {
 	}
 }
 
-// awaitOpen waits, while it reads events, until another process opens the gate.
-func (g *gate) awaitOpen() {
-	g.t.await(g.name, g.isOpen)
-	unix.Read(g.r, make([]byte, 1)) // does not block: poll found a byte
-}
-
-func (g *gate) isOpen() bool {
-	fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	if err != nil && !errors.Is(err, unix.EINTR) {
-		g.t.Fatalf("poll a pipe: %v", err)
-	}
-	return n == 1
-}
-
-// spawnStopped starts a process that waits for a signal.
-func (t *test) spawnStopped() *proc {
-	ready := t.gate("the process to be ready")
-	p := t.spawn(script().Notify(ready.w).Stop(), barefork{})
-	ready.awaitOpen()
-	return p
-}
-
 func itoa(n int) string { return strconv.Itoa(n) }

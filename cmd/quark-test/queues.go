@@ -7,9 +7,6 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/backends/cnproc"
-	"github.com/quark-linux/quark/backends/ebpf"
-	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
@@ -113,10 +110,9 @@ func (v *view) closeQueue() {
 const (
 	defaultQueue  = "default"  // queues single and joined; scenarios score their events
 	detailedQueue = "detailed" // also reports failed execs and the environment
-	tinyBuffers   = "tiny"     // smallest buffers in the kernel
 )
 
-// The kinds of queues in defaultQueue and detailedQueue.
+// The kinds of shared queues.
 const (
 	single = "single" // reports each event separately, also events of threads
 	joined = "joined" // joins events
@@ -128,20 +124,11 @@ const joinedHold = 150 * time.Millisecond
 
 // queueOptions returns the options of the queues of a kind.
 func queueOptions(kind string) quark.Options {
-	switch kind {
-	case single:
-		return quark.Options{HoldTime: shortHold, MinAgg: true, Threads: true, CacheGraceTime: 300 * time.Millisecond}
-	case joined:
+	if kind == joined {
 		// On a slow machine, a test may look up a process long after its exit.
 		return quark.Options{HoldTime: joinedHold, CacheGraceTime: time.Hour}
 	}
-	return quark.Options{
-		HoldTime: shortHold, MinAgg: true,
-		EBPF:   ebpf.Options{RingSize: 8 << 10},
-		KProbe: kprobe.Options{RingSize: 32 << 10},
-		CNProc: cnproc.Options{ReceiveBuffer: 1}, // the kernel uses its minimum size
-		Audit:  quark.AuditOptions{ReceiveBuffer: 1},
-	}
+	return quark.Options{HoldTime: shortHold, MinAgg: true, Threads: true, CacheGraceTime: 300 * time.Millisecond}
 }
 
 // fixture holds queues that consecutive tests share, because opening a queue takes longer than most
@@ -174,11 +161,7 @@ func (f *fixture) open(t *test, kind string) {
 			}
 		}
 	}()
-	kinds := []string{single, joined}
-	if kind == tinyBuffers {
-		kinds = []string{tinyBuffers}
-	}
-	for _, k := range kinds {
+	for _, k := range []string{single, joined} {
 		opts := queueOptions(k)
 		if kind == detailedQueue {
 			opts.FailedExecs, opts.Environ = true, scenario.Environ
@@ -193,9 +176,7 @@ func (f *fixture) open(t *test, kind string) {
 			f.queues[k] = append(f.queues[k], v)
 		}
 	}
-	if kind != tinyBuffers {
-		f.recorders = recordersOf(f.queues[single], f.queues[joined])
-	}
+	f.recorders = recordersOf(f.queues[single], f.queues[joined])
 }
 
 // close closes the queues.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,18 +14,13 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// needsTypes skips the test on a backend that reads no types of the kernel.
-func (t *test) needsTypes() {
-	if b := t.cells[0].backend; b != "ebpf" && b != "kprobe" {
-		t.Skipf("the backend reads no kernel types")
-	}
-}
-
 // otherTypes opens queues with the types of other kernels, as a user may. Open must reject types if
 // the offset of a self-tested member differs, and accept types with the same offsets. With all
 // accepted types, events must be correct.
 func otherTypes(t *test) {
-	t.needsTypes()
+	if b := t.cells[0].backend; b != "ebpf" && b != "kprobe" {
+		t.Skipf("the backend reads no kernel types")
+	}
 	if hiddenTypes() {
 		t.Skipf("the same archive is tested on kernels that show their own types")
 	}
@@ -215,33 +209,4 @@ func unameRelease(t *test) string {
 		t.Fatalf("%v", err)
 	}
 	return release
-}
-
-// typesFile opens queues with a file of types in the options.
-func typesFile(t *test) {
-	t.needsTypes()
-	dir := t.TempDir()
-	nothing, bad := filepath.Join(dir, "nothing"), filepath.Join(dir, "bad")
-	if err := os.WriteFile(bad, []byte("no types at all"), 0o644); err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.wantOpenError(btfhub.Options{Path: nothing}, nothing)
-	t.wantOpenError(btfhub.Options{Path: bad}, bad)
-
-	raw, err := os.ReadFile(btfhub.KernelBTF)
-	if err != nil {
-		t.Skipf("the kernel has no BTF to write to a file: %v", err)
-	}
-	good := filepath.Join(dir, "good")
-	if err := os.WriteFile(good, raw, 0o644); err != nil {
-		t.Fatalf("%v", err)
-	}
-	v := t.open(withTypes(btfhub.Options{Path: good}))
-	if from := v.q.Capabilities().Types; !strings.Contains(from, good) {
-		t.Errorf("got origin of types %q", from)
-	}
-	if s := v.stats(); !strings.Contains(s.Types, good) {
-		t.Errorf("got origin of types %q in the statistics", s.Types)
-	}
-	t.checkQueues()
 }

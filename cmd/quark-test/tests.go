@@ -10,7 +10,6 @@ type row struct {
 	shared    string      // kind of the queues that it shares with other tests
 	types     bool        // run again with the kernel's types hidden
 	apart     bool        // runs on each backend separately
-	alone     bool        // runs in a separate process, because its changes cannot be undone
 	noBackend bool        // runs once, without a backend
 }
 
@@ -50,16 +49,10 @@ var tests = []row{
 	{name: "t_threads", doc: "threads are reported when asked for", run: runScenarios, shared: defaultQueue},
 	{name: "t_min_agg", doc: "FORK, EXEC and EXIT come one by one", run: runScenarios, shared: defaultQueue},
 	{name: "t_storm_lives", doc: "delivered events of a storm are right, the others are counted as lost", run: runScenarios, shared: defaultQueue},
-	{name: "t_wake", doc: "the first event after quiet wakes a reader that sleeps", run: wakeUp, shared: defaultQueue},
 	{name: "t_two_queues", doc: "several queues work at once, also after one is closed", run: twoQueues, shared: defaultQueue},
-	{name: "t_cpu_hotplug", doc: "events of a CPU are reported after it went offline and came back", run: cpuHotplug, shared: defaultQueue},
-	{name: "t_storm", doc: "under many events: produced = delivered + lost", run: storm, shared: defaultQueue},
 	{name: "t_exec_failed", doc: "failed execs are reported if asked for", run: runScenarios, shared: detailedQueue},
 	{name: "t_environ", doc: "only the selected variables of the environment are reported", run: runScenarios, shared: detailedQueue},
-	{name: "t_loss", doc: "with a stopped reader: produced = delivered + lost", run: loss, shared: tinyBuffers},
-	{name: "t_drop_privileges", doc: "events keep coming without privileges", run: dropPrivileges, alone: true},
 	{name: "t_types_other", doc: "types of other kernels are rejected, or right", run: otherTypes, apart: true},
-	{name: "t_types_file", doc: "a file of types in the options is used and reported", run: typesFile, apart: true},
 	{name: "t_types_archive", doc: "the archive's types of this kernel equal the kernel's own", run: archivedTypes, noBackend: true},
 	{name: "t_exitsnoop", doc: "quark-exitsnoop runs, traces, lists and cleans", run: exitsnoopCommand, noBackend: true, types: true},
 }
@@ -68,10 +61,6 @@ var tests = []row{
 var unsuited = map[string]map[string]string{
 	"audit": {
 		"t_stats":       "which of its events are joined depends on a coarse clock",
-		"t_storm":       "it omits FORKs of processes that are no longer in /proc",
-		"t_cpu_hotplug": "no record has a CPU", "t_types_other": noTypes, "t_types_file": noTypes,
-		"t_drop_privileges": "needs CAP_AUDIT_CONTROL to remove its rules at the end",
+		"t_types_other": "the backend reads no kernel types",
 	},
 }
-
-const noTypes = "the backend reads no kernel types"

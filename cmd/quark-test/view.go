@@ -82,37 +82,6 @@ func (v *view) isOf(ev *event, p *proc) bool {
 	return ev.Process != nil && int(ev.Process.PID) == p.PID && ev.Time+v.q.Capabilities().Stamps.Early >= p.before
 }
 
-// eventsOf returns the delivered events of p and its threads.
-func (v *view) eventsOf(p *proc) (list []*event) {
-	for _, ev := range v.events {
-		if v.isOf(ev, p) {
-			list = append(list, ev)
-		}
-	}
-	return list
-}
-
-// count counts p's events that have one of the kinds.
-func (v *view) count(p *proc, kinds engine.Events) (n int) {
-	for _, ev := range v.eventsOf(p) {
-		if ev.Events&kinds != 0 && !ev.Thread {
-			n++
-		}
-	}
-	return n
-}
-
-// history lists p's events for a message.
-func (v *view) history(p *proc) (s string) {
-	for _, ev := range v.eventsOf(p) {
-		s += fmt.Sprintf("[%s tid %d at %d]", ev.Events, ev.TID, ev.Time)
-	}
-	if s == "" {
-		return "no events"
-	}
-	return s
-}
-
 // markCounters stores the counters of all queues, so that the test can compare later counters.
 func (t *test) markCounters() { t.eachQueue(func(v *view) { v.before = v.stats() }) }
 
