@@ -33,7 +33,7 @@ func benchmark(o *options, out, errw io.Writer) error {
 }
 
 func (o *options) measure(errw io.Writer) (r *bench.Result, err error) {
-	opts := bench.Options{Backends: o.run.Backends, Monitors: o.run.Monitors, Repeats: o.run.Repeats, For: o.fuzz.For, Quick: o.quick}
+	opts := bench.Options{Backends: o.run.Backends, Monitors: o.run.Monitors, Repeats: o.run.Repeats, For: o.fuzz.For, Quick: o.quick, Build: o.build}
 	if opts.Backends == 0 && len(opts.Monitors) == 0 {
 		opts.Backends, opts.Monitors = backends.Every, monitor.All()
 	}

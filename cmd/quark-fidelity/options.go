@@ -24,6 +24,7 @@ type options struct {
 	fuzz               fuzz.Options
 	quick              bool
 	output, page       string
+	build              string
 	verbose            bool
 	run                fidelity.Options
 }
@@ -99,6 +100,7 @@ func (o *options) addFuzzFlags(c *cobra.Command) {
 func (o *options) addBenchFlags(c *cobra.Command) {
 	c.Flags().IntVarP(&o.run.Repeats, "repeats", "n", 0, "number of turns of each participant (default 6)")
 	c.Flags().Var((*command.Span)(&o.fuzz.For), "for", "limit the duration to this `time` (default 15m)")
+	c.Flags().StringVar(&o.build, "build", "", "also run this shell `command` as a load, such as a build")
 	c.Flags().BoolVar(&o.quick, "quick", false, "run few and short loads; without -n run each once")
 }
 
@@ -117,7 +119,7 @@ func (o *options) finish(c *cobra.Command) error {
 	// then.
 	without := []string{"scenario", "monitor", "command", "format", "output"}
 	if c.Name() == "bench" {
-		without = append(append(without, "quick", "repeats", "for"), backends.Every.Names()...)
+		without = append(append(without, "quick", "repeats", "for", "build"), backends.Every.Names()...)
 	}
 	for _, name := range without {
 		if len(o.operands) > 0 && changed(name) {

@@ -38,6 +38,8 @@ type Options struct {
 	// For limits the duration. Zero means 15 min. The first repeat always runs. A later repeat
 	// runs only if the remaining time allows the mean duration of the earlier repeats.
 	For time.Duration
+	// Build, if not empty, is a shell command that also runs as a load, such as a build.
+	Build string
 	// Quick runs few and short loads, for a first impression and for tests.
 	Quick bool
 	// Out, if not nil, receives each row as a line of JSON as soon as it is measured.
@@ -100,7 +102,7 @@ func Measure(o Options) (*Result, error) {
 	if len(b.participants) == 0 {
 		return nil, fmt.Errorf("no participant can run: %s", strings.Join(absent, "; "))
 	}
-	b.loads = loads(b.result.Top, b.result.CPUs, o.Quick)
+	b.loads = loads(b.result.Top, b.result.CPUs, o.Quick, o.Build)
 	began := time.Now()
 	for repeat := range o.Repeats {
 		if spent := time.Since(began); repeat > 0 && spent+spent/time.Duration(repeat) > o.For {
@@ -235,12 +237,17 @@ func (b *benchmark) chooseParticipants() (absent []string) {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// alone returns the number of processes per second of the full load without a monitor.
-func (b *benchmark) alone() (float64, error) {
-	i := slices.IndexFunc(b.loads, func(l load) bool { return l.kind == Full })
-	_, rate, err := b.loads[i].storm.Run(patience, nil)
-	if err != nil {
-		return 0, fmt.Errorf("run processes without a monitor: %w", err)
+// alone returns what Run of the loads at full speed returns without a monitor.
+func (b *benchmark) alone() (map[Load]float64, error) {
+	rates := make(map[Load]float64)
+	for _, l := range b.loads {
+		if l.kind != Full && l.kind != Build {
+			continue
+		}
+		var err error
+		if _, rates[l.kind], err = l.run(func() error { return nil }); err != nil {
+			return nil, fmt.Errorf("run load %s without a monitor: %w", l.kind, err)
+		}
 	}
-	return rate, nil
+	return rates, nil
 }

@@ -235,7 +235,7 @@ func TestLoads(t *testing.T) {
 	} {
 		var rates []int
 		kinds := make(map[Load]int)
-		for _, l := range loads(c.top, 2, c.quick) {
+		for _, l := range loads(c.top, 2, c.quick, "") {
 			kinds[l.kind]++
 			s := l.storm
 			if l.kind == Rate {
@@ -248,7 +248,7 @@ func TestLoads(t *testing.T) {
 				t.Errorf("got a load of %v processes at full speed", n)
 			}
 		}
-		if !slices.Equal(rates, c.rates) || kinds[Full]*kinds[Paused]*kinds[BPF]*kinds[Library] != 1 {
+		if !slices.Equal(rates, c.rates) || kinds[Full]*kinds[Paused]*kinds[BPF]*kinds[Library] != 1 || kinds[Rare] == 0 != c.quick {
 			t.Errorf("%v processes a second: got rates %v, loads %v", c.top, rates, kinds)
 		}
 	}

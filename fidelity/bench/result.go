@@ -48,11 +48,13 @@ type Row struct {
 	Participant string `json:"participant"`
 	Repeat      int    `json:"repeat"`
 	Load        Load   `json:"load"`
-	Rate        int    `json:"rate,omitempty"` // processes a second; 0 is full speed
+	Rate        int    `json:"rate,omitempty"`    // processes a second; 0 is full speed
+	Workers     int    `json:"workers,omitempty"` // that start processes
+	Ring        int    `json:"ring,omitempty"`    // bytes of eBPF's ring; 0 is the default
 
 	Processes int `json:"processes"`
-	// Offered is the measured number of processes per second. Alone is the number without a
-	// monitor, measured right before the turn.
+	// Offered is the measured number of processes per second, or of builds per second. Alone is
+	// the number without a monitor, measured right before the turn.
 	Offered float64 `json:"offered,omitempty"`
 	Alone   float64 `json:"alone,omitempty"`
 
@@ -68,6 +70,8 @@ type Row struct {
 	CPU time.Duration `json:"cpu_ns"`           // of the monitor and its children
 	BPF time.Duration `json:"bpf_ns,omitempty"` // run time of its eBPF programs
 	RSS int64         `json:"peak_rss_kib,omitempty"`
+	// Output is the number of bytes that it has written.
+	Output int64 `json:"output,omitempty"`
 	// Ready is the time from the start of the monitor to its first report; with Library it is
 	// the duration of quark.Open.
 	Ready time.Duration `json:"ready_ns,omitempty"`

@@ -62,6 +62,7 @@ func seen(r *Row) float64     { return percent(r.Seen, r.Events) }
 func lost(r *Row) float64     { return 100 * float64(r.Lost) / float64(max(1, r.Events)) }
 func slowdown(r *Row) float64 { return r.Alone / max(r.Offered, 1e-9) }
 func memory(r *Row) float64   { return float64(r.RSS) / 1024 }
+func output(r *Row) float64   { return float64(r.Output) / float64(max(1, r.Processes)) }
 func ready(r *Row) float64    { return float64(r.Ready.Milliseconds()) }
 
 // each returns the time per process in us.
@@ -119,7 +120,7 @@ func (r *Result) ratio(name string) estimate {
 
 // Tables returns the tables of the run.
 func (r *Result) Tables() (list []*report.Table) {
-	for _, t := range []*report.Table{r.costs(), r.events()} {
+	for _, t := range []*report.Table{r.costs(), r.events(), r.published()} {
 		if len(t.Rows) > 0 {
 			list = append(list, t)
 		}
@@ -182,6 +183,48 @@ func (r *Result) events() *report.Table {
 		t.Rows = append(t.Rows, append(row, wrong))
 	}
 	return t
+}
+
+// published returns a table of loads that others have published.
+func (r *Result) published() *report.Table {
+	t := &report.Table{
+		Title: "Loads that others publish",
+		Note: "Lossless: the highest number of processes a second at which all events were seen (as eAudit measures, IEEE S&P 2024). " +
+			"Workers: events seen of processes that 1, 4 and 16 workers start, in percent. " +
+			"Rare: events seen of 50 processes a second beside 8 workers a CPU at full speed; slowed: also while the monitor runs for a fifth of the time (as in NODROP, USENIX Security 2023). " +
+			"1 to 16 MiB: events that a ring of this size keeps while the backend is stopped at full speed (as in Falco's issue 3246). " +
+			"Build: how many times as long the command of --build takes (as Tetragon measures). Output: bytes that the monitor prints for a process.",
+		Head: []string{"", "lossless", "1 worker", "4 workers", "16 workers", "rare", "slowed", "1 MiB", "2 MiB", "4 MiB", "16 MiB", "build", "output, bytes"},
+	}
+	if !slices.ContainsFunc(r.Rows, func(w Row) bool { return w.Load == Rare || w.Load == Build }) {
+		return t
+	}
+	for _, p := range r.Participants {
+		row := report.Cells(p.Name, number(r.lossless(p.Name)))
+		for _, workers := range []int{1, 4, 16} {
+			row = append(row, seenCell(slices.DeleteFunc(r.rows(p.Name, Parallel, 0), func(w *Row) bool { return w.Workers != workers })))
+		}
+		row = append(row, seenCell(r.rows(p.Name, Rare, 0)), seenCell(r.rows(p.Name, Slowed, 0)))
+		for _, mib := range []int{1, 2, 4, 16} {
+			row = append(row, seenCell(slices.DeleteFunc(r.rows(p.Name, Ring, 0), func(w *Row) bool { return w.Ring != mib<<20 })))
+		}
+		t.Rows = append(t.Rows, append(row, report.Cells(estimateRows(r.rows(p.Name, Build, 0), slowdown).String(),
+			estimateRows(r.rows(p.Name, Rate, r.rates()[0]), output).String())...))
+	}
+	return t
+}
+
+// lossless returns the highest number of processes per second of a load without a missing event.
+func (r *Result) lossless(name string) (most float64) {
+	for i := range r.Rows {
+		switch w := &r.Rows[i]; w.Load {
+		case Rate, Full, Parallel:
+			if w.Participant == name && w.Missing() == 0 {
+				most = max(most, w.Offered)
+			}
+		}
+	}
+	return most
 }
 
 func seenCell(rows []*Row) report.Cell {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -15,23 +16,63 @@ import (
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/truth"
 )
 
 // Load is a kind of load, under which a row was measured.
 type Load string
 
 const (
-	Rate    Load = "rate"    // processes at a rate, started by one worker a CPU
-	Full    Load = "full"    // as many processes as one worker a CPU can start
-	Paused  Load = "paused"  // like full, while the monitor is stopped
-	BPF     Load = "bpf"     // a rate, while the kernel counts eBPF run time
-	Library Load = "library" // like bpf, under a backend that only counts events
+	Rate     Load = "rate"     // processes at a rate, started by one worker a CPU
+	Full     Load = "full"     // as many processes as one worker a CPU can start
+	Parallel Load = "parallel" // likewise, by a number of workers
+	Paused   Load = "paused"   // like full, while the monitor is stopped
+	Rare     Load = "rare"     // rare processes beside many others
+	Slowed   Load = "slowed"   // likewise, while the monitor runs for a fifth of the time
+	BPF      Load = "bpf"      // a rate, while the kernel counts eBPF run time
+	Library  Load = "library"  // like bpf, under a backend that only counts events
+	Ring     Load = "ring"     // like library, while the backend is stopped; Row.Ring
+	Build    Load = "build"    // Options.Build
 )
 
 // load is a load that runs in each turn.
 type load struct {
-	kind  Load
-	storm scenario.Storm
+	kind   Load
+	storm  scenario.Storm
+	beside scenario.Storm // runs at the same time; its processes do not count
+	ring   int            // size of eBPF's ring in bytes, 0 for the default
+	build  string         // a command in place of the storm
+}
+
+// run runs the load, and returns its processes and their number per second; for a build, the number
+// of builds per second. begin is called when the load is ready.
+func (l *load) run(begin func() error) ([]*truth.Process, float64, error) {
+	switch {
+	case l.build != "":
+		if err := begin(); err != nil {
+			return nil, 0, err
+		}
+		began := time.Now()
+		text, err := exec.Command("sh", "-c", l.build).CombinedOutput()
+		if err != nil {
+			return nil, 0, fmt.Errorf("%q: %w: %s", l.build, err, text[max(0, len(text)-1000):])
+		}
+		return nil, 1 / time.Since(began).Seconds(), nil
+	case l.beside.Workers == 0:
+		return l.storm.Run(patience, begin)
+	}
+	var others *scenario.Running
+	processes, rate, err := l.storm.Run(patience, func() (err error) {
+		if others, err = scenario.Start(l.beside.Scenario()); err != nil {
+			return err
+		}
+		return begin()
+	})
+	if others != nil {
+		_, waitErr := others.Wait(patience)
+		err = errors.Join(err, waitErr)
+	}
+	return processes, rate, err
 }
 
 const (
@@ -43,7 +84,7 @@ const (
 
 // loads returns the loads for a machine that runs top processes per second. Costs are compared at
 // the first rate.
-func loads(top float64, cpus int, quick bool) (list []load) {
+func loads(top float64, cpus int, quick bool, build string) (list []load) {
 	length, rates := 500*time.Millisecond, []int{1000, 4000, 16000, 64000}
 	if quick {
 		length, rates = 200*time.Millisecond, rates[:1]
@@ -60,10 +101,28 @@ func loads(top float64, cpus int, quick bool) (list []load) {
 		return scenario.Storm{Processes: endless, Workers: cpus, Rate: rate, Length: max(length, time.Duration(least*float64(time.Second)))}
 	}
 	for _, rate := range rates {
-		list = append(list, load{Rate, storm(rate, paced)})
+		list = append(list, load{kind: Rate, storm: storm(rate, paced)})
 	}
-	return append(list, load{Full, storm(0, full)}, load{Paused, storm(0, full)},
-		load{BPF, storm(rates[0], paced)}, load{Library, storm(rates[0], paced)})
+	list = append(list, load{kind: Full, storm: storm(0, full)}, load{kind: Paused, storm: storm(0, full)},
+		load{kind: BPF, storm: storm(rates[0], paced)}, load{kind: Library, storm: storm(rates[0], paced)})
+	if build != "" {
+		list = append(list, load{kind: Build, build: build})
+	}
+	if quick {
+		return list
+	}
+	for _, workers := range []int{1, 4, 16} {
+		l := load{kind: Parallel, storm: storm(0, full)}
+		l.storm.Workers = workers
+		list = append(list, l)
+	}
+	for _, mib := range []int{1, 2, 4, 16} {
+		list = append(list, load{kind: Ring, storm: storm(0, full), ring: mib << 20})
+	}
+	// As in NODROP (USENIX Security 2023): few processes of interest, and a producer of many.
+	rare := scenario.Storm{Processes: endless, Workers: 1, Rate: 50, Length: 2 * length}
+	many := scenario.Storm{Processes: endless, Workers: 8 * cpus, Length: 2 * length}
+	return append(list, load{kind: Rare, storm: rare, beside: many}, load{kind: Slowed, storm: rare, beside: many})
 }
 
 // turn is one participant's part of a repeat.
@@ -71,7 +130,7 @@ type turn struct {
 	*benchmark
 	*participant
 	n        int // of the repeat
-	alone    float64
+	alone    map[Load]float64
 	running  *monitor.Run
 	witness  *recorder.Recorder
 	programs []ebpf.ProgramID
@@ -104,10 +163,10 @@ func (t *turn) each() error {
 	for _, l := range t.loads {
 		measure := t.measure
 		switch {
-		case l.kind == Library && !t.own, l.kind == BPF && len(t.programs) == 0,
-			l.kind == Paused && (t.Traces || t.Accounting || t.Blocks):
+		case l.kind == Library && !t.own, l.kind == Ring && !t.own, (l.kind == BPF || l.kind == Ring) && len(t.programs) == 0,
+			(l.kind == Paused || l.kind == Slowed) && (t.Traces || t.Accounting || t.Blocks):
 			continue // such a monitor would let the processes wait
-		case l.kind == Library:
+		case l.kind == Library, l.kind == Ring:
 			measure = t.library
 		}
 		row, err := measure(l)
@@ -115,6 +174,7 @@ func (t *turn) each() error {
 			return fmt.Errorf("load %s: %w", l.kind, err)
 		}
 		row.Participant, row.Repeat, row.Load, row.Rate = t.Name, t.n, l.kind, l.storm.Rate
+		row.Workers, row.Ring = l.storm.Workers, l.ring
 		if err := t.put(line{Row: row}); err != nil {
 			return err
 		}
@@ -136,11 +196,14 @@ func (t *turn) measure(l load) (*Row, error) {
 		defer counting.Close()
 	}
 	begin, end := func() error { return nil }, func() error { return nil }
-	if l.kind == Paused {
+	switch l.kind {
+	case Paused:
 		begin, end = t.running.Pause, t.running.Resume
+	case Slowed:
+		end = t.slow()
 	}
-	before, ran := t.running.Usage(), meter.RunTime(t.programs)
-	processes, rate, err := l.storm.Run(patience, begin)
+	before, ran, written := t.running.Usage(), meter.RunTime(t.programs), t.running.Written()
+	processes, rate, err := l.run(begin)
 	if err := errors.Join(err, end()); err != nil {
 		return nil, err
 	}
@@ -151,10 +214,7 @@ func (t *turn) measure(l load) (*Row, error) {
 	after := t.running.Usage()
 	row := &Row{
 		Offered: rate, Lost: after.Lost - before.Lost, CPU: after.CPU - before.CPU, BPF: meter.RunTime(t.programs) - ran,
-		RSS: after.RSS, Ready: t.running.Ready,
-	}
-	if l.kind == Full {
-		row.Alone = t.alone
+		RSS: after.RSS, Ready: t.running.Ready, Output: t.running.Written() - written, Alone: t.alone[l.kind],
 	}
 	if err := t.witness.Single.Pause(); err != nil {
 		return nil, err
@@ -169,13 +229,47 @@ func (t *turn) measure(l load) (*Row, error) {
 	return row, nil
 }
 
+// slow lets the monitor run for 20 ms of each 100 ms, as the kernel does with a control group that
+// has a fifth of a CPU, until end is called.
+func (t *turn) slow() (end func() error) {
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	pass := func(d time.Duration) bool {
+		select {
+		case <-time.After(d):
+			return true
+		case <-stop:
+			return false
+		}
+	}
+	go func() {
+		var err error
+		for more := true; more && err == nil; {
+			err = t.running.Pause()
+			more = pass(80 * time.Millisecond)
+			err = errors.Join(err, t.running.Resume())
+			more = more && pass(20*time.Millisecond)
+		}
+		ended <- err
+	}()
+	return func() error {
+		close(stop)
+		return <-ended
+	}
+}
+
 // library runs a load under a process that counts the events of the backend and prints none.
 func (t *turn) library(l load) (*Row, error) {
-	counter, err := meter.Start(t.Name)
+	counter, err := meter.Start(t.Name, l.ring)
 	if err != nil {
 		return nil, err
 	}
-	processes, rate, err := l.storm.Run(patience, nil)
+	begin, end := func() error { return nil }, func() error { return nil }
+	if l.kind == Ring {
+		begin, end = counter.Pause, counter.Resume
+	}
+	processes, rate, err := l.run(begin)
+	err = errors.Join(err, end())
 	u, err2 := counter.Stop()
-	return &Row{Processes: len(processes), Offered: rate, Lost: u.Lost, CPU: u.CPU, RSS: u.RSS, Ready: u.Open}, errors.Join(err, err2)
+	return &Row{Processes: len(processes), Offered: rate, Events: int(u.Raw + u.Lost), Seen: int(u.Raw), Lost: u.Lost, CPU: u.CPU, RSS: u.RSS, Ready: u.Open},
+		errors.Join(err, err2)
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +24,8 @@ import (
 )
 
 // monitorEnv is the environment variable that makes Main run a monitor. Its value is the name of a
-// backend, with "+print" to print each event instead of counting the events.
+// backend, with "+print" to print each event instead of counting the events, or with ":BYTES" to
+// count with this size of eBPF's ring.
 const monitorEnv = "QUARK_FIDELITY_MONITOR"
 
 const printSuffix = "+print"
@@ -39,6 +41,8 @@ func Main() {
 	if v == "" {
 		return
 	}
+	v, bytes, _ := strings.Cut(v, ":")
+	ring, _ := strconv.Atoi(bytes)
 	backend, prints := strings.CutSuffix(v, printSuffix)
 	set, err := backends.Parse(backend)
 	switch {
@@ -46,7 +50,7 @@ func Main() {
 	case prints:
 		err = printEvents(backend, set)
 	default:
-		err = countEvents(set)
+		err = countEvents(set, ring)
 	}
 	if err == nil {
 		os.Exit(0)
@@ -73,9 +77,9 @@ type Usage struct {
 
 // countEvents counts events until standard input ends. It prints its usage when it is ready and at
 // its end.
-func countEvents(set backends.Set) error {
+func countEvents(set backends.Set, ring int) error {
 	before := time.Now()
-	q, err := quark.Open(quark.Options{Backends: set, Strict: true})
+	q, err := quark.Open(quark.Options{Backends: set, Strict: true, EBPF: quark.EBPFOptions{RingSize: ring}})
 	if err != nil {
 		return err
 	}
@@ -148,14 +152,15 @@ type Counter struct {
 	first Usage
 }
 
-// Start starts a process that counts the events of a backend, and waits until it is ready.
-func Start(backend string) (*Counter, error) {
+// Start starts a process that counts the events of a backend, and waits until it is ready. ring is
+// the size of eBPF's ring in bytes, or 0 for the default.
+func Start(backend string, ring int) (*Counter, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := &Counter{cmd: exec.Command(self)}
-	c.cmd.Env = append(os.Environ(), monitorEnv+"="+backend)
+	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s:%d", monitorEnv, backend, ring))
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -186,6 +191,12 @@ func (c *Counter) read() (u Usage, err error) {
 	}
 	return u, err
 }
+
+// Pause stops the process until Resume.
+func (c *Counter) Pause() error { return c.cmd.Process.Signal(unix.SIGSTOP) }
+
+// Resume continues the process.
+func (c *Counter) Resume() error { return c.cmd.Process.Signal(unix.SIGCONT) }
 
 // Stop ends the process and returns its usage.
 func (c *Counter) Stop() (Usage, error) {

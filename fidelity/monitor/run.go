@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -47,6 +48,7 @@ type Run struct {
 	ours  io.ReadCloser
 	// theirErrs is the program's standard error; nil without a program.
 	theirErrs io.Closer
+	written   atomic.Int64
 	reading   sync.WaitGroup // readers of the program's open files
 	decoding  sync.WaitGroup
 	inbox     *inbox
@@ -168,6 +170,7 @@ func (r *Run) readOutput() {
 	defer r.inbox.close()
 	for buf := make([]byte, 1<<18); ; {
 		n, err := r.ours.Read(buf)
+		r.written.Add(int64(n))
 		if n > 0 && !r.inbox.put(buf[:n], truth.Clock()) {
 			r.recordEnd(fmt.Errorf("output is too fast: %d MiB wait to be decoded", maxInbox>>20))
 		}
@@ -338,6 +341,9 @@ func (r *Run) Usage() (u meter.Usage) {
 	r.lock(func() { u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent })
 	return u
 }
+
+// Written returns the number of bytes that the monitor has written.
+func (r *Run) Written() int64 { return r.written.Load() }
 
 // Programs returns the eBPF programs that the monitor has open.
 func (r *Run) Programs() (own []ebpf.ProgramID) {
