@@ -22,10 +22,8 @@ type Server struct {
 	done     chan struct{}
 }
 
-const (
-	maxConnections = 64 // beyond it, the oldest idle connection is closed
-	maxScrapes     = 4  // parallel requests; others get 503
-)
+// maxScrapes limits the parallel requests; others get 503.
+const maxScrapes = 4
 
 // Listen serves at a TCP address HOST:PORT. Without a host it listens on all interfaces.
 func Listen(address string, c *Collector) (*Server, error) {
@@ -41,10 +39,8 @@ func Listen(address string, c *Collector) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "quark: metrics are at /metrics") })
-	clients := &crowd{most: maxConnections, answering: make(map[net.Conn]bool)}
 	s := &Server{listener: l, done: make(chan struct{}), http: http.Server{
-		Handler: clients.handle(mux), ConnState: clients.state, ConnContext: clients.withConn,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}}
 	go func() {
