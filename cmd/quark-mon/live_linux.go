@@ -21,7 +21,6 @@ import (
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/top"
 	"github.com/quark-linux/quark/internal/clock"
-	"github.com/quark-linux/quark/internal/selfcost"
 )
 
 // live is the screen of top. The monitor counts events, and makes a frame each second. A goroutine
@@ -41,7 +40,6 @@ type live struct {
 	drawing sync.Mutex
 	ended   bool
 	saved   *term.State
-	cost    cost
 	lost    uint64 // lost events up to the last frame
 }
 
@@ -65,10 +63,7 @@ func newLive(m *monitor, out *os.File, stop func()) (l *live, err error) {
 		q: m.q, model: top.New(clock.Monotonic(), cmp.Or(m.Queue.HoldTime, time.Second)), view: top.NewView(line.Options{User: names.User}),
 		out: out, colour: colourful(), stop: stop, frames: make(chan frame, 1),
 	}
-	_, _ = time.Now().Zone()                             // loads the time zone
-	if l.cost.meter, err = selfcost.Open(); err != nil { // before -D changes the root
-		return nil, err
-	}
+	_, _ = time.Now().Zone() // loads the time zone, before -D changes the root
 	// Only a file that is opened here can be closed during a read.
 	if l.keys, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", out.Fd()), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, err
@@ -116,30 +111,12 @@ func (l *live) tick() error {
 		},
 	}
 	l.lost = s.Lost()
-	f.state.CPU, f.state.RSS = l.cost.measure()
 	select {
 	case <-l.frames:
 	default:
 	}
 	l.frames <- f
 	return nil
-}
-
-// cost is the resource use of this process.
-type cost struct {
-	meter *selfcost.Meter
-	cpu   time.Duration // CPU time at the last measurement
-	at    uint64
-}
-
-// measure returns the CPU time since the last call in percent, and the resident set in bytes.
-func (c *cost) measure() (percent float64, rss uint64) {
-	cpu, at := c.meter.CPU(), clock.Monotonic()
-	if c.at != 0 && at > c.at {
-		percent = 100 * float64(cpu-c.cpu) / float64(at-c.at)
-	}
-	c.cpu, c.at = cpu, at
-	return percent, c.meter.Resident()
 }
 
 // run draws frames and handles keys until the screen is closed.
@@ -271,6 +248,5 @@ func (l *live) close() {
 		}
 		_ = term.Restore(int(l.out.Fd()), l.saved)
 		l.keys.Close()
-		l.cost.meter.Close()
 	})
 }

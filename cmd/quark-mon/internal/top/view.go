@@ -20,8 +20,6 @@ type State struct {
 	Lost                [quark.NumLosses]uint64
 	LostNow             uint64 // since the previous State
 	Bound               bool   // Lost is a lower bound
-	CPU                 float64
-	RSS                 uint64 // bytes, 0 if unknown
 }
 
 // View lays out frames. Keys change its members.
@@ -100,11 +98,6 @@ func (v *View) Lines(f *Frame, s *State, width, height int) (lines [][]Span) {
 		row().rate([]string{"forks", "execs", "exits", "failed"}[w], &r, v.ASCII, What(w) == Failed)
 	}
 	v.loss(row(), s)
-	cost := row()
-	cost.put(plain, fmt.Sprintf("monitor%7.1f%% CPU", s.CPU))
-	if s.RSS != 0 {
-		cost.put(plain, fmt.Sprintf("%7.1f MiB", float64(s.RSS)/(1<<20)))
-	}
 	if room := height - len(lines) - 1; room >= 4 {
 		trees := room
 		switch v.Only {

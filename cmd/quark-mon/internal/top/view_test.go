@@ -43,7 +43,7 @@ func busy() (*Frame, *State) {
 		p.Task.Exit.WaitStatus = []int32{256, 11 | 0x80, 2 << 8}[i%3]
 		f.Failures = append(f.Failures, Failure{Count: uint64(5000 * i), Over: uint64(i % 2 * 10), Last: f.Now - uint64(i*i*i)*second, Process: p})
 	}
-	s := &State{Backend: "ebpf", Wall: time.Unix(1e9, 0).UTC(), Processes: 432, Buffered: 120, LostNow: 12, CPU: 1.23, RSS: 15 << 20}
+	s := &State{Backend: "ebpf", Wall: time.Unix(1e9, 0).UTC(), Processes: 432, Buffered: 120, LostNow: 12}
 	s.Lost[quark.LossRingFull] = 583
 	return f, s
 }
