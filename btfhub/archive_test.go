@@ -182,19 +182,6 @@ func TestDamagedArchive(t *testing.T) {
 	}
 }
 
-func BenchmarkOpenEmbedded(b *testing.B) {
-	a, err := Embedded()
-	if err != nil {
-		b.Fatal(err)
-	}
-	last := a.Kernels()[len(a.Kernels())/2]
-	for b.Loop() {
-		if _, err := Open(Options{EmbeddedOnly: true, Release: last.Release, Arch: last.Arch}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func gzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -149,11 +149,3 @@ func BenchmarkJSON(b *testing.B) {
 		line = ev.AppendJSON(line[:0], clock, "ebpf")
 	}
 }
-
-func BenchmarkDump(b *testing.B) {
-	ev, _ := shortLife()
-	line := ev.AppendDump(nil)
-	for b.Loop() {
-		line = ev.AppendDump(line[:0])
-	}
-}

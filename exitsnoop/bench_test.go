@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os/exec"
-	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,9 +12,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
-	"github.com/quark-linux/quark/internal/barefork"
-	"github.com/quark-linux/quark/internal/clock"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/barefork"
 )
 
 // BenchmarkUntraced measures the cost of the program at the exit of an untraced process, in ns, by
@@ -85,59 +82,6 @@ func programs(b testing.TB, s *Store) (all []*ebpf.Program) {
 		all = append(all, p)
 	}
 	return all
-}
-
-// BenchmarkTrace measures Trace.
-func BenchmarkTrace(b *testing.B) {
-	s := private(b, Options{})
-	pid := sleeper(b)
-	for b.Loop() {
-		ok(b, s.Trace(pid, &TaskInfo{TraceID: 1}))
-		ok(b, s.DeleteTracingTask(pid))
-	}
-}
-
-// BenchmarkWait measures the time from the exit, by the program's clock, to the return of Wait, and
-// to the return of wait4(2) in a thread. Both wait until the kernel has freed the process, so the
-// process is small.
-func BenchmarkWait(b *testing.B) {
-	b.Run("Wait", func(b *testing.B) {
-		benchmarkWait(b, func(s *Store, id uint64, _ int) { s.Wait(context.Background(), id) })
-	})
-	b.Run("wait4", func(b *testing.B) {
-		benchmarkWait(b, func(_ *Store, _ uint64, pid int) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			var info unix.Siginfo
-			unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
-		})
-	})
-}
-
-func benchmarkWait(b *testing.B, wait func(*Store, uint64, int)) {
-	s := private(b, Options{})
-	var took []time.Duration
-	for i := uint64(1); b.Loop(); i++ {
-		cmd := exec.Command("sleep", "60")
-		ok(b, cmd.Start())
-		ok(b, s.Trace(uint32(cmd.Process.Pid), &TaskInfo{TraceID: i}))
-		done := make(chan uint64)
-		go func() {
-			wait(s, i, cmd.Process.Pid)
-			done <- clock.Monotonic()
-		}()
-		time.Sleep(5 * time.Millisecond) // it is waiting
-		unix.Kill(cmd.Process.Pid, unix.SIGKILL)
-		at := <-done
-		e, err := s.GetExitedEvent(i)
-		ok(b, err)
-		took = append(took, time.Duration(at-e.ExittedTime))
-		ok(b, s.DeleteExitedEvent(i))
-		cmd.Wait()
-	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "ns-median")
-	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "ns-p99")
 }
 
 // TestManyAtOnce checks that 10,000 traced processes that end at once are all recorded, except

@@ -495,22 +495,6 @@ func (s *Source) finishAll(c *cpu, b engine.Sink) {
 	}
 }
 
-func BenchmarkExec(b *testing.B) {
-	s, c, probes := newOfflineSource(b, testFormats)
-	id := map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: 4096, slotArgEnd: 4096 + 200}
-	var records [][]byte
-	for _, p := range s.sets[familyExec].probes {
-		records = append(records, record(probes[p.def.name], id, nil))
-	}
-	one := &oneEventSink{new(engine.RawEvent)}
-	b.ReportAllocs()
-	for i := range b.N {
-		for _, r := range records {
-			s.sample(c, one, &perf.Sample{Time: 1, Count: uint64(i + 1), Raw: r})
-		}
-	}
-}
-
 // The EXIT of a thread has its own comm and ids, not the leader's.
 func TestThreadEnd(t *testing.T) {
 	r := newTestRecord()

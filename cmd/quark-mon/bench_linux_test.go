@@ -74,41 +74,6 @@ func BenchmarkExits(b *testing.B) {
 	}
 }
 
-// BenchmarkTop compares the CPU time of quark-mon top and quark-mon -M after they are ready, for as
-// many processes.
-//
-//	go test -run - -bench Top -benchtime 3x ./cmd/quark-mon
-func BenchmarkTop(b *testing.B) {
-	self, programs := benchmarked(b, 0)
-	onTerminal := func(args, ready string) time.Duration {
-		e, slave := newEmulator(b)
-		cmd := quarkMon(self, args)
-		cmd.Env = append(cmd.Env, "TERM=xterm")
-		cmd.Stdout, cmd.Stderr = slave, slave
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
-		defer cmd.Wait()
-		defer cmd.Process.Signal(syscall.SIGINT)
-		e.await(b, ready)
-		opening := cpuTime(b, cmd.Process.Pid)
-		load(b, benchProcesses, programs...)
-		time.Sleep(2 * time.Second) // they are held, and drawn
-		return cpuTime(b, cmd.Process.Pid) - opening
-	}
-	for _, backend := range []string{"-b", "-c"} {
-		b.Run(backend, func(b *testing.B) {
-			var top, count time.Duration
-			for range b.N {
-				count += onTerminal(backend+" -M --comm *", "insertions")
-				top += onTerminal(backend+" top", "c clear")
-			}
-			b.ReportMetric(float64(top.Microseconds())/float64(b.N)/benchProcesses, "us-cpu/process")
-			b.ReportMetric(top.Seconds()/count.Seconds(), "x-count-cpu")
-		})
-	}
-}
-
 // benchmarked returns this program, for quarkMon, and the programs of the load. Any user can
 // execute them, and they end with the given statuses.
 func benchmarked(b *testing.B, statuses ...uint8) (self string, programs []string) {

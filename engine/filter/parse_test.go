@@ -402,21 +402,3 @@ func FuzzParseRules(f *testing.F) {
 		judgeEvents(t, filter)
 	})
 }
-
-// BenchmarkJudge measures the cost of a filter per event.
-func BenchmarkJudge(b *testing.B) {
-	for _, source := range []string{"uid == 1000", "exec and uid != 0 and exe ~ '/tmp/**'", "args ~ '*secret*' or container_id ~ 'ab*' or tree == 7"} {
-		b.Run(source, func(b *testing.B) {
-			f, err := Parse(source)
-			m := matcher(b, f, err)
-			p := &engine.Process{PID: 5, Cgroup: "/docker/" + strings.Repeat("ab", 32), Image: engine.Image{Exe: "/usr/bin/gcc", Args: []byte("gcc\x00-O2\x00-c\x00x.c\x00")}}
-			p.Known = engine.AllFields
-			p.Cred.UID = 1000
-			ev := &engine.Event{Events: engine.EventExec | engine.EventFork, Process: p}
-			b.ReportAllocs()
-			for b.Loop() {
-				m.Judge(ev)
-			}
-		})
-	}
-}

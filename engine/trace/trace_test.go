@@ -462,20 +462,6 @@ func TestRecordAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkRecord(b *testing.B) {
-	w := newWriter(b, io.Discard, func() uint64 { return 0 })
-	events, now, n := lives(1000), uint64(0), 0
-	for b.Loop() {
-		now += 10_000_000
-		w.Read(now)
-		for _, r := range events[n%len(events)] {
-			w.Record(r)
-			n++
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/raw")
-}
-
 // BenchmarkReplay reports the cost per raw event of a replay through an engine.
 func BenchmarkReplay(b *testing.B) {
 	const n = 200_000 // with fewer, the growth of the engine takes much of the time

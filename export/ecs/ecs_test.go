@@ -231,29 +231,3 @@ func leaves(v map[string]any, path string, seen map[string]bool) {
 		seen[name] = true
 	}
 }
-
-func BenchmarkAppend(b *testing.B) {
-	m := enginetest.NewMachine()
-	shell := m.Running("/bin/bash", "-l")
-	m.Sleep(2 * time.Second)
-	shell.Fork().Exec("/usr/bin/id", "-u").Exit(0)
-	q, err := quark.New(m, quark.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer q.Close()
-	q.Drain()
-	ev, err := q.Get()
-	for errors.Is(err, quark.ErrNothing) {
-		q.Block(time.Second)
-		ev, err = q.Get()
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	e, out := ecs.NewEncoder(q), []byte(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		out = e.Append(out[:0], ev)
-	}
-}

@@ -192,25 +192,3 @@ func BenchmarkScrape(b *testing.B) {
 		scrape(b, s)
 	}
 }
-
-func BenchmarkCount(b *testing.B) {
-	m := enginetest.NewMachine()
-	shell := m.Running("/bin/bash", "-l")
-	shell.Fork().Exec("/usr/bin/true").Exit(0)
-	q, err := quark.New(m, quark.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer q.Close()
-	c := prom.New(q, prom.Options{})
-	for ev, err := range q.Events(context.Background()) {
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportAllocs()
-		for b.Loop() {
-			c.Count(ev)
-		}
-		return
-	}
-}

@@ -292,3 +292,13 @@ func FuzzFormat(f *testing.F) {
 		m.Decoder().Decode([]byte(`{"a":{"pid":1},"time":"2026-01-02T03:04:05Z"}`), 1, &out)
 	})
 }
+
+// formatOf returns the monitor of a committed format.
+func formatOf(t testing.TB, name string) *Monitor {
+	t.Helper()
+	m, err := ReadFormat("formats/"+name+".json", "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

@@ -17,9 +17,3 @@ func TestMonotonic(t *testing.T) {
 		last = now
 	}
 }
-
-func BenchmarkMonotonic(b *testing.B) {
-	for b.Loop() {
-		Monotonic()
-	}
-}

@@ -297,19 +297,6 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-// BenchmarkAppend measures the cost of a line for a terminal.
-func BenchmarkAppend(b *testing.B) {
-	p := New(Options{Columns: columns(b, Default), Clock: zeroClock, Zone: time.UTC, User: made})
-	p.SetSize(120, 40)
-	proc := &quark.Process{PID: 4711, Image: quark.Image{Args: []byte("/bin/sh\x00-c\x00echo a b\x00")}, Exited: true}
-	proc.Known = quark.AllFields
-	ev := &quark.Event{Events: quark.EventFork | quark.EventExec | quark.EventExit, Process: proc}
-	var line []byte
-	for b.Loop() {
-		line = p.Append(line[:0], ev)
-	}
-}
-
 func TestLogin(t *testing.T) {
 	p := New(Options{Columns: columns(t, "login_user,login_session,group,egroup"), Clock: zeroClock, User: made, Group: made})
 	proc := &quark.Process{}

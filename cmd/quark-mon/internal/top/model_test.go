@@ -325,21 +325,3 @@ func TestClear(t *testing.T) {
 		t.Errorf("%+v %v", f.Rates[Failed], f.Failures)
 	}
 }
-
-func BenchmarkCount(b *testing.B) {
-	w := newWorld()
-	m := New(begin, time.Second)
-	var p *quark.Process
-	for range 8 {
-		p = w.born(p, "sh")
-	}
-	above, _ := w.ancestors(p)
-	ancestors := func(*quark.Process) ([]*quark.Process, bool) { return above, true }
-	ev := &quark.Event{Process: p, Events: quark.EventFork | quark.EventExec | quark.EventExit, Parts: []quark.Part{{Kind: engine.KindFork}, {Kind: engine.KindExec}, {Kind: engine.KindExit}}}
-	b.ReportAllocs()
-	for i := range b.N {
-		at := begin + uint64(i)*10_000
-		ev.Parts[0].Time, ev.Parts[1].Time, ev.Parts[2].Time = at, at+1, at+2
-		m.Count(ev, ancestors)
-	}
-}
