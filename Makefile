@@ -44,21 +44,19 @@ PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/features .
 # part. STEP=prepare makes what guests need and boots none, STEP=run makes nothing: a machine of a
 # cluster has what another one made.
 KNOBS ?=
-APPEND ?= $(if $(MONITORS),audit=1)
+APPEND ?=
 GUEST_JOBS ?=
 FRESH ?=
 SHARD ?=
 STEP ?=
-# MONITORS=1, or names, runs the monitors of others, too, where fidelity and cost are measured.
-MONITORS ?=
 # BENCH and FUZZ are further options of the verbs of quark-fidelity.
 BENCH ?=
 FUZZ ?=
 MATRIX := build/matrix
 
 OTHER := $(if $(filter arm64,$(GOARCH)),amd64,arm64)
-image_of_$(GOARCH) := initramfs$(if $(MONITORS),-monitors).gz
-image_of_$(OTHER) := initramfs$(if $(MONITORS),-monitors)-$(OTHER).gz
+image_of_$(GOARCH) := initramfs.gz
+image_of_$(OTHER) := initramfs-$(OTHER).gz
 GUESTS = $(if $(filter run,$(STEP)),,.deps-guest kernel-images $(foreach a,$(ARCHES),$(image_of_$(a))) $(HOSTBIN)/quark-matrix)
 # Words of a command line: each of the list as an operand of an option.
 each = $(foreach word,$(2),$(1) '$(word)')
@@ -66,7 +64,7 @@ empty :=
 prepared = $(if $(filter prepare,$(STEP)),exit 0;)
 run_matrix = $(prepared) $(HOSTBIN)/quark-matrix run -o $(MATRIX) $(call each,--arch,$(ARCHES)) \
 	$(foreach a,$(ARCHES),--initramfs $(a)=$(image_of_$(a))) $(call each,-b,$(BACKENDS)) $(call each,-t,$(TESTS)) $(call each,-e,$(KNOBS)) \
-	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(if $(APPEND),--append '$(APPEND)') $(if $(MONITORS),--mem 1024) \
+	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(if $(APPEND),--append '$(APPEND)') \
 	$(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(call each,$(empty),$(KERNELS))
 # The variables of a run on every kernel, with types hidden all tests, too.
 EVERY = ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),* odd/*$(if $(wildcard kernel_images/local/*), local/*))'
@@ -94,7 +92,7 @@ kernel-images:
 	$(Q)$(HOSTGO) run ./kernel_images $(call each,-arch,$(ARCHES)) $(call each,$(empty),$(KERNELS))
 
 # initramfs.gz is the image of GOARCH, initramfs-ARCH.gz that of another architecture;
-# initramfs-monitors.gz has the monitors of others, initramfs-debug.gz a shell.
+# initramfs-debug.gz has a shell.
 initramfs%gz: FORCE
 	$(Q)GO='$(GO)' GOARCH=$(GOARCH) FILES='$(FILES)' initramfs/build.sh $@
 
@@ -133,7 +131,7 @@ guest-test: $(GUESTS)
 	$(Q)status=0; for k in $(or $(KERNELS),6.1-cloud); do echo "== $$k"; \
 		GOOS=linux GOARCH=$(GOARCH) $(if $(RACE),CGO_ENABLED=1 )$(GO) test -count=1 -trimpath $(if $(V),-v) $(if $(RUN),-run '$(RUN)') \
 			-ldflags '-s -w$(if $(RACE), -linkmode external -extldflags -static)' $(if $(RACE),-race -timeout 4h) \
-			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath $(image_of_$(GOARCH))) $(if $(MONITORS),--mem 1024 )--kernel $$k $(if $(APPEND),--append '$(APPEND)') $(call each,-e,$(KNOBS))" $(PKG) || status=$$?; \
+			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath $(image_of_$(GOARCH))) --kernel $$k $(if $(APPEND),--append '$(APPEND)') $(call each,-e,$(KNOBS))" $(PKG) || status=$$?; \
 	done; exit $$status
 
 # Close, Drain and Wake from everywhere, 1,000 times on each backend, as root; kprobe in a guest.
@@ -165,7 +163,7 @@ fidelity: build
 fidelity-matrix: MATRIX := build/fidelity-matrix
 fidelity-matrix: build $(GUESTS)
 	$(Q)status=0; $(run_matrix) --deadline-test 60m --keep /tmp/fidelity.jsonl \
-		--command 'quark-fidelity run -v --hold-time 1s -o /tmp/fidelity.jsonl $(addprefix --monitor ,$(MONITORS:1=all))' || status=$$?; \
+		--command 'quark-fidelity run -v --hold-time 1s -o /tmp/fidelity.jsonl' || status=$$?; \
 	cat $(MATRIX)/guests/*/files/fidelity.jsonl >$(MATRIX).jsonl && $(OUT)/quark-fidelity report -p $(MATRIX).html $(MATRIX).jsonl && exit $$status
 
 bench: MATRIX := build/bench
@@ -235,7 +233,7 @@ help:
 	@echo 'test-kernel-all   on every kernel of the catalogue, amd64 and arm64; make test-all: and make test'
 	@echo 'guest-test        Go tests in guests (PKG=./backends/kprobe KERNELS=6.1-cloud RUN=REGEXP)'
 	@echo 'race              the race detector on Close, Drain and Wake (root); test-exporters'
-	@echo 'fidelity          what the backends report of known workloads (root); fidelity-matrix: in guests (KERNELS, MONITORS=1)'
+	@echo 'fidelity          what the backends report of known workloads (root); fidelity-matrix: in guests (KERNELS)'
 	@echo 'fuzz              generated workloads in guests, with faults (FUZZ="-k --seed N")'
 	@echo 'bench             what the backends and other monitors cost and see (root; KERNELS=... in guests, BENCH="-n 3")'
 	@echo 'lint vulncheck    golangci-lint and go mod tidy; known vulnerabilities'
@@ -243,7 +241,7 @@ help:
 	@echo 'bench-check       fails if a cost is 10 % above that of BENCH_BASE=HEAD^ (root)'
 	@echo 'generate docs     generated files; the manual pages, checked, as HTML'
 	@echo 'btfhub            the archive of types: the catalogue'"'"'s kernels and BTFHUB_ARCHIVE_PATH'
-	@echo 'kernel-images     the images of KERNELS; initramfs.gz, initramfs-debug.gz, initramfs-monitors.gz: of guests, with FILES="FILE..."'
+	@echo 'kernel-images     the images of KERNELS; initramfs.gz, initramfs-debug.gz: of guests, with FILES="FILE..."'
 	@echo 'deps clean        the Debian packages that tests need; remove what make made'
 
 clean:

@@ -1,11 +1,9 @@
 #!/bin/bash
-# build.sh FILE - make an image of guests by its name, initramfs[-monitors|-debug][-ARCH].gz
+# build.sh FILE - make an image of guests by its name, initramfs[-debug][-ARCH].gz
 #
-# It has the commands. -monitors has the monitors of others, from the Debian packages of this
-# machine's release, too: ./krun.sh wants KRUN_MEM=1024 for it, and KRUN_APPEND=audit=1 for auditd.
-# -debug has a shell and a few commands. FILES="FILE..." are further files for the root directory;
-# the types of local kernels are there. GOARCH is the architecture of a name without one. The file
-# is left alone when nothing has changed in it.
+# It has the commands. -debug has a shell and a few commands, too. FILES="FILE..." are further files
+# for the root directory; the types of local kernels are there. GOARCH is the architecture of a name
+# without one. The file is left alone when nothing has changed in it.
 set -euo pipefail
 cd "$(dirname -- "${BASH_SOURCE[0]}")/.."
 for f in ${FILES-}; do
@@ -34,11 +32,6 @@ args=(-arch "$arch" -init "$out/init" -multi "$out/guest=${names// /,}")
 limit=8000000
 case $name in
 initramfs) ;;
-initramfs-monitors)
-	.ci/deps apt
-	host run ./initramfs/monitors -arch "$arch" -o "$out/monitors.cpio.zst"
-	args+=(-archive "$out/monitors.cpio.zst") limit=
-	;;
 initramfs-debug)
 	rm -rf "$out/debug" && mkdir -p "$out/debug"
 	(cd initramfs/debug && build -tags goshsmall -o "$out/debug/" tool)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"debug/elf"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,7 +22,6 @@ type Image struct {
 	Multi    string   // path of a binary that is several commands; "": none
 	Names    []string // names of Multi in /bin: hard links to one file
 	Files    []string // paths of other files, for /
-	Archives []string // paths of additional archives, which the kernel unpacks after this one
 }
 
 // machines maps a GOARCH to the ELF machine of its binaries. With a binary for another machine the
@@ -73,25 +71,7 @@ func (img Image) Write(w io.Writer) error {
 	if err := writeArchive(zw, records); err != nil {
 		return err
 	}
-	if err := zw.Close(); err != nil {
-		return err
-	}
-	return img.append(w)
-}
-
-// append writes the additional archives. The kernel unpacks one archive after the other.
-func (img Image) append(w io.Writer) error {
-	for _, path := range img.Archives {
-		f, err := os.Open(path)
-		if err != nil {
-			return fmt.Errorf("add an archive: %w", err)
-		}
-		_, err = io.Copy(w, f)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("add an archive: %w", err)
-		}
-	}
-	return nil
+	return zw.Close()
 }
 
 func writeArchive(w io.Writer, records []cpio.Record) error {

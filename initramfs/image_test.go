@@ -156,24 +156,6 @@ func TestImage(t *testing.T) {
 			t.Error("two builds differ")
 		}
 	})
-
-	t.Run("further archive", func(t *testing.T) {
-		with := img
-		with.Archives = []string{filepath.Join(dir, "more.cpio")}
-		if err := with.Write(io.Discard); err == nil || !strings.Contains(err.Error(), "add an archive") {
-			t.Errorf("a missing archive: error %v", err)
-		}
-		if err := os.WriteFile(with.Archives[0], []byte("070701"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		if err := with.Write(&out); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.HasSuffix(out.Bytes(), []byte("070701")) {
-			t.Error("the archive is not at the end")
-		}
-	})
 }
 
 func TestImageRefuses(t *testing.T) {

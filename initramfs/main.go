@@ -49,13 +49,8 @@ func run(args []string, stderr io.Writer) error {
 		files = append(files, path)
 		return nil
 	})
-	var archives []string
-	fs.Func("archive", "another `archive` (cpio), which the kernel unpacks as well; may be given more than once", func(path string) error {
-		archives = append(archives, path)
-		return nil
-	})
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: initramfs [-o FILE] [-arch amd64|arm64] [-init FILE] [-multi FILE=NAME,NAME] [-file FILE] [-archive FILE] [BINARY...]")
+		fmt.Fprintln(stderr, "usage: initramfs [-o FILE] [-arch amd64|arm64] [-init FILE] [-multi FILE=NAME,NAME] [-file FILE] [BINARY...]")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -71,7 +66,7 @@ func run(args []string, stderr io.Writer) error {
 		*initPath = filepath.Join("build", *arch, "init")
 	}
 
-	img := Image{Arch: *arch, Init: *initPath, Binaries: fs.Args(), Multi: multi, Names: names, Files: files, Archives: archives}
+	img := Image{Arch: *arch, Init: *initPath, Binaries: fs.Args(), Multi: multi, Names: names, Files: files}
 	if err := atomicfile.Create(*out, img.Write); err != nil {
 		return fmt.Errorf("write %s: %w", *out, err)
 	}

@@ -35,7 +35,6 @@ func execVerb() (*cobra.Command, verb) {
 	env := f.StringArrayP("env", "e", nil, "set NAME=VALUE in the binary's environment; may be repeated")
 	words := f.String("append", "", "additional kernel parameters, such as audit=1")
 	hidden := f.Bool("hide-btf", false, "hide the kernel's types")
-	mem := f.Int("mem", 512, "memory of the guest in MiB")
 	return c, func(ctx context.Context, operands []string, stdout io.Writer) (int, error) {
 		if len(operands) == 0 || *kernel == "" {
 			return unusable, fmt.Errorf("%w: exec needs --kernel NAME and a test binary, which go test -exec appends", errUsage)
@@ -82,7 +81,7 @@ func execVerb() (*cobra.Command, verb) {
 		case k.BTFFile != "":
 			g.BTF = matrix.BTFFile
 		}
-		m := matrix.Machine{Mem: *mem, Test: timeout, Output: func(o record.Output) {
+		m := matrix.Machine{Test: timeout, Output: func(o record.Output) {
 			if o.FD == 2 {
 				os.Stderr.Write(o.Data)
 			} else {

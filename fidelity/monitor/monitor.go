@@ -41,7 +41,7 @@ type Monitor struct {
 	Version []string
 	// Silent is set if the program does not count lost events.
 	Silent bool
-	// GuestOnly is the reason why the program runs in guests only.
+	// GuestOnly is the reason why the program runs in guests only, and on machines for tests.
 	GuestOnly string
 
 	// Table lists the fields of the output, Foreign describes their precision.
@@ -168,18 +168,6 @@ func Find(name string) (*Monitor, error) {
 	return nil, fmt.Errorf("unknown monitor %q: use one of %s, or --command", name, strings.Join(names, ", "))
 }
 
-// PackagePrograms returns the programs of the package for the guest image: Needs, or Programs if
-// Needs is empty.
-func (m *Monitor) PackagePrograms() []string {
-	switch {
-	case m.Package == "":
-		return nil
-	case len(m.Needs) > 0:
-		return m.Needs
-	}
-	return m.Programs
-}
-
 // Available returns an error if the monitor can't run here, nil if its program is installed.
 func (m *Monitor) Available() error {
 	if m.Accounting {
@@ -192,7 +180,7 @@ func (m *Monitor) Available() error {
 // command returns the command line with the program's path.
 func (m *Monitor) command(file string) (list []string, err error) {
 	if m.GuestOnly != "" && !scenario.InGuest() {
-		return nil, fmt.Errorf("runs in guests only (make fidelity-matrix MONITORS=%s): %s", m.Name, m.GuestOnly)
+		return nil, fmt.Errorf("runs only on a machine for tests (QUARK_INITRAMFS=1): %s", m.GuestOnly)
 	}
 	programs, missing := m.Programs, strings.Join(m.Programs, " or ")
 	for _, name := range m.Needs {

@@ -134,7 +134,7 @@ func TestNotInstalled(t *testing.T) {
 	if _, err := m.Start(Options{}); !contains(err, "no-such-program is not installed: apt-get install linux-perf") {
 		t.Error(err)
 	}
-	if _, err := audit().Start(Options{}); !contains(err, "runs in guests only (make fidelity-matrix MONITORS=audit): once audit was enabled") {
+	if _, err := audit().Start(Options{}); !contains(err, "runs only on a machine for tests (QUARK_INITRAMFS=1): once audit was enabled") {
 		t.Error(err)
 	}
 	if _, err := Find("nothing"); !contains(err, "use one of forkstat, execsnoop, exitsnoop, bpftrace, perf, strace, acct, audit") {

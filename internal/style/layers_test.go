@@ -17,7 +17,6 @@ const module = "github.com/quark-linux/quark"
 var layers = []struct{ tree, imports string }{
 	{"cmd/quark-mon", ". cmd/quark-mon engine/trace internal/..."},
 	{"cmd", ". fidelity backends backends/... btfhub engine exitsnoop internal"},
-	{"initramfs/monitors", "fidelity/monitor internal"},
 	{"export/cmd", ". engine/trace exehash export internal/..."},
 	{"export", ". export exehash engine/schema"},
 	{"bindings/c", ". engine/trace"},

@@ -30,7 +30,7 @@ type Apt struct {
 func CheckTools() error {
 	for _, tool := range []string{"apt-get", "apt-cache", "apt-config", "dpkg", "dpkg-deb"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("%s not found: kernels and programs of guests are Debian packages; on another system pass your own kernel image to krun.sh", tool)
+			return fmt.Errorf("%s not found: kernels of guests are Debian packages; on another system pass your own kernel image to krun.sh", tool)
 		}
 	}
 	return nil
@@ -149,7 +149,7 @@ func systemArchives(ctx context.Context) (archives, error) {
 	}
 	a := parseTargets(string(out))
 	if a.main.uri == "" && a.security.uri == "" {
-		return a, errors.New("apt's sources name no Debian archive, but kernels and programs of guests are Debian packages")
+		return a, errors.New("apt's sources name no Debian archive, but kernels of guests are Debian packages")
 	}
 	return a, nil
 }

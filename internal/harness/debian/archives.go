@@ -11,7 +11,6 @@ import (
 type archives struct {
 	main     source // of suites such as bookworm, trixie-backports, sid
 	security source // of suites such as bookworm-security
-	suites   []string
 }
 
 type source struct {
@@ -41,9 +40,6 @@ func parseTargets(output string) archives {
 		// name a file.
 		if !strings.HasPrefix(signedBy, "/") {
 			signedBy = ""
-		}
-		if !slices.Contains(a.suites, suite) {
-			a.suites = append(a.suites, suite)
 		}
 		dst := &a.main
 		if isSecurity(suite) {

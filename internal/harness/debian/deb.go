@@ -16,9 +16,9 @@ import (
 // ErrNoFile means that a package contains no file that matches the pattern.
 var ErrNoFile = errors.New("no such file in the package")
 
-// Files calls each with the header and content of each file in a .deb, until each returns true or
-// an error. It returns this error.
-func Files(ctx context.Context, deb string, each func(h *tar.Header, content io.Reader) (done bool, err error)) error {
+// Find returns the content of the first regular file in a .deb whose base name matches pattern, or
+// ErrNoFile.
+func Find(ctx context.Context, deb, pattern string) (content []byte, err error) {
 	// dpkg-deb supports every compression of packages.
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
 	var complaints strings.Builder
@@ -30,54 +30,37 @@ func Files(ctx context.Context, deb string, each func(h *tar.Header, content io.
 		err = cmd.Start()
 	}
 	if err != nil {
-		return fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
+		return nil, fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
 	}
-	done, err := read(tar.NewReader(pipe), each)
+	content, err = find(tar.NewReader(pipe), pattern)
 	pipe.Close() // ends dpkg-deb early: the rest is not needed
 	debErr := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case done && err == nil:
-		return nil
+		return nil, context.Cause(ctx)
+	case err == nil:
+		return content, nil
 	case debErr != nil && complaints.Len() > 0:
-		return fmt.Errorf("unpack %s: dpkg-deb: %s", filepath.Base(deb), errorMessage(complaints.String(), debErr))
-	case err != nil:
-		return fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
+		return nil, fmt.Errorf("unpack %s: dpkg-deb: %s", filepath.Base(deb), errorMessage(complaints.String(), debErr))
 	}
-	return nil
+	return nil, fmt.Errorf("unpack %s: %w: %s", filepath.Base(deb), err, pattern)
 }
 
-func read(files *tar.Reader, each func(*tar.Header, io.Reader) (bool, error)) (done bool, err error) {
+func find(files *tar.Reader, pattern string) ([]byte, error) {
 	for {
 		h, err := files.Next()
 		if errors.Is(err, io.EOF) {
-			return false, nil
+			return nil, ErrNoFile
 		}
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		if done, err := each(h, files); done || err != nil {
-			return done, err
-		}
-	}
-}
-
-// Find returns the content of the first regular file in a .deb whose base name matches pattern, or
-// ErrNoFile.
-func Find(ctx context.Context, deb, pattern string) (content []byte, err error) {
-	found := false
-	err = Files(ctx, deb, func(h *tar.Header, r io.Reader) (bool, error) {
 		ok, err := path.Match(pattern, path.Base(h.Name))
-		if err != nil || !ok || h.Typeflag != tar.TypeReg {
-			return false, err
+		if err != nil {
+			return nil, err
 		}
-		found = true
-		content, err = io.ReadAll(r)
-		return true, err
-	})
-	if err == nil && !found {
-		err = fmt.Errorf("unpack %s: %w: %s", filepath.Base(deb), ErrNoFile, pattern)
+		if ok && h.Typeflag == tar.TypeReg {
+			return io.ReadAll(files)
+		}
 	}
-	return content, err
 }

@@ -18,15 +18,15 @@ func TestParseTargets(t *testing.T) {
 Translations|http://mirror.test/debian/|bookworm|Debian|$(SIGNED_BY)
 Packages|http://mirror.test/debian/|bookworm-updates|Debian|$(SIGNED_BY)
 Packages|http://sec.test/debian-security/|bookworm-security|Debian|/keys/sec.gpg
-`, archives{source{"http://mirror.test/debian/", ""}, source{"http://sec.test/debian-security/", "/keys/sec.gpg"}, []string{"bookworm", "bookworm-updates", "bookworm-security"}}},
+`, archives{source{"http://mirror.test/debian/", ""}, source{"http://sec.test/debian-security/", "/keys/sec.gpg"}}},
 		{"others are passed over", `Packages|http://node.test/|nodistro|Node|/keys/node.gpg
 Packages|http://other.test/|bookworm|Other|
 Packages|http://mirror.test/debian/|trixie|Debian|/keys/debian.gpg
-`, archives{main: source{"http://mirror.test/debian/", "/keys/debian.gpg"}, suites: []string{"trixie"}}},
+`, archives{main: source{"http://mirror.test/debian/", "/keys/debian.gpg"}}},
 		{"lists never fetched", `Packages|http://mirror.test/debian/|trixie|$(ORIGIN)|$(SIGNED_BY)
 Packages|http://mirror.test/debian/|trixie-security||
 Packages|http://other.test/|nodistro||
-`, archives{source{"http://mirror.test/debian/", ""}, source{"http://mirror.test/debian/", ""}, []string{"trixie", "trixie-security"}}},
+`, archives{source{"http://mirror.test/debian/", ""}, source{"http://mirror.test/debian/", ""}}},
 		{"nothing", "", archives{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,9 +7,7 @@ import (
 	"io"
 	"net/textproto"
 	"os/exec"
-	"slices"
 	"strconv"
-	"strings"
 )
 
 // Package is a binary package as apt-cache describes it.
@@ -18,8 +16,6 @@ type Package struct {
 	Version string
 	Arch    string
 	Size    int64
-	Depends string // Depends and Pre-Depends, as in the control file
-	SHA256  string // of the file
 }
 
 func (p Package) String() string { return p.Name + " " + p.Version }
@@ -48,8 +44,7 @@ func ParsePackages(r io.Reader) (packages []Package, err error) {
 		if err != nil && !end {
 			return nil, fmt.Errorf("read package list: %w", err)
 		}
-		p := Package{Name: h.Get("Package"), Version: h.Get("Version"), Arch: h.Get("Architecture"), SHA256: h.Get("SHA256"),
-			Depends: strings.Join(slices.Concat(h.Values("Depends"), h.Values("Pre-Depends")), ", ")}
+		p := Package{Name: h.Get("Package"), Version: h.Get("Version"), Arch: h.Get("Architecture")}
 		if size := h.Get("Size"); size != "" {
 			var sizeErr error
 			if p.Size, sizeErr = strconv.ParseInt(size, 10, 64); sizeErr != nil {
