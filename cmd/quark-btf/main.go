@@ -34,8 +34,6 @@ func run(args []string, out, errw io.Writer) error {
 	return command.Run(context.Background(), newCommand(func(o *options) (err error) {
 		w := bufio.NewWriter(out)
 		switch {
-		case o.diff:
-			err = o.printDiff(w)
 		case o.add:
 			err = o.addKernel(w)
 		case o.lookup != "":

@@ -14,10 +14,9 @@ type options struct {
 	arch      string
 	archNamed bool // -a was given
 	bits      bool
-	diff, add bool
+	add       bool
 	file      string
 	lookup    string
-	json      bool
 	verbose   bool
 	operands  []string
 }
@@ -26,9 +25,8 @@ type options struct {
 func newCommand(run func(*options) error) *cobra.Command {
 	o := new(options)
 	c := command.New(&cobra.Command{
-		Use: `quark-btf [-bjv] [-f FILE] [TARGET...]
-quark-btf -l VERSION [-bjv] [-a ARCH] [-f ARCHIVE] [TARGET...]
-quark-btf -d [-bj] [-a ARCH] A B
+		Use: `quark-btf [-bv] [-f FILE] [TARGET...]
+quark-btf -l VERSION [-bv] [-a ARCH] [-f ARCHIVE] [TARGET...]
 quark-btf -g [-a ARCH] [-f FILE] ARCHIVE [NAME VERSION]`,
 		Long: "Prints the offsets of all targets, or of the named targets, in the kernel's types.\nA missing target is printed as U.",
 		Args: cobra.ArbitraryArgs,
@@ -43,10 +41,8 @@ quark-btf -g [-a ARCH] [-f FILE] ARCHIVE [NAME VERSION]`,
 	f := c.Flags()
 	f.StringVarP(&o.arch, "arch", "a", runtime.GOARCH, "architecture of kernels in archives")
 	f.BoolVarP(&o.bits, "bits", "b", false, "also print offsets in bits")
-	f.BoolVarP(&o.diff, "diff", "d", false, "print the differences between two kernels: files, or releases in the archive")
 	f.VarP((*command.File)(&o.file), "file", "f", "use the types in a `file`: raw BTF, ELF with BTF, a kernel image, or an archive")
 	f.BoolVarP(&o.add, "add", "g", false, "add the types to an archive file, as release VERSION of distribution NAME; default: the release in the file")
-	f.BoolVarP(&o.json, "json", "j", false, "print JSON")
 	f.StringVarP(&o.lookup, "lookup", "l", "", "look up release VERSION in the archive")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "print the origin of the types and the alternative found; with -l print the offsets")
 	command.Complete(c, "arch", "amd64", "arm64")
@@ -57,24 +53,13 @@ quark-btf -g [-a ARCH] [-f FILE] ARCHIVE [NAME VERSION]`,
 func (o *options) check(c *cobra.Command) error {
 	changed := c.Flags().Changed
 	o.archNamed = changed("arch")
-	switch modes := countTrue(o.diff, o.add, changed("lookup")); {
-	case modes > 1:
-		return errors.New("use only one of -d, -g and -l (see quark-btf -h)")
-	case o.diff && (len(o.operands) != 2 || o.file != ""):
-		return errors.New("-d: needs two operands, files or releases, and no -f (see quark-btf -h)")
+	switch {
+	case o.add && changed("lookup"):
+		return errors.New("use only one of -g and -l (see quark-btf -h)")
 	case o.add && len(o.operands) != 3 && len(o.operands) != 1:
 		return errors.New("-g: needs one operand, or three: archive, distribution, release (see quark-btf -h)")
 	case changed("lookup") && o.lookup == "":
 		return errors.New("-l: the release is empty (see quark-btf -h)")
 	}
 	return nil
-}
-
-func countTrue(set ...bool) (n int) {
-	for _, s := range set {
-		if s {
-			n++
-		}
-	}
-	return n
 }

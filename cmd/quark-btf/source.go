@@ -43,24 +43,6 @@ func readArchive(path string) (*btfhub.Archive, error) {
 	return a, nil
 }
 
-// typesOf returns the types of an operand of -d, which is a file, or a release in the archive.
-func (o *options) typesOf(name string) (*btf.Spec, error) {
-	_, err := os.Stat(name)
-	if err == nil || strings.Contains(name, "/") {
-		found, err := ingest.Read(name)
-		return found.Types, err
-	}
-	a, err := btfhub.Embedded()
-	if err != nil {
-		return nil, err
-	}
-	e, err := a.Lookup(name, o.arch)
-	if err != nil {
-		return nil, fmt.Errorf("no file %s, and %w", name, err)
-	}
-	return a.Types(e)
-}
-
 // resolve looks up the operands, or all targets if there are no operands. An operand may also be a
 // member that is not a target.
 func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
