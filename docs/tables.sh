@@ -24,7 +24,7 @@ bench)
 	into bench docs/benchmark.md
 	;;
 kernels)
-	"build/$(go env GOHOSTARCH)/quark-matrix" report --markdown >build/table.md
+	"build/$(go env GOHOSTARCH)/quark-matrix" report | fence >build/table.md
 	into kernels docs/kernels.md
 	;;
 *) echo 'tables.sh: fidelity, bench or kernels' >&2; exit 2 ;;

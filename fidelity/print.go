@@ -119,10 +119,6 @@ func share(part, all int) string {
 	return fmt.Sprintf("%.1f %%", p)
 }
 
-func (r *Report) backend(name string) *Backend {
-	return first(r.columns(), func(b *Backend) bool { return b.Name == name })
-}
-
 func (b *Backend) scenario(name string) *Score {
 	return first(b.Scenarios, func(s *Score) bool { return s.Scenario == name })
 }

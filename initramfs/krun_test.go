@@ -60,7 +60,6 @@ func TestKrunRefuses(t *testing.T) {
 		{"damaged gzip", nil, []string{image, file("gz", []byte("\x1f\x8bxx")), "true"}, 126, "cannot unpack"},
 		{"damaged zboot", nil, []string{image, file("zboot", []byte("MZ\x00\x00zimg\x40\x00\x00\x00\x10\x00\x00\x00")), "true"}, 126, "cannot unpack EFI zboot"},
 		{"other ELF", nil, []string{image, file("elf", []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00")), "true"}, 126, "unsupported architecture"},
-		{"gdb", []string{"KRUN_GDB=yes"}, []string{image, x86, "true"}, 2, "port number"},
 		{"stdin", []string{"KRUN_STDIN=yes"}, []string{image, x86, "true"}, 2, "want 0 or 1"},
 		{"timeout", []string{"KRUN_TIMEOUT=soon"}, []string{image, x86, "true"}, 2, "positive number"},
 		{"results", []string{"KRUN_RESULTS=" + dir + "/none/x"}, []string{image, x86, "true"}, 126, "cannot write KRUN_RESULTS"},

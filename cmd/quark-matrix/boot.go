@@ -35,8 +35,6 @@ environment:
   KRUN_STDIN    when 1: the command reads standard input through the console. This is
                 the default for the command sh on a terminal. Control-A is qemu's
                 escape: Control-A x ends the guest, Control-A A sends Control-A
-  KRUN_GDB      when 1: the guest waits for gdb on TCP port 1234 of this machine
-                ('target remote :1234'); another number is the port
   KRUN_VERBOSE  when set and not 0: all kernel messages on the console
 
 SIGUSR1 has the effect of the deadline.
@@ -104,9 +102,6 @@ func (b *guestBoot) main(args []string) int {
 	vm, err := machine.Start(b.config)
 	if err != nil {
 		return b.printError(err)
-	}
-	if b.config.GDB != 0 {
-		b.printf("the guest waits for gdb: target remote :%d", b.config.GDB)
 	}
 	return b.waitForEnd(vm)
 }
@@ -232,15 +227,6 @@ func (b *guestBoot) parse(args []string) (err error) {
 		}
 	}
 	b.timeout = time.Duration(seconds) * time.Second
-	if text := b.getenv("KRUN_GDB"); text != "" {
-		port, err := strconv.ParseUint(text, 10, 16)
-		if err != nil {
-			return machine.UsageError(fmt.Sprintf("KRUN_GDB is '%s', want 1 or a port number", text))
-		}
-		if c.GDB = int(port); port == 1 {
-			c.GDB = 1234
-		}
-	}
 	switch text := b.getenv("KRUN_STDIN"); text {
 	case "":
 		b.input = len(c.Command) > 0 && c.Command[0] == "sh" && isTerminal(b.stdin)

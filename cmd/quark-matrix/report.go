@@ -14,21 +14,15 @@ import (
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
-// reportVerb returns the verb that prints the results of the last run, as after the run or as a
-// table in Markdown.
+// reportVerb returns the verb that prints the results of the last run, as after the run.
 func reportVerb() (*cobra.Command, verb) {
-	c := &cobra.Command{Use: "report [-o DIR] [--markdown]", Short: "print the results of the last run"}
+	c := &cobra.Command{Use: "report [-o DIR]", Short: "print the results of the last run"}
 	f := c.Flags()
 	dir := f.StringP("output", "o", "build/matrix", "directory of the results")
-	markdown := f.Bool("markdown", false, "print the table in Markdown")
 	return c, func(_ context.Context, _ []string, stdout io.Writer) (int, error) {
 		r, err := load(*dir)
 		if err != nil {
 			return unusable, err
-		}
-		if *markdown {
-			_, err := io.WriteString(stdout, r.Markdown())
-			return allGood, err
 		}
 		return allGood, printResults(stdout, r, *dir)
 	}

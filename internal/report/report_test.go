@@ -28,13 +28,6 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestMarkdown(t *testing.T) {
-	want := "|  | 6.1 ebpf | forkstat |\n|---|---|---|\n| full speed | 100 | 7 \\| 8 |\n| 1000/s | 100 | 99.9 |\n"
-	if got := example().Markdown(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-}
-
 func TestPage(t *testing.T) {
 	p := &Page{
 		Title: "A & B", Notes: []string{"<first>"}, Legend: []Cell{{Text: "half", Class: Heat, Shade: 50}},

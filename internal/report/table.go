@@ -1,4 +1,4 @@
-// Package report writes tables as text for terminals, as Markdown, and as self-contained HTML
+// Package report writes tables as text for terminals and as self-contained HTML
 // pages.
 //
 // A [Table] can be written in each of these forms; a [Page] has sections with tables, drawings of
@@ -70,23 +70,6 @@ func (t *Table) WriteText(out io.Writer) error {
 		fmt.Fprintln(w, strings.Join(texts(row), "\t"))
 	}
 	return w.Flush()
-}
-
-// Markdown returns the table in Markdown.
-func (t *Table) Markdown() string {
-	var b strings.Builder
-	line := func(texts []string) {
-		for _, text := range texts {
-			b.WriteString("| " + strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) + " ")
-		}
-		b.WriteString("|\n")
-	}
-	line(t.Head)
-	b.WriteString(strings.Repeat("|---", len(t.Head)) + "|\n")
-	for _, row := range t.Rows {
-		line(texts(row))
-	}
-	return b.String()
 }
 
 func texts(row []Cell) (list []string) {

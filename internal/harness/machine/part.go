@@ -1,9 +1,6 @@
 package machine
 
-import (
-	"fmt"
-	"strconv"
-)
+import "strconv"
 
 // Part is a part of a machine.
 type Part struct {
@@ -112,12 +109,6 @@ func Quick() Part {
 		"cryptomgr.notests=1",
 		"initcall_blacklist=load_system_certificate_list,jent_mod_init,crypto_kdf108_init",
 	}}
-}
-
-// GDB returns the part that makes the machine wait for gdb on a TCP port of the host. Without
-// nokaslr the addresses of symbols would be wrong.
-func GDB(port int) Part {
-	return Part{Args: []string{"-gdb", fmt.Sprintf("tcp:127.0.0.1:%d", port), "-S"}, Kernel: []string{"nokaslr"}}
 }
 
 // Images returns the part with the files to boot. Their paths may contain commas.

@@ -9,7 +9,7 @@ import (
 // TestArguments: the caller's words come last on the kernel's command line, so that they override
 // the defaults.
 func TestArguments(t *testing.T) {
-	c := Config{Initramfs: "i", Command: []string{"sh", "-c", "a b"}, Append: "mitigations=auto x", Input: strings.NewReader(""), GDB: 99}
+	c := Config{Initramfs: "i", Command: []string{"sh", "-c", "a b"}, Append: "mitigations=auto x", Input: strings.NewReader("")}
 	c.CPUs, c.Memory, c.Accel = 2, 512, TCG
 	for _, tt := range []struct {
 		change    func(*Config)
@@ -18,8 +18,8 @@ func TestArguments(t *testing.T) {
 	}{
 		{func(c *Config) {}, true, "-kernel k -initrd i -append", ""},
 		{func(c *Config) {}, false, "-kernel /proc/self/fd/4 -initrd i -append", ""},
-		{func(c *Config) {}, true, " quark.stdin=ttyS0 nokaslr mitigations=auto x -- sh -c a%20b", ""},
-		{func(c *Config) { c.Append = "" }, true, " nokaslr -- sh -c", ""},
+		{func(c *Config) {}, true, " quark.stdin=ttyS0 mitigations=auto x -- sh -c a%20b", ""},
+		{func(c *Config) { c.Append = "" }, true, " quark.stdin=ttyS0 -- sh -c", ""},
 		{func(c *Config) { c.Append = "audit=1 console=x" }, true, " mitigations=off apparmor=0 no_timer_check console=ttyS0 ", ""},
 		{func(c *Config) { c.Append = "a -- b" }, true, "", "contain -- or a newline"},
 		{func(c *Config) { c.Append = "a\nb" }, true, "", "contain -- or a newline"},

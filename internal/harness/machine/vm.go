@@ -31,7 +31,6 @@ type Config struct {
 	Memory int       // MiB (512)
 	Accel  Accel     // (the fastest that works)
 	QEMU   string    // the emulator (qemu-system-ARCH, looked up in PATH)
-	GDB    int       // TCP port on which the guest waits for gdb (no wait)
 	Input  io.Reader // input of the command (none)
 
 	Verbose bool      // all kernel messages on the console
@@ -90,9 +89,6 @@ func (c *Config) arguments(k *kernel) ([]string, error) {
 		Console(k.arch, c.Verbose), Results(k.arch, inheritedPath(0)), Quick()}
 	if c.Input != nil {
 		parts = append(parts, Input(k.arch))
-	}
-	if c.GDB != 0 {
-		parts = append(parts, GDB(c.GDB))
 	}
 	image := inheritedPath(1)
 	if k.file {

@@ -87,15 +87,6 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-func TestMarkdown(t *testing.T) {
-	got := sample().Markdown()
-	for _, want := range []string{"| kernel |", "| 6.1-cloud-amd64 | ? | hidden | quark-test | hang | 0/3 |", "| 7.3-cloud-amd64 | ? | present | quark-test | crash | - | - | - | 1 |"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("lacks %q:\n%s", want, got)
-		}
-	}
-}
-
 func TestWriteAndLoad(t *testing.T) {
 	dir := t.TempDir()
 	if err := sample().Write(dir); err != nil {

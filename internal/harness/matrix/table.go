@@ -67,14 +67,6 @@ func (r Results) Table(w io.Writer) error {
 	return nil
 }
 
-// Markdown returns the table for the documents.
-func (r Results) Markdown() string {
-	passed, failed, skipped := r.Count()
-	return r.table().Markdown() + fmt.Sprintf("\n%d passed, %d failed, %d skipped in %d guests, %s. "+
-		"\"30+2s\" is 30 passed and 2 skipped with a reason; \"28/30\" is 2 of 30 not\npassed.\n",
-		passed, failed, skipped, len(r.Guests), r.Time.UTC().Format("2006-01-02"))
-}
-
 // printFaults prints the faults of a guest, and the command that runs it again.
 func (o Outcome) printFaults(w io.Writer) error {
 	if o.State.Good() {
