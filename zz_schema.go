@@ -18,6 +18,7 @@ const (
 	EventGap          = engine.EventGap
 	EventGone         = engine.EventGone
 	EventExecFailed   = engine.EventExecFailed
+	EventCgroupChange = engine.EventCgroupChange
 )
 
 // The kinds of raw event.
@@ -31,6 +32,7 @@ const (
 	KindCoreDump     = engine.KindCoreDump
 	KindGap          = engine.KindGap
 	KindExecFailed   = engine.KindExecFailed
+	KindCgroupChange = engine.KindCgroupChange
 )
 
 // The fields of a process.

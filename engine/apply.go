@@ -193,6 +193,15 @@ func (t *table) parentAt(pid uint32, child *process, time uint64) *process {
 	return c
 }
 
+// identityAt returns the identity of the process that had pid at time. Start is 0 if it is unknown.
+func (t *table) identityAt(pid uint32, time uint64) Identity {
+	id := Identity{PID: pid}
+	if p := t.at(pid, time); p != nil && p.Known.Has(FieldStart) && !p.endedBefore(time) && (!t.doubtful(p) || t.check(p)) {
+		id.Start = p.Start
+	}
+	return id
+}
+
 // setBirth records the parent that forked p, which only the FORK event shows. creator is the
 // process of fork.Creator, nil if it is not certain. It returns the parent, or nil.
 func (t *table) setBirth(p *process, fork *RawEvent, creator *process) *process {
@@ -242,6 +251,8 @@ func (r *RawEvent) changed() (s Fields) {
 		if r.IDChange&ChangedSID != 0 { // a new session has no terminal yet
 			s |= Fields(1<<FieldSID | 1<<FieldPGID | 1<<FieldTTY)
 		}
+	case KindCgroupChange:
+		s = s.With(FieldCgroup)
 	}
 	return s
 }

@@ -106,7 +106,7 @@ func TestCachedWithoutTheEvents(t *testing.T) {
 	r.src.Push(withFields(exec, 1, 0, allButExit))
 	r.onlyEvent(t)
 	r.src.Push(raw(engine.KindPtrace, 1, 10))
-	if p := r.onlyEvent(t).Process; p.Cached != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldSID.Set() {
+	if p := r.onlyEvent(t).Process; p.Cached != engine.ChangeUnseen|engine.FieldsIDs|engine.SetOf(engine.FieldSID, engine.FieldCgroup) {
 		t.Errorf("cached %s", p.Cached)
 	}
 }
@@ -210,11 +210,48 @@ func TestOrdinaryLifeCarriesLittle(t *testing.T) {
 	birth.Creator = 9
 	r.src.Push(shell, birth, withFields(comm, 1, 20, allButExit&^texts), withFields(exec, 1, 30, allButExit), exited(withFields(exit, 1, 40, allButExit&^texts), 0))
 	r.onlyEvent(t)
-	rest := engine.Fields(1<<engine.FieldExe | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
+	rest := engine.Fields(1<<engine.FieldExe | 1<<engine.FieldCwd)
 	for _, want := range []engine.Fields{engine.FieldExe.Set(), rest, 0, rest} {
 		ev := r.onlyEvent(t)
 		if p := ev.Process; p.Cached != want || p.Known&allButExit != allButExit {
 			t.Errorf("%s: known %s, got cached %q, want %q", ev.Events, p.Known, p.Cached, want)
+		}
+	}
+}
+
+// After a CGROUP_CHANGE the cgroup is reported with each event, until an event is lost. If the text
+// of a CGROUP_CHANGE is lost, the cgroup is unknown.
+func TestCgroupChange(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	moved := func(at uint64, cgroup string) enginetest.Raw {
+		ev := withFields(engine.KindCgroupChange, 7, at, engine.FieldStart.Set())
+		if ev.Creator = 8; cgroup != "" {
+			ev.Cgroup = []byte(cgroup)
+		}
+		return ev
+	}
+	id, start, by := strings.Repeat("a", 64), engine.FieldStart.Set(), withFields(exec, 8, 0, allButExit)
+	by.Task.Start = 5
+	r.src.Push(by, withFields(exec, 7, 10, allButExit), moved(20, "/docker/"+id), withFields(comm, 7, 30, start),
+		gapAt(40, 41, 1), withFields(comm, 7, 50, start), moved(60, ""))
+	r.onlyEvent(t)
+	r.onlyEvent(t)
+	writer, lost := engine.Identity{PID: 8, Start: 5}, engine.Identity{PID: 8}
+	for _, want := range []struct {
+		kind          engine.Events
+		known, cached bool
+		by            engine.Identity
+	}{
+		{engine.EventCgroupChange, true, false, writer}, {engine.EventSetProcTitle, true, false, engine.Identity{}},
+		{kind: engine.EventGap}, {engine.EventSetProcTitle, true, true, engine.Identity{}}, {engine.EventCgroupChange, false, false, lost},
+	} {
+		ev := r.onlyEvent(t)
+		p, f := ev.Process, engine.FieldCgroup
+		if ev.Events != want.kind || p.Known.Has(f) != want.known || p.Cached.Has(f) != want.cached || ev.CgroupChangeBy != want.by {
+			t.Errorf("got %s by %v, known %t, cached %t, want %+v", ev.Events, ev.CgroupChangeBy, p.Known.Has(f), p.Cached.Has(f), want)
+		}
+		if c, ok := p.Container(); ok && c.ID != id {
+			t.Errorf("%s: got container %q", ev.Events, c.ID)
 		}
 	}
 }

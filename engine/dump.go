@@ -45,6 +45,9 @@ func (e *Event) appendDump(b []byte, of Fields) []byte {
 	if e.Events.Has(EventPtrace) {
 		b = fmt.Appendf(b, "  PTRA\ttracer_pid=%d\n", e.Tracer.PID)
 	}
+	if by := e.CgroupChangeBy; e.Events.Has(EventCgroupChange) {
+		b = fmt.Appendf(b, "  CGCH\tcgroup_change_by_pid=%d cgroup_change_by_start=%d\n", by.PID, by.Start)
+	}
 	if e.Events.Has(EventExecFailed) {
 		b = e.Failed.appendDump(b)
 	}

@@ -406,8 +406,11 @@ func (e *Engine) applyPart(r *RawEvent, now uint64) *process {
 	part.Cred, part.Known, part.Cached = p.Cred, p.Known&FieldsIDs, p.Cached&FieldsIDs
 	ev.Events |= r.Kind.Events()
 	ev.IDChange |= r.IDChange
-	if r.Kind == KindPtrace {
+	switch r.Kind {
+	case KindPtrace:
 		ev.Tracer = r.Tracer
+	case KindCgroupChange:
+		ev.CgroupChangeBy = e.table.identityAt(r.Creator, r.Time)
 	}
 	return p
 }

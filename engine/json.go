@@ -30,6 +30,12 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 		o.end(']')
 	}
 	o.uintIf(e.Events.Has(EventPtrace), "tracer_pid", e.Tracer.PID)
+	if by := e.CgroupChangeBy; e.Events.Has(EventCgroupChange) {
+		o.uint("cgroup_change_by_pid", uint64(by.PID))
+		if by.Start != 0 {
+			o.uint("cgroup_change_by_start", by.Start)
+		}
+	}
 	o.trueIf(e.Unsure, "unsure")
 	o.words("rules", e.Rules)
 	o.trueIf(e.Thread, "thread")

@@ -207,6 +207,10 @@ type Event struct {
 
 	Failed FailedExec // for EXEC_FAILED
 
+	// CgroupChangeBy is, for CGROUP_CHANGE, the process that wrote to cgroup.procs. Its Start
+	// is 0 if unknown.
+	CgroupChangeBy Identity
+
 	// Parts are the raw events that the event reports, in order: one, unless events were
 	// joined.
 	Parts []Part

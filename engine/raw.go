@@ -24,7 +24,8 @@ type RawEvent struct {
 	Seq uint64 // per-CPU sequence number, 0 where the source has none
 
 	// Creator is, for a fork, the process whose image the child gets. With CLONE_PARENT it is
-	// not the parent. If Creator is 0 (unknown), the child inherits no values.
+	// not the parent. If Creator is 0 (unknown), the child inherits no values. For a
+	// KindCgroupChange it is the process that wrote to cgroup.procs.
 	Creator uint32
 
 	// Tracer is the process that traces this one, for KindPtrace; 0:0 means detached.

@@ -192,6 +192,10 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 		if s.cgroup = w.name("/cgroup"); w.rnd.IntN(2) == 0 {
 			s.cgroup = lxc[w.rnd.IntN(len(lxc))]
 		}
+		change()
+		ev = w.event(engine.KindCgroupChange, l, 0)
+		ev.Creator = uint32(1 + w.rnd.IntN(7))
+		return ev, true
 	case 9, 10:
 		if s.pgid == l.pid {
 			if s.sid == l.pid {

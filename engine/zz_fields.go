@@ -13,6 +13,7 @@ const (
 	KindCoreDump                 // the kernel has written a core of the process
 	KindGap                      // events were lost, see gap_; has no process
 	KindExecFailed               // an exec failed, see exec_failed_; only on request
+	KindCgroupChange             // moved to another cgroup by cgroup_change_by_pid
 	NumKinds         = iota
 )
 
@@ -26,6 +27,7 @@ var kindEvents = [NumKinds]Events{
 	KindCoreDump:     EventCoreDump,
 	KindGap:          EventGap,
 	KindExecFailed:   EventExecFailed,
+	KindCgroupChange: EventCgroupChange,
 }
 
 // The kinds of event.
@@ -40,6 +42,7 @@ const (
 	EventGap          Events = 1 << 16 // events were lost, see gap_; has no process
 	EventGone         Events = 1 << 17 // the process is gone, and its EXIT was lost
 	EventExecFailed   Events = 1 << 18 // an exec failed, see exec_failed_; only on request
+	EventCgroupChange Events = 1 << 21 // moved to another cgroup by cgroup_change_by_pid
 )
 
 var eventNames = [...]struct {
@@ -56,6 +59,7 @@ var eventNames = [...]struct {
 	{EventGap, "GAP"},
 	{EventGone, "GONE"},
 	{EventExecFailed, "EXEC_FAILED"},
+	{EventCgroupChange, "CGROUP_CHANGE"},
 }
 
 // The fields, and their number.
@@ -161,7 +165,7 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldExe:          {By: EventExec | 0, Unseen: "rename(2) or unlink(2) of the executable, prctl(2) PR_SET_MM_EXE_FILE"},
 	FieldArgs:         {By: EventExec | 0, Unseen: ""},
 	FieldCwd:          {By: 0, Unseen: "chdir(2), rename(2) of the directory"},
-	FieldCgroup:       {By: 0, Unseen: "a write to cgroup.procs"},
+	FieldCgroup:       {By: EventCgroupChange | EventExec | 0, Unseen: ""},
 	FieldParentSignal: {By: EventExec | 0, Unseen: "the parent exits"},
 	FieldLogin:        {By: 0, Unseen: "a write to /proc/PID/loginuid"},
 	FieldExeFile:      {By: EventExec | 0, Unseen: "chmod(2), chown(2), link(2), rename(2), unlink(2), a write to a file of several names, prctl(2)"},
@@ -187,7 +191,7 @@ const (
 	// FieldsUsage has what a process has used, with its EXIT.
 	FieldsUsage = Fields(1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO)
 	// ChangeUnseen has the fields that can change without an event of any kind.
-	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldExe | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
+	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldExe | 1<<FieldCwd | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
 	// constant has the fields that never change in a life.
 	constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldBirthParentTID | 1<<FieldPIDNS)
 	// FieldsThread has the fields that each thread has for itself.

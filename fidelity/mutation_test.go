@@ -293,6 +293,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	extra("a change of the comm that did not happen", engine.EventSetProcTitle, engine.KindSetProcTitle),
 	extra("a change of ids that did not happen", engine.EventIDChange, engine.KindIDChange),
 	extra("a tracer that did not attach", engine.EventPtrace, engine.KindPtrace),
+	extra("a move to a cgroup that did not happen", engine.EventCgroupChange, engine.KindCgroupChange),
 	{name: "the end of a live process is inferred", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
 		gone := *s
@@ -309,10 +310,10 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		s.ID = engine.ChangedSID | engine.ChangedUID | engine.ChangedGID
 		return true
 	}},
-	{name: "another tracer", damage: func(d *delivery, s *score.Seen, _ int) bool {
+	{name: "another tracer or mover", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		e, _ := d.eventOf(s)
 		s.Tracer++
-		return e != nil && e.Kind == engine.KindPtrace
+		return e != nil && (e.Kind == engine.KindPtrace || e.Kind == engine.KindCgroupChange)
 	}},
 	{name: "the event of another process", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
@@ -631,6 +632,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldEnviron, "B=2\x00",
 			engine.FieldUserNS, "25", engine.FieldCgroupNS, "26", engine.FieldTimeNS, "27", engine.FieldEntryLeader, "sshd 9", engine.FieldPrivileges, "set_uid",
 			engine.FieldNoNewPrivs, "1", engine.FieldSeccomp, "2")},
+		{Op: truth.Cgroup, PID: 9, Earliest: 1e9 + 170, Latest: 1e9 + 171, Tracer: 3, State: tell(engine.FieldCgroup, "/moved")},
 		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 1e9 + 172, Latest: 1e9 + 173},
 		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 1e9 + 175, Latest: 1e9 + 176},
 		{Op: truth.Ptrace, PID: 9, Earliest: 1e9 + 177, Latest: 1e9 + 178, Own: true, Tracer: 3},

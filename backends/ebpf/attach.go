@@ -162,6 +162,33 @@ func (s *Source) openRename(l *loader) {
 	}
 }
 
+// openCgroupChange attaches to the tracepoint that follows each move of a process. The kernel holds
+// locks meanwhile, so that it skips no run of the program.
+func (s *Source) openCgroupChange(l *loader) {
+	const tracepoint = "cgroup_attach_task"
+	kind := &s.capabilities.Kinds[engine.KindCgroupChange]
+	from := cgroupSource()
+	if from == programsCgroupSourceCGROUP_NONE {
+		*kind = without(errNoCgroup)
+		return
+	}
+	programs, err := s.load(l, programsProgQuarkCgroup)
+	if err == nil {
+		err = s.attachRaw(tracepoint, programs[programsProgQuarkCgroup])
+	}
+	if err != nil {
+		*kind = without(err)
+		return
+	}
+	*kind = kernelVia("raw_tp/" + tracepoint + ", after the move; not of single threads")
+	if from == programsCgroupSourceCGROUP_PIDS {
+		kind.Via += "; not a rename of a cgroup, which cgroup v1 allows"
+		kind.Partial = engine.EventCgroupChange
+	}
+}
+
+var errNoCgroup = errors.New("no cgroup2 and no pids hierarchy in /proc/self/cgroup")
+
 // checkExecDetection returns an error if the programs cannot distinguish changes by exec from
 // changes by the process itself. To distinguish them they read the owner of a mutex.
 func checkExecDetection(l *loader) error {

@@ -85,7 +85,7 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 	}
 	if cgroup == programsCgroupSourceCGROUP_NONE {
 		s.capabilities.Fields[engine.FieldCgroup] = engine.Capability{
-			Origin: engine.OriginNone, Via: "no cgroup2 and no pids hierarchy in /proc/self/cgroup",
+			Origin: engine.OriginNone, Via: errNoCgroup.Error(),
 		}
 	}
 }
@@ -106,7 +106,7 @@ var fieldSources = []struct {
 	at    engine.Events
 	needs string
 }{
-	{engine.FieldStart, "task.group_leader.start_boottime", atAll | engine.EventPtrace, "task_struct.start_boottime|task_struct.real_start_time"},
+	{engine.FieldStart, "task.group_leader.start_boottime", atAll | engine.EventPtrace | engine.EventCgroupChange, "task_struct.start_boottime|task_struct.real_start_time"},
 	{engine.FieldPPID, "task.group_leader.real_parent.tgid", atAll, ""},
 	{engine.FieldPGID, "task.signal.pids[PGID]", atAll, "signal_struct.pids"},
 	{engine.FieldSID, "task.signal.pids[SID]", atAll, "signal_struct.pids"},
@@ -124,7 +124,7 @@ var fieldSources = []struct {
 	{engine.FieldExe, "task.mm.exe_file.f_path", atExec, "mm_struct.exe_file"},
 	{engine.FieldArgs, "task.mm.arg_start", atExec, ""},
 	{engine.FieldCwd, "task.fs.pwd", atBirth, ""},
-	{engine.FieldCgroup, "task.cgroups", atBirth, "kernfs_node.parent|kernfs_node.__parent"},
+	{engine.FieldCgroup, "task.cgroups", atBirth | engine.EventCgroupChange, "kernfs_node.parent|kernfs_node.__parent"},
 	{engine.FieldParentSignal, "task.group_leader.exit_signal", atAll, ""},
 	{engine.FieldLogin, "task.loginuid and task.sessionid", atAll, "task_struct.loginuid"},
 	{engine.FieldNoNewPrivs, "task.atomic_flags", atAll, "task_struct.atomic_flags"},

@@ -23,13 +23,14 @@ const (
 
 // kinds maps the programs' kinds of event to the engine's.
 var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
-	programsEventKindEVENT_FORK:        engine.KindFork,
-	programsEventKindEVENT_EXEC:        engine.KindExec,
-	programsEventKindEVENT_EXIT:        engine.KindExit,
-	programsEventKindEVENT_ID_CHANGE:   engine.KindIDChange,
-	programsEventKindEVENT_COMM:        engine.KindSetProcTitle,
-	programsEventKindEVENT_PTRACE:      engine.KindPtrace,
-	programsEventKindEVENT_EXEC_FAILED: engine.KindExecFailed,
+	programsEventKindEVENT_FORK:          engine.KindFork,
+	programsEventKindEVENT_EXEC:          engine.KindExec,
+	programsEventKindEVENT_EXIT:          engine.KindExit,
+	programsEventKindEVENT_ID_CHANGE:     engine.KindIDChange,
+	programsEventKindEVENT_COMM:          engine.KindSetProcTitle,
+	programsEventKindEVENT_PTRACE:        engine.KindPtrace,
+	programsEventKindEVENT_EXEC_FAILED:   engine.KindExecFailed,
+	programsEventKindEVENT_CGROUP_CHANGE: engine.KindCgroupChange,
 }
 
 // This does not compile unless event.ids and engine.IDChange use the same bits.

@@ -271,9 +271,9 @@ func TestVerifierWork(t *testing.T) {
 	if s.snapshot != nil {
 		checkVerified(t, 4100, s.snapshot)
 	}
-	most := uint32(20500)
+	most := uint32(21500)
 	if slices.ContainsFunc(s.programs, func(p *ebpf.Program) bool { return strings.Contains(p.String(), "quark_exec_perf") }) {
-		most = 25000
+		most = 26000
 	}
 	checkVerified(t, most, s.programs...)
 }

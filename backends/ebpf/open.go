@@ -112,7 +112,7 @@ func (s *Source) open(l *loader, shared *source.Options) error {
 		attach func(*loader)
 	}{
 		{engine.EventSetProcTitle, s.openRename}, {engine.EventIDChange, s.openIDChange},
-		{engine.EventPtrace, s.openPtrace}, {engine.EventExecFailed, s.openFailedExecs},
+		{engine.EventCgroupChange, s.openCgroupChange}, {engine.EventPtrace, s.openPtrace}, {engine.EventExecFailed, s.openFailedExecs},
 	} {
 		if shared.Reports(optional.kinds) {
 			optional.attach(l)

@@ -77,14 +77,15 @@ const (
 type programsEventKind uint32
 
 const (
-	programsEventKindEVENT_FORK        programsEventKind = 0
-	programsEventKindEVENT_EXEC        programsEventKind = 1
-	programsEventKindEVENT_EXIT        programsEventKind = 2
-	programsEventKindEVENT_ID_CHANGE   programsEventKind = 3
-	programsEventKindEVENT_COMM        programsEventKind = 4
-	programsEventKindEVENT_PTRACE      programsEventKind = 5
-	programsEventKindEVENT_EXEC_FAILED programsEventKind = 6
-	programsEventKindEVENT_KINDS       programsEventKind = 7
+	programsEventKindEVENT_FORK          programsEventKind = 0
+	programsEventKindEVENT_EXEC          programsEventKind = 1
+	programsEventKindEVENT_EXIT          programsEventKind = 2
+	programsEventKindEVENT_ID_CHANGE     programsEventKind = 3
+	programsEventKindEVENT_COMM          programsEventKind = 4
+	programsEventKindEVENT_PTRACE        programsEventKind = 5
+	programsEventKindEVENT_EXEC_FAILED   programsEventKind = 6
+	programsEventKindEVENT_CGROUP_CHANGE programsEventKind = 7
+	programsEventKindEVENT_KINDS         programsEventKind = 8
 )
 
 type programsEventKnown uint32
@@ -154,7 +155,7 @@ type programsExitEvent struct {
 
 type programsTallies struct {
 	_    structs.HostLayout
-	Kind [8]programsTally
+	Kind [16]programsTally
 }
 
 type programsTally struct {
@@ -223,6 +224,7 @@ const (
 	programsMapSlots                 = "slots"
 	programsMapTaken                 = "taken"
 	programsMapTerminals             = "terminals"
+	programsProgQuarkCgroup          = "quark_cgroup"
 	programsProgQuarkCommitCreds     = "quark_commit_creds"
 	programsProgQuarkEndExecve       = "quark_end_execve"
 	programsProgQuarkEndExecveat     = "quark_end_execveat"

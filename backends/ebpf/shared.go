@@ -123,7 +123,7 @@ func (c *counters) sum() (st engine.SourceStats, passed, rescued uint64) {
 }
 
 // noRing is NO_RING of programs/record.h.
-const noRing = 7
+const noRing = 15
 
 // lost returns the losses that a CPU's counters report.
 func (c *counters) lost(cpu int) (l cpuLosses) {

@@ -109,6 +109,14 @@ var families = []family{
 		// The tracee may be running, so only its identity is read.
 		state: func(b *builder, _ *hook) { b.addIdentity() },
 	},
+	{
+		kind: engine.KindCgroupChange, name: "move",
+		// The kernel calls the function for each thread that it has moved in any hierarchy,
+		// with the cgroups of cgroup v2.
+		hooks: []hook{{symbol: "cgroup_freezer_migrate_task", args: addCgroups, filter: filterLeader, since: "5.2"}},
+		state: func(b *builder, _ *hook) { b.addIdentity() },
+		texts: []*text{cgroup},
+	},
 	newExecStage(hook{symbol: "sys_enter_execve", tracepoint: true}),
 	newExecStage(hook{symbol: "sys_enter_execveat", tracepoint: true}),
 	// alloc_bprm(dir, filename), Linux 5.8
@@ -142,6 +150,7 @@ const (
 	familyIDs
 	familySID
 	familyPtrace
+	familyCgroup
 	familyExecBegins
 	familyExecAtBegins
 	familyExecPath
@@ -160,6 +169,12 @@ func addExitSignal(b *builder) {
 func addPtraceRequest(b *builder) {
 	addExitSignal(b)
 	b.add(slotRequest, typeU32, secondArgument)
+}
+
+func addCgroups(b *builder) {
+	addExitSignal(b)
+	b.add(slotFromCgroup, typeX64, secondArgument)
+	b.add(slotToCgroup, typeX64, thirdArgument)
 }
 
 func addGroupDead(b *builder) {

@@ -91,6 +91,9 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 		s.filter = h.threads
 	}
 
+	if n == familyCgroup && in.cgroups != proctext.UnifiedCgroup {
+		return nil, errors.New("it reports moves in cgroup v2, which is not in use")
+	}
 	b := builder{kernel: in.kernel}
 	if h.args != nil {
 		h.args(&b)

@@ -117,7 +117,10 @@ const (
 	slotAtomicFlags = slotReboots + pidLevels
 	slotSeccomp     = slotAtomicFlags + 1
 	slotExecOwner   = slotSeccomp + 1 // owner of the mutex that each execve holds
-	numSlots        = slotExecOwner + 1
+	// The addresses of the cgroups before and after a move.
+	slotFromCgroup = slotExecOwner + 1
+	slotToCgroup   = slotFromCgroup + 1
+	numSlots       = slotToCgroup + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

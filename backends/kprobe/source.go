@@ -312,6 +312,10 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		if s.endings.executed(v.u32(slotTGID), a.time); a.set.silent {
 			return
 		}
+	case familyCgroup:
+		if v.number(slotFromCgroup) == v.number(slotToCgroup) {
+			return // moved in another hierarchy, or to other controllers
+		}
 	case familySID:
 		// a session belongs to the group, whichever thread calls setsid
 		change = engine.ChangedSID
@@ -320,7 +324,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	a.fill(ev)
 	ev.IDChange = change
 	switch {
-	case a.set.family == familyFork:
+	case a.set.family == familyFork, a.set.family == familyCgroup:
 		ev.Creator = a.pid
 	case a.set.family == familyPtrace && v.u32(slotRequest) == unix.PTRACE_ATTACH:
 		ev.Tracer.PID, ev.Tracer.TID = a.pid, a.tid

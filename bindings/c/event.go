@@ -25,6 +25,7 @@ func (q *queue) writeEvent(r *arena, ev *quark.Event) {
 	c.time, c.time_monotonic = C.uint64_t(ev.Wall.UnixNano()), C.uint64_t(ev.Time)
 	c.cpu, c.tid, c.thread = C.uint32_t(ev.CPU), C.uint32_t(ev.TID), C.uint32_t(flag(ev.Thread))
 	c.tracer_pid, c.tracer_tid = C.uint32_t(ev.Tracer.PID), C.uint32_t(ev.Tracer.TID)
+	c.cgroup_change_by_pid, c.cgroup_change_by_start = C.uint32_t(ev.CgroupChangeBy.PID), C.uint64_t(ev.CgroupChangeBy.Start)
 	ofProcess := !ev.Events.Has(quark.EventGap)
 	if ofProcess {
 		c.process = (*C.struct_quark_process)(r.alloc(C.sizeof_struct_quark_process))

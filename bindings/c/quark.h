@@ -97,6 +97,7 @@ struct quark_queue_stats {
 #define QUARK_EV_GAP (1 << 16) /* events were lost, see gap_; has no process */
 #define QUARK_EV_GONE (1 << 17) /* the process is gone, and its EXIT was lost */
 #define QUARK_EV_EXEC_FAILED (1 << 18) /* an exec failed, see exec_failed_; only on request */
+#define QUARK_EV_CGROUP_CHANGE (1 << 21) /* moved to another cgroup by cgroup_change_by_pid */
 /* End of the generated part */
 
 /* id_change: the changed ids. */
@@ -325,6 +326,10 @@ struct quark_event {
 
 	struct quark_queue *queue;	/* for quark_event_dump() */
 	uint64_t serial;
+
+	uint64_t cgroup_change_by_start;	/* CLOCK_BOOTTIME ns; 0: unknown */
+	uint32_t cgroup_change_by_pid;		/* the process that wrote to cgroup.procs */
+	uint32_t pad2;
 };
 
 /* quark_queue_open(3): 0, or -1 with errno and quark_last_error(). */

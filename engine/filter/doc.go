@@ -9,8 +9,8 @@
 // A term is one of:
 //
 //   - a kind of event: fork, exec, exit, id_change, setproctitle, ptrace, core_dump, exec_failed,
-//     gone. A joined event has the kinds of all its parts. Terms compare the joined event as a
-//     whole, with the process as it is after the last part.
+//     cgroup_change, gone. A joined event has the kinds of all its parts. Terms compare the joined
+//     event as a whole, with the process as it is after the last part.
 //   - failed: an exit with a code other than 0 or by a signal, or a failed exec.
 //   - thread: an event of a single thread.
 //   - FIELD OP VALUE or FIELD OP (VALUE, ...): == or = is true if one of the values is equal, ~ if
@@ -31,6 +31,8 @@
 //     GONE. A term with exit_code is also false if a signal ended the process.
 //   - exec_failed_errno of a failed exec, a number or a name such as ENOENT. A term with it or with
 //     exec_failed_path is false for other events.
+//   - cgroup_change_by_pid of a cgroup_change, the process that wrote to cgroup.procs. A term with
+//     it is false for other events.
 //
 // Fields with a text: comm, of at most 15 bytes; exe, where a value without a slash is compared
 // with the last name; exec_path, cwd, cgroup, exec_failed_path; args, where one matching argument

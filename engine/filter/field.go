@@ -103,6 +103,9 @@ var fields = func() map[string]field {
 			}
 			return exactBounds(uint64(ev.Failed.Errno))
 		}},
+		"cgroup_change_by_pid": &numberField{of: engine.EventCgroupChange, most: maxPID, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+			return exactBounds(uint64(ev.CgroupChangeBy.PID))
+		}},
 		"exec_failed_path": &textField{of: fails, path: true, get: func(_ *Matcher, ev *engine.Event) (string, bool) {
 			return ev.Failed.Path, ev.Failed.PathKnown && !ev.Failed.PathTruncated
 		}},

@@ -366,6 +366,12 @@ func (r events) term() testExpr {
 		op := pick(r, "==", "!=")
 		return testExpr{"entity_id" + op + id, ifKnown(engine.FieldStart.Set(), func(ev *engine.Event) bool { return (ev.Process.PID == p.PID) == (op == "==") })}
 	case 10:
+		if r.IntN(3) == 0 {
+			op, n := pick(r, "<", ">="), 1+r.Uint64N(4)
+			return testExpr{fmt.Sprint("cgroup_change_by_pid", op, n), func(ev *engine.Event) truth {
+				return truthOf(ev.Events.Has(engine.EventCgroupChange) && compare(op, uint64(ev.CgroupChangeBy.PID), n))
+			}}
+		}
 		if r.IntN(2) == 0 {
 			op := pick(r, "==", "!=")
 			return testExpr{"exec_failed_errno" + op + "ENOENT", func(ev *engine.Event) truth {

@@ -12,6 +12,7 @@ var Kinds = []Kind{
 	{"GAP", "Gap", 16, true, "events were lost, see gap_; has no process"},
 	{"GONE", "Gone", 17, false, "the process is gone, and its EXIT was lost"},
 	{"EXEC_FAILED", "ExecFailed", 18, true, "an exec failed, see exec_failed_; only on request"},
+	{"CGROUP_CHANGE", "CgroupChange", 21, true, "moved to another cgroup by cgroup_change_by_pid"},
 }
 
 const namespaces = "unshare(2), setns(2)"
@@ -38,7 +39,7 @@ var Flags = []Flag{
 		Doc: "path of the executable at the exec"},
 	{Name: "args", Go: "Args", By: "Exec", Traits: Image | Text, Doc: "arguments at the start of the program"},
 	{Name: "cwd", Go: "Cwd", Unseen: "chdir(2), rename(2) of the directory", Traits: PerThread | Text, Doc: "working directory"},
-	{Name: "cgroup", Go: "Cgroup", Unseen: "a write to cgroup.procs", Traits: PerThread | Text, Doc: "path of the cgroup"},
+	{Name: "cgroup", Go: "Cgroup", By: "CgroupChange Exec", Traits: PerThread | Text, Doc: "path of the cgroup"},
 	{Name: "exit", Go: "Exit", Members: "Exit.WaitStatus Exit.Time", Traits: PerThread | Fixed, Doc: "wait status and time of the exit"},
 	{Name: "parent_signal", Go: "ParentSignal", Members: "ParentSignal", By: "Exec", Unseen: "the parent exits", Doc: "signal that the parent gets at the exit"},
 	{Name: "birth_parent_tid", Go: "BirthParentTID", Members: "ParentTID", Traits: Fixed, Doc: "thread of the birth parent"},

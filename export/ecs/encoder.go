@@ -118,6 +118,7 @@ var actions = []struct {
 	{quark.EventExecFailed, "exec-failed"},
 	{quark.EventIDChange, "ids-changed"},
 	{quark.EventSetProcTitle, "title-changed"},
+	{quark.EventCgroupChange, "cgroup-changed"},
 	{quark.EventPtrace, "traced"},
 	{quark.EventCoreDump, "core-dumped"},
 	{quark.EventExit, "exited"},
@@ -140,7 +141,7 @@ func (e *Encoder) event(o *object, ev *quark.Event) {
 		}
 	}
 	is(quark.EventFork|quark.EventExec, "start")
-	is(quark.EventIDChange|quark.EventSetProcTitle, "change")
+	is(quark.EventIDChange|quark.EventSetProcTitle|quark.EventCgroupChange, "change")
 	is(quark.EventExit|quark.EventGone, "end")
 	switch {
 	case ev.Events.Has(quark.EventGap):
@@ -220,6 +221,12 @@ func (e *Encoder) ownValues(o *object, ev *quark.Event, p *quark.Process) {
 	o.number("time_monotonic", ev.Time)
 	if ev.Events.Has(quark.EventPtrace) {
 		o.number("tracer_pid", uint64(ev.Tracer.PID))
+	}
+	if by := ev.CgroupChangeBy; ev.Events.Has(quark.EventCgroupChange) {
+		o.number("cgroup_change_by_pid", uint64(by.PID))
+		if by.Start != 0 {
+			o.number("cgroup_change_by_start", by.Start)
+		}
 	}
 	if f := &ev.Failed; ev.Events.Has(quark.EventExecFailed) && f.PathKnown {
 		e.text(o, "exec_failed_path", f.Path)

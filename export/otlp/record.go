@@ -130,6 +130,12 @@ func (r *recorder) event(ev *quark.Event) {
 	if ev.Events.Has(quark.EventPtrace) {
 		r.number("quark.tracer_pid", int64(ev.Tracer.PID))
 	}
+	if by := ev.CgroupChangeBy; ev.Events.Has(quark.EventCgroupChange) {
+		r.number("quark.cgroup_change_by_pid", int64(by.PID))
+		if by.Start != 0 {
+			r.number("quark.cgroup_change_by_start", int64(by.Start))
+		}
+	}
 	if ev.Events.Has(quark.EventExecFailed) {
 		f := &ev.Failed
 		r.text(semconv.ErrorTypeKey, f.ErrnoName())

@@ -125,9 +125,10 @@ func init() {
 			a.unshare(op.Args[0])
 		},
 		"cgroup": func(a *actor, op *script.Op) {
-			g := a.f.ownCgroup()
-			s := a.change(engine.FieldCgroup.Set(), "write", unix.SYS_WRITE, g.procs, "0", 1)
-			s.record.State.Set(engine.FieldCgroup, g.path)
+			g := a.f.newCgroup()
+			r := truth.Record{Op: truth.Cgroup, Open: engine.FieldCgroup.Set()}
+			r.State.Set(engine.FieldCgroup, g.path)
+			a.event(r, "write", unix.SYS_WRITE, g.procs, "0", 1)
 		},
 		"login": (*actor).login,
 		"chdir": func(a *actor, op *script.Op) {
@@ -358,7 +359,7 @@ func (a *actor) start(op *script.Op, flags uint64) {
 				pid = bare.Within{Memory: a.waited, Offset: infoPID}
 			}
 		case "cgroup":
-			g := a.f.ownCgroup()
+			g := a.f.newCgroup()
 			a.mayFail = true
 			group, fresh = g.fd, fresh|engine.FieldCgroup.Set()
 			begin = append(begin, func(p *process) {

@@ -89,11 +89,12 @@ func cloneParent(d *director) {
 	d.do(d.script().child(unix.CLONE_PARENT, child).end(1))
 }
 
-// makeCgroup creates a cgroup, and returns its directory and its path as in /proc/PID/cgroup.
-func (d *director) makeCgroup() (dir, path string) {
+// makeCgroup creates the n-th cgroup of a scenario, and returns its directory and its path as in
+// /proc/PID/cgroup.
+func (d *director) makeCgroup(n int) (dir, path string) {
 	_, s, err := d.proc.Read("self")
 	d.must(err)
-	path = filepath.Join(s.Value[engine.FieldCgroup], fmt.Sprintf("quark fidelity-%d", d.pid))
+	path = filepath.Join(s.Value[engine.FieldCgroup], fmt.Sprintf("quark fidelity-%d-%d", d.pid, n))
 	dir = d.cgroupMount() + path
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		d.skip("make a cgroup: %v", err)

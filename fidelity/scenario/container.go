@@ -49,12 +49,13 @@ func (d *director) inContainer(path, is string) {
 	in.Set(engine.FieldCgroup, path)
 	in.Container = is
 	enter := func(p *process) *process {
-		return p.call("write", unix.SYS_WRITE, procs, "0", 1).setState(in)
+		return p.event(truth.Record{Op: truth.Cgroup, State: in}, "write", unix.SYS_WRITE, procs, "0", 1)
 	}
 	// move moves a process from outside and observes it.
 	move := func(p *process) {
+		before := truth.Clock()
 		d.must(os.WriteFile(name, []byte(itoa(p.pid)), 0))
-		d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: truth.Clock(), State: in})
+		d.record(truth.Record{Op: truth.Cgroup, PID: p.pid, Earliest: before, Latest: truth.Clock(), Tracer: d.pid, State: in})
 	}
 
 	leader := d.hold(enter(d.script().setsid()), d.waiter(0), "in a container")
@@ -74,4 +75,53 @@ func (d *director) inContainer(path, is string) {
 	after.release()
 
 	d.holdChild(enter(d.script()), d.script(), "born inside").release()
+}
+
+// cgroupMoves lets other processes move a process of two threads, and one that forks meanwhile. Its
+// last cgroup is removed when it has left.
+func cgroupMoves(d *director) {
+	var procs [2]int
+	var in [2]truth.State
+	for i := range in {
+		dir, path := d.makeCgroup(i)
+		defer os.Remove(dir)
+		procs[i] = d.keep(unix.Open(filepath.Join(dir, "cgroup.procs"), unix.O_WRONLY|unix.O_CLOEXEC, 0))
+		in[i].Set(engine.FieldCgroup, path)
+	}
+	defer d.endAll()
+
+	ready, done := d.gate(), d.gate()
+	p, t := d.script(), d.script()
+	t.WaitFor(done.r)
+	p.startThread(t.endThread(0)).Notify(ready.w).WaitFor(done.r)
+	d.start(p.end(2))
+	ready.pass(p)
+	pid, before := itoa(p.pid), truth.Clock()
+	mover := d.script().call("write", unix.SYS_WRITE, procs[0], pid, len(pid)).end(0)
+	d.do(mover)
+	d.record(truth.Record{Op: truth.Cgroup, PID: p.pid, Earliest: before, Latest: truth.Clock(), Tracer: mover.pid, State: in[0]})
+	d.observe(p.pid)
+	done.release(p, t)
+	done.open()
+	d.finish(p)
+
+	p, done = d.script(), d.gate()
+	for range scale(20, 5) {
+		child := d.script()
+		child.fresh = engine.FieldCgroup.Set() // of before or after a move
+		p.child(0, child.end(0)).awaitChild()
+	}
+	p.Notify(ready.w).WaitFor(done.r)
+	d.start(p.end(3))
+	pid = itoa(p.pid)
+	for i := range 50 {
+		before := truth.Clock()
+		_, err := unix.Write(procs[i%2], []byte(pid))
+		d.must(err)
+		d.record(truth.Record{Op: truth.Cgroup, PID: p.pid, Earliest: before, Latest: truth.Clock(), Tracer: d.pid, State: in[i%2]})
+	}
+	ready.pass(p)
+	d.observe(p.pid)
+	done.release(p)
+	d.finish(p)
 }

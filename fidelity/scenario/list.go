@@ -49,6 +49,8 @@ func init() {
 		{Name: "thread-forks", Test: "t_fork", Doc: "a thread that is not the leader forks", run: threadForks},
 		{Name: "clone-cgroup", Test: "t_cgroup", Doc: "clone3 into a cgroup"},
 		{Name: "containers", Test: "t_cgroup", Doc: "processes that come into cgroups with names of containers, before and after an exec", run: containers},
+		{Name: "cgroup-enter", Test: "t_cgroup", Doc: "processes that move themselves, also in a cgroup namespace"},
+		{Name: "cgroup-moves", Test: "t_cgroup", Doc: "processes of several threads that others move, also while they fork", run: cgroupMoves},
 		{Name: "clone-namespaces", Test: "t_namespace", Doc: "clone3 into new mount, uts, ipc and net namespaces", run: cloneNamespaces},
 		{Name: "clone-ptrace", Test: "t_ptrace", Doc: "clone with CLONE_PTRACE by a traced process", Tracer: true, run: clonePtrace},
 		{Name: "exec-chain-2", Test: "t_exec", Doc: "a process executes twice", run: chain(2)},

@@ -62,10 +62,10 @@ func parseFile(name string) (s Scenario, ok bool) {
 
 type play struct {
 	*director
-	ready  *gate // a paused process writes its number in pauses
-	pauses []*pausePoint
-	waits  []wait
-	cgroup *cgroup // created for the first process that needs it
+	ready   *gate // a paused process writes its number in pauses
+	pauses  []*pausePoint
+	waits   []wait
+	cgroups []string // directories of the cgroups that it has created
 }
 
 // pausePoint is a place in a script where its process waits for the director.
@@ -91,7 +91,7 @@ type reaped struct {
 // end. It calls check with each process and its end.
 func (d *director) runProcesses(list []*script.Process, check func(*process, ended)) {
 	f := &play{director: d, ready: d.inherited()}
-	defer f.removeCgroup()
+	defer f.removeCgroups()
 	var first []*process
 	for _, l := range list {
 		first = append(first, f.listCalls(l, &actor{}, false, nil))
@@ -268,23 +268,24 @@ func (f *play) matchEnds(first []*process, ends []reaped) map[*process]ended {
 
 // cgroup is a cgroup that a script has created.
 type cgroup struct {
-	dir, path string
+	path      string
 	fd, procs int // of the directory, and of cgroup.procs
 }
 
-func (f *play) ownCgroup() *cgroup {
-	if f.cgroup == nil {
-		dir, path := f.makeCgroup()
-		fd := f.keep(unix.Open(dir, unix.O_RDONLY, 0))
-		f.cgroup = &cgroup{dir, path, fd, f.keep(unix.Open(filepath.Join(dir, "cgroup.procs"), unix.O_WRONLY, 0))}
-	}
-	return f.cgroup
+// newCgroup creates a cgroup, in which no process is yet.
+func (f *play) newCgroup() *cgroup {
+	dir, path := f.makeCgroup(len(f.cgroups))
+	f.cgroups = append(f.cgroups, dir)
+	fd := f.keep(unix.Open(dir, unix.O_RDONLY, 0))
+	return &cgroup{path, fd, f.keep(unix.Open(filepath.Join(dir, "cgroup.procs"), unix.O_WRONLY, 0))}
 }
 
-func (f *play) removeCgroup() {
-	if f.cgroup != nil {
+func (f *play) removeCgroups() {
+	if len(f.cgroups) > 0 {
 		f.endAll()
-		os.Remove(f.cgroup.dir)
+	}
+	for _, dir := range f.cgroups {
+		os.Remove(dir)
 	}
 }
 

@@ -183,7 +183,7 @@ func details(s *Seen) string {
 // sameDetails reports whether s has the details that distinguish e from other events of its kind.
 func (j *scorer) sameDetails(s *Seen, e *truth.Event) bool {
 	switch e.Kind {
-	case engine.KindPtrace:
+	case engine.KindPtrace, engine.KindCgroupChange:
 		return int(s.Tracer) == e.Tracer
 	case engine.KindIDChange: // of a monitor; others are matched by matchRepeated
 		return s.ID&e.ID != 0

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -16,7 +17,7 @@ type Seen struct {
 	Time    uint64    // stamp of the event
 	Wall    time.Time // zero if the wall time was not recorded
 	At      uint64    // time of delivery
-	Tracer  uint32
+	Tracer  uint32    // of PTRACE, or the process that wrote, of CGROUP_CHANGE
 	Failed  engine.FailedExec
 	Thread  bool // event of the single thread TID
 	TID     uint32
@@ -36,7 +37,7 @@ type Seen struct {
 // SeenOf returns a copy of an event that was delivered at the given time.
 func SeenOf(ev *engine.Event, at uint64) Seen {
 	return Seen{
-		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: at, Tracer: ev.Tracer.PID, Failed: ev.Failed,
+		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: at, Tracer: cmp.Or(ev.Tracer.PID, ev.CgroupChangeBy.PID), Failed: ev.Failed,
 		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Gap: ev.Gap, Process: ev.Process.Clone(),
 	}
 }

@@ -85,7 +85,7 @@ func (l *Process) Ended() uint64 { return l.Events[len(l.Events)-1].Latest }
 var kinds = map[Op]engine.Kind{
 	Fork: engine.KindFork, Exec: engine.KindExec, Exit: engine.KindExit, IDs: engine.KindIDChange,
 	Comm: engine.KindSetProcTitle, Ptrace: engine.KindPtrace, Core: engine.KindCoreDump,
-	ExecFailed: engine.KindExecFailed,
+	ExecFailed: engine.KindExecFailed, Cgroup: engine.KindCgroupChange,
 }
 
 // rank sorts a fork first and an exit last.
@@ -224,6 +224,9 @@ func (a *assembler) add(list []*Record) error {
 					})
 				}
 			}
+		}
+		if r.Op == Cgroup {
+			r.Tracer = cmp.Or(r.Tracer, r.PID)
 		}
 		e := &Event{
 			Process: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Used: r.Used, Failed: r.Failed, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,

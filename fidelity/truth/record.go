@@ -28,6 +28,7 @@ const (
 	IDs        Op = "ids"         // its ids changed
 	Comm       Op = "comm"        // its leader's comm was set
 	Ptrace     Op = "ptrace"      // a tracer attached, or detached if Tracer is 0
+	Cgroup     Op = "cgroup"      // Tracer moved it to another cgroup; 0: it did so itself
 	Core       Op = "core"        // it dumped core
 	ExecFailed Op = "exec-failed" // an exec failed
 	Now        Op = "now"         // no event: State is the current state
@@ -83,7 +84,7 @@ type Record struct {
 	Fresh engine.Fields `json:"fresh,omitempty"`
 	// IDs: the changed ids. Exec: ids that may differ because a thread called exec.
 	ID     engine.IDChange `json:"id,omitempty"`
-	Tracer int             `json:"tracer,omitempty"` // Ptrace
+	Tracer int             `json:"tracer,omitempty"` // Ptrace, Cgroup
 	Status int32           `json:"status,omitempty"` // Exit: the wait status
 	Failed Failed          `json:"failed,omitzero"`  // ExecFailed
 	// Used is the usage of the process. Peak RSS and I/O include children that were waited for.

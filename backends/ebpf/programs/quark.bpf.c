@@ -67,7 +67,8 @@ int quark_fork_twin(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Flags of threads that no fork made, but the kernel: linux/sched.h. */
+/* Flags of tasks, linux/sched.h. No fork made the last two, but the kernel. */
+#define PF_EXITING 0x4
 #define PF_IO_WORKER 0x10
 #define PF_USER_WORKER 0x4000
 
@@ -567,6 +568,48 @@ int quark_exit_setgid(void *ctx)
 		return PASS_ON;
 	report_ids(ctx, current_task(), 0, IDS_GID);
 	return PASS_ON;
+}
+
+/*
+ * Report that a process was moved to a cgroup. The tracepoint follows each move, in any hierarchy,
+ * and the kernel makes no other one meanwhile. So it is the hierarchy of cgroup_from if the leader
+ * is in that cgroup. No more is read of the process, which may run.
+ */
+__attribute__((noinline)) int report_cgroup(__u64 address, __u64 leader)
+{
+	struct cgroup *cgroup = (void *)address;
+	struct task_struct *task = (void *)leader;
+	struct kernfs_node *kn = 0;
+	struct event *e;
+	struct slot *s;
+	__u32 index;
+
+	bpf_core_read(&kn, sizeof(kn), &cgroup->kn);
+	/* The kernel moves no process whose leader has ended. */
+	if (is_thread(task) || flags_of((void *)task) & PF_EXITING || !kn || cgroup_node(task) != kn)
+		return 0;
+	s = take_slot(EVENT_CGROUP_CHANGE, &index);
+	if (!s)
+		return 0;
+	e = &s->record.event;
+	begin_event(e, EVENT_CGROUP_CHANGE);
+	e->tgid = e->tid = tgid_of(task);
+	e->start = start_time(task);
+	if (e->start)
+		e->known |= KNOWN_START;
+	e->creator = bpf_get_current_pid_tgid() >> 32;
+	end_text(s, &s->record.argv, TEXT_UNKNOWN, 0);
+	end_text(s, &s->record.filename, TEXT_UNKNOWN, 0);
+	end_text(s, &s->record.cwd, TEXT_UNKNOWN, 0);
+	end_text(s, &s->record.cgroup, FORGOTTEN(s, walk_cgroup(index, (__u64)kn)), 0);
+	end_text(s, &s->record.asked, TEXT_UNKNOWN, s->used);
+	RETURN_SLOT(s, index, EVENT_CGROUP_CHANGE);
+}
+
+SEC("raw_tp/cgroup_attach_task")
+int quark_cgroup(struct bpf_raw_tracepoint_args *ctx)
+{
+	return SEND_RETURNED(ctx, report_cgroup(ctx->args[0], ctx->args[2]));
 }
 
 /* Requests of ptrace(2), from linux/ptrace.h. Inside of the kernel a seizure is the first, too. */

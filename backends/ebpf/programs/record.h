@@ -7,7 +7,8 @@
 #define QUARK_RECORD_H
 
 enum event_kind {
-	EVENT_FORK, EVENT_EXEC, EVENT_EXIT, EVENT_ID_CHANGE, EVENT_COMM, EVENT_PTRACE, EVENT_EXEC_FAILED, EVENT_KINDS
+	EVENT_FORK, EVENT_EXEC, EVENT_EXIT, EVENT_ID_CHANGE, EVENT_COMM, EVENT_PTRACE, EVENT_EXEC_FAILED,
+	EVENT_CGROUP_CHANGE, EVENT_KINDS
 };
 
 /* Bits of event.known: the members that have a value. */
@@ -55,7 +56,7 @@ struct event {
 	__u16 image;		/* 1 + task->self_exec_id, which each exec increments; 0: unknown */
 	__u32 cpu;
 	__u32 tgid, tid;
-	__u32 creator;		/* fork: tgid of the process that called fork */
+	__u32 creator;		/* tgid of the caller of fork, or who wrote to cgroup.procs */
 	__u32 parent_tid;	/* fork: the thread of the parent */
 	/* ptrace: tgid and thread of the tracer, 0 for none. Failed exec: the descriptor that its
 	 * path is relative to; 1 if another task may have written to the path. */
@@ -124,8 +125,8 @@ struct executable {
 _Static_assert(ARGV_MAX + 3 * PATH_MAX == DATA_MASK + 1, "all texts fit below the mask");
 
 /*
- * A fork, an exec or a failed exec. The filename of a failed one is the requested path. data holds
- * the texts one after the other, in this order.
+ * A fork, an exec, a failed exec or a change of cgroup. The filename of a failed one is the
+ * requested path. data holds the texts one after the other, in this order.
  */
 struct text_event {
 	struct event event;
@@ -143,9 +144,9 @@ struct tally {
 	__u64 passed;		/* events that a first program left to its twin */
 	__u64 rescued;		/* events that a twin handled */
 };
-#define NO_RING 7 /* of its members ring_full counts events of any kind on CPUs without a ring */
+#define NO_RING 15 /* of its members ring_full counts events of any kind on CPUs without a ring */
 struct tallies {
-	struct tally kind[8]; /* by enum event_kind; fills five cache lines */
+	struct tally kind[16]; /* by enum event_kind; fills ten cache lines */
 };
 _Static_assert(EVENT_KINDS <= NO_RING, "no kind has this number");
 

@@ -94,8 +94,8 @@ const volatile __u64 wake_level = 1024; /* bytes queued that wake an unarmed rea
 	})
 
 /* A kind of event with bounds that the verifier sees. */
-#define BOUNDED(kind) ((kind) & 7)
-_Static_assert(EVENT_KINDS <= 8, "BOUNDED keeps all kinds");
+#define BOUNDED(kind) ((kind) & 15)
+_Static_assert(EVENT_KINDS <= 16, "BOUNDED keeps all kinds");
 
 /*
  * Take a slot from the pool for an event with texts. The caller gives it back with put_slot on

@@ -41,6 +41,7 @@ KINDS = {
     1 << 16: "GAP",
     1 << 17: "GONE",
     1 << 18: "EXEC_FAILED",
+    1 << 21: "CGROUP_CHANGE",
 }
 
 # The bits of fields_known and the like.
@@ -231,6 +232,9 @@ class CEvent(ctypes.Structure):
         ("parts", POINTER(CPart)),
         ("queue", POINTER(CQueue)),
         ("serial", c_uint64),
+        ("cgroup_change_by_start", c_uint64),
+        ("cgroup_change_by_pid", c_uint32),
+        ("pad2", c_uint32),
     ]
 
 

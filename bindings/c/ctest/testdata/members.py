@@ -14,7 +14,7 @@ def value(of, name):
 
 
 def members(of, without=()):
-    return {name: value(of, name) for name, *_ in of._fields_ if name not in (*without, "pad", "queue", "serial")}
+    return {name: value(of, name) for name, *_ in of._fields_ if name not in (*without, "pad", "pad2", "queue", "serial")}
 
 
 with quark.Queue(replay=sys.argv[1]) as queue:

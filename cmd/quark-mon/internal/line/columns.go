@@ -336,6 +336,8 @@ func kindsOf(ev *quark.Event) string {
 			}
 		case quark.EventPtrace.String():
 			word = fmt.Sprintf("%s(%d)", word, ev.Tracer.PID)
+		case quark.EventCgroupChange.String():
+			word = fmt.Sprintf("%s(%d)", word, ev.CgroupChangeBy.PID)
 		}
 		if text != "" && (len(word) > 1 || strings.ToUpper(text) != text) {
 			text += "+"
@@ -346,4 +348,4 @@ func kindsOf(ev *quark.Event) string {
 }
 
 // short has the short words for kinds of events. Single letters are joined without a plus.
-var short = map[string]string{"FORK": "F", "EXEC": "E", "EXIT": "X", "EXEC_FAILED": "E!", "SETPROCTITLE": "name", "CORE_DUMP": "core"}
+var short = map[string]string{"FORK": "F", "EXEC": "E", "EXIT": "X", "EXEC_FAILED": "E!", "SETPROCTITLE": "name", "CORE_DUMP": "core", "CGROUP_CHANGE": "cgroup"}
