@@ -17,6 +17,7 @@ import (
 //	Wall     time.Time       // Time as wall time
 //	Parts    []Part          // the joined raw events
 //	IDChange IDChange        // which ids changed, for EventIDChange
+//	NSChange NSChange        // which namespaces changed, for EventNSChange
 //	Thread   bool            // the event is of one thread, see Options.Threads
 //	TID, CPU uint32          // thread and CPU of the first part
 //	Tracer   struct{ PID, TID uint32 } // for EventPtrace
@@ -92,6 +93,8 @@ type (
 	Events   = engine.Events   // a set of kinds of event
 	Part     = engine.Part     // a raw event of a joined event
 	IDChange = engine.IDChange // which ids changed
+	NSChange = engine.NSChange // which namespaces changed
+	NSSet    = engine.NSSet    // a set of kinds of namespace
 	Gap      = engine.Gap      // reports a loss of events in their stream
 
 	Identity     = engine.Identity     // identifies a process: pid and start time
@@ -159,6 +162,18 @@ const (
 	ChangedSID = engine.ChangedSID
 	ChangedUID = engine.ChangedUID
 	ChangedGID = engine.ChangedGID
+)
+
+// The namespaces that an NS_CHANGE can report.
+const (
+	ChangedUTS    = engine.ChangedUTS
+	ChangedIPC    = engine.ChangedIPC
+	ChangedMnt    = engine.ChangedMnt
+	ChangedNet    = engine.ChangedNet
+	ChangedPID    = engine.ChangedPID // of future children
+	ChangedUser   = engine.ChangedUser
+	ChangedCgroup = engine.ChangedCgroup
+	ChangedTime   = engine.ChangedTime
 )
 
 // Values of the members of a process.
@@ -265,9 +280,10 @@ const (
 	OriginProc    = engine.OriginProc
 	OriginDerived = engine.OriginDerived
 
-	OmitEnds = engine.OmitEnds
-	OmitIDs  = engine.OmitIDs
-	OmitAny  = engine.OmitAny
+	OmitEnds   = engine.OmitEnds
+	OmitIDs    = engine.OmitIDs
+	OmitAny    = engine.OmitAny
+	OmitUserNS = engine.OmitUserNS
 
 	UnprovenThreadExit = engine.UnprovenThreadExit
 	UnprovenReboot     = engine.UnprovenReboot

@@ -65,6 +65,23 @@ func ExampleNew() {
 	// ID_CHANGE of /bin/sh
 }
 
+// Report escapes from containers: a process that enters the mount namespace of init from another
+// one. The link /proc/1/ns/mnt shows the number.
+func ExampleParseFilter_containerEscape() {
+	where, err := quark.ParseFilter("ns_changed == mnt and mnt_ns == 4026531841")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	m := enginetest.NewMachine()
+	shell := m.Running("/usr/bin/runc").Fork().SetMntNS(4026532500).Exec("/bin/sh")
+	shell.Fork().Exec("/usr/bin/nsenter").SetMntNS(4026531841)
+	shell.Fork().Exec("/usr/bin/unshare").SetMntNS(4026532600)
+	show(quark.New(m, quark.Options{Where: where}))
+	// Output:
+	// NS_CHANGE of /usr/bin/nsenter
+}
+
 // Report only programs below /tmp that users other than root execute.
 func ExampleParseFilter() {
 	where, err := quark.ParseFilter(`exec and uid != 0 and exe ~ "/tmp/**"`)

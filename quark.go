@@ -186,7 +186,7 @@ func OpenContext(ctx context.Context, opts Options) (*Queue, error) {
 func (o *Options) backendOptions() backends.Options {
 	return backends.Options{
 		Allowed: o.Backends, Strict: o.Strict,
-		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, BTF: o.BTF,
+		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Asked: o.Kinds, Exits: o.Exits, BTF: o.BTF,
 			Environ: o.Environ, HoldTime: cmp.Or(o.HoldTime, engine.DefaultHoldTime)},
 		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc, Audit: o.Audit,
 	}

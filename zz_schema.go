@@ -18,6 +18,7 @@ const (
 	EventGap          = engine.EventGap
 	EventGone         = engine.EventGone
 	EventExecFailed   = engine.EventExecFailed
+	EventNSChange     = engine.EventNSChange
 	EventCgroupChange = engine.EventCgroupChange
 )
 
@@ -32,6 +33,7 @@ const (
 	KindCoreDump     = engine.KindCoreDump
 	KindGap          = engine.KindGap
 	KindExecFailed   = engine.KindExecFailed
+	KindNSChange     = engine.KindNSChange
 	KindCgroupChange = engine.KindCgroupChange
 )
 

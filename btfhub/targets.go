@@ -147,6 +147,7 @@ var targets = []Target{
 	need("net.ns.inum", "net.proc_inum"),
 	want("cred.user_ns"),
 	want("user_namespace.ns.inum"),
+	want("nsproxy.pid_ns_for_children"),
 	want("nsproxy.cgroup_ns"), // since 4.6
 	want("cgroup_namespace.ns.inum"),
 	want("nsproxy.time_ns"), // since 5.6

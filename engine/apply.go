@@ -253,6 +253,8 @@ func (r *RawEvent) changed() (s Fields) {
 		}
 	case KindCgroupChange:
 		s = s.With(FieldCgroup)
+	case KindNSChange:
+		s |= r.NSChange.Changed.fields()
 	}
 	return s
 }

@@ -126,7 +126,7 @@ func scramble(rnd *rand.Rand, v reflect.Value) {
 func anyEvent(rnd *rand.Rand, r *RawEvent) {
 	for v, i := reflect.ValueOf(r).Elem(), 0; i < v.NumField(); i++ {
 		switch v.Type().Field(i).Name {
-		case "vars", "data", "Seq", "Gap": // Seq is for recordings
+		case "vars", "data", "Seq", "Gap", "NSChange": // Seq is for recordings
 		case "Tracer", "Errno":
 			if rnd.IntN(20) == 0 {
 				scramble(rnd, v.Field(i))
@@ -135,7 +135,9 @@ func anyEvent(rnd *rand.Rand, r *RawEvent) {
 			scramble(rnd, v.Field(i))
 		}
 	}
-	r.Kind %= KindGap
+	if r.Kind %= KindGap; rnd.IntN(20) == 0 {
+		r.Kind, r.NSChange.Changed, r.NSChange.Old.Mnt = KindNSChange, ChangedMnt, 7
+	}
 	if rnd.IntN(20) == 0 {
 		r.Kind, r.PID, r.Gap = KindGap, 0, new(Gap)
 	}

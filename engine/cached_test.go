@@ -106,7 +106,7 @@ func TestCachedWithoutTheEvents(t *testing.T) {
 	r.src.Push(withFields(exec, 1, 0, allButExit))
 	r.onlyEvent(t)
 	r.src.Push(raw(engine.KindPtrace, 1, 10))
-	if p := r.onlyEvent(t).Process; p.Cached != engine.ChangeUnseen|engine.FieldsIDs|engine.SetOf(engine.FieldSID, engine.FieldCgroup) {
+	if p := r.onlyEvent(t).Process; p.Cached != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldsNS|engine.SetOf(engine.FieldSID, engine.FieldCgroup) {
 		t.Errorf("cached %s", p.Cached)
 	}
 }

@@ -24,6 +24,9 @@ func (t *CapabilityTable) ChangedUnseen() Fields {
 			unseen |= Field(f).Set()
 		}
 	}
+	if t.Kinds[KindNSChange].Omits&OmitUserNS != 0 {
+		unseen |= FieldUserNS.Set()
+	}
 	return unseen
 }
 

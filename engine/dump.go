@@ -42,6 +42,9 @@ func (e *Event) appendDump(b []byte, of Fields) []byte {
 	if e.Events.Has(EventIDChange) {
 		b = fmt.Appendf(b, "  IDCH\tid_change=%s\n", e.IDChange)
 	}
+	if e.Events.Has(EventNSChange) {
+		b = e.NSChange.appendDump(b)
+	}
 	if e.Events.Has(EventPtrace) {
 		b = fmt.Appendf(b, "  PTRA\ttracer_pid=%d\n", e.Tracer.PID)
 	}

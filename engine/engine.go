@@ -411,6 +411,8 @@ func (e *Engine) applyPart(r *RawEvent, now uint64) *process {
 		ev.Tracer = r.Tracer
 	case KindCgroupChange:
 		ev.CgroupChangeBy = e.table.identityAt(r.Creator, r.Time)
+	case KindNSChange:
+		ev.NSChange = r.NSChange
 	}
 	return p
 }

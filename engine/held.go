@@ -93,7 +93,7 @@ func (b *Buffer) hold(r *RawEvent) *held {
 	at.used++
 	at.live++
 	h.Kind, h.Thread, h.Image, h.PID, h.Time, h.block = r.Kind, r.Thread, r.Image, r.PID, r.Time, at
-	if t := &r.Task; r.Gap != nil || r.Errno != 0 || r.Tracer.PID|r.Tracer.TID != 0 || t.Truncated != 0 ||
+	if t := &r.Task; r.Gap != nil || r.Errno != 0 || r.Kind == KindNSChange || r.Tracer.PID|r.Tracer.TID != 0 || t.Truncated != 0 ||
 		t.StartUnit > math.MaxUint32 || need > blockTexts-at.filled {
 		h.whole = r
 		return h

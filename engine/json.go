@@ -29,6 +29,9 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 		}
 		o.end(']')
 	}
+	if e.Events.Has(EventNSChange) {
+		o.nsChange(&e.NSChange)
+	}
 	o.uintIf(e.Events.Has(EventPtrace), "tracer_pid", e.Tracer.PID)
 	if by := e.CgroupChangeBy; e.Events.Has(EventCgroupChange) {
 		o.uint("cgroup_change_by_pid", uint64(by.PID))

@@ -205,7 +205,8 @@ type Event struct {
 
 	Tracer struct{ PID, TID uint32 } // for PTRACE; 0:0 is a detach
 
-	Failed FailedExec // for EXEC_FAILED
+	Failed   FailedExec // for EXEC_FAILED
+	NSChange NSChange   // for NS_CHANGE
 
 	// CgroupChangeBy is, for CGROUP_CHANGE, the process that wrote to cgroup.procs. Its Start
 	// is 0 if unknown.

@@ -32,6 +32,7 @@ type RawEvent struct {
 	Tracer struct{ PID, TID uint32 }
 
 	IDChange IDChange // for KindIDChange
+	NSChange NSChange // for KindNSChange
 	Usage    Usage    // for KindExit
 
 	// Before has, for KindExec, the effective ids of the thread before the exec, if they are

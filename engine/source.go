@@ -142,9 +142,10 @@ type Omission uint8
 
 // The classes of omitted events.
 const (
-	OmitEnds Omission = 1 << iota // EXIT by a signal or exit(2), or after threads
-	OmitIDs                       // ID_CHANGE but for setsid(2)
-	OmitAny                       // any event of the kind
+	OmitEnds   Omission = 1 << iota // EXIT by a signal or exit(2), or after threads
+	OmitIDs                         // ID_CHANGE but for setsid(2)
+	OmitAny                         // any event of the kind
+	OmitUserNS                      // NS_CHANGE of the user namespace
 )
 
 // Unproven is a set of classes of exits whose status the kernel's event does not prove.

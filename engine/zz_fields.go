@@ -13,6 +13,7 @@ const (
 	KindCoreDump                 // the kernel has written a core of the process
 	KindGap                      // events were lost, see gap_; has no process
 	KindExecFailed               // an exec failed, see exec_failed_; only on request
+	KindNSChange                 // namespaces changed, see ns_change
 	KindCgroupChange             // moved to another cgroup by cgroup_change_by_pid
 	NumKinds         = iota
 )
@@ -27,6 +28,7 @@ var kindEvents = [NumKinds]Events{
 	KindCoreDump:     EventCoreDump,
 	KindGap:          EventGap,
 	KindExecFailed:   EventExecFailed,
+	KindNSChange:     EventNSChange,
 	KindCgroupChange: EventCgroupChange,
 }
 
@@ -42,6 +44,7 @@ const (
 	EventGap          Events = 1 << 16 // events were lost, see gap_; has no process
 	EventGone         Events = 1 << 17 // the process is gone, and its EXIT was lost
 	EventExecFailed   Events = 1 << 18 // an exec failed, see exec_failed_; only on request
+	EventNSChange     Events = 1 << 19 // namespaces changed, see ns_change
 	EventCgroupChange Events = 1 << 21 // moved to another cgroup by cgroup_change_by_pid
 )
 
@@ -59,6 +62,7 @@ var eventNames = [...]struct {
 	{EventGap, "GAP"},
 	{EventGone, "GONE"},
 	{EventExecFailed, "EXEC_FAILED"},
+	{EventNSChange, "NS_CHANGE"},
 	{EventCgroupChange, "CGROUP_CHANGE"},
 }
 
@@ -155,12 +159,12 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldSUID:         {By: EventIDChange | EventExec | 0, Unseen: ""},
 	FieldGIDs:         {By: EventIDChange | EventExec | 0, Unseen: ""},
 	FieldSGID:         {By: EventIDChange | EventExec | 0, Unseen: ""},
-	FieldCaps:         {By: EventIDChange | EventExec | 0, Unseen: "capset(2), prctl(2)"},
+	FieldCaps:         {By: EventIDChange | EventExec | EventNSChange | 0, Unseen: "capset(2), prctl(2)"},
 	FieldTTY:          {By: EventIDChange | 0, Unseen: "ioctl(2) TIOCSCTTY and TIOCNOTTY, vhangup(2), the session leader exits"},
-	FieldUTSNS:        {By: 0, Unseen: "unshare(2), setns(2)"},
-	FieldIPCNS:        {By: 0, Unseen: "unshare(2), setns(2)"},
-	FieldMntNS:        {By: 0, Unseen: "unshare(2), setns(2)"},
-	FieldNetNS:        {By: 0, Unseen: "unshare(2), setns(2)"},
+	FieldUTSNS:        {By: EventNSChange | 0, Unseen: ""},
+	FieldIPCNS:        {By: EventNSChange | 0, Unseen: ""},
+	FieldMntNS:        {By: EventNSChange | 0, Unseen: ""},
+	FieldNetNS:        {By: EventNSChange | 0, Unseen: ""},
 	FieldComm:         {By: EventSetProcTitle | EventExec | 0, Unseen: ""},
 	FieldExe:          {By: EventExec | 0, Unseen: "rename(2) or unlink(2) of the executable, prctl(2) PR_SET_MM_EXE_FILE"},
 	FieldArgs:         {By: EventExec | 0, Unseen: ""},
@@ -170,9 +174,9 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldLogin:        {By: 0, Unseen: "a write to /proc/PID/loginuid"},
 	FieldExeFile:      {By: EventExec | 0, Unseen: "chmod(2), chown(2), link(2), rename(2), unlink(2), a write to a file of several names, prctl(2)"},
 	FieldExecPath:     {By: EventExec | 0, Unseen: ""},
-	FieldUserNS:       {By: 0, Unseen: "unshare(2), setns(2)"},
-	FieldCgroupNS:     {By: 0, Unseen: "unshare(2), setns(2)"},
-	FieldTimeNS:       {By: EventExec | 0, Unseen: "setns(2)"},
+	FieldUserNS:       {By: EventNSChange | 0, Unseen: ""},
+	FieldCgroupNS:     {By: EventNSChange | 0, Unseen: ""},
+	FieldTimeNS:       {By: EventExec | EventNSChange | 0, Unseen: ""},
 	FieldEnviron:      {By: EventExec | 0, Unseen: ""},
 	FieldNoNewPrivs:   {By: 0, Unseen: "prctl(2)"},
 	FieldSeccomp:      {By: 0, Unseen: "prctl(2), seccomp(2)"},
@@ -191,7 +195,7 @@ const (
 	// FieldsUsage has what a process has used, with its EXIT.
 	FieldsUsage = Fields(1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO)
 	// ChangeUnseen has the fields that can change without an event of any kind.
-	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldExe | 1<<FieldCwd | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
+	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldExe | 1<<FieldCwd | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
 	// constant has the fields that never change in a life.
 	constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldBirthParentTID | 1<<FieldPIDNS)
 	// FieldsThread has the fields that each thread has for itself.

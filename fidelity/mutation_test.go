@@ -292,6 +292,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	extra("a core dump that did not happen", engine.EventCoreDump, engine.KindCoreDump),
 	extra("a change of the comm that did not happen", engine.EventSetProcTitle, engine.KindSetProcTitle),
 	extra("a change of ids that did not happen", engine.EventIDChange, engine.KindIDChange),
+	extra("a change of namespaces that did not happen", engine.EventNSChange, engine.KindNSChange),
 	extra("a tracer that did not attach", engine.EventPtrace, engine.KindPtrace),
 	extra("a move to a cgroup that did not happen", engine.EventCgroupChange, engine.KindCgroupChange),
 	{name: "the end of a live process is inferred", damage: func(d *delivery, s *score.Seen, i int) bool {
@@ -309,6 +310,16 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		}
 		s.ID = engine.ChangedSID | engine.ChangedUID | engine.ChangedGID
 		return true
+	}},
+	{name: "another namespace that changed", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		e, _ := d.eventOf(s)
+		s.NS.Changed ^= engine.ChangedUTS
+		return e != nil && e.Kind == engine.KindNSChange
+	}},
+	{name: "another earlier namespace", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		e, _ := d.eventOf(s)
+		s.NS.Old.Net++
+		return e != nil && e.NS.Old[3] != 0
 	}},
 	{name: "another tracer or mover", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		e, _ := d.eventOf(s)
@@ -643,6 +654,7 @@ func flawless(t *testing.T) *delivery {
 		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 200, Latest: 1e9 + 210},
 		{Op: truth.Exec, PID: 9, Earliest: 1e9 + 220, Latest: 1e9 + 230, Own: true, State: tell(engine.FieldComm, "brief")},
 		{Op: truth.Exit, PID: 9, Earliest: 1e9 + 240, Latest: 1e9 + 250, Status: 9},
+		{Op: truth.NS, PID: 8, NS: truth.NSChange{Changed: engine.ChangedNet, Old: [8]uint32{3: 7}}, Earliest: 1e9 + 260, Latest: 1e9 + 270},
 		{Op: truth.Exit, PID: 8, Earliest: 1e9 + 300, Latest: 1e9 + 310},
 	})
 	if err != nil {
@@ -667,7 +679,7 @@ func flawless(t *testing.T) *delivery {
 			var all score.Seen
 			for left := mask; left != 0; own = own[1:] {
 				all.Parts = append(all.Parts, own[0].Parts...)
-				all.Process, all.ID, all.Tracer = own[0].Process.Clone(), all.ID|own[0].ID, own[0].Tracer
+				all.Process, all.ID, all.NS, all.Tracer = own[0].Process.Clone(), all.ID|own[0].ID, own[0].NS, own[0].Tracer
 				left &^= own[0].Events
 			}
 			all.Events, all.Time, all.At = mask, all.Parts[0].Time, all.Parts[0].Time
@@ -716,8 +728,9 @@ func seenAll(e *truth.Event) score.Seen {
 			}
 		}
 	}
+	ns := engine.NSChange{Changed: e.NS.Changed, Old: engine.Namespaces{Net: e.NS.Old[3]}}
 	return score.Seen{
-		Events: e.Kind.Events(), ID: e.ID, Time: e.Earliest, At: e.Earliest, Wall: time.Unix(0, int64(e.Earliest)+5e9), Tracer: uint32(e.Tracer),
+		Events: e.Kind.Events(), ID: e.ID, NS: ns, Time: e.Earliest, At: e.Earliest, Wall: time.Unix(0, int64(e.Earliest)+5e9), Tracer: uint32(e.Tracer),
 		Leaders: &leaders, Process: p, Parts: []engine.Part{{Kind: e.Kind, IDChange: e.ID, Time: e.Earliest, Cred: p.Cred, Known: p.Known & engine.FieldsIDs}},
 	}
 }

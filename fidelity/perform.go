@@ -7,6 +7,7 @@
 package fidelity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor"
@@ -275,7 +277,8 @@ func OpenQueue(backend string, opts quark.Options, lookup bool) (*recorder.Liste
 	if err != nil {
 		return nil, err
 	}
-	opts.Backends, opts.Strict = set, true
+	// Kinds that slow all system calls down must be named.
+	opts.Backends, opts.Strict, opts.Kinds = set, true, cmp.Or(opts.Kinds, source.DefaultKinds)
 	q, err := quark.Open(opts)
 	if err != nil {
 		// Only one attempt was made, so the list of attempts would be noise.

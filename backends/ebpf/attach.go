@@ -198,18 +198,80 @@ func checkExecDetection(l *loader) error {
 	return nil
 }
 
-// openIDChange attaches to the functions that change ids. A kprobe slows down only processes that
-// change ids. A program at a syscall's exit slows down every syscall of every process, so it is the
-// second choice.
-func (s *Source) openIDChange(l *loader) {
+// openChanges attaches to the functions that change ids and namespaces. A kprobe slows down only
+// processes that change them. A program at a syscall's exit slows down every syscall of every
+// process, so it is the second choice.
+func (s *Source) openChanges(l *loader) {
+	err := checkExecDetection(l)
+	for kind, variable := range map[engine.Events]string{
+		engine.EventIDChange: programsVarWantIds, engine.EventNSChange: programsVarWantUserNs,
+	} {
+		if err == nil && s.shared.Reports(kind) {
+			err = l.set(variable, uint8(1))
+		}
+	}
+	if err == nil {
+		err = s.probeFunction(l, programsProgQuarkCommitCreds, "commit_creds", link.Kprobe)
+	}
+	if s.shared.Reports(engine.EventIDChange) {
+		s.openIDChange(l, err)
+	}
+	if s.shared.Reports(engine.EventNSChange) {
+		s.openNSChange(l, err)
+	}
+}
+
+// openNSChange attaches to the function that changes all namespaces but the user namespace, if
+// there is no error of the probe for the latter. Otherwise it attaches to the entries and exits of
+// the syscalls, if NS_CHANGE was asked for by name.
+func (s *Source) openNSChange(l *loader, err error) {
+	kind := &s.capabilities.Kinds[engine.KindNSChange]
+	if err == nil {
+		const function = "switch_task_namespaces"
+		*kind = kernelVia("kprobe/" + function + ", kprobe/commit_creds")
+		if err = s.probeFunction(l, programsProgQuarkSwitchNamespaces, function, link.Kprobe); err != nil {
+			*kind = kernelVia("kprobe/commit_creds; only user namespaces: " + source.OneLine(err))
+			kind.Partial = engine.EventNSChange
+		}
+		return
+	}
+	if !s.shared.Asked.Has(engine.EventNSChange) {
+		*kind = without(fmt.Errorf("needs Options.Kinds, as it slows all syscalls down: %w", err))
+		return
+	}
+	if e := s.traceNamespaces(l); e != nil {
+		*kind = without(errors.Join(err, e))
+		return
+	}
+	*kind = kernelVia("tracepoint/syscalls/sys_{enter,exit}_{setns,unshare}, which slow all syscalls down a little; not of 32-bit syscalls: " + source.OneLine(err))
+	kind.Partial = engine.EventNSChange
+}
+
+func (s *Source) traceNamespaces(l *loader) error {
+	fs, err := tracefs.Open()
+	if err != nil {
+		return err
+	}
+	defer fs.Close()
+	loaded := map[string]*ebpf.Program{}
+	for _, t := range []struct{ name, value, program string }{
+		{"sys_exit_setns", "ret", programsProgQuarkExitSetns}, {"sys_exit_unshare", "ret", programsProgQuarkExitUnshare},
+		{"sys_enter_setns", "fd", programsProgQuarkEnterNamespaces}, {"sys_enter_unshare", "unshare_flags", programsProgQuarkEnterNamespaces},
+	} {
+		if err := s.traceSyscall(l, fs, loaded, t.name, t.value, t.program); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openIDChange attaches to the functions that change ids. idsErr is the error of the probe for user
+// and group ids.
+func (s *Source) openIDChange(l *loader, idsErr error) {
 	kind := &s.capabilities.Kinds[engine.KindIDChange]
 	var vias []string
 	var missing []error
 
-	idsErr := checkExecDetection(l)
-	if idsErr == nil {
-		idsErr = s.probeFunction(l, programsProgQuarkCommitCreds, "commit_creds", link.Kprobe)
-	}
 	if idsErr == nil {
 		vias = append(vias, "kprobe/commit_creds")
 	}
@@ -359,9 +421,9 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 		}
 		p = programs[program]
 		loaded[program] = p
-		// If the program misses the entry of an exec, the program at the exit counts the
-		// exec as lost.
-		if program != programsProgQuarkEnterExecve && program != programsProgQuarkEnterExecveat {
+		// If the program misses the entry of a call, the program at the exit counts the
+		// event as lost.
+		if program != programsProgQuarkEnterExecve && program != programsProgQuarkEnterExecveat && program != programsProgQuarkEnterNamespaces {
 			s.alone = append(s.alone, p)
 		}
 	}

@@ -93,7 +93,7 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 const (
 	atBirth  = engine.EventFork | engine.EventExec
 	atExec   = engine.EventExec
-	atAll    = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle
+	atAll    = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle | engine.EventNSChange
 	atExit   = engine.EventExit
 	anyOther = "|" // separates alternatives: one member is enough
 )

@@ -17,6 +17,7 @@ import (
 const (
 	eventSize = int(unsafe.Sizeof(programsEvent{}))
 	exitSize  = int(unsafe.Sizeof(programsExitEvent{}))
+	nsSize    = int(unsafe.Sizeof(programsNsEvent{}))
 	// size of a record with texts, without the texts
 	textsSize = int(unsafe.Offsetof(programsTextEvent{}.Data))
 )
@@ -30,6 +31,7 @@ var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 	programsEventKindEVENT_COMM:          engine.KindSetProcTitle,
 	programsEventKindEVENT_PTRACE:        engine.KindPtrace,
 	programsEventKindEVENT_EXEC_FAILED:   engine.KindExecFailed,
+	programsEventKindEVENT_NS_CHANGE:     engine.KindNSChange,
 	programsEventKindEVENT_CGROUP_CHANGE: engine.KindCgroupChange,
 }
 
@@ -108,8 +110,11 @@ func decode(ev *engine.RawEvent, record []byte, environ *source.Variables) error
 		ev.Set(engine.FieldComm, comm)
 	}
 	if len(record) > eventSize {
-		if e.Kind == programsEventKindEVENT_EXIT {
+		switch e.Kind {
+		case programsEventKindEVENT_EXIT:
 			return decodeUsage(ev, e.Known, record)
+		case programsEventKindEVENT_NS_CHANGE:
+			return decodeNSChange(ev, record)
 		}
 		rest, err := decodeTexts(ev, record)
 		if err == nil && e.Known&programsEventKnownKNOWN_ENVIRON != 0 {
@@ -137,6 +142,18 @@ func decodeFailed(ev *engine.RawEvent, e *programsEvent) {
 	if named := source.PathBelow(int32(e.Tracer), path); ev.Task.Known.Has(f) && len(named) > len(path) {
 		ev.Set(f, named)
 	}
+}
+
+// decodeNSChange fills in the changed namespaces. A task has its new namespaces only after the
+// program has run.
+func decodeNSChange(ev *engine.RawEvent, record []byte) error {
+	if len(record) != nsSize {
+		return errSize
+	}
+	var x programsNsEvent
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&x)), nsSize), record)
+	ev.SetChange(engine.NSSet(x.Changed), &x.Old.Of, &x.Now.Of)
+	return nil
 }
 
 var pageSize = uint64(os.Getpagesize())

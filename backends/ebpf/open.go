@@ -104,14 +104,14 @@ func (s *Source) open(l *loader, shared *source.Options) error {
 	if err := attach(engine.EventExec | engine.EventExit); err != nil {
 		return err
 	}
-	if shared.Reports(engine.EventIDChange | engine.EventPtrace) {
+	if shared.Reports(engine.EventIDChange | engine.EventPtrace | engine.EventNSChange) {
 		s.noKprobes = s.checkKprobes(l)
 	}
 	for _, optional := range []struct {
 		kinds  engine.Events
 		attach func(*loader)
 	}{
-		{engine.EventSetProcTitle, s.openRename}, {engine.EventIDChange, s.openIDChange},
+		{engine.EventSetProcTitle, s.openRename}, {engine.EventIDChange | engine.EventNSChange, s.openChanges},
 		{engine.EventCgroupChange, s.openCgroupChange}, {engine.EventPtrace, s.openPtrace}, {engine.EventExecFailed, s.openFailedExecs},
 	} {
 		if shared.Reports(optional.kinds) {

@@ -85,7 +85,8 @@ const (
 	programsEventKindEVENT_PTRACE        programsEventKind = 5
 	programsEventKindEVENT_EXEC_FAILED   programsEventKind = 6
 	programsEventKindEVENT_CGROUP_CHANGE programsEventKind = 7
-	programsEventKindEVENT_KINDS         programsEventKind = 8
+	programsEventKindEVENT_NS_CHANGE     programsEventKind = 8
+	programsEventKindEVENT_KINDS         programsEventKind = 9
 )
 
 type programsEventKnown uint32
@@ -153,6 +154,20 @@ type programsExitEvent struct {
 	}
 }
 
+type programsNsEvent struct {
+	_     structs.HostLayout
+	Event programsEvent
+	Old   struct {
+		_  structs.HostLayout
+		Of [8]uint32
+	}
+	Now struct {
+		_  structs.HostLayout
+		Of [8]uint32
+	}
+	Changed uint64
+}
+
 type programsTallies struct {
 	_    structs.HostLayout
 	Kind [16]programsTally
@@ -213,62 +228,69 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	programsMapClaims                = "claims"
-	programsMapCounters              = "counters"
-	programsMapExecCalls             = "exec_calls"
-	programsMapFreeSlots             = "free_slots"
-	programsMapGroups                = "groups"
-	programsMapHandlers              = "handlers"
-	programsMapPtraceCalls           = "ptrace_calls"
-	programsMapRing                  = "ring"
-	programsMapSlots                 = "slots"
-	programsMapTaken                 = "taken"
-	programsMapTerminals             = "terminals"
-	programsProgQuarkCgroup          = "quark_cgroup"
-	programsProgQuarkCommitCreds     = "quark_commit_creds"
-	programsProgQuarkEndExecve       = "quark_end_execve"
-	programsProgQuarkEndExecveat     = "quark_end_execveat"
-	programsProgQuarkEnterExecve     = "quark_enter_execve"
-	programsProgQuarkEnterExecveat   = "quark_enter_execveat"
-	programsProgQuarkEnterPtrace     = "quark_enter_ptrace"
-	programsProgQuarkExec            = "quark_exec"
-	programsProgQuarkExecLeader      = "quark_exec_leader"
-	programsProgQuarkExecPerf        = "quark_exec_perf"
-	programsProgQuarkExecTwin        = "quark_exec_twin"
-	programsProgQuarkExit            = "quark_exit"
-	programsProgQuarkExitExecve      = "quark_exit_execve"
-	programsProgQuarkExitHandler     = "quark_exit_handler"
-	programsProgQuarkExitPerf        = "quark_exit_perf"
-	programsProgQuarkExitPtrace      = "quark_exit_ptrace"
-	programsProgQuarkExitSetgid      = "quark_exit_setgid"
-	programsProgQuarkExitSetsid      = "quark_exit_setsid"
-	programsProgQuarkExitSetuid      = "quark_exit_setuid"
-	programsProgQuarkExitTwin        = "quark_exit_twin"
-	programsProgQuarkFork            = "quark_fork"
-	programsProgQuarkForkTwin        = "quark_fork_twin"
-	programsProgQuarkForkWakeup      = "quark_fork_wakeup"
-	programsProgQuarkForkWorker      = "quark_fork_worker"
-	programsProgQuarkKsysSetsid      = "quark_ksys_setsid"
-	programsProgQuarkPtraceConnector = "quark_ptrace_connector"
-	programsProgQuarkRename          = "quark_rename"
-	programsProgQuarkRenameHandler   = "quark_rename_handler"
-	programsProgQuarkRenameTwin      = "quark_rename_twin"
-	programsProgQuarkSnapshot        = "quark_snapshot"
-	programsProgQuarkTextHandler     = "quark_text_handler"
-	programsVarArgumentOffset        = "argument_offset"
-	programsVarArmed                 = "armed"
-	programsVarCgroupFrom            = "cgroup_from"
-	programsVarExitBits              = "exit_bits"
-	programsVarFirstOffset           = "first_offset"
-	programsVarImagesOnly            = "images_only"
-	programsVarNudged                = "nudged"
-	programsVarResultOffset          = "result_offset"
-	programsVarSecondArgumentOffset  = "second_argument_offset"
-	programsVarSnapshotSlot          = "snapshot_slot"
-	programsVarSyscallOffset         = "syscall_offset"
-	programsVarWakeLevel             = "wake_level"
-	programsVarWantEnviron           = "want_environ"
-	programsVarWantThreads           = "want_threads"
+	programsMapClaims                 = "claims"
+	programsMapCounters               = "counters"
+	programsMapExecCalls              = "exec_calls"
+	programsMapFreeSlots              = "free_slots"
+	programsMapGroups                 = "groups"
+	programsMapHandlers               = "handlers"
+	programsMapNsCalls                = "ns_calls"
+	programsMapPtraceCalls            = "ptrace_calls"
+	programsMapRing                   = "ring"
+	programsMapSlots                  = "slots"
+	programsMapTaken                  = "taken"
+	programsMapTerminals              = "terminals"
+	programsProgQuarkCgroup           = "quark_cgroup"
+	programsProgQuarkCommitCreds      = "quark_commit_creds"
+	programsProgQuarkEndExecve        = "quark_end_execve"
+	programsProgQuarkEndExecveat      = "quark_end_execveat"
+	programsProgQuarkEnterExecve      = "quark_enter_execve"
+	programsProgQuarkEnterExecveat    = "quark_enter_execveat"
+	programsProgQuarkEnterNamespaces  = "quark_enter_namespaces"
+	programsProgQuarkEnterPtrace      = "quark_enter_ptrace"
+	programsProgQuarkExec             = "quark_exec"
+	programsProgQuarkExecLeader       = "quark_exec_leader"
+	programsProgQuarkExecPerf         = "quark_exec_perf"
+	programsProgQuarkExecTwin         = "quark_exec_twin"
+	programsProgQuarkExit             = "quark_exit"
+	programsProgQuarkExitExecve       = "quark_exit_execve"
+	programsProgQuarkExitHandler      = "quark_exit_handler"
+	programsProgQuarkExitPerf         = "quark_exit_perf"
+	programsProgQuarkExitPtrace       = "quark_exit_ptrace"
+	programsProgQuarkExitSetgid       = "quark_exit_setgid"
+	programsProgQuarkExitSetns        = "quark_exit_setns"
+	programsProgQuarkExitSetsid       = "quark_exit_setsid"
+	programsProgQuarkExitSetuid       = "quark_exit_setuid"
+	programsProgQuarkExitTwin         = "quark_exit_twin"
+	programsProgQuarkExitUnshare      = "quark_exit_unshare"
+	programsProgQuarkFork             = "quark_fork"
+	programsProgQuarkForkTwin         = "quark_fork_twin"
+	programsProgQuarkForkWakeup       = "quark_fork_wakeup"
+	programsProgQuarkForkWorker       = "quark_fork_worker"
+	programsProgQuarkKsysSetsid       = "quark_ksys_setsid"
+	programsProgQuarkPtraceConnector  = "quark_ptrace_connector"
+	programsProgQuarkRename           = "quark_rename"
+	programsProgQuarkRenameHandler    = "quark_rename_handler"
+	programsProgQuarkRenameTwin       = "quark_rename_twin"
+	programsProgQuarkSnapshot         = "quark_snapshot"
+	programsProgQuarkSwitchNamespaces = "quark_switch_namespaces"
+	programsProgQuarkTextHandler      = "quark_text_handler"
+	programsVarArgumentOffset         = "argument_offset"
+	programsVarArmed                  = "armed"
+	programsVarCgroupFrom             = "cgroup_from"
+	programsVarExitBits               = "exit_bits"
+	programsVarFirstOffset            = "first_offset"
+	programsVarImagesOnly             = "images_only"
+	programsVarNudged                 = "nudged"
+	programsVarResultOffset           = "result_offset"
+	programsVarSecondArgumentOffset   = "second_argument_offset"
+	programsVarSnapshotSlot           = "snapshot_slot"
+	programsVarSyscallOffset          = "syscall_offset"
+	programsVarWakeLevel              = "wake_level"
+	programsVarWantEnviron            = "want_environ"
+	programsVarWantIds                = "want_ids"
+	programsVarWantThreads            = "want_threads"
+	programsVarWantUserNs             = "want_user_ns"
 )
 
 // loadPrograms returns the embedded CollectionSpec for programs.

@@ -73,6 +73,10 @@ func (s *Source) describe(in *installer, failed []error) {
 			}
 		}
 	}
+	if k := &c.Kinds[engine.KindNSChange]; k.Origin != engine.OriginNone {
+		k.Via += "; not of user namespaces, as its function does not have the task"
+		k.Omits = engine.OmitUserNS
+	}
 	for _, t := range []*text{filename, cwd, cgroup, cmdline} {
 		var at engine.Events
 		room, whole := "", engine.Extent{}

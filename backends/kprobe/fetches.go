@@ -125,7 +125,10 @@ func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 // addTask fetches the fields of the task that is the function's first argument. Ids, start and
 // parent of the group identify the process. The other fields come from state, which is the task or
 // its group's leader.
-func (b *builder) addTask(state expr) {
+func (b *builder) addTask(state expr) { b.addState(state, b.follow(state, "task_struct.nsproxy")) }
+
+// addState is like addTask with the namespaces of nsproxy.
+func (b *builder) addState(state, nsproxy expr) {
 	b.addIdentity()
 	leader := b.follow(firstArgument, "task_struct.group_leader")
 	b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
@@ -135,7 +138,7 @@ func (b *builder) addTask(state expr) {
 	b.addMember(slotAtomicFlags, typeX64, state, "task_struct.atomic_flags")
 	b.addMember(slotSeccomp, typeU32, state, "task_struct.seccomp.mode")
 	b.addMember(slotUserNS, typeU32, state, "task_struct.real_cred", "cred.user_ns", "user_namespace.ns.inum")
-	b.addNamespaces(state)
+	b.addNamespaces(nsproxy)
 	b.addPIDNamespace(leader)
 	b.addSignal()
 }
@@ -195,16 +198,37 @@ func (b *builder) addCredentials(cred expr, uid, inheritable slot) {
 		"cred.cap_inheritable", "cred.cap_permitted", "cred.cap_effective", "cred.cap_bset", "cred.cap_ambient")
 }
 
-func (b *builder) addNamespaces(task expr) {
-	nsproxy := b.follow(task, "task_struct.nsproxy")
+func (b *builder) addNamespaces(nsproxy expr) {
 	b.add(slotNSProxy, typeX64, nsproxy)
-	b.addMember(slotUTSNS, typeU32, nsproxy, "nsproxy.uts_ns", "uts_namespace.ns.inum")
-	b.addMember(slotIPCNS, typeU32, nsproxy, "nsproxy.ipc_ns", "ipc_namespace.ns.inum")
-	b.addMember(slotMntNS, typeU32, nsproxy, "nsproxy.mnt_ns", "mnt_namespace.ns.inum")
-	b.addMember(slotNetNS, typeU32, nsproxy, "nsproxy.net_ns", "net.ns.inum")
-	b.addMember(slotCgroupNS, typeU32, nsproxy, "nsproxy.cgroup_ns", "cgroup_namespace.ns.inum")
-	b.addMember(slotTimeNS, typeU32, nsproxy, "nsproxy.time_ns", "time_namespace.ns.inum")
+	for _, ns := range nsMembers {
+		if ns.slot != slotNewPIDNS {
+			b.addMember(ns.slot, typeU32, nsproxy, ns.member, ns.inum)
+		}
+	}
 	b.add(slotNSProxyAfter, typeX64, nsproxy)
+}
+
+// addNSChange fetches the namespaces of the first argument, a task, and of the second, the nsproxy
+// that it gets.
+func (b *builder) addNSChange() {
+	old := b.follow(firstArgument, "task_struct.nsproxy")
+	for _, ns := range nsMembers {
+		b.addMember(slotOldNS+ns.index, typeU32, old, ns.member, ns.inum)
+		if ns.slot == slotNewPIDNS {
+			b.addMember(ns.slot, typeU32, secondArgument, ns.member, ns.inum)
+		}
+	}
+}
+
+// nsMembers are the namespaces of an nsproxy, with their index in engine.NSNames.
+var nsMembers = []struct {
+	index, slot  slot
+	member, inum string
+}{
+	{0, slotUTSNS, "nsproxy.uts_ns", "uts_namespace.ns.inum"}, {1, slotIPCNS, "nsproxy.ipc_ns", "ipc_namespace.ns.inum"},
+	{2, slotMntNS, "nsproxy.mnt_ns", "mnt_namespace.ns.inum"}, {3, slotNetNS, "nsproxy.net_ns", "net.ns.inum"},
+	{4, slotNewPIDNS, "nsproxy.pid_ns_for_children", "pid_namespace.ns.inum"},
+	{6, slotCgroupNS, "nsproxy.cgroup_ns", "cgroup_namespace.ns.inum"}, {7, slotTimeNS, "nsproxy.time_ns", "time_namespace.ns.inum"},
 }
 
 const upidSize = 16 // of struct upid: an int and a pointer

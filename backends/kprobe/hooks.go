@@ -104,6 +104,16 @@ var families = []family{
 		state: addProbedTask,
 	},
 	{
+		kind: engine.KindNSChange, name: "ns",
+		hooks: []hook{{symbol: "switch_task_namespaces", args: addNSArgs, filter: filterNewNS, threads: filterNewNS + "&&" + filterLeader}},
+		// The task still has its old namespaces. The second argument has the new ones.
+		state: func(b *builder, _ *hook) {
+			b.addState(firstArgument, secondArgument)
+			b.addComm(firstArgument, slotComm)
+			b.addNSChange()
+		},
+	},
+	{
 		kind: engine.KindPtrace, name: "ptrace",
 		hooks: []hook{{symbol: "proc_ptrace_connector", config: "CONFIG_PROC_EVENTS", args: addPtraceRequest, threads: filterLeader}},
 		// The tracee may be running, so only its identity is read.
@@ -149,6 +159,7 @@ const (
 	familyComm
 	familyIDs
 	familySID
+	familyNS
 	familyPtrace
 	familyCgroup
 	familyExecBegins
@@ -228,6 +239,16 @@ func addNewComm(b *builder) {
 // that shows whether the task executes a program.
 func addIDKind(b *builder) {
 	b.add(slotWhichID, typeU32, secondArgument)
+	addExecOwner(b)
+}
+
+func addNSArgs(b *builder) {
+	addExitSignal(b)
+	addExecOwner(b)
+}
+
+// addExecOwner fetches the address of the task, and the owner of the mutex.
+func addExecOwner(b *builder) {
 	b.add(slotTask, typeX64, firstArgument)
 	b.addMember(slotExecOwner, typeX64, firstArgument, "task_struct.signal", "signal_struct.cred_guard_mutex+mutex.owner")
 }
@@ -240,4 +261,5 @@ var (
 	filterMayEnd  = slotLive.name() + "==0||" + filterLeader
 	filterExiting = slotExiting.name() + "!=0"
 	filterNotExec = slotByExec.name() + "==0"
+	filterNewNS   = slotNSProxy.name() + "!=0" // else the task ends
 )

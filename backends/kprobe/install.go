@@ -102,7 +102,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	f.state(&b, h)
 	needs := []slot{slotTID, slotTGID}
 	switch {
-	case n == familyIDs:
+	case n == familyIDs, n == familyNS:
 		needs = append(needs, slotExecOwner)
 	case f.kind == engine.KindExecFailed:
 		needs = nil

@@ -1,5 +1,7 @@
 package kprobe
 
+import "github.com/quark-linux/quark/engine"
+
 // slot names a value in the records of one event.
 type slot uint16
 
@@ -120,7 +122,11 @@ const (
 	// The addresses of the cgroups before and after a move.
 	slotFromCgroup = slotExecOwner + 1
 	slotToCgroup   = slotFromCgroup + 1
-	numSlots       = slotToCgroup + 1
+	// The namespaces before a change, in the order of engine.NSNames, and the new pid namespace
+	// of future children.
+	slotOldNS    = slotToCgroup + 1
+	slotNewPIDNS = slotOldNS + slot(len(engine.NSNames))
+	numSlots     = slotNewPIDNS + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

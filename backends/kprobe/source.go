@@ -290,6 +290,8 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	v := &a.values
 	thread := v.u32(slotTID) != v.u32(slotTGID)
 	var change engine.IDChange
+	var ns engine.NSSet
+	var old, now [len(engine.NSNames)]uint32
 	switch a.set.family {
 	case familyExit:
 		s.exit(a, to)
@@ -299,6 +301,10 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		return
 	case familyIDs:
 		if change = v.changedIDs(); change == 0 || thread && !s.shared.Threads {
+			return
+		}
+	case familyNS:
+		if ns, old, now = v.changedNamespaces(); ns == 0 || thread && !s.shared.Threads {
 			return
 		}
 	case familyFork, familyComm, familyPtrace:
@@ -324,6 +330,8 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	a.fill(ev)
 	ev.IDChange = change
 	switch {
+	case ns != 0:
+		ev.SetChange(ns, &old, &now)
 	case a.set.family == familyFork, a.set.family == familyCgroup:
 		ev.Creator = a.pid
 	case a.set.family == familyPtrace && v.u32(slotRequest) == unix.PTRACE_ATTACH:

@@ -19,7 +19,7 @@ const (
 
 // allKinds are the valid kinds of Options.Kinds.
 const allKinds = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle |
-	engine.EventPtrace | engine.EventCoreDump | engine.EventExecFailed | engine.EventCgroupChange
+	engine.EventPtrace | engine.EventCoreDump | engine.EventExecFailed | engine.EventCgroupChange | engine.EventNSChange
 
 // DefaultKinds are the kinds that are reported if Options.Kinds is 0.
 const DefaultKinds = allKinds &^ engine.EventExecFailed

@@ -25,6 +25,10 @@ type Options struct {
 	// unless the source itself needs them. Gaps are always reported.
 	Kinds engine.Events
 
+	// Asked is the set of kinds that the user named. A kind that slows down all system calls
+	// may be left out unless it was named.
+	Asked engine.Events
+
 	// Exits selects which ends are reported: all by default.
 	Exits Exits
 

@@ -26,6 +26,12 @@ func (q *queue) writeEvent(r *arena, ev *quark.Event) {
 	c.cpu, c.tid, c.thread = C.uint32_t(ev.CPU), C.uint32_t(ev.TID), C.uint32_t(flag(ev.Thread))
 	c.tracer_pid, c.tracer_tid = C.uint32_t(ev.Tracer.PID), C.uint32_t(ev.Tracer.TID)
 	c.cgroup_change_by_pid, c.cgroup_change_by_start = C.uint32_t(ev.CgroupChangeBy.PID), C.uint64_t(ev.CgroupChangeBy.Start)
+	n := &ev.NSChange
+	c.ns_change, c.ns_change_new_pid = C.uint32_t(n.Changed), C.uint32_t(n.NewPID)
+	c.ns_change_old_uts, c.ns_change_old_ipc = C.uint32_t(n.Old.UTS), C.uint32_t(n.Old.IPC)
+	c.ns_change_old_mnt, c.ns_change_old_net = C.uint32_t(n.Old.Mnt), C.uint32_t(n.Old.Net)
+	c.ns_change_old_pid, c.ns_change_old_user = C.uint32_t(n.Old.PID), C.uint32_t(n.Old.User)
+	c.ns_change_old_cgroup, c.ns_change_old_time = C.uint32_t(n.Old.Cgroup), C.uint32_t(n.Old.Time)
 	ofProcess := !ev.Events.Has(quark.EventGap)
 	if ofProcess {
 		c.process = (*C.struct_quark_process)(r.alloc(C.sizeof_struct_quark_process))

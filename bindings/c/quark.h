@@ -97,6 +97,7 @@ struct quark_queue_stats {
 #define QUARK_EV_GAP (1 << 16) /* events were lost, see gap_; has no process */
 #define QUARK_EV_GONE (1 << 17) /* the process is gone, and its EXIT was lost */
 #define QUARK_EV_EXEC_FAILED (1 << 18) /* an exec failed, see exec_failed_; only on request */
+#define QUARK_EV_NS_CHANGE (1 << 19) /* namespaces changed, see ns_change */
 #define QUARK_EV_CGROUP_CHANGE (1 << 21) /* moved to another cgroup by cgroup_change_by_pid */
 /* End of the generated part */
 
@@ -104,6 +105,16 @@ struct quark_queue_stats {
 #define QUARK_ID_SETSID	(1 << 0)
 #define QUARK_ID_SETUID	(1 << 1)
 #define QUARK_ID_SETGID	(1 << 2)
+
+/* ns_change: the changed namespaces. */
+#define QUARK_NS_UTS	(1 << 0)
+#define QUARK_NS_IPC	(1 << 1)
+#define QUARK_NS_MNT	(1 << 2)
+#define QUARK_NS_NET	(1 << 3)
+#define QUARK_NS_PID	(1 << 4)	/* the pid namespace of future children */
+#define QUARK_NS_USER	(1 << 5)
+#define QUARK_NS_CGROUP	(1 << 6)
+#define QUARK_NS_TIME	(1 << 7)
 
 /* quark_process.flags: groups of members that hold a value. */
 #define QUARK_F_PROC		(1 << 0)	/* each member proc_ up to proc_net_inonum */
@@ -330,6 +341,11 @@ struct quark_event {
 	uint64_t cgroup_change_by_start;	/* CLOCK_BOOTTIME ns; 0: unknown */
 	uint32_t cgroup_change_by_pid;		/* the process that wrote to cgroup.procs */
 	uint32_t pad2;
+	uint32_t ns_change;		/* QUARK_NS_ */
+	/* Inode numbers before the change; pid: of future children. */
+	uint32_t ns_change_old_uts, ns_change_old_ipc, ns_change_old_mnt, ns_change_old_net;
+	uint32_t ns_change_old_pid, ns_change_old_user, ns_change_old_cgroup, ns_change_old_time;
+	uint32_t ns_change_new_pid;	/* if QUARK_NS_PID changed: the new number */
 };
 
 /* quark_queue_open(3): 0, or -1 with errno and quark_last_error(). */

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/fidelity/recorder"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
@@ -164,7 +165,7 @@ func (f *fixture) open(t *test, kind string) {
 	for _, k := range []string{single, joined} {
 		opts := queueOptions(k)
 		if kind == detailedQueue {
-			opts.FailedExecs, opts.Environ = true, scenario.Environ
+			opts.Kinds, opts.FailedExecs, opts.Environ = source.DefaultKinds, true, scenario.Environ
 		}
 		for _, v := range t.openAll(opts) {
 			v.atOpen = v.stats()

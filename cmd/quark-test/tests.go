@@ -21,6 +21,7 @@ var tests = []row{
 	{name: "t_fork", doc: "processes start by fork, vfork, clone and double fork", run: runScenarios, shared: defaultQueue},
 	{name: "t_fork_exec_exit", doc: "a short life is one event with every attribute right", run: runScenarios, shared: defaultQueue, types: true},
 	{name: "t_fork_exec_exit_rel", doc: "the executable of a relative path or a link is absolute", run: runScenarios, shared: defaultQueue},
+	{name: "t_ns_change", doc: "setns and unshare", run: runScenarios, shared: detailedQueue, types: true},
 	{name: "t_id_change", doc: "user, group and session ids change", run: runScenarios, shared: defaultQueue, types: true},
 	{name: "t_entry", doc: "the entry leaders of logins and containers", run: runScenarios, shared: defaultQueue},
 	{name: "t_stats", doc: "counters start at zero and count right", run: stats, shared: defaultQueue},

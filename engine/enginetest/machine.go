@@ -168,6 +168,18 @@ func (p *Process) SetSID() *Process {
 	return p.pushChange(engine.ChangedSID)
 }
 
+// SetMntNS enters a mount namespace, as setns(2) does.
+func (p *Process) SetMntNS(inode uint32) *Process {
+	old := engine.Namespaces{Mnt: p.State.Task.NS.Mnt}
+	p.State.Task.NS.Mnt, p.State.Task.Known = inode, p.State.Task.Known.With(engine.FieldMntNS)
+	return p.ChangeNS(engine.NSChange{Changed: engine.ChangedMnt, Old: old})
+}
+
+// ChangeNS reports a change of namespaces. State has the new ones.
+func (p *Process) ChangeNS(c engine.NSChange) *Process {
+	return p.push(engine.KindNSChange, func(r *Raw) { r.NSChange = c })
+}
+
 func (p *Process) pushChange(ids engine.IDChange) *Process {
 	return p.push(engine.KindIDChange, func(r *Raw) { r.IDChange = ids })
 }

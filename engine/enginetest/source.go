@@ -21,6 +21,7 @@ type Raw struct {
 	Creator  uint32
 	Image    uint16
 	IDChange engine.IDChange
+	NSChange engine.NSChange
 	Errno    uint16     // for engine.KindExecFailed
 	Gap      engine.Gap // for engine.KindGap, with Time = Gap.From
 	Task     engine.Task
@@ -46,6 +47,7 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 		r.TID = d.PID
 	}
 	r.CPU, r.Seq, r.Time, r.Creator, r.IDChange, r.Task = d.CPU, d.Seq, d.Time, d.Creator, d.IDChange, d.Task
+	r.NSChange = d.NSChange
 	r.Image, r.Errno, r.Usage, r.Read, r.Before = d.Image, d.Errno, d.Usage, d.Read, d.Before
 	if d.Kind == engine.KindGap {
 		r.SetGap(d.Gap)

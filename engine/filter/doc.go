@@ -9,8 +9,8 @@
 // A term is one of:
 //
 //   - a kind of event: fork, exec, exit, id_change, setproctitle, ptrace, core_dump, exec_failed,
-//     cgroup_change, gone. A joined event has the kinds of all its parts. Terms compare the joined
-//     event as a whole, with the process as it is after the last part.
+//     cgroup_change, ns_change, gone. A joined event has the kinds of all its parts. Terms
+//     compare the joined event as a whole, with the process as it is after the last part.
 //   - failed: an exit with a code other than 0 or by a signal, or a failed exec.
 //   - thread: an event of a single thread.
 //   - FIELD OP VALUE or FIELD OP (VALUE, ...): == or = is true if one of the values is equal, ~ if
@@ -44,6 +44,8 @@
 // Fields with a set, where one matching member is enough. none stands for the empty set. exe_flags
 // describes the executable's file: set_uid, set_gid, other_writable and removed. privileges has the
 // kinds of privileges that the process gained from this file: set_uid, set_gid and file_caps.
+// ns_changed has the namespaces that an NS_CHANGE changed, such as mnt; a term with it is false for
+// other events.
 //
 // tree == PID is true for a process and all its descendants, also after the process ends. The
 // process is the one with the pid at the start, or else the first one that gets the pid. If a

@@ -67,28 +67,30 @@ type listField struct {
 // setField is a set of named bits. One matching bit is enough.
 type setField struct {
 	fields engine.Fields
+	of     engine.Events
 	names  []string // of the bits
-	get    func(p *engine.Process) uint
+	get    func(ev *engine.Event) uint
 }
 
 func (f *numberField) needs() (engine.Fields, engine.Events) { return f.fields, f.of }
 func (f *textField) needs() (engine.Fields, engine.Events)   { return f.fields, f.of }
 func (f *listField) needs() (engine.Fields, engine.Events)   { return f.fields, 0 }
-func (f *setField) needs() (engine.Fields, engine.Events)    { return f.fields, 0 }
+func (f *setField) needs() (engine.Fields, engine.Events)    { return f.fields, f.of }
 
 const (
 	ends  = engine.EventExit | engine.EventGone
 	fails = engine.EventExecFailed
 
 	// threadKinds are the kinds that single threads have.
-	threadKinds = engine.EventFork | engine.EventExit | engine.EventSetProcTitle | engine.EventIDChange | engine.EventPtrace
+	threadKinds = engine.EventFork | engine.EventExit | engine.EventSetProcTitle | engine.EventIDChange | engine.EventPtrace | engine.EventNSChange
 )
 
 // fields are the fields of terms, without the variables of the environment: the rows of package
 // schema except times, masks and marks, and fields derived from these rows.
 var fields = func() map[string]field {
 	all := map[string]field{
-		"exe_flags": &setField{engine.FieldExeFile.Set(), []string{"set_uid", "set_gid", "other_writable", "removed"}, executableFlags},
+		"exe_flags":  &setField{engine.FieldExeFile.Set(), 0, []string{"set_uid", "set_gid", "other_writable", "removed"}, executableFlags},
+		"ns_changed": &setField{0, engine.EventNSChange, engine.NSNames[:], func(ev *engine.Event) uint { return uint(ev.NSChange.Changed) }},
 		"exit_code": &numberField{fields: engine.FieldExit.Set(), of: ends, most: 255, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 			code := uint64(ev.Process.Task.Exit.Code())
 			return code, code, ev.Process.Task.Exit.Signal() == 0
@@ -170,7 +172,7 @@ func fieldOf(r *engine.Row) field {
 		}
 	case schema.Set:
 		names := strings.Split((engine.BySetUID | engine.BySetGID | engine.ByFileCaps).String(), ",")
-		return &setField{r.Fields, names, func(p *engine.Process) uint { return uint(r.Number(p)) }}
+		return &setField{r.Fields, 0, names, func(ev *engine.Event) uint { return uint(r.Number(ev.Process)) }}
 	}
 	return nil
 }
@@ -258,8 +260,9 @@ func entryTypes() (names []string) {
 	return names
 }
 
-func executableFlags(p *engine.Process) (bits uint) {
+func executableFlags(ev *engine.Event) (bits uint) {
 	const otherWritable = 0o002
+	p := ev.Process
 	for i, mode := range []uint16{engine.ModeSetUID, engine.ModeSetGID, otherWritable} {
 		if p.ExeFile.Mode&mode != 0 {
 			bits |= 1 << i

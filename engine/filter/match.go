@@ -204,11 +204,15 @@ func (t *textTerm) eval(m *Matcher, ev *engine.Event) truth {
 	return truthOf(t.has(s)).otherwise(t.none)
 }
 
-func (t *setTerm) eval(_ *Matcher, ev *engine.Event) truth {
+func (t *setTerm) eval(m *Matcher, ev *engine.Event) truth {
 	var bits uint
 	switch p := ev.Process; {
+	case !has(ev, t.of):
+		return no
+	case t.fields == 0 && m.anyFields:
+		return unknown
 	case t.fields&^p.Known == 0:
-		bits = t.get(p)
+		bits = t.get(ev)
 	case !p.IsKernelThread():
 		return unknown
 	}

@@ -81,6 +81,9 @@ func (r events) event() *engine.Event {
 		p.Usage = engine.Usage{UserTime: r.Uint64N(5), SystemTime: r.Uint64N(5), PeakRSS: r.Uint64N(4) << 20, RChar: r.Uint64N(3), WChar: r.Uint64N(3), ReadBytes: r.Uint64N(3), WriteBytes: r.Uint64N(3)}
 	}
 	if r.IntN(8) == 0 {
+		ev.Events, ev.NSChange.Changed = engine.EventNSChange, engine.NSSet(1<<r.IntN(8)|1<<r.IntN(8))
+	}
+	if r.IntN(8) == 0 {
 		ev.Events = engine.EventExecFailed
 		ev.Failed = engine.FailedExec{Errno: uint16(r.IntN(3)), Path: pick(r, someTexts...), PathKnown: r.IntN(3) > 0, PathTruncated: r.IntN(3) == 0}
 	}
@@ -332,6 +335,12 @@ func (r events) term() testExpr {
 			return strings.HasPrefix(s, name+"=") && has(s[len(name)+1:])
 		}, func(p *engine.Process) []byte { return p.Environ })}
 	case 8:
+		if r.IntN(3) == 0 {
+			op, i, k := pick(r, "==", "!="), r.IntN(8), r.IntN(8)
+			return testExpr{"ns_changed" + op + r.list([]string{engine.NSNames[i], engine.NSNames[k]}), func(ev *engine.Event) truth {
+				return truthOf(ev.Events == engine.EventNSChange && (ev.NSChange.Changed&(1<<i|1<<k) != 0) == (op == "=="))
+			}}
+		}
 		names, f := []string{"set_uid", "set_gid", "file_caps", "none"}, engine.FieldPrivileges
 		bits := func(p *engine.Process) []bool {
 			v := p.Privileges

@@ -12,10 +12,9 @@ var Kinds = []Kind{
 	{"GAP", "Gap", 16, true, "events were lost, see gap_; has no process"},
 	{"GONE", "Gone", 17, false, "the process is gone, and its EXIT was lost"},
 	{"EXEC_FAILED", "ExecFailed", 18, true, "an exec failed, see exec_failed_; only on request"},
+	{"NS_CHANGE", "NSChange", 19, true, "namespaces changed, see ns_change"},
 	{"CGROUP_CHANGE", "CgroupChange", 21, true, "moved to another cgroup by cgroup_change_by_pid"},
 }
-
-const namespaces = "unshare(2), setns(2)"
 
 // Flags are the fields that have a flag.
 var Flags = []Flag{
@@ -27,13 +26,13 @@ var Flags = []Flag{
 	{Name: "suid", Go: "SUID", Members: "Cred.SUID", By: "IDChange Exec", Traits: PerThread | Context | IDs, Doc: "saved user id"},
 	{Name: "gid+egid", Go: "GIDs", Members: "Cred.GID Cred.EGID", By: "IDChange Exec", Traits: PerThread | Context | IDs, Doc: "real and effective group id"},
 	{Name: "sgid", Go: "SGID", Members: "Cred.SGID", By: "IDChange Exec", Traits: PerThread | Context | IDs, Doc: "saved group id"},
-	{Name: "caps", Go: "Caps", Members: "Caps.Inheritable Caps.Permitted Caps.Effective Caps.Bounding Caps.Ambient", By: "IDChange Exec", Unseen: "capset(2), prctl(2)", Traits: PerThread | Context, Doc: "the five capability sets"},
+	{Name: "caps", Go: "Caps", Members: "Caps.Inheritable Caps.Permitted Caps.Effective Caps.Bounding Caps.Ambient", By: "IDChange Exec NSChange", Unseen: "capset(2), prctl(2)", Traits: PerThread | Context, Doc: "the five capability sets"},
 	{Name: "tty", Go: "TTY", Members: "TTY.Major TTY.Minor", By: "IDChange", Unseen: "ioctl(2) TIOCSCTTY and TIOCNOTTY, vhangup(2), the session leader exits", Traits: Context,
 		Doc: "controlling terminal; 0:0 is none"},
-	{Name: "uts_ns", Go: "UTSNS", Members: "NS.UTS", Unseen: namespaces, Traits: PerThread | Context | Namespace, Doc: "inode numbers of namespaces"},
-	{Name: "ipc_ns", Go: "IPCNS", Members: "NS.IPC", Unseen: namespaces, Traits: PerThread | Context | Namespace},
-	{Name: "mnt_ns", Go: "MntNS", Members: "NS.Mnt", Unseen: namespaces, Traits: PerThread | Context | Namespace},
-	{Name: "net_ns", Go: "NetNS", Members: "NS.Net", Unseen: namespaces, Traits: PerThread | Context | Namespace},
+	{Name: "uts_ns", Go: "UTSNS", Members: "NS.UTS", By: "NSChange", Traits: PerThread | Context | Namespace, Doc: "inode numbers of namespaces"},
+	{Name: "ipc_ns", Go: "IPCNS", Members: "NS.IPC", By: "NSChange", Traits: PerThread | Context | Namespace},
+	{Name: "mnt_ns", Go: "MntNS", Members: "NS.Mnt", By: "NSChange", Traits: PerThread | Context | Namespace},
+	{Name: "net_ns", Go: "NetNS", Members: "NS.Net", By: "NSChange", Traits: PerThread | Context | Namespace},
 	{Name: "comm", Go: "Comm", By: "SetProcTitle Exec", Traits: PerThread | Text, Doc: "comm of the thread group's leader"},
 	{Name: "exe", Go: "Exe", By: "Exec", Unseen: "rename(2) or unlink(2) of the executable, prctl(2) PR_SET_MM_EXE_FILE", Traits: Image | Text,
 		Doc: "path of the executable at the exec"},
@@ -48,9 +47,9 @@ var Flags = []Flag{
 		Traits: Image, Doc: "file of the executable, as stat(2) reports it"},
 	{Name: "exec_path", Go: "ExecPath", By: "Exec", Traits: Image | Text, Doc: "path that was passed to execve(2)"},
 	{Name: "pid_ns", Go: "PIDNS", Members: "NS.PID Task.NSPID", Traits: Context | Fixed, Doc: "pid namespace, and the pid in this namespace"},
-	{Name: "user_ns", Go: "UserNS", Members: "NS.User", Unseen: namespaces, Traits: PerThread | Context | Namespace, Doc: "inode numbers of namespaces"},
-	{Name: "cgroup_ns", Go: "CgroupNS", Members: "NS.Cgroup", Unseen: namespaces, Traits: PerThread | Context | Namespace},
-	{Name: "time_ns", Go: "TimeNS", Members: "NS.Time", By: "Exec", Unseen: "setns(2)", Traits: PerThread | Context | Namespace},
+	{Name: "user_ns", Go: "UserNS", Members: "NS.User", By: "NSChange", Traits: PerThread | Context | Namespace, Doc: "inode numbers of namespaces"},
+	{Name: "cgroup_ns", Go: "CgroupNS", Members: "NS.Cgroup", By: "NSChange", Traits: PerThread | Context | Namespace},
+	{Name: "time_ns", Go: "TimeNS", Members: "NS.Time", By: "Exec NSChange", Traits: PerThread | Context | Namespace},
 	{Name: "cpu_time", Go: "CPUTime", Members: "Usage.UserTime Usage.SystemTime", Traits: Usage, Doc: "CPU time in user mode and in the kernel"},
 	{Name: "peak_rss", Go: "PeakRSS", Members: "Usage.PeakRSS", Traits: Usage, Doc: "largest resident memory"},
 	{Name: "io", Go: "IO", Members: "Usage.RChar Usage.WChar Usage.ReadBytes Usage.WriteBytes", Traits: Usage, Doc: "bytes read and written"},

@@ -72,7 +72,7 @@ type row struct {
 }
 
 // newRow returns a row of zeros. It has the columns of an event, then the columns of the fields in
-// order, so that traces with fewer fields can be read.
+// order, so that traces with fewer fields can be read. Those of an NS_CHANGE come last.
 func newRow() *row {
 	w := new(row)
 	r, g := &w.r, &w.gap
@@ -82,6 +82,8 @@ func newRow() *row {
 		of(&r.Tracer.PID), of(&r.Tracer.TID), of(&r.Before.EUID), of(&r.Before.EGID), ofBool(&r.Before.Known),
 		of(&g.Cause), of(&g.CPU), of(&g.From), of(&g.To), of(&g.Count),
 	}, fieldColumns(r, &r.Task)...)
+	c, o := &r.NSChange, &r.NSChange.Old
+	w.columns = append(w.columns, of(&c.Changed), of(&c.NewPID), of(&o.UTS), of(&o.IPC), of(&o.Mnt), of(&o.Net), of(&o.PID), of(&o.User), of(&o.Cgroup), of(&o.Time))
 	w.last = make([]uint64, len(w.columns))
 	return w
 }

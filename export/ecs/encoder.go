@@ -117,6 +117,7 @@ var actions = []struct {
 	{quark.EventExec, "executed"},
 	{quark.EventExecFailed, "exec-failed"},
 	{quark.EventIDChange, "ids-changed"},
+	{quark.EventNSChange, "ns-changed"},
 	{quark.EventSetProcTitle, "title-changed"},
 	{quark.EventCgroupChange, "cgroup-changed"},
 	{quark.EventPtrace, "traced"},
@@ -141,7 +142,7 @@ func (e *Encoder) event(o *object, ev *quark.Event) {
 		}
 	}
 	is(quark.EventFork|quark.EventExec, "start")
-	is(quark.EventIDChange|quark.EventSetProcTitle|quark.EventCgroupChange, "change")
+	is(quark.EventIDChange|quark.EventNSChange|quark.EventCgroupChange|quark.EventSetProcTitle, "change")
 	is(quark.EventExit|quark.EventGone, "end")
 	switch {
 	case ev.Events.Has(quark.EventGap):
@@ -221,6 +222,12 @@ func (e *Encoder) ownValues(o *object, ev *quark.Event, p *quark.Process) {
 	o.number("time_monotonic", ev.Time)
 	if ev.Events.Has(quark.EventPtrace) {
 		o.number("tracer_pid", uint64(ev.Tracer.PID))
+	}
+	if ev.Events.Has(quark.EventNSChange) {
+		o.list("ns_change", ev.NSChange.Changed.Names())
+		for name, n := range ev.NSChange.Numbers() {
+			o.number(name, uint64(n))
+		}
 	}
 	if by := ev.CgroupChangeBy; ev.Events.Has(quark.EventCgroupChange) {
 		o.number("cgroup_change_by_pid", uint64(by.PID))

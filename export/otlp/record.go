@@ -127,6 +127,12 @@ func (r *recorder) event(ev *quark.Event) {
 	if ev.Events.Has(quark.EventIDChange) {
 		r.text("quark.id_change", ev.IDChange.String())
 	}
+	if ev.Events.Has(quark.EventNSChange) {
+		r.text("quark.ns_change", ev.NSChange.Changed.String())
+		for name, n := range ev.NSChange.Numbers() {
+			r.number(attribute.Key("quark."+name), int64(n))
+		}
+	}
 	if ev.Events.Has(quark.EventPtrace) {
 		r.number("quark.tracer_pid", int64(ev.Tracer.PID))
 	}

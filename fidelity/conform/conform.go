@@ -205,7 +205,7 @@ func (b *bare) Get() (_ *engine.Event, err error) {
 	ev := b.events[0]
 	b.events = b.events[1:]
 	return &engine.Event{
-		Events: ev.Kind.Events(), IDChange: ev.IDChange, Time: ev.Time, Tracer: ev.Tracer, Thread: ev.Thread, TID: ev.TID,
+		Events: ev.Kind.Events(), IDChange: ev.IDChange, NSChange: ev.NSChange, Time: ev.Time, Tracer: ev.Tracer, Thread: ev.Thread, TID: ev.TID,
 		CgroupChangeBy: engine.Identity{PID: ev.Creator},
 		Process: &engine.Process{
 			PID: ev.PID, Task: ev.Task,

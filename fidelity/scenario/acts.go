@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,6 +125,14 @@ func init() {
 			a.mayFail = true
 			a.unshare(op.Args[0])
 		},
+		"setns": func(a *actor, op *script.Op) { // back to the director's namespace
+			ns := namespaces[op.Args[0]]
+			fd, err := unix.Open("/proc/self/"+ns.link, unix.O_RDONLY, 0)
+			if err != nil {
+				a.f.skip("open a namespace: %v", err)
+			}
+			a.switchNS(op.Args, "setns", unix.SYS_SETNS, a.f.keep(fd, nil), ns.flag)
+		},
 		"cgroup": func(a *actor, op *script.Op) {
 			g := a.f.newCgroup()
 			r := truth.Record{Op: truth.Cgroup, Open: engine.FieldCgroup.Set()}
@@ -229,14 +238,23 @@ type namespace struct {
 	flag  int
 	field engine.Field
 	link  string // name in /proc/PID
+	bit   engine.NSSet
+	own   string // the name of the namespace that unshare(2) changes, if not link
 }
 
 var namespaces = map[string]namespace{
-	"uts": {unix.CLONE_NEWUTS, engine.FieldUTSNS, "ns/uts"}, "ipc": {unix.CLONE_NEWIPC, engine.FieldIPCNS, "ns/ipc"},
-	"mnt": {unix.CLONE_NEWNS, engine.FieldMntNS, "ns/mnt"}, "net": {unix.CLONE_NEWNET, engine.FieldNetNS, "ns/net"},
-	"user": {unix.CLONE_NEWUSER, engine.FieldUserNS, "ns/user"}, "cgroupns": {unix.CLONE_NEWCGROUP, engine.FieldCgroupNS, "ns/cgroup"},
-	"time": {unix.CLONE_NEWTIME, engine.FieldTimeNS, "ns/time"}, "pid": {unix.CLONE_NEWPID, engine.FieldPIDNS, "ns/pid"},
+	"uts":      {unix.CLONE_NEWUTS, engine.FieldUTSNS, "ns/uts", engine.ChangedUTS, ""},
+	"ipc":      {unix.CLONE_NEWIPC, engine.FieldIPCNS, "ns/ipc", engine.ChangedIPC, ""},
+	"mnt":      {unix.CLONE_NEWNS, engine.FieldMntNS, "ns/mnt", engine.ChangedMnt, ""},
+	"net":      {unix.CLONE_NEWNET, engine.FieldNetNS, "ns/net", engine.ChangedNet, ""},
+	"user":     {unix.CLONE_NEWUSER, engine.FieldUserNS, "ns/user", engine.ChangedUser, ""},
+	"cgroupns": {unix.CLONE_NEWCGROUP, engine.FieldCgroupNS, "ns/cgroup", engine.ChangedCgroup, ""},
+	"time":     {unix.CLONE_NEWTIME, engine.FieldTimeNS, "ns/time", engine.ChangedTime, ""},
+	"pid":      {unix.CLONE_NEWPID, engine.FieldPIDNS, "ns/pid", engine.ChangedPID, "ns/pid_for_children"},
 }
+
+// index returns the number of the bit.
+func (ns *namespace) index() int { return bits.TrailingZeros8(uint8(ns.bit)) }
 
 // available reports whether the kernel has namespaces of this kind.
 func (ns namespace) available() bool {
@@ -278,15 +296,15 @@ func (a *actor) unshare(name string) int {
 	switch name {
 	case "pid":
 		a.apart = true
-		return a.change(0, "unshare", unix.SYS_UNSHARE, ns.flag).call
-	case "time":
+	case "time": // no event, as only future children and execs have the new namespace
 		a.timed = true
+		s := a.change(ns.changes(), "unshare", unix.SYS_UNSHARE, ns.flag)
+		s.probes = append(s.probes, ns.probe(a.process))
+		return s.call
 	case "mnt":
 		a.mounts = true
 	}
-	s := a.change(ns.changes(), "unshare", unix.SYS_UNSHARE, ns.flag)
-	s.probes = append(s.probes, ns.probe(a.process))
-	return s.call
+	return a.switchNS([]string{name}, "unshare", unix.SYS_UNSHARE, ns.flag)
 }
 
 // setIDs appends a system call that sets user or group ids, possibly to their current values.

@@ -24,6 +24,7 @@ const (
 	compatSetresuid = 208
 	compatSetresgid = 210
 	compatExitGroup = 252
+	compatUnshare   = 310
 )
 
 // compat lets p execute a program that makes 32-bit system calls and exits with the code. It skips

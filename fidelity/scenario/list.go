@@ -102,6 +102,8 @@ func init() {
 		{Name: "ns-others", Test: "t_namespace", Doc: "unshare and clone of user, cgroup and pid namespaces, one process each"},
 		{Name: "ns-time", Test: "t_namespace", Doc: "unshare and clone of time namespaces, one process each"},
 		{Name: "ns-enter", Test: "t_namespace", Doc: "setns to namespaces of each kind", run: nsEnter},
+		{Name: "ns-changes", Test: "t_ns_change", Doc: "setns and unshare of several namespaces, in a thread, in a user namespace, and with errors", run: nsChanges},
+		{Name: "compat-ns", Test: "t_ns_change", Doc: "a namespace that a 32-bit system call changes", run: compatNS},
 		{Name: "entry-leaders", Test: "t_entry", Doc: "logins with sshd, containers and their runtimes, sessions of SSM", run: entries},
 		{Name: "exec-failed", Test: "t_exec_failed", Doc: "execs that fail, in processes, threads and searches of a path", run: execFailed},
 		{Name: "environ", Test: "t_environ", Doc: "programs with empty, odd, secret and long environments", run: environ},

@@ -53,7 +53,7 @@ func cwdLongNames(d *director) {
 // private appends system calls that give the process its own mount namespace.
 func (p *process) private() *process {
 	p.mayFail = true
-	p.unsettled(engine.FieldMntNS.Set()).call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS)
+	p.switchNS([]string{"mnt"}, "unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS)
 	return p.call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
 }
 
@@ -239,11 +239,13 @@ func nsEnter(d *director) {
 		first, second := d.script(), d.script()
 		first.mayFail, second.mayFail = true, true
 		var inside *held
-		of, changes := first, ns.changes()
-		if name == "pid" {
-			changes = 0 // the new namespace applies to children
+		of := first
+		if name == "time" {
+			first.call("unshare", unix.SYS_UNSHARE, ns.flag) // no event
+		} else {
+			first.switchNS([]string{name}, "unshare", unix.SYS_UNSHARE, ns.flag)
 		}
-		switch first.unsettled(changes).call("unshare", unix.SYS_UNSHARE, ns.flag); name {
+		switch name {
 		case "pid":
 			of = d.script()
 			of.fresh = ns.changes()
@@ -255,7 +257,7 @@ func nsEnter(d *director) {
 			inside = d.hold(first, d.waiter(0), "has "+name)
 		}
 		fd := d.keep(unix.Open("/proc/"+itoa(of.pid)+"/"+link, unix.O_RDONLY|unix.O_CLOEXEC, 0))
-		second.unsettled(changes).call("setns", unix.SYS_SETNS, fd, ns.flag)
+		second.switchNS([]string{name}, "setns", unix.SYS_SETNS, fd, ns.flag)
 		if name == "pid" {
 			child := d.script()
 			child.fresh = ns.changes()
@@ -270,8 +272,7 @@ func nsEnter(d *director) {
 func nsUser(d *director) {
 	p := d.script()
 	p.mayFail = true
-	p.unsettled(engine.SetOf(engine.FieldCaps, engine.FieldUserNS))
-	p.call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)
+	p.switchNS([]string{"user"}, "unshare", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)
 	d.holdTwice(p, "user", func() {
 		if err := os.WriteFile("/proc/"+itoa(p.pid)+"/uid_map", []byte("0 0 1\n1 3001 10\n"), 0); err != nil {
 			d.skip("write uid_map: %v", err)

@@ -56,6 +56,9 @@ type step struct {
 	record truth.Record
 	probes []probe
 	was    []probe // the same probes before the call; equal results mean no change
+	// ns are the namespaces that the event may report, nsLater those that a second event of the
+	// same call may report.
+	ns, nsLater []nsRead
 }
 
 // probe is a call that reads fields of the process after a step.
@@ -286,7 +289,7 @@ func (d *director) recordSteps(p *process, end uint64) {
 		if !s.noNext {
 			if t, ok := p.run.Stamp(p.number, s.call+1); ok {
 				after, done = t, true
-				r.Own = true
+				r.Own = s.nsLater == nil // else the same call causes another event
 			}
 		}
 		p.addProbes(&r, s.probes)
@@ -294,6 +297,9 @@ func (d *director) recordSteps(p *process, end uint64) {
 			if p.addProbes(&was, s.was); was.State == r.State {
 				r.Optional, r.Unchanged = true, true
 			}
+		}
+		if r.Op == truth.NS && !p.addNS(&r, s.ns, s.nsLater) {
+			continue
 		}
 		ofThread := !process
 		if ofThread && r.Op != truth.Exec {

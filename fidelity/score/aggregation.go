@@ -187,7 +187,7 @@ func (j *scorer) scoreParts(l *truth.Process, seen []*Seen) {
 	var parts []*Seen
 	for _, s := range seen {
 		for i, p := range s.Parts {
-			part := &Seen{Events: p.Kind.Events(), ID: p.IDChange, Time: p.Time, At: s.At, Tracer: s.Tracer, Failed: s.Failed, TID: s.TID}
+			part := &Seen{Events: p.Kind.Events(), ID: p.IDChange, Time: p.Time, At: s.At, Tracer: s.Tracer, Failed: s.Failed, NS: s.NS, TID: s.TID}
 			if i == 0 {
 				heads[part] = s
 			}

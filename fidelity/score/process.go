@@ -37,6 +37,8 @@ func omits(o engine.Omission, e *truth.Event) bool {
 		return e.Status&0x7f != 0 || len(e.Process.Threads) > 0 || e.Process.OpenThreads || e.Process.ByThread
 	case o&engine.OmitIDs != 0:
 		return e.ID != engine.ChangedSID
+	case o&engine.OmitUserNS != 0:
+		return e.NS.Changed&^engine.ChangedUser == 0
 	}
 	return false
 }
@@ -177,6 +179,9 @@ func details(s *Seen) string {
 	if s.Events.Has(engine.EventExecFailed) {
 		return fmt.Sprintf(": %+v", s.Failed)
 	}
+	if s.Events.Has(engine.EventNSChange) {
+		return fmt.Sprintf(": %+v", s.NS)
+	}
 	return ""
 }
 
@@ -187,6 +192,8 @@ func (j *scorer) sameDetails(s *Seen, e *truth.Event) bool {
 		return int(s.Tracer) == e.Tracer
 	case engine.KindIDChange: // of a monitor; others are matched by matchRepeated
 		return s.ID&e.ID != 0
+	case engine.KindNSChange:
+		return e.NS.Is(&s.NS)
 	case engine.KindExecFailed:
 		via, f := j.w.Table.Kinds[e.Kind].Via, e.Failed
 		early := f.Path == "" || f.MayCut // rejected before the path was copied

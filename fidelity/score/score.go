@@ -19,6 +19,7 @@ type Seen struct {
 	At      uint64    // time of delivery
 	Tracer  uint32    // of PTRACE, or the process that wrote, of CGROUP_CHANGE
 	Failed  engine.FailedExec
+	NS      engine.NSChange
 	Thread  bool // event of the single thread TID
 	TID     uint32
 	Parts   []engine.Part
@@ -37,7 +38,7 @@ type Seen struct {
 // SeenOf returns a copy of an event that was delivered at the given time.
 func SeenOf(ev *engine.Event, at uint64) Seen {
 	return Seen{
-		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: at, Tracer: cmp.Or(ev.Tracer.PID, ev.CgroupChangeBy.PID), Failed: ev.Failed,
+		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: at, Tracer: cmp.Or(ev.Tracer.PID, ev.CgroupChangeBy.PID), Failed: ev.Failed, NS: ev.NSChange,
 		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Gap: ev.Gap, Process: ev.Process.Clone(),
 	}
 }

@@ -74,6 +74,7 @@ var operations = []operation{
 	{name: "setsid", in: inProcess, weight: 2},
 	{name: "setpgid", in: inProcess, weight: 2},
 	{name: "unshare", in: inProcess, weight: 2, args: []param{{words: []string{"uts", "ipc", "mnt", "net", "user", "pid", "cgroupns", "time"}}}},
+	{name: "setns", in: inBoth, weight: 2, args: []param{{words: []string{"uts", "ipc", "net", "cgroupns"}}}},
 	{name: "cgroup", in: inProcess, weight: 1},
 	{name: "login", in: inProcess, weight: 1, args: []param{id}},
 	{name: "chdir", in: inProcess, weight: 5, args: []param{name}},

@@ -39,6 +39,7 @@ type Event struct {
 	Process          *Process `json:"-"`
 	Kind             engine.Kind
 	ID               engine.IDChange
+	NS               NSChange
 	Tracer           int
 	Status           int32
 	Failed           Failed
@@ -85,7 +86,7 @@ func (l *Process) Ended() uint64 { return l.Events[len(l.Events)-1].Latest }
 var kinds = map[Op]engine.Kind{
 	Fork: engine.KindFork, Exec: engine.KindExec, Exit: engine.KindExit, IDs: engine.KindIDChange,
 	Comm: engine.KindSetProcTitle, Ptrace: engine.KindPtrace, Core: engine.KindCoreDump,
-	ExecFailed: engine.KindExecFailed, Cgroup: engine.KindCgroupChange,
+	ExecFailed: engine.KindExecFailed, Cgroup: engine.KindCgroupChange, NS: engine.KindNSChange,
 }
 
 // rank sorts a fork first and an exit last.
@@ -229,7 +230,7 @@ func (a *assembler) add(list []*Record) error {
 			r.Tracer = cmp.Or(r.Tracer, r.PID)
 		}
 		e := &Event{
-			Process: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Used: r.Used, Failed: r.Failed, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,
+			Process: l, Kind: kinds[r.Op], ID: r.ID, NS: r.NS, Tracer: r.Tracer, Status: r.Status, Used: r.Used, Failed: r.Failed, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,
 			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside, MayCut: mayCut,
 			Unreachable: unreachable,
 		}

@@ -27,6 +27,7 @@ const (
 	Exit       Op = "exit"        // its thread group ended
 	IDs        Op = "ids"         // its ids changed
 	Comm       Op = "comm"        // its leader's comm was set
+	NS         Op = "ns"          // its namespaces changed
 	Ptrace     Op = "ptrace"      // a tracer attached, or detached if Tracer is 0
 	Cgroup     Op = "cgroup"      // Tracer moved it to another cgroup; 0: it did so itself
 	Core       Op = "core"        // it dumped core
@@ -84,6 +85,7 @@ type Record struct {
 	Fresh engine.Fields `json:"fresh,omitempty"`
 	// IDs: the changed ids. Exec: ids that may differ because a thread called exec.
 	ID     engine.IDChange `json:"id,omitempty"`
+	NS     NSChange        `json:"ns,omitzero"`      // NS
 	Tracer int             `json:"tracer,omitempty"` // Ptrace, Cgroup
 	Status int32           `json:"status,omitempty"` // Exit: the wait status
 	Failed Failed          `json:"failed,omitzero"`  // ExecFailed
@@ -100,6 +102,25 @@ type Record struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 
 	Reason string `json:"reason,omitempty"`
+}
+
+// NSChange are the namespaces that changed, and their inode numbers before. The zero value means
+// unknown, as does a number of 0.
+type NSChange struct {
+	Changed engine.NSSet
+	Old     [len(engine.NSNames)]uint32
+	NewPID  uint32 // the new namespace of future children
+}
+
+// Is reports whether got is a correct report of c.
+func (c *NSChange) Is(got *engine.NSChange) bool {
+	o := &got.Old
+	for i, old := range [...]uint32{o.UTS, o.IPC, o.Mnt, o.Net, o.PID, o.User, o.Cgroup, o.Time} {
+		if c.Old[i] != 0 && c.Old[i] != old {
+			return false
+		}
+	}
+	return c.Changed == 0 || c.Changed == got.Changed && (c.NewPID == 0 || c.NewPID == got.NewPID)
 }
 
 // Failed is an exec that failed.

@@ -49,6 +49,8 @@ const volatile __u32 first_offset = 0;
  */
 #define PASS_ON 1
 
+#include "namespaces.h"
+
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
 
 SEC("raw_tp/sched_process_fork")
@@ -486,6 +488,10 @@ int quark_rename_twin(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* What commit_creds reports. */
+const volatile __u8 want_ids = 0;
+const volatile __u8 want_user_ns = 0;
+
 /* Report that ids of the current task changed. cred is NULL if the task has them already. */
 static __always_inline int report_ids(void *ctx, struct task_struct *task, const struct cred *cred, __u32 ids)
 {
@@ -529,9 +535,28 @@ int quark_commit_creds(void *ctx)
 		ids |= IDS_UID;
 	if (a.gid != b.gid || a.egid != b.egid || a.sgid != b.sgid)
 		ids |= IDS_GID;
-	if (!ids || in_exec(task))
+	if (!ids)
+		return want_user_ns ? change_user_namespace(ctx, old, new) : 0;
+	if (!want_ids || in_exec(task))
 		return 0;
 	return report_ids(ctx, task, new, ids);
+}
+
+/* The arguments are the task and its new nsproxy, NULL if it ends. */
+SEC("kprobe/switch_task_namespaces")
+int quark_switch_namespaces(void *ctx)
+{
+	struct task_struct *task = (void *)word_at(ctx, argument_offset);
+	struct nsproxy *new = (void *)word_at(ctx, second_argument_offset), *old = 0;
+	struct namespaces was = {}, now = {};
+
+	/* An exec can enter the time namespace of future children. */
+	if (!new || task != current_task() || in_exec(task))
+		return 0;
+	bpf_core_read(&old, sizeof(old), &task->nsproxy);
+	read_namespaces(&was, old);
+	read_namespaces(&now, new);
+	return report_namespaces(ctx, 0, &was, &now);
 }
 
 SEC("kretprobe/ksys_setsid")
@@ -568,6 +593,21 @@ int quark_exit_setgid(void *ctx)
 		return PASS_ON;
 	report_ids(ctx, current_task(), 0, IDS_GID);
 	return PASS_ON;
+}
+
+SEC("tracepoint/syscalls/sys_enter_setns")
+int quark_enter_namespaces(void *ctx) { return enter_namespaces(); }
+
+SEC("tracepoint/syscalls/sys_exit_setns")
+int quark_exit_setns(void *ctx)
+{
+	return leave_namespaces(ctx, word_at(ctx, syscall_offset), 1);
+}
+
+SEC("tracepoint/syscalls/sys_exit_unshare")
+int quark_exit_unshare(void *ctx)
+{
+	return leave_namespaces(ctx, word_at(ctx, syscall_offset), 0);
 }
 
 /*

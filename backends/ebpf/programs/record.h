@@ -8,7 +8,7 @@
 
 enum event_kind {
 	EVENT_FORK, EVENT_EXEC, EVENT_EXIT, EVENT_ID_CHANGE, EVENT_COMM, EVENT_PTRACE, EVENT_EXEC_FAILED,
-	EVENT_CGROUP_CHANGE, EVENT_KINDS
+	EVENT_CGROUP_CHANGE, EVENT_NS_CHANGE, EVENT_KINDS
 };
 
 /* Bits of event.known: the members that have a value. */
@@ -87,6 +87,21 @@ struct usage {
 struct exit_event {
 	struct event event;
 	struct usage usage;	/* known if it is of a group */
+};
+
+/* The kinds of namespace, in the order of engine.Namespaces. PID is the one of future children. */
+enum namespace { NS_UTS, NS_IPC, NS_MNT, NS_NET, NS_PID, NS_USER, NS_CGROUP, NS_TIME, NS_KINDS };
+
+/* The inode numbers of namespaces, 0 where the kernel has no such namespaces. */
+struct namespaces {
+	__u32 of[NS_KINDS];
+};
+
+/* A change of namespaces. */
+struct ns_event {
+	struct event event;
+	struct namespaces old, now;
+	__u64 changed;		/* bits by enum namespace */
 };
 
 /* The meaning of the text.len bytes of a text. */

@@ -56,6 +56,8 @@ func lives() *enginetest.Machine {
 	p.State.Task.Known |= engine.FieldsUsage
 	p.State.Task.Cached |= engine.FieldsIDs
 	p.Exit(3)
+	sh.Fork().ChangeNS(engine.NSChange{Changed: 255, NewPID: 9,
+		Old: engine.Namespaces{UTS: 1, IPC: 2, Mnt: 3, Net: 4, PID: 5, User: 6, Cgroup: 7, Time: 8}}).Exit(3)
 	return m
 }
 

@@ -41,6 +41,7 @@ KINDS = {
     1 << 16: "GAP",
     1 << 17: "GONE",
     1 << 18: "EXEC_FAILED",
+    1 << 19: "NS_CHANGE",
     1 << 21: "CGROUP_CHANGE",
 }
 
@@ -235,6 +236,16 @@ class CEvent(ctypes.Structure):
         ("cgroup_change_by_start", c_uint64),
         ("cgroup_change_by_pid", c_uint32),
         ("pad2", c_uint32),
+        ("ns_change", c_uint32),
+        ("ns_change_old_uts", c_uint32),
+        ("ns_change_old_ipc", c_uint32),
+        ("ns_change_old_mnt", c_uint32),
+        ("ns_change_old_net", c_uint32),
+        ("ns_change_old_pid", c_uint32),
+        ("ns_change_old_user", c_uint32),
+        ("ns_change_old_cgroup", c_uint32),
+        ("ns_change_old_time", c_uint32),
+        ("ns_change_new_pid", c_uint32),
     ]
 
 

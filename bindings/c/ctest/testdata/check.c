@@ -205,7 +205,7 @@ static void check_replay(const char *recording)
 	}
 	CHECK(errno == ENODATA && long_args);
 	CHECK(seen == (QUARK_EV_FORK | QUARK_EV_EXEC | QUARK_EV_EXIT | QUARK_EV_ID_CHANGE |
-		       QUARK_EV_SETPROCTITLE | QUARK_EV_GAP | QUARK_EV_EXEC_FAILED));
+		       QUARK_EV_SETPROCTITLE | QUARK_EV_GAP | QUARK_EV_EXEC_FAILED | QUARK_EV_NS_CHANGE));
 	CHECK(quark_queue_get_stats(&queue, &stats) == 0);
 	CHECK(stats.insertions == stats.removals && stats.lost == lost && lost == 7);
 	CHECK(stats.lost_by[QUARK_LOSS_SKIPPED] == 7 && stats.buffered == 0);

@@ -313,8 +313,8 @@ func terminal(t quark.TTY) string {
 	return fmt.Sprintf("%d:%d", t.Major, t.Minor)
 }
 
-// kindsOf returns short words for the parts of an event in order. For an ID_CHANGE it names the
-// changed ids.
+// kindsOf returns short words for the parts of an event in order. It names changed ids and
+// namespaces.
 func kindsOf(ev *quark.Event) string {
 	names := ev.Events.Names(nil)
 	if len(ev.Parts) > 1 {
@@ -334,6 +334,8 @@ func kindsOf(ev *quark.Event) string {
 			if word = strings.ReplaceAll(strings.ToLower(ev.IDChange.String()), "set", ""); strings.Contains(word, "+") {
 				word = "ids"
 			}
+		case quark.EventNSChange.String():
+			word = fmt.Sprintf("ns(%s)", ev.NSChange.Changed)
 		case quark.EventPtrace.String():
 			word = fmt.Sprintf("%s(%d)", word, ev.Tracer.PID)
 		case quark.EventCgroupChange.String():
