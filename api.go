@@ -61,6 +61,7 @@ type Process = engine.Process
 //	Start, StartUnit         uint64   // CLOCK_BOOTTIME nanoseconds, and their precision
 //	Exit                     Exit     // how and when it ended
 //	ExeFile                  ExeFile
+//	Stdio                    [3]Stream
 //	NSPID                    uint32   // the pid in the innermost pid namespace
 //	ParentSignal, ParentTID  uint32   // sent to the parent at the exit; the thread that forked
 type Task = engine.Task
@@ -106,6 +107,9 @@ type (
 	Login        = engine.Login        // login uid and session of the audit subsystem
 	Image        = engine.Image        // the program that a process executes
 	ExeFile      = engine.ExeFile      // the file of the program
+	Stream       = engine.Stream       // standard input, output or error
+	StreamType   = engine.StreamType   // the kind of file of a Stream
+	Family       = engine.Family       // the address family of a socket
 	Usage        = engine.Usage        // resources used, in an EXIT
 	Privileges   = engine.Privileges   // privileges gained from the file
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
@@ -186,6 +190,19 @@ const (
 	ModeSetGID = engine.ModeSetGID
 
 	InitialUserNamespace = engine.InitialUserNamespace // a Namespaces.User
+)
+
+// The kinds of file of a standard stream: values of Stream.Type.
+const (
+	StreamUnknown = engine.StreamUnknown
+	StreamClosed  = engine.StreamClosed
+	StreamFile    = engine.StreamFile
+	StreamPipe    = engine.StreamPipe
+	StreamSocket  = engine.StreamSocket
+	StreamTTY     = engine.StreamTTY
+	StreamNull    = engine.StreamNull
+	StreamMemfd   = engine.StreamMemfd
+	StreamOther   = engine.StreamOther
 )
 
 // The ways in which an entry leader is started: values of Process.EntryType.

@@ -74,6 +74,7 @@ const (
 	FieldEnviron        = engine.FieldEnviron
 	FieldNoNewPrivs     = engine.FieldNoNewPrivs
 	FieldSeccomp        = engine.FieldSeccomp
+	FieldStdio          = engine.FieldStdio
 	FieldEntryLeader    = engine.FieldEntryLeader
 	FieldPrivileges     = engine.FieldPrivileges
 )

@@ -122,6 +122,16 @@ var targets = []Target{
 	want("inode.i_ctime.tv_nsec", "inode.__i_ctime.tv_nsec", "inode.i_ctime_nsec"),
 	want("super_block.s_dev"),
 
+	// The standard streams.
+	want("task_struct.files"),
+	want("files_struct.fdt"),
+	want("fdtable.fd"),
+	want("inode.i_rdev"),
+	want("super_block.s_magic"),
+	want("socket_alloc.vfs_inode"),
+	want("socket_alloc.socket.sk"),
+	want("sock.__sk_common.skc_family"),
+
 	// Files and paths.
 	need("file.f_path.dentry"),
 	need("file.f_path.mnt"),

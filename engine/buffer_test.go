@@ -111,6 +111,10 @@ func scramble(rnd *rand.Rand, v reflect.Value) {
 		for i := range v.NumField() {
 			scramble(rnd, v.Field(i))
 		}
+	case v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			scramble(rnd, v.Index(i))
+		}
 	case v.CanInt():
 		v.SetInt(int64(rnd.Uint64()))
 	case v.CanUint():
@@ -151,6 +155,9 @@ func anyEvent(rnd *rand.Rand, r *RawEvent) {
 	}
 	if !t.Known.Has(FieldExeFile) {
 		t.ExeFile, r.Before = ExeFile{}, new(RawEvent).Before
+	}
+	if !t.Known.Has(FieldStdio) {
+		t.Stdio = [3]Stream{}
 	}
 	if t.Known&FieldsUsage == 0 {
 		r.Usage = Usage{}

@@ -39,13 +39,14 @@ type rare struct {
 	exit   Exit
 	usage  Usage
 	file   ExeFile
+	stdio  [3]Stream
 	before struct {
 		EUID, EGID uint32
 		Known      bool
 	}
 }
 
-const rareFields = FieldsUsage | 1<<FieldExit | 1<<FieldExeFile
+const rareFields = FieldsUsage | 1<<FieldExit | 1<<FieldExeFile | 1<<FieldStdio
 
 // heldNumbers are the numbers of an event that most events have.
 type heldNumbers struct {
@@ -113,7 +114,7 @@ func (b *Buffer) pack(h *held, r *RawEvent) {
 
 	if t.Known&rareFields != 0 {
 		h.rare = b.rares.Get()
-		*h.rare = rare{t.Exit, r.Usage, t.ExeFile, r.Before}
+		*h.rare = rare{t.Exit, r.Usage, t.ExeFile, t.Stdio, r.Before}
 	}
 	for i, v := range r.vars {
 		h.texts[i] = v.off<<16 | v.len
@@ -139,7 +140,7 @@ func (b *Buffer) open(h *held) *RawEvent {
 	t.Inherited = *h.inherited
 
 	if x := h.rare; x != nil {
-		t.Exit, r.Usage, t.ExeFile, r.Before = x.exit, x.usage, x.file, x.before
+		t.Exit, r.Usage, t.ExeFile, t.Stdio, r.Before = x.exit, x.usage, x.file, x.stdio, x.before
 	}
 	for i, v := range h.texts {
 		r.vars[i] = span{v >> 16, v & 0xffff}

@@ -21,6 +21,7 @@ func full() *engine.Process {
 	p.ParentSignal, p.ParentTID, p.Login = 17, 2, engine.Login{UID: 1000, Session: 3}
 	p.ExecPath = "true"
 	p.ExeFile = engine.ExeFile{Inode: 1 << 63, Ctime: 2e9 + 3, Device: 254<<8 | 1, UID: 4, GID: 5, Mode: 0o104755, Removed: true}
+	p.Stdio = [3]engine.Stream{{Inode: 8, Device: 9, Family: 2, Type: engine.StreamSocket}, {Type: engine.StreamClosed}, {Inode: 3, Device: 6, Type: engine.StreamNull}}
 	p.NSPID, p.NS.PID, p.NS.User, p.NS.Cgroup, p.NS.Time = 3, 4, 5, 6, 7
 	p.Birth = engine.Birth{Parent: engine.Identity{PID: 1}, Known: engine.FieldPPID.Set()}
 	p.Task.Exit = engine.Exit{WaitStatus: 0x8b, Time: 6e9}

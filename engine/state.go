@@ -139,6 +139,7 @@ type image struct {
 	number uint16 // see [RawEvent.Image]
 
 	Privileges Privileges
+	stdio      [3]Stream
 }
 
 func (i *image) cmdline() []byte { return i.texts[:i.args:i.args] }
@@ -191,7 +192,7 @@ func (t *table) ownImage(p *process) *image {
 		return p.image
 	}
 	i := t.newImage(p.image.since)
-	i.file, i.read, i.number, i.Privileges = p.file, p.read, p.number, p.Privileges
+	i.file, i.read, i.number, i.Privileges, i.stdio = p.file, p.read, p.number, p.Privileges, p.stdio
 	i.texts, i.args = append(i.texts, p.texts...), p.args
 	t.setImage(p, i)
 	return i
@@ -215,11 +216,14 @@ func (t *table) updateImage(p *process, r *RawEvent, k Fields) {
 		t.updateName(&f.ExecPath, r.Bytes(FieldExecPath))
 	}
 	copyIf(k.Has(FieldExeFile), &f.ExeFile, &r.Task.ExeFile)
+	stdio := p.stdio
+	copyIf(k.Has(FieldStdio), &stdio, &r.Task.Stdio)
 	sameTexts := string(cmdline) == string(p.cmdline()) && string(environ) == string(p.environ())
-	if sameTexts && *f == *p.file {
+	if sameTexts && *f == *p.file && stdio == p.stdio {
 		return
 	}
 	i := t.ownImage(p)
+	i.stdio = stdio
 	if r.Task.Cached&k != 0 {
 		i.read = r.Read
 	}
@@ -302,7 +306,7 @@ func (t *table) fill(v *Process, p *process) {
 	k.Known, k.Truncated, k.Cached, k.ParentSignal, k.NSPID = p.Known, p.Truncated, p.Cached, p.ParentSignal, p.NSPID
 	k.Start, k.StartUnit = p.Start, uint64(p.StartUnit)
 	k.PPID, k.PGID, k.SID, k.ParentTID = p.PPID, p.PGID, p.SID, p.birth.tid
-	k.Inherited, k.ExeFile, k.Exit = p.Inherited, p.ExeFile, Exit{}
+	k.Inherited, k.ExeFile, k.Stdio, k.Exit = p.Inherited, p.ExeFile, p.stdio, Exit{}
 	if p.Known.Has(FieldExit) {
 		k.Exit = p.exit
 	}

@@ -68,6 +68,10 @@ func fillNonzero(v reflect.Value) {
 		for i := range v.NumField() {
 			fillNonzero(v.Field(i))
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fillNonzero(v.Index(i))
+		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 	case reflect.Slice:

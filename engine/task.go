@@ -33,6 +33,7 @@ type Task struct {
 	ParentTID uint32
 
 	ExeFile ExeFile
+	Stdio   [3]Stream // standard input, output and error, at the EXEC
 	Exit    Exit
 
 	Inherited
@@ -93,10 +94,13 @@ const (
 )
 
 // Major returns the device's major number.
-func (x *ExeFile) Major() uint32 { return x.Device >> 8 & 0xfff }
+func (x *ExeFile) Major() uint32 { return majorOf(x.Device) }
 
 // Minor returns the device's minor number.
-func (x *ExeFile) Minor() uint32 { return x.Device>>12&0xfff00 | x.Device&0xff }
+func (x *ExeFile) Minor() uint32 { return minorOf(x.Device) }
+
+func majorOf(device uint32) uint32 { return device >> 8 & 0xfff }
+func minorOf(device uint32) uint32 { return device>>12&0xfff00 | device&0xff }
 
 // Capabilities are the five capability sets of capabilities(7) as bit masks.
 type Capabilities struct {

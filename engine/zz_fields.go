@@ -103,6 +103,7 @@ const (
 	FieldEnviron     // requested variables of the environment
 	FieldNoNewPrivs  // 1 after PR_SET_NO_NEW_PRIVS of prctl(2)
 	FieldSeccomp     // mode of seccomp(2): 0 none, 1 strict, 2 filter
+	FieldStdio       // standard input, output and error at the EXEC
 	FieldEntryLeader // first process of the login or container
 	FieldPrivileges  // privileges from the executable
 	NumFields        = iota
@@ -144,6 +145,7 @@ var fieldNames = [NumFields]string{
 	"environ",
 	"no_new_privs",
 	"seccomp",
+	"stdio",
 	"entry_leader",
 	"privileges",
 }
@@ -180,6 +182,7 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldEnviron:      {By: EventExec | 0, Unseen: ""},
 	FieldNoNewPrivs:   {By: 0, Unseen: "prctl(2)"},
 	FieldSeccomp:      {By: 0, Unseen: "prctl(2), seccomp(2)"},
+	FieldStdio:        {By: EventExec | 0, Unseen: "dup2(2), close(2) or open(2) after the EXEC"},
 	FieldEntryLeader:  {By: EventExec | 0, Unseen: ""},
 	FieldPrivileges:   {By: EventExec | 0, Unseen: ""},
 }
@@ -187,7 +190,7 @@ var FieldChanges = [NumFields]FieldChange{
 // Sets of fields.
 const (
 	// AllFields has every field that a source can report.
-	AllFields = Fields(1<<FieldStart | 1<<FieldPPID | 1<<FieldPGID | 1<<FieldSID | 1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExit | 1<<FieldParentSignal | 1<<FieldBirthParentTID | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldPIDNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO | 1<<FieldEnviron | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
+	AllFields = Fields(1<<FieldStart | 1<<FieldPPID | 1<<FieldPGID | 1<<FieldSID | 1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExit | 1<<FieldParentSignal | 1<<FieldBirthParentTID | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldPIDNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO | 1<<FieldEnviron | 1<<FieldNoNewPrivs | 1<<FieldSeccomp | 1<<FieldStdio)
 	// FieldsIDs has the four of user and group ids.
 	FieldsIDs = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID)
 	// FieldsNS has the namespaces that a process can change: all but FieldPIDNS.
@@ -195,7 +198,7 @@ const (
 	// FieldsUsage has what a process has used, with its EXIT.
 	FieldsUsage = Fields(1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO)
 	// ChangeUnseen has the fields that can change without an event of any kind.
-	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldExe | 1<<FieldCwd | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
+	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldExe | 1<<FieldCwd | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldNoNewPrivs | 1<<FieldSeccomp | 1<<FieldStdio)
 	// constant has the fields that never change in a life.
 	constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldBirthParentTID | 1<<FieldPIDNS)
 	// FieldsThread has the fields that each thread has for itself.
@@ -203,7 +206,7 @@ const (
 	// FieldsInherited has the fields of Inherited.
 	FieldsInherited = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldLogin | 1<<FieldPIDNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS | 1<<FieldNoNewPrivs | 1<<FieldSeccomp)
 	// FieldsImage has what an exec replaces.
-	FieldsImage = Fields(1<<FieldExe | 1<<FieldArgs | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldEnviron)
+	FieldsImage = Fields(1<<FieldExe | 1<<FieldArgs | 1<<FieldExeFile | 1<<FieldExecPath | 1<<FieldEnviron | 1<<FieldStdio)
 	// textFields has the fields of variable length.
 	textFields = Fields(1<<FieldComm | 1<<FieldExe | 1<<FieldArgs | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExecPath | 1<<FieldEnviron)
 )

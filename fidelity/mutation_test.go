@@ -130,6 +130,16 @@ func set(p *engine.Process, f engine.Field, text string) {
 		x := &p.ExeFile
 		_, text, _ = strings.Cut(text, " ") // all files are on device 0:0
 		into, format = []any{&x.Inode, &x.Ctime, &x.Mode, &x.UID, &x.GID, &x.Removed}, "%d %d %o %d %d %t"
+	case engine.FieldStdio:
+		words := strings.Split(text, " ") // all files are on device 0:0
+		for i := range p.Stdio {
+			x := &p.Stdio[i]
+			for x.Type = engine.StreamOther; x.Type.String() != words[4*i]; x.Type-- {
+			}
+			for x.Family = 0; x.Family.String() != words[4*i+1]; x.Family++ {
+			}
+			fmt.Sscan(words[4*i+3], &x.Inode)
+		}
 	case engine.FieldPIDNS:
 		into, format = []any{&ns.PID, &p.NSPID}, "%d %d"
 	case engine.FieldLogin:
@@ -166,6 +176,8 @@ func never(f engine.Field) string {
 		return engine.ByFileCaps.String()
 	case engine.FieldExeFile:
 		return "0:0 9 9 100755 9 9 true"
+	case engine.FieldStdio:
+		return "socket inet 0:0 9 memfd  0:0 9 closed  0:0 0"
 	case engine.FieldUIDs, engine.FieldGIDs, engine.FieldLogin, engine.FieldPIDNS:
 		return "0 987654"
 	}
@@ -628,7 +640,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldParentSignal, "10", engine.FieldBirthParentTID, "3", engine.FieldLogin, "6 1", engine.FieldExeFile, "0:0 1 2 100755 0 0 false", engine.FieldExecPath, "./old",
 			engine.FieldEnviron, "A=1\x00",
 			engine.FieldPIDNS, "4026531836 8", engine.FieldUserNS, "15", engine.FieldCgroupNS, "16", engine.FieldTimeNS, "17", engine.FieldEntryLeader, "container 8",
-			engine.FieldNoNewPrivs, "0", engine.FieldSeccomp, "0")},
+			engine.FieldNoNewPrivs, "0", engine.FieldSeccomp, "0", engine.FieldStdio, "tty  0:0 1 tty  0:0 1 tty  0:0 1")},
 		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 100, Latest: 1e9 + 110, State: tell(
 			engine.FieldParentSignal, "10", engine.FieldBirthParentTID, "8", engine.FieldPrivileges, "set_gid")},
 		{Op: truth.IDs, PID: 9, Earliest: 1e9 + 120, Latest: 1e9 + 130, Own: true, ID: engine.ChangedUID | engine.ChangedGID, State: tell(
@@ -642,7 +654,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldLogin, "7 2", engine.FieldExeFile, "0:0 3 4 100755 0 0 true", engine.FieldExecPath, "./new",
 			engine.FieldEnviron, "B=2\x00",
 			engine.FieldUserNS, "25", engine.FieldCgroupNS, "26", engine.FieldTimeNS, "27", engine.FieldEntryLeader, "sshd 9", engine.FieldPrivileges, "set_uid",
-			engine.FieldNoNewPrivs, "1", engine.FieldSeccomp, "2")},
+			engine.FieldNoNewPrivs, "1", engine.FieldSeccomp, "2", engine.FieldStdio, "socket unix 0:0 2 pipe  0:0 3 null  0:0 4")},
 		{Op: truth.Cgroup, PID: 9, Earliest: 1e9 + 170, Latest: 1e9 + 171, Tracer: 3, State: tell(engine.FieldCgroup, "/moved")},
 		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 1e9 + 172, Latest: 1e9 + 173},
 		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 1e9 + 175, Latest: 1e9 + 176},

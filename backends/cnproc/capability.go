@@ -71,7 +71,7 @@ func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bo
 			row.Origin, row.Via = engine.OriginKernel, "proc_event"
 		case f == engine.FieldExecPath:
 			row.Via = "it is only in the memory of the process, which is not read"
-		case engine.FieldsUsage.Has(f):
+		case engine.FieldsUsage.Has(f), f == engine.FieldStdio:
 			row.Via = "the kernel's message has no such field"
 		case f == engine.FieldEnviron && !o.Environ.Wanted():
 			*row = source.NoEnviron

@@ -55,7 +55,7 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 		if engine.FieldsUsage.Has(f.field) {
 			c.Partial = engine.EventExit & at // threads that exit at the same time
 		}
-		if f.field == engine.FieldExeFile && missingMember(types, "nsproxy.time_ns") != "" {
+		if (f.field == engine.FieldExeFile || f.field == engine.FieldStdio) && missingMember(types, "nsproxy.time_ns") != "" {
 			c.Via += source.OverlayInodes
 			c.Partial = c.At
 		}
@@ -130,6 +130,7 @@ var fieldSources = []struct {
 	{engine.FieldNoNewPrivs, "task.atomic_flags", atAll, "task_struct.atomic_flags"},
 	{engine.FieldSeccomp, "task.seccomp.mode", atAll, "task_struct.seccomp.mode"},
 	{engine.FieldExeFile, "task.mm.exe_file.f_inode", atExec, "inode.i_ctime|inode.__i_ctime|inode.i_ctime_sec"},
+	{engine.FieldStdio, "task.files.fdt.fd, f_inode of the first three", atExec, "socket_alloc.vfs_inode"},
 	{engine.FieldExecPath, "task.mm.env_end", atExec, "mm_struct.env_end"},
 	{engine.FieldPIDNS, "task.group_leader.thread_pid.numbers", atAll, "upid.ns"},
 	{engine.FieldUserNS, "task.real_cred.user_ns", atAll, "cred.user_ns"},

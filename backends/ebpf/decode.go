@@ -70,7 +70,7 @@ const (
 	allKnown  = programsEventKnownKNOWN_COMM - 1
 	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldExe | 1<<engine.FieldArgs |
 		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldBirthParentTID | 1<<engine.FieldExeFile |
-		1<<engine.FieldExecPath | 1<<engine.FieldEnviron | engine.FieldsUsage)
+		1<<engine.FieldExecPath | 1<<engine.FieldEnviron | 1<<engine.FieldStdio | engine.FieldsUsage)
 )
 
 var (
@@ -115,6 +115,9 @@ func decode(ev *engine.RawEvent, record []byte, environ *source.Variables) error
 			return decodeUsage(ev, e.Known, record)
 		case programsEventKindEVENT_NS_CHANGE:
 			return decodeNSChange(ev, record)
+		}
+		if e.Known&programsEventKnownKNOWN_STDIO != 0 {
+			ev.Task.Known |= engine.FieldStdio.Set()
 		}
 		rest, err := decodeTexts(ev, record)
 		if err == nil && e.Known&programsEventKnownKNOWN_ENVIRON != 0 {
@@ -232,6 +235,9 @@ func decodeTexts(ev *engine.RawEvent, record []byte) (rest []byte, err error) {
 		return nil, errSize
 	}
 	decodeExecutable(ev, record[headersEnd:textsSize])
+	if ev.Task.Known.Has(engine.FieldStdio) {
+		decodeStdio(ev, record[stdioAt:textsSize])
+	}
 	rest = record[textsSize:]
 	for i, h := range textHeaders(record) {
 		if uint64(h.length) > uint64(len(rest)) {
@@ -260,8 +266,21 @@ func decodeExecutable(ev *engine.RawEvent, b []byte) {
 	ev.Before.EUID, ev.Before.EGID, ev.Before.Known = x.Euid, x.Egid, x.Opened != 0
 	ev.Task.Known |= engine.FieldExeFile.Set()
 	ev.Task.ExeFile = engine.ExeFile{
-		Inode: x.Inode, Ctime: x.CtimeSec*1e9 + int64(x.CtimeNsec), Device: uint32(unix.Mkdev(x.Device>>20, x.Device&0xfffff)),
+		Inode: x.Inode, Ctime: x.CtimeSec*1e9 + int64(x.CtimeNsec), Device: source.Device(x.Device),
 		UID: x.Uid, GID: x.Gid, Mode: x.Mode, Removed: x.Links == 0,
+	}
+}
+
+// stdioAt is the place of the standard streams in a record with texts.
+const stdioAt = int(unsafe.Offsetof(programsTextEvent{}.Stdio))
+
+// decodeStdio sets the standard streams, which only an EXEC has.
+func decodeStdio(ev *engine.RawEvent, b []byte) {
+	var streams [len(ev.Task.Stdio)]programsStream
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&streams)), unsafe.Sizeof(streams)), b)
+	for i, x := range streams {
+		s := source.File{Inode: x.Inode, Device: x.Device, Rdev: x.Rdev, Magic: x.Magic, Mode: x.Mode, Family: x.Family, Unlisted: x.Unlisted != 0}
+		ev.Task.Stdio[i] = s.Stream()
 	}
 }
 

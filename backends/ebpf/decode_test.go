@@ -15,7 +15,7 @@ import (
 )
 
 // record returns the bytes of a record. The texts are in the order of textFields; they precede the
-// executable.
+// executable and the standard streams.
 func record(e programsEvent, texts ...text) []byte {
 	b := append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&e)), eventSize)...)
 	for _, t := range texts {
@@ -25,6 +25,8 @@ func record(e programsEvent, texts ...text) []byte {
 	if len(texts) == len(textFields) {
 		x := programsExecutable{Inode: 41, CtimeSec: 42, CtimeNsec: 43, Device: 254<<20 | 300, Uid: 44, Gid: 45, Mode: 0o104755}
 		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&x)), unsafe.Sizeof(x))...)
+		s := [3]programsStream{{Inode: 7, Device: 9, Magic: unix.SOCKFS_MAGIC, Mode: unix.S_IFSOCK, Family: unix.AF_INET}, {}, {Inode: 8, Device: 6, Mode: unix.S_IFCHR, Rdev: 136<<20 | 1}}
+		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&s)), unsafe.Sizeof(s))...)
 	}
 	return b
 }
@@ -32,7 +34,7 @@ func record(e programsEvent, texts ...text) []byte {
 // exampleExec returns an exec record with all texts.
 func exampleExec() []byte {
 	e := programsEvent{
-		Time: 5, Start: 4, Kind: programsEventKindEVENT_EXEC, Known: programsEventKnownKNOWN_CPU_TIME - 1, Cpu: 3, Tgid: 10, Tid: 10,
+		Time: 5, Start: 4, Kind: programsEventKindEVENT_EXEC, Known: programsEventKnownKNOWN_CPU_TIME - 1 | programsEventKnownKNOWN_STDIO, Cpu: 3, Tgid: 10, Tid: 10,
 		Ppid: 9, Pgid: 8, Sid: 7, Uid: 1, Gid: 2, Suid: 3, Sgid: 4, Euid: 5, Egid: 6,
 		Caps: [5]uint64{1, 2, 3, 4, 5}, TtyMajor: 136, TtyMinor: 1, Uts: 21, Ipc: 22, Mnt: 23, Net: 24, LoginUid: 31, AuditSession: 32,
 		Pidns: 25, Userns: 26, Cgroupns: 27, Timens: 28, NsPid: 29,
@@ -66,6 +68,10 @@ func TestDecode(t *testing.T) {
 	x := engine.ExeFile{Inode: 41, Ctime: 42e9 + 43, Device: 1<<20 | 254<<8 | 44, UID: 44, GID: 45, Mode: 0o104755, Removed: true}
 	if got := ev.Task.ExeFile; got != x || got.Major() != 254 || got.Minor() != 300 {
 		t.Errorf("got executable %+v, want %+v", got, x)
+	}
+	streams := [3]engine.Stream{{Inode: 7, Device: 9, Family: unix.AF_INET, Type: engine.StreamSocket}, {Type: engine.StreamClosed}, {Inode: 8, Device: 6, Type: engine.StreamTTY}}
+	if ev.Task.Stdio != streams {
+		t.Errorf("got streams %+v, want %+v", ev.Task.Stdio, streams)
 	}
 	for f, want := range map[engine.Field]string{
 		engine.FieldComm: "true", engine.FieldArgs: "true\x00a\x00", engine.FieldExe: "/bin/true",

@@ -9,7 +9,7 @@
 package ebpf
 
 // The object is committed, so that building needs neither clang nor libbpf's headers.
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type event -type exit_event -type ns_event -type text_event -type executable -type tallies -type tally -type event_kind -type event_known -type event_ids -type text_form -type cgroup_source programs programs/quark.bpf.c -- -O2 -Wall -Werror -I../../internal/bpf
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type event -type exit_event -type ns_event -type text_event -type executable -type stream -type tallies -type tally -type event_kind -type event_known -type event_ids -type text_form -type cgroup_source programs programs/quark.bpf.c -- -O2 -Wall -Werror -I../../internal/bpf
 // The same programs for perf buffers, with the same types.
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -output-stem programs_perf perfPrograms programs/quark.bpf.c -- -O2 -Wall -Werror -DPERF_BUFFER -I../../internal/bpf
 //go:generate rm programs_perf_bpfel.go

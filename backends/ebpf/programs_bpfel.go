@@ -119,6 +119,7 @@ const (
 	programsEventKnownKNOWN_IO           programsEventKnown = 16777216
 	programsEventKnownKNOWN_ENVIRON      programsEventKnown = 33554432
 	programsEventKnownKNOWN_ENVIRON_CUT  programsEventKnown = 67108864
+	programsEventKnownKNOWN_STDIO        programsEventKnown = 134217728
 )
 
 type programsExecutable struct {
@@ -168,6 +169,18 @@ type programsNsEvent struct {
 	Changed uint64
 }
 
+type programsStream struct {
+	_        structs.HostLayout
+	Inode    uint64
+	Device   uint32
+	Rdev     uint32
+	Magic    uint32
+	Mode     uint16
+	Family   uint16
+	Unlisted uint16
+	Pad      [3]uint16
+}
+
 type programsTallies struct {
 	_    structs.HostLayout
 	Kind [16]programsTally
@@ -211,6 +224,7 @@ type programsTextEvent struct {
 		Form programsTextForm
 	}
 	Executable programsExecutable
+	Stdio      [3]programsStream
 	Data       [53248]int8
 }
 

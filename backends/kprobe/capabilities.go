@@ -103,6 +103,7 @@ func (s *Source) describe(in *installer, failed []error) {
 		x.Partial = x.At
 	}
 	if in.warns {
+		c.Fields[engine.FieldStdio].Via = "the probes would read before the inodes of files that are no sockets, of which the kernel may warn (before Linux 5.8)"
 		c.Fields[engine.FieldPIDNS].Via = "the probes would read at invalid addresses for levels that a process does not have, of which the kernel warns (before Linux 5.8)"
 	}
 	c.Fields[engine.FieldExecPath].Via = "a record has no room for the longest path"

@@ -3,7 +3,6 @@ package kprobe
 import (
 	"strings"
 
-	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
@@ -12,11 +11,6 @@ type offsets interface {
 	Bytes(name string) (off uint32, ok bool)
 	Value(name string) (value int64, ok bool)
 }
-
-// olderTargets are needed only on kernels older than all in btfhub's archive.
-var olderTargets = []btfhub.Target{{Name: magicOfFS, Alternatives: []string{magicOfFS}, Optional: true}}
-
-const magicOfFS = "super_block.s_magic"
 
 // kernel describes the kernel for which fetch arguments are built.
 type kernel struct {
@@ -163,6 +157,31 @@ func (b *builder) addExecutable() {
 	b.addMember(slotExeCtimeNs, typeU32, inode, "inode.i_ctime.tv_nsec")
 }
 
+// addStdio fetches the standard streams. The task shares its files with no other task: an exec ends
+// the sharing. Without a file the fetches behind it fail. Before the inode of a file that is no
+// socket lies other memory.
+func (b *builder) addStdio() {
+	files := b.follow(firstArgument, "task_struct.files", "files_struct.fdt", "fdtable.fd")
+	sk, ok := b.off("socket_alloc.socket.sk")
+	socketInode, also := b.off("socket_alloc.vfs_inode")
+	if b.warns || !ok || !also {
+		return
+	}
+	for n := range streams {
+		file, s := files.at(8*n), slotStdio+slot(n)*streamSlots
+		inode, dentry := b.follow(file, "file.f_inode"), b.follow(file, "file.f_path.dentry")
+		b.add(s+streamFile, typeX64, file)
+		b.addMember(s+streamMode, typeU32, inode, "inode.i_mode")
+		b.addMember(s+streamInode, typeX64, inode, "inode.i_ino")
+		b.addMember(s+streamRdev, typeU32, inode, "inode.i_rdev")
+		b.addMember(s+streamDevice, typeU32, inode, "inode.i_sb", "super_block.s_dev")
+		b.addMember(s+streamMagic, typeX64, inode, "inode.i_sb", "super_block.s_magic")
+		b.addMember(s+streamFamily, typeU32, inode.at(sk-socketInode), "sock.__sk_common.skc_family")
+		b.add(s+streamDentry, typeX64, dentry)
+		b.addMember(s+streamParent, typeX64, dentry, "dentry.d_parent")
+	}
+}
+
 // addMagic fetches the magic number of an inode's file system, on kernels where an overlayfs
 // inode's number may differ from the number in stat(2). It reports whether the difference can be
 // detected. Since Linux 5.5 the two are equal if all layers are on one file system. nsproxy.time_ns
@@ -171,7 +190,7 @@ func (b *builder) addMagic(inode expr) bool {
 	if _, numbered := b.offsets.Bytes("nsproxy.time_ns"); numbered {
 		return true
 	}
-	magic := b.follow(inode, "inode.i_sb", magicOfFS)
+	magic := b.follow(inode, "inode.i_sb", "super_block.s_magic")
 	b.add(slotExeMagic, typeX64, magic)
 	return !magic.missing()
 }

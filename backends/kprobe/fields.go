@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/cputime"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 )
@@ -66,6 +67,7 @@ var numberSources = []numberSource{
 			ev.Task.Seccomp = min(v.u32(slotSeccomp), unix.SECCOMP_MODE_FILTER)
 		}},
 	{engine.FieldExeFile.Set(), "task.mm.exe_file.f_inode", slotExeBefore, slotExeCtimeNs, setExecutable},
+	{engine.FieldStdio.Set(), "task.files.fdt.fd, f_inode of the first three", slotStdio, slotStdio + streams*streamSlots - 1, setStdio},
 	{0, "", slotBeforeUID, slotBeforeUID + (slotEGID - slotUID), setBefore},
 	{engine.FieldUserNS.Set(), viaCred + ".user_ns", slotUserNS, slotUserNS,
 		func(ev *engine.RawEvent, v *values) { ev.Task.NS.User = v.u32(slotUserNS) }},
@@ -122,8 +124,25 @@ func setExecutable(ev *engine.RawEvent, v *values) {
 	}
 	ev.Task.ExeFile = engine.ExeFile{
 		Inode: v.number(slotExeInode), Ctime: int64(v.number(slotExeCtime))*1e9 + int64(v.u32(slotExeCtimeNs)&^queried),
-		Device: uint32(unix.Mkdev(v.u32(slotExeDevice)>>20, v.u32(slotExeDevice)&0xfffff)),
+		Device: source.Device(v.u32(slotExeDevice)),
 		UID:    v.u32(slotExeUID), GID: v.u32(slotExeGID), Mode: mode, Removed: v.number(slotExeLinks) == 0,
+	}
+}
+
+func setStdio(ev *engine.RawEvent, v *values) {
+	for n := range ev.Task.Stdio {
+		s := slotStdio + slot(n)*streamSlots
+		var f source.File
+		if v.number(s+streamFile) != 0 {
+			f = source.File{Inode: v.number(s + streamInode), Device: v.u32(s + streamDevice), Rdev: v.u32(s + streamRdev),
+				Magic: v.u32(s + streamMagic), Mode: uint16(v.number(s + streamMode)), Family: uint16(v.number(s + streamFamily)),
+				Unlisted: v.number(s+streamDentry) == v.number(s+streamParent)}
+			if f.Mode == 0 { // the kernel could not read it
+				ev.Task.Known &^= engine.FieldStdio.Set()
+				return
+			}
+		}
+		ev.Task.Stdio[n] = f.Stream()
 	}
 }
 

@@ -69,6 +69,7 @@ var families = []family{
 			addProbedTask(b, h)
 			b.addArguments()
 			b.addExecutable()
+			b.addStdio()
 		},
 		texts: []*text{cmdline, filename, cwd, cgroup},
 	},

@@ -71,7 +71,7 @@ func openWith(shared source.Options, ringSize int, types *btfhub.Kernel) (*Sourc
 		probes: probes, shared: shared, ringSize: ringSize,
 		endings: endings{byPID: make(map[uint32]ending)}, execs: execs{calls: make(map[uint32]*execCall)}, completer: newCompleter(),
 	}
-	if err := s.open(fs, btfhub.ResolveTargets(types.Spec, slices.Concat(btfhub.Targets(), olderTargets))); err != nil {
+	if err := s.open(fs, btfhub.Resolve(types.Spec)); err != nil {
 		s.Close()
 		return nil, err
 	}

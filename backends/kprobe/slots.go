@@ -126,7 +126,24 @@ const (
 	// of future children.
 	slotOldNS    = slotToCgroup + 1
 	slotNewPIDNS = slotOldNS + slot(len(engine.NSNames))
-	numSlots     = slotNewPIDNS + 1
+	slotStdio    = slotNewPIDNS + 1 // for each standard stream
+	numSlots     = slotStdio + streams*streamSlots
+)
+
+// The slots of a standard stream, which is closed if its file is 0.
+const (
+	streamFile = iota
+	streamMode // the lower half
+	streamInode
+	streamRdev
+	streamDevice
+	streamMagic  // of the file system
+	streamFamily // of a socket, the lower half
+	streamDentry
+	streamParent // of the dentry
+	streamSlots
+
+	streams = 3
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

@@ -102,6 +102,8 @@ func setNumber[C, V ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint6
 	}
 }
 
+func device(major, minor uint32) uint64 { return uint64(major)<<32 | uint64(minor) }
+
 func flag(set bool) C.uint8_t {
 	if set {
 		return 1

@@ -24,6 +24,7 @@
 //     such as 136:0, or 0:0 for none.
 //   - exe_uid, exe_gid, exe_dev (such as 8:1) and exe_inode, of the executable's file. A kernel
 //     thread has no executable: terms with these fields are false for it.
+//   - stdin_dev and stdin_inode, and the same of stdout and stderr, of the files at the last exec.
 //   - Fields of the end of a process: exit_code, exit_signal (a number or a name such as SIGKILL or
 //     SIGRTMIN+1); duration, cpu_time, user_time and system_time, times such as 1.5s or 200ms;
 //     peak_rss, rchar, wchar, read_bytes and write_bytes, in bytes, or with K, M or G in units of
@@ -37,7 +38,8 @@
 // Fields with a text: comm, of at most 15 bytes; exe, where a value without a slash is compared
 // with the last name; exec_path, cwd, cgroup, exec_failed_path; args, where one matching argument
 // is enough; container_id, container_runtime, container_pod, container_unit, entity_id and
-// entry_leader_type. environ.NAME is the variable NAME of the environment at the last exec. If the
+// entry_leader_type; stdin_type and stdin_family, and the same of stdout and stderr, such as socket
+// and inet. environ.NAME is the variable NAME of the environment at the last exec. If the
 // process lacks the variable, a term with == or ~ is false, and one with != or !~ is true.
 // Variables that the source was not asked to report count as missing.
 //

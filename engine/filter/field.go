@@ -143,7 +143,11 @@ var fields = func() map[string]field {
 		all[name].(*textField).rooted = true
 	}
 	all["comm"].(*textField).most = maxComm
-	all["entry_leader_type"].(*textField).among = entryTypes()
+	all["entry_leader_type"].(*textField).among = texts(engine.EntryUnknown, engine.EntryTerminal)
+	for _, name := range []string{"stdin", "stdout", "stderr"} {
+		all[name+"_type"].(*textField).among = texts(engine.StreamUnknown, engine.StreamOther)
+		all[name+"_family"].(*textField).among = texts(engine.Family(0), 255)
+	}
 	all["container_runtime"].(*textField).among = append([]string{""}, container.Runtimes...)
 	return all
 }()
@@ -253,11 +257,15 @@ func ofContainer(get func(c *engine.Container) string) *textField {
 	}}
 }
 
-func entryTypes() (names []string) {
-	for t := engine.EntryUnknown; t <= engine.EntryTerminal; t++ {
-		names = append(names, t.String())
+// texts returns the texts of the values from first to last.
+func texts[T interface {
+	~uint8 | ~uint16
+	String() string
+}](first, last T) (list []string) {
+	for v := first; v <= last; v++ {
+		list = append(list, v.String())
 	}
-	return names
+	return list
 }
 
 func executableFlags(ev *engine.Event) (bits uint) {

@@ -166,7 +166,7 @@ func (n *numberTerm) eval(m *Matcher, ev *engine.Event) truth {
 	case !has(ev, n.of):
 		return no
 	case n.fields&^p.Known != 0 || n.fields == 0 && m.anyFields:
-		if n.fields.Has(engine.FieldExeFile) && p.IsKernelThread() {
+		if n.fields&ofPrograms != 0 && p.IsKernelThread() {
 			return no
 		}
 		return unknown
@@ -278,7 +278,7 @@ func (s stateTerm) eval(m *Matcher, ev *engine.Event) truth {
 
 // ofPrograms are the fields that a kernel thread is known to lack.
 const ofPrograms = engine.Fields(1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldExeFile | 1<<engine.FieldExecPath |
-	1<<engine.FieldEnviron | 1<<engine.FieldPrivileges)
+	1<<engine.FieldEnviron | 1<<engine.FieldPrivileges | 1<<engine.FieldStdio)
 
 func (t *markTerm) eval(m *Matcher, ev *engine.Event) truth {
 	if m.anyFields {

@@ -57,6 +57,9 @@ func (r events) event() *engine.Event {
 	p.Comm, p.Image.Exe, p.Cwd, p.Cgroup = pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...), pick(r, append(someCgroups, someTexts...)...)
 	p.ExecPath, p.Privileges = pick(r, someTexts...), engine.Privileges(r.IntN(8))
 	p.ExeFile = engine.ExeFile{UID: r.number(), GID: r.number(), Inode: uint64(r.number()), Device: pick(r, someDevices...), Mode: uint16(r.Uint32()), Removed: r.IntN(3) == 0}
+	for i := range p.Stdio {
+		p.Stdio[i] = engine.Stream{Inode: uint64(r.number()), Device: pick(r, someDevices...), Family: engine.Family(r.IntN(3)), Type: engine.StreamType(r.IntN(9))}
+	}
 	for range r.IntN(4) {
 		p.Image.Args = append(append(p.Image.Args, pick(r, someTexts...)...), 0)
 		p.Environ = append(append(append(p.Environ, pick(r, "A=", "AB=", "B=", "", "A")...), pick(r, someTexts...)...), 0)
@@ -138,7 +141,7 @@ func ifKnown(f engine.Fields, match func(ev *engine.Event) bool) func(ev *engine
 // The method ifKnown adds a case to the function ifKnown: kernel threads have no executable.
 func (f *naiveNumber) ifKnown(match func(ev *engine.Event) bool) func(ev *engine.Event) truth {
 	return func(ev *engine.Event) truth {
-		if p := ev.Process; f.f == engine.FieldExeFile && isKernelThread(p) && !p.Known.Has(f.f) {
+		if p := ev.Process; image.Has(f.f) && isKernelThread(p) && !p.Known.Has(f.f) {
 			return no
 		}
 		return ifKnown(f.f.Set(), match)(ev)
@@ -195,9 +198,14 @@ var naiveDevices = []struct {
 	get  func(p *engine.Process) string
 }{
 	{"tty", engine.FieldTTY, func(p *engine.Process) string { return fmt.Sprintf("%d:%d", p.TTY.Major, p.TTY.Minor) }},
-	{"exe_dev", engine.FieldExeFile, func(p *engine.Process) string {
-		return map[uint32]string{0: "0:0", 0x801: "8:1", 0x10_3412: "52:274"}[p.ExeFile.Device]
-	}},
+	{"exe_dev", engine.FieldExeFile, func(p *engine.Process) string { return naiveDevice(p.ExeFile.Device) }},
+	{"stdin_dev", engine.FieldStdio, func(p *engine.Process) string { return naiveDevice(p.Stdio[0].Device) }},
+	{"stdout_dev", engine.FieldStdio, func(p *engine.Process) string { return naiveDevice(p.Stdio[1].Device) }},
+	{"stderr_dev", engine.FieldStdio, func(p *engine.Process) string { return naiveDevice(p.Stdio[2].Device) }},
+}
+
+func naiveDevice(n uint32) string {
+	return map[uint32]string{0: "0:0", 0x801: "8:1", 0x10_3412: "52:274"}[n]
 }
 
 var naiveUsage = []struct {
@@ -225,6 +233,12 @@ var naiveTexts = []struct {
 	{"exec_path", engine.FieldExecPath, func(p *engine.Process) string { return p.ExecPath }},
 	{"cwd", engine.FieldCwd, func(p *engine.Process) string { return p.Cwd }},
 	{"cgroup", engine.FieldCgroup, func(p *engine.Process) string { return p.Cgroup }},
+	{"stdin_type", engine.FieldStdio, func(p *engine.Process) string { return p.Stdio[0].Type.String() }},
+	{"stdout_type", engine.FieldStdio, func(p *engine.Process) string { return p.Stdio[1].Type.String() }},
+	{"stderr_type", engine.FieldStdio, func(p *engine.Process) string { return p.Stdio[2].Type.String() }},
+	{"stdin_family", engine.FieldStdio, func(p *engine.Process) string { return p.Stdio[0].Family.String() }},
+	{"stdout_family", engine.FieldStdio, func(p *engine.Process) string { return p.Stdio[1].Family.String() }},
+	{"stderr_family", engine.FieldStdio, func(p *engine.Process) string { return p.Stdio[2].Family.String() }},
 	{"container_id", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).ID }},
 	{"container_runtime", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Runtime }},
 	{"container_unit", engine.FieldCgroup, func(p *engine.Process) string { return naiveContainer(p).Unit }},
@@ -239,7 +253,7 @@ func naiveContainer(p *engine.Process) engine.Container {
 }
 
 // image has the fields that a kernel thread lacks.
-var image = engine.SetOf(engine.FieldExe, engine.FieldArgs, engine.FieldExeFile, engine.FieldExecPath, engine.FieldEnviron, engine.FieldPrivileges)
+var image = engine.SetOf(engine.FieldExe, engine.FieldArgs, engine.FieldExeFile, engine.FieldExecPath, engine.FieldEnviron, engine.FieldPrivileges, engine.FieldStdio)
 
 // isKernelThread reports whether the process is a kernel thread according to its entry leader, and
 // has no image.
@@ -312,15 +326,17 @@ func (r events) term() testExpr {
 			form = anyPath
 		}
 		op, has, list := r.patterns(form)
-		if f.name == "container_runtime" { // only these values are valid
-			v := pick(r, "", "docker", "containerd")
+		// Other values of these fields are errors.
+		valid := map[string][]string{"runtime": {"", "docker", "containerd"}, "type": {"", "socket", "tty"}, "family": {"", "unix", "inet"}}
+		if all := valid[f.name[strings.LastIndex(f.name, "_")+1:]]; all != nil {
+			v := pick(r, all...)
 			has, list = func(s string) bool { return s == v }, r.quoted(v)
 		}
 		return testExpr{f.name + " " + op + " " + list, func(ev *engine.Event) truth {
 			if ev.Process.Truncated.Has(f.f) {
 				return unknown
 			}
-			if (f.name == "exe" || f.name == "exec_path") && isKernelThread(ev.Process) && !ev.Process.Known.Has(f.f) {
+			if image.Has(f.f) && isKernelThread(ev.Process) && !ev.Process.Known.Has(f.f) {
 				return truthOf(has("") == (op[0] != '!'))
 			}
 			return ifKnown(f.f.Set(), func(ev *engine.Event) bool { return has(f.get(ev.Process)) == (op[0] != '!') })(ev)
@@ -443,7 +459,7 @@ func (r events) term() testExpr {
 		f := naiveDevices[r.IntN(len(naiveDevices))]
 		op, value := pick(r, "==", "!="), pick(r, "0:0", "8:1", "52:274")
 		return testExpr{f.name + op + value, func(ev *engine.Event) truth {
-			if f.f == engine.FieldExeFile && isKernelThread(ev.Process) && !ev.Process.Known.Has(f.f) {
+			if image.Has(f.f) && isKernelThread(ev.Process) && !ev.Process.Known.Has(f.f) {
 				return no
 			}
 			return ifKnown(f.f.Set(), func(ev *engine.Event) bool { return (f.get(ev.Process) == value) == (op == "==") })(ev)

@@ -16,6 +16,9 @@ var Kinds = []Kind{
 	{"CGROUP_CHANGE", "CgroupChange", 21, true, "moved to another cgroup by cgroup_change_by_pid"},
 }
 
+const stdioMembers = "Stdio[0].Type Stdio[0].Family Stdio[0].Device Stdio[0].Inode " +
+	"Stdio[1].Type Stdio[1].Family Stdio[1].Device Stdio[1].Inode Stdio[2].Type Stdio[2].Family Stdio[2].Device Stdio[2].Inode"
+
 // Flags are the fields that have a flag.
 var Flags = []Flag{
 	{Name: "start", Go: "Start", Members: "Start StartUnit", Traits: Fixed, Doc: "start time"},
@@ -56,6 +59,8 @@ var Flags = []Flag{
 	{Name: "environ", Go: "Environ", By: "Exec", Traits: Image | Text, Doc: "requested variables of the environment"},
 	{Name: "no_new_privs", Go: "NoNewPrivs", Members: "NoNewPrivs", Unseen: "prctl(2)", Traits: PerThread | Context, Doc: "1 after PR_SET_NO_NEW_PRIVS of prctl(2)"},
 	{Name: "seccomp", Go: "Seccomp", Members: "Seccomp", Unseen: "prctl(2), seccomp(2)", Traits: PerThread | Context, Doc: "mode of seccomp(2): 0 none, 1 strict, 2 filter"},
+	{Name: "stdio", Go: "Stdio", Members: stdioMembers, By: "Exec", Unseen: "dup2(2), close(2) or open(2) after the EXEC", Traits: Image,
+		Doc: "standard input, output and error at the EXEC"},
 	{Name: "entry_leader", Go: "EntryLeader", By: "Exec", Traits: Derived, Doc: "first process of the login or container"},
 	{Name: "privileges", Go: "Privileges", By: "Exec", Traits: Derived, Doc: "privileges from the executable"},
 }
@@ -110,6 +115,18 @@ var Rows = []Row{
 	{Name: "exe_inode", C: "exe_inode", Flag: "ExeFile", Go: "x.Inode", Shape: Decimal, Doc: "File of the executable: inode number."},
 	{Name: "exe_ctime", Flag: "ExeFile", Go: "time.Unix(0, x.Ctime)", Shape: Date, Doc: "File of the executable: last change of the file or its attributes."},
 	{Name: "exe_removed", Flag: "ExeFile", If: "x.Removed", Shape: True, Doc: "The file of the executable has no name."},
+	{Name: "stdin_type", ECS: "quark.stdin_type", OTel: "quark.stdin_type", C: "uint32_t stdin_type", Flag: "Stdio", Go: "p.Stdio[0].Type.String()", Shape: Enum, Line: "STIO", LineIf: "p.Known.Has(FieldStdio)", Doc: "Standard input at the EXEC: type, family, device, inode."},
+	{Name: "stdin_family", ECS: "quark.stdin_family", OTel: "quark.stdin_family", C: "uint32_t stdin_family", Flag: "Stdio", Go: "p.Stdio[0].Family.String()", If: "p.Stdio[0].Type == StreamSocket", Shape: Enum},
+	{Name: "stdin_dev", C: "uint64_t stdin_dev", Flag: "Stdio", Go: "device(p.Stdio[0].Major(), p.Stdio[0].Minor())", If: "p.Stdio[0].Type != StreamClosed", Shape: Device},
+	{Name: "stdin_inode", ECS: "quark.stdin_inode", OTel: "quark.stdin_inode", C: "uint64_t stdin_inode", Flag: "Stdio", Go: "p.Stdio[0].Inode", If: "p.Stdio[0].Type != StreamClosed", Shape: Decimal},
+	{Name: "stdout_type", ECS: "quark.stdout_type", OTel: "quark.stdout_type", C: "uint32_t stdout_type", Flag: "Stdio", Go: "p.Stdio[1].Type.String()", Shape: Enum, Doc: "Standard output at the EXEC: type, family, device, inode."},
+	{Name: "stdout_family", ECS: "quark.stdout_family", OTel: "quark.stdout_family", C: "uint32_t stdout_family", Flag: "Stdio", Go: "p.Stdio[1].Family.String()", If: "p.Stdio[1].Type == StreamSocket", Shape: Enum},
+	{Name: "stdout_dev", C: "uint64_t stdout_dev", Flag: "Stdio", Go: "device(p.Stdio[1].Major(), p.Stdio[1].Minor())", If: "p.Stdio[1].Type != StreamClosed", Shape: Device},
+	{Name: "stdout_inode", ECS: "quark.stdout_inode", OTel: "quark.stdout_inode", C: "uint64_t stdout_inode", Flag: "Stdio", Go: "p.Stdio[1].Inode", If: "p.Stdio[1].Type != StreamClosed", Shape: Decimal},
+	{Name: "stderr_type", ECS: "quark.stderr_type", OTel: "quark.stderr_type", C: "uint32_t stderr_type", Flag: "Stdio", Go: "p.Stdio[2].Type.String()", Shape: Enum, Doc: "Standard error at the EXEC: type, family, device, inode."},
+	{Name: "stderr_family", ECS: "quark.stderr_family", OTel: "quark.stderr_family", C: "uint32_t stderr_family", Flag: "Stdio", Go: "p.Stdio[2].Family.String()", If: "p.Stdio[2].Type == StreamSocket", Shape: Enum},
+	{Name: "stderr_dev", C: "uint64_t stderr_dev", Flag: "Stdio", Go: "device(p.Stdio[2].Major(), p.Stdio[2].Minor())", If: "p.Stdio[2].Type != StreamClosed", Shape: Device},
+	{Name: "stderr_inode", ECS: "quark.stderr_inode", OTel: "quark.stderr_inode", C: "uint64_t stderr_inode", Flag: "Stdio", Go: "p.Stdio[2].Inode", If: "p.Stdio[2].Type != StreamClosed", Shape: Decimal},
 	{Name: "privileges", C: "privileges", Flag: "Privileges", Go: "p.Privileges", Shape: Set, Line: "PRIV", LineIf: "p.Known.Has(FieldPrivileges) && p.Privileges != 0",
 		Doc: "Privileges from the executable: set_uid, set_gid, file_caps."},
 	{Name: "cgroup", ECS: "quark.cgroup", OTel: "process.linux.cgroup", Flag: "Cgroup", Go: "p.Cgroup", Shape: Path, Line: "CGRP", Doc: "Path of the cgroup."},

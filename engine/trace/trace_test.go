@@ -39,6 +39,10 @@ func randomize(rnd *rand.Rand, v reflect.Value) {
 				randomize(rnd, v.Field(i))
 			}
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			randomize(rnd, v.Index(i))
+		}
 	case reflect.Bool:
 		v.SetBool(rnd.IntN(2) == 0)
 	case reflect.Pointer: // the gap

@@ -18,6 +18,6 @@ func fieldColumns(r *engine.RawEvent, t *engine.Task) []column {
 		text(engine.FieldExecPath), of(&t.NS.PID), of(&t.NSPID), of(&t.NS.User), of(&t.NS.Cgroup),
 		of(&t.NS.Time), of(&r.Usage.UserTime), of(&r.Usage.SystemTime), of(&r.Usage.PeakRSS),
 		of(&r.Usage.RChar), of(&r.Usage.WChar), of(&r.Usage.ReadBytes), of(&r.Usage.WriteBytes),
-		text(engine.FieldEnviron), of(&t.NoNewPrivs), of(&t.Seccomp),
+		text(engine.FieldEnviron), of(&t.NoNewPrivs), of(&t.Seccomp), of(&t.Stdio[0].Type), of(&t.Stdio[0].Family), of(&t.Stdio[0].Device), of(&t.Stdio[0].Inode), of(&t.Stdio[1].Type), of(&t.Stdio[1].Family), of(&t.Stdio[1].Device), of(&t.Stdio[1].Inode), of(&t.Stdio[2].Type), of(&t.Stdio[2].Family), of(&t.Stdio[2].Device), of(&t.Stdio[2].Inode),
 	}
 }

@@ -1,4 +1,5 @@
-// Command webshell prints an alert for each shell that runs below a web server, at any depth.
+// Command webshell prints an alert for each shell that runs below a web server, at any depth, and
+// for each shell that reads from a socket.
 package main
 
 import (
@@ -8,17 +9,17 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 
 	"github.com/quark-linux/quark"
 )
 
 // rules tags web servers, and passes shells with an inherited tag. A process with an unknown
-// executable does not count as a web server.
+// executable does not count as a web server. The socket of a reverse shell leads to another host.
 const rules = `
 tag web if known exe and exe == (nginx, apache2, httpd)
 web-shell: pass if exec and tag == web and exe == (sh, bash, dash, zsh)
+reverse-shell: pass if exec and known stdin_type and stdin_family == (inet, inet6) and exe == (sh, bash, dash, zsh)
 drop on any
 `
 
@@ -45,7 +46,7 @@ func alert(ctx context.Context, q *quark.Queue, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(ev.Rules, "web-shell") {
+		if len(ev.Rules) == 0 {
 			continue // an event of kind GAP
 		}
 		args, _ := ev.Process.Args() // empty if unknown

@@ -45,6 +45,7 @@ type actor struct {
 	waited  *bare.Memory  // result of the last waitid(2)
 	mounts  bool          // it may have its own mount namespace
 	hides   engine.Fields // fields whose value in /proc is wrong for other readers
+	stdio   [3]string     // its standard streams after an exec, "" if unknown
 }
 
 // listCalls lists the system calls of a process that starter starts. addFirst, if not nil, adds
@@ -52,6 +53,9 @@ type actor struct {
 func (f *play) listCalls(l *script.Process, starter *actor, thread bool, addFirst func(*process)) *process {
 	a := &actor{process: f.script(), f: f, number: f.scripted, mounts: starter.mounts, timed: starter.timed, root: starter.root, hides: starter.hides}
 	f.scripted++
+	if !thread { // the process can change the files of a thread at any time
+		a.stdio = starter.stdio
+	}
 	p := a.process
 	p.ignoresErrors, p.thread = true, thread
 	p.stamp()
@@ -133,6 +137,7 @@ func init() {
 			}
 			a.switchNS(op.Args, "setns", unix.SYS_SETNS, a.f.keep(fd, nil), ns.flag)
 		},
+		"stdio": (*actor).connect,
 		"cgroup": func(a *actor, op *script.Op) {
 			g := a.f.newCgroup()
 			r := truth.Record{Op: truth.Cgroup, Open: engine.FieldCgroup.Set()}
@@ -325,6 +330,9 @@ func (a *actor) login(op *script.Op) {
 	a.mayFail = true
 	uid := strconv.FormatUint(uint64(uint32(number(op, 0))), 10)
 	saved := a.f.keep(unix.Open("/dev/null", unix.O_RDONLY, 0)) // reserves a number
+	if a.stdio[0] == truth.Closed {                             // then 0 becomes this file
+		a.stdio[0] = truth.StreamOf(saved)
+	}
 	a.unsettled(engine.FieldLogin.Set())
 	a.call("dup3", unix.SYS_DUP3, 0, saved, 0).call("close", unix.SYS_CLOSE, 0)
 	a.call("openat", unix.SYS_OPENAT, procFD, "self/loginuid", unix.O_WRONLY)
@@ -343,6 +351,48 @@ func (a *actor) login(op *script.Op) {
 			}
 			return s
 		}}}})
+}
+
+// connect appends the replacement of a standard stream. A closed one is open until the next exec.
+func (a *actor) connect(op *script.Op) {
+	n := slices.Index(script.Streams, op.Args[0])
+	fd, flags := a.f.openStream(op.Args[1]), 0
+	a.stdio[n] = truth.StreamOf(fd)
+	if op.Args[1] == "closed" {
+		a.stdio[n], flags = truth.Closed, unix.O_CLOEXEC
+	}
+	a.change(engine.FieldStdio.Set(), "dup3", unix.SYS_DUP3, fd, n, flags)
+}
+
+// openStream opens a file of a type, for this and following programs.
+func (f *play) openStream(what string) (fd int) {
+	path := filepath.Join(f.dir, "stream")
+	f.must(os.WriteFile(path, nil, 0o600))
+	switch what {
+	case "tty":
+		return f.keep(unix.Dup(f.terminal()))
+	case "pipe":
+		return f.inherited().r
+	case "unix":
+		return f.keep(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0))
+	case "inet":
+		return f.keep(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0))
+	case "memfd":
+		return f.keep(unix.MemfdCreate("stream", 0))
+	case "epoll":
+		return f.keep(unix.EpollCreate1(0))
+	case "null", "closed":
+		path = os.DevNull
+	case "zero":
+		path = "/dev/zero"
+	case "directory":
+		path = f.dir
+	case "path":
+		return f.keep(unix.Open(path, unix.O_PATH, 0))
+	case "removed":
+		defer os.Remove(path)
+	}
+	return f.keep(unix.Open(path, unix.O_RDONLY, 0))
 }
 
 // raise appends a signal to the process itself, which may end it.
@@ -473,6 +523,9 @@ func (a *actor) exec(how string, argv []string) int {
 	}
 	if len(r.State.Value[engine.FieldArgs]) > 16<<10 {
 		r.MayCut = engine.FieldArgs.Set()
+	}
+	if !slices.Contains(a.stdio[:], "") {
+		r.State.Set(engine.FieldStdio, strings.Join(a.stdio[:], " "))
 	}
 	before := a.stamp()
 	a.steps = append(a.steps, step{call: a.Len(), before: before, record: r})

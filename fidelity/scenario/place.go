@@ -152,7 +152,8 @@ func execOverlay(d *director) {
 	lower, other, merged := d.mkdir("lower"), d.mkdir("other"), d.mkdir("merged")
 	d.writeWaiter(filepath.Join(lower, "program"), 0)
 	p := d.light().private().call("mount overlay", unix.SYS_MOUNT, "overlay", merged, "overlay", 0, "lowerdir="+lower+":"+other)
-	d.hold(p, filepath.Join(merged, "program"), "overlay").release()
+	program := filepath.Join(merged, "program")
+	d.hold(p.errorTo(program), program, "overlay").release()
 }
 
 // cwdDetached uses a working directory, and then also a program, on a mount that was detached while
@@ -297,6 +298,19 @@ func (d *director) terminal() (slave int) {
 	}
 	d.fds = append(d.fds, slave)
 	return slave
+}
+
+// stdioShared executes programs with a file of tmpfs as standard error, and in a child that shares
+// its files with its parent.
+func stdioShared(d *director) {
+	dir := d.mkdir("tmpfs")
+	d.hold(d.light().private().tmpfs(dir).errorTo(filepath.Join(dir, "file")), d.waiter(0), "tmpfs").release()
+	d.holdCloned(d.script(), d.script(), unix.CLONE_FILES, "shares").release()
+}
+
+// errorTo appends the replacement of standard error by a file.
+func (p *process) errorTo(path string) *process {
+	return p.call("close", unix.SYS_CLOSE, 2).call("openat", unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_CREAT, 0o600)
 }
 
 func pty(d *director) {

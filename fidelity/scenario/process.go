@@ -474,9 +474,14 @@ func (d *director) hold(p *process, path string, argv ...string) *held {
 
 // holdChild starts p and lets its child execute a waiting program, and records the child's state.
 func (d *director) holdChild(p, child *process, name string) *held {
+	return d.holdCloned(p, child, 0, name)
+}
+
+// holdCloned is holdChild with flags of clone(2).
+func (d *director) holdCloned(p, child *process, flags uintptr, name string) *held {
 	h := d.prepare(child)
 	child.image(d.waiter(6), []string{name}, nil)
-	h.process = d.start(p.child(0, child).awaitChild().end(0))
+	h.process = d.start(p.child(flags, child).awaitChild().end(0))
 	h.await()
 	return h
 }

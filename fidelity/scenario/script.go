@@ -93,8 +93,9 @@ func (d *director) runProcesses(list []*script.Process, check func(*process, end
 	f := &play{director: d, ready: d.inherited()}
 	defer f.removeCgroups()
 	var first []*process
+	own := [3]string{truth.StreamOf(0), truth.StreamOf(1), truth.StreamOf(2)}
 	for _, l := range list {
-		first = append(first, f.listCalls(l, &actor{}, false, nil))
+		first = append(first, f.listCalls(l, &actor{stdio: own}, false, nil))
 	}
 	for _, p := range first {
 		p.opts.Self = p.self

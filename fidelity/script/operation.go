@@ -49,6 +49,9 @@ var Programs = []string{
 	"absolute", "relative", "link", "interpreter", "memfd", "unlinked", "setuid", "setgid", "missing",
 }
 
+// Streams are the standard streams: the first argument of stdio.
+var Streams = []string{"stdin", "stdout", "stderr"}
+
 var operations = []operation{
 	{name: "exit", in: inBoth, ends: true, weight: 4, args: []param{code}},
 	{name: "exit-thread", in: inBoth, ends: true, weight: 3, args: []param{code}},
@@ -75,6 +78,8 @@ var operations = []operation{
 	{name: "setpgid", in: inProcess, weight: 2},
 	{name: "unshare", in: inProcess, weight: 2, args: []param{{words: []string{"uts", "ipc", "mnt", "net", "user", "pid", "cgroupns", "time"}}}},
 	{name: "setns", in: inBoth, weight: 2, args: []param{{words: []string{"uts", "ipc", "net", "cgroupns"}}}},
+	{name: "stdio", in: inProcess, weight: 2, args: []param{{words: Streams}, {words: []string{
+		"closed", "file", "removed", "path", "directory", "pipe", "unix", "inet", "tty", "null", "zero", "memfd", "epoll"}}}},
 	{name: "cgroup", in: inProcess, weight: 1},
 	{name: "login", in: inProcess, weight: 1, args: []param{id}},
 	{name: "chdir", in: inProcess, weight: 5, args: []param{name}},

@@ -168,6 +168,9 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 	if x := get(p.executable, "exe"); x != "" {
 		s.Set(engine.FieldExeFile, x)
 	}
+	if x := stdio(name); x != "" {
+		s.Set(engine.FieldStdio, x)
+	}
 	for i, ns := range []string{"uts", "ipc", "mnt", "net"} {
 		s.Set(engine.FieldUTSNS+engine.Field(i), strings.Trim(get(p.link, "ns/"+ns), ns+":[]"))
 	}

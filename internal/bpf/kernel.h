@@ -168,6 +168,7 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	unsigned int i_nlink;
+	__u32 i_rdev;
 	struct timespec64 i_ctime; /* until 6.5 */
 };
 struct inode___6_6 { struct timespec64 __i_ctime; };
@@ -179,6 +180,15 @@ struct file {
 	struct path f_path;
 	struct inode *f_inode;
 	const struct cred *f_cred;
+};
+struct fdtable { struct file **fd; };
+struct files_struct { struct fdtable *fdt; };
+struct sock_common { unsigned short skc_family; };
+struct sock { struct sock_common __sk_common; };
+struct socket { struct sock *sk; };
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
 };
 struct mm_struct {
 	unsigned long arg_start, arg_end, env_start, env_end;
@@ -218,6 +228,7 @@ struct task_struct {
 	__u64 self_exec_id;
 	struct mm_struct *mm;
 	struct fs_struct *fs;
+	struct files_struct *files;
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	struct css_set *cgroups;

@@ -18,6 +18,7 @@
 #endif
 #include "state.h"
 #include "text.h"
+#include "stdio.h"
 #include "twin.h"
 #include "usage.h"
 #include "snapshot.h"
@@ -230,8 +231,10 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 	}
 	if (!e->thread) {
 		read_executable(index, (__u64)exe);
-		if (kind == EVENT_EXEC)
+		if (kind == EVENT_EXEC) {
 			fill_opened(&s->record.executable, e, exe);
+			read_stdio(index, address);
+		}
 		end_text(s, &s->record.argv, form, 0);
 		append_paths(s, index, task, exe, &(struct walks){ walk_path, walk_cgroup });
 		begin = s->used;

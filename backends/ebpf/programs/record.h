@@ -40,6 +40,7 @@ enum event_known {
 	KNOWN_IO = 1 << 24,
 	KNOWN_ENVIRON = 1 << 25, /* the rest of data */
 	KNOWN_ENVIRON_CUT = 1 << 26, /* its end is missing */
+	KNOWN_STDIO = 1 << 27,
 };
 
 /* Bits of event.ids: the ids that an EVENT_ID_CHANGE reports. */
@@ -132,6 +133,18 @@ struct executable {
 	__u32 euid, egid;
 };
 
+/* A standard stream, as fstat(2) has it. */
+struct stream {
+	__u64 inode;
+	__u32 device, rdev;	/* as in struct executable */
+	__u32 magic;		/* of the file system */
+	__u16 mode;		/* 0: the descriptor is closed */
+	__u16 family;		/* the address family of a socket, else 0 */
+	__u16 unlisted;		/* 1: it is in memory, and never was in a directory */
+	__u16 pad[3];
+};
+#define STREAMS 3
+
 #define ARGV_MAX 20480
 #define ENVIRON_MAX 20480
 #define PATH_MAX 4096
@@ -147,6 +160,7 @@ struct text_event {
 	struct event event;
 	struct text argv, filename, cwd, cgroup, asked;
 	struct executable executable;
+	struct stream stdio[STREAMS];
 	/* If the environment is not wanted the end is cut off at load. */
 	char data[DATA_MASK + 1 + ENVIRON_MAX];
 };

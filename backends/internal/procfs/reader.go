@@ -24,8 +24,8 @@ var ErrVanished = errors.New("read /proc: the process is gone")
 var errMalformed = errors.New("read /proc/PID/stat: the text is invalid")
 
 // Readable are the fields that a Reader can fill in: all but the exit status, the creator, the path
-// passed to execve, and the resource usage.
-const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldBirthParentTID | 1<<engine.FieldExecPath | engine.FieldsUsage)
+// passed to execve, the standard streams, and the resource usage.
+const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldBirthParentTID | 1<<engine.FieldExecPath | 1<<engine.FieldStdio | engine.FieldsUsage)
 
 // Image are the fields that belong to the image of a process. An execve changes them together.
 const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldExe | 1<<engine.FieldArgs | 1<<engine.FieldExeFile |

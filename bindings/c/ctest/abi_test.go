@@ -139,6 +139,9 @@ func TestConstants(t *testing.T) {
 		name := []string{"UNKNOWN", "INIT", "KTHREAD", "SSHD", "SSM", "CONTAINER", "TERM"}[i]
 		want("QUARK_ELT_"+name, int(e))
 	}
+	for s := quark.StreamClosed; s <= quark.StreamOther; s++ {
+		want("QUARK_STREAM_"+upper(s), int(s))
+	}
 }
 
 // Python's structures and numbers equal those in the header.

@@ -35,6 +35,9 @@ func rich(p *enginetest.Process) {
 	t.NS = engine.Namespaces{UTS: 11, IPC: 12, Mnt: 13, Net: 14, PID: 15, User: engine.InitialUserNamespace, Cgroup: 17, Time: 18}
 	t.Cred = engine.Credentials{UID: 21, EUID: 31, SUID: 23, GID: 24, EGID: 25, SGID: 26}
 	t.ExeFile = engine.ExeFile{Inode: 1 << 50, Ctime: -1, Device: 8<<8 | 3, UID: 31, GID: 25, Mode: 0o102755, Removed: true}
+	for i := range t.Stdio {
+		t.Stdio[i] = engine.Stream{Inode: 1<<40 + uint64(i), Device: 8<<8 | uint32(i), Family: engine.Family(i + 1), Type: engine.StreamSocket}
+	}
 	s.Before.Known, s.Before.EUID, s.Before.EGID = true, 31, 24
 	s.Usage = engine.Usage{UserTime: 1 << 41, SystemTime: 42, PeakRSS: 43, RChar: 44, WChar: 45, ReadBytes: 46, WriteBytes: 47}
 }

@@ -82,6 +82,7 @@ FIELDS = {
     "environ": 1 << 32,
     "no_new_privs": 1 << 33,
     "seccomp": 1 << 34,
+    "stdio": 1 << 35,
     "entry_leader": 1 << 62,
     "privileges": 1 << 63,
 }
@@ -204,6 +205,18 @@ class CProcess(ctypes.Structure):
         ("environ", c_void_p),
         ("no_new_privs", c_uint32),
         ("seccomp", c_uint32),
+        ("stdin_type", c_uint32),
+        ("stdin_family", c_uint32),
+        ("stdin_dev", c_uint64),
+        ("stdin_inode", c_uint64),
+        ("stdout_type", c_uint32),
+        ("stdout_family", c_uint32),
+        ("stdout_dev", c_uint64),
+        ("stdout_inode", c_uint64),
+        ("stderr_type", c_uint32),
+        ("stderr_family", c_uint32),
+        ("stderr_dev", c_uint64),
+        ("stderr_inode", c_uint64),
     ]
 
 

@@ -112,7 +112,14 @@ func headerFields(w *writer) {
 func headerMembers(w *writer) {
 	for _, r := range schema.Rows {
 		if strings.Contains(r.C, " ") {
-			w.line("\t%s; /* %s */", r.C, r.Doc)
+			doc := r.Doc
+			if r.Shape == schema.Device {
+				doc = strings.TrimSpace(doc + " major << 32 | minor")
+			}
+			if doc != "" {
+				doc = " /* " + doc + " */"
+			}
+			w.line("\t%s;%s", r.C, doc)
 		}
 	}
 }
@@ -186,10 +193,13 @@ func members(w *writer) {
 			cond = strings.ReplaceAll(r.Known, "(Field", "(quark.Field")
 		}
 		w.line("setNumber(%s, &c.%s, %s)", cond, r.C[strings.LastIndex(r.C, " ")+1:],
-			ofFile.ReplaceAllString(r.Go, "p.ExeFile."))
+			wordNumber(ofFile.ReplaceAllString(r.Go, "p.ExeFile.")))
 	}
 	w.line("}")
 }
+
+// wordNumber returns the number of a word, from the expression of the word.
+func wordNumber(expr string) string { return strings.TrimSuffix(expr, ".String()") }
 
 // cName returns the name of a flag in C, which can't contain a plus sign.
 func cName(f schema.Flag) string {
@@ -469,8 +479,11 @@ func rows(w *writer) {
 		case schema.True:
 		case schema.String, schema.Path, schema.Enum:
 			fmt.Fprintf(w, ", Text: func(p *Process) string { return %s }", expr)
-			if r.Shape != schema.Enum {
+			switch {
+			case r.Shape != schema.Enum:
 				fmt.Fprintf(w, ", b64: %q", ",\""+r.Name+"_b64\":")
+			case r.C != "":
+				fmt.Fprintf(w, ", Number: func(p *Process) uint64 { return uint64(%s) }", wordNumber(expr))
 			}
 		case schema.List:
 			fmt.Fprintf(w, ", List: func(p *Process) []byte { return %s }, b64: %q", expr, ",\""+r.Name+"_b64\":")

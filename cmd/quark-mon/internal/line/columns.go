@@ -73,6 +73,19 @@ func ofRows() (columns []Column) {
 		}
 		c := Column{Name: r.Name, fields: r.Fields}
 		switch {
+		case r.Text != nil:
+			c.min, c.max = 5, 40
+			if r.Name == "comm" {
+				c.min, c.max = 4, 20
+			}
+			c.show = func(c *cell, _ *Printer, ev *quark.Event) {
+				if !r.Has(ev.Process, nil) {
+					c.put("-", 1)
+					return
+				}
+				c.quote(r.Text(ev.Process))
+				c.ellipsis(ev.Process, r.Fields)
+			}
 		case r.Number != nil:
 			c.right, c.min, c.max = true, 5, 20
 			c.show = func(c *cell, _ *Printer, ev *quark.Event) {
@@ -81,15 +94,6 @@ func ofRows() (columns []Column) {
 					return
 				}
 				c.ascii(string(r.AppendWord(nil, ev.Process, nil)))
-			}
-		case r.Text != nil:
-			c.min, c.max = 5, 40
-			if r.Name == "comm" {
-				c.min, c.max = 4, 20
-			}
-			c.show = func(c *cell, _ *Printer, ev *quark.Event) {
-				c.quote(r.Text(ev.Process))
-				c.ellipsis(ev.Process, r.Fields)
 			}
 		default:
 			continue
