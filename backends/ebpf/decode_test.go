@@ -232,6 +232,22 @@ func TestDecodeUsage(t *testing.T) {
 	}
 }
 
+func TestDecodeNSChange(t *testing.T) {
+	x := programsNsEvent{Event: programsEvent{Kind: programsEventKindEVENT_NS_CHANGE, Known: allKnown, Uts: 1, Mnt: 3, Pidns: 5}, Changed: 1<<2 | 1<<4}
+	for i := range x.Now.Of {
+		x.Old.Of[i], x.Now.Of[i] = uint32(i+1), uint32(i+11)
+	}
+	all := unsafe.Slice((*byte)(unsafe.Pointer(&x)), nsSize)
+	var ev engine.RawEvent
+	want := engine.NSChange{Changed: engine.ChangedMnt | engine.ChangedPID, Old: engine.Namespaces{Mnt: 3, PID: 5}, NewPID: 15}
+	if err := decode(&ev, all, nil); err != nil || ev.NSChange != want || ev.Task.NS != (engine.Namespaces{UTS: 1, Mnt: 13, PID: 5}) {
+		t.Errorf("got %+v, %+v, error %v, want %+v", ev.NSChange, ev.Task.NS, err, want)
+	}
+	if err := decode(new(engine.RawEvent), all[:nsSize-8], nil); err == nil {
+		t.Error("decoded a short record without an error")
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	whole := exampleExec()
 	for n := range whole {
