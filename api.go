@@ -166,6 +166,8 @@ const (
 	ChangedSID = engine.ChangedSID
 	ChangedUID = engine.ChangedUID
 	ChangedGID = engine.ChangedGID
+
+	ChangedPGID = engine.ChangedPGID
 )
 
 // The namespaces that an NS_CHANGE can report.
@@ -299,6 +301,7 @@ const (
 
 	OmitEnds   = engine.OmitEnds
 	OmitIDs    = engine.OmitIDs
+	OmitPGID   = engine.OmitPGID
 	OmitAny    = engine.OmitAny
 	OmitUserNS = engine.OmitUserNS
 

@@ -14,7 +14,7 @@ const (
 	JoinNever      Join = iota
 	JoinOnce            // unless an event of the same kind has joined already
 	JoinAlways          // any number
-	JoinForkExec        // once, and not after an id change
+	JoinForkExec        // once, and not after an id change, except of the process group alone
 	JoinBeforeExec      // any number, and not after an EXEC
 )
 

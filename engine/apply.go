@@ -251,6 +251,9 @@ func (r *RawEvent) changed() (s Fields) {
 		if r.IDChange&ChangedSID != 0 { // a new session has no terminal yet
 			s |= Fields(1<<FieldSID | 1<<FieldPGID | 1<<FieldTTY)
 		}
+		if r.IDChange&ChangedPGID != 0 {
+			s = s.With(FieldPGID)
+		}
 	case KindCgroupChange:
 		s = s.With(FieldCgroup)
 	case KindNSChange:

@@ -106,7 +106,7 @@ func TestCachedWithoutTheEvents(t *testing.T) {
 	r.src.Push(withFields(exec, 1, 0, allButExit))
 	r.onlyEvent(t)
 	r.src.Push(raw(engine.KindPtrace, 1, 10))
-	if p := r.onlyEvent(t).Process; p.Cached != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldsNS|engine.SetOf(engine.FieldSID, engine.FieldCgroup) {
+	if p := r.onlyEvent(t).Process; p.Cached != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldsNS|engine.SetOf(engine.FieldPGID, engine.FieldSID, engine.FieldCgroup) {
 		t.Errorf("cached %s", p.Cached)
 	}
 }
@@ -216,6 +216,19 @@ func TestOrdinaryLifeCarriesLittle(t *testing.T) {
 		if p := ev.Process; p.Cached != want || p.Known&allButExit != allButExit {
 			t.Errorf("%s: known %s, got cached %q, want %q", ev.Events, p.Known, p.Cached, want)
 		}
+	}
+}
+
+// A shell sets the process group of each command: the change joins the FORK, and the EXEC too.
+func TestProcessGroup(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	group := raw(ids, 7, 20)
+	group.IDChange = engine.ChangedPGID
+	group.Task.Known, group.Task.PGID = engine.FieldPGID.Set(), 7
+	r.src.Push(withFields(fork, 7, 10, engine.FieldPGID.Set()), group, withFields(exec, 7, 30, engine.FieldExe.Set()))
+	ev := r.onlyEvent(t)
+	if p := ev.Process; ev.Events != engine.EventFork|engine.EventIDChange|engine.EventExec || ev.IDChange.String() != "SETPGID" || p.PGID != 7 {
+		t.Errorf("got %s of %s, group %d", ev.Events, ev.IDChange, p.PGID)
 	}
 }
 

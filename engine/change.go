@@ -27,6 +27,9 @@ func (t *CapabilityTable) ChangedUnseen() Fields {
 	if t.Kinds[KindNSChange].Omits&OmitUserNS != 0 {
 		unseen |= FieldUserNS.Set()
 	}
+	if t.Kinds[KindIDChange].Omits&OmitPGID != 0 {
+		unseen |= FieldPGID.Set()
+	}
 	return unseen
 }
 

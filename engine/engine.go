@@ -350,7 +350,9 @@ func (e *Engine) deliver(now uint64) *Event {
 		e.buffer.remove(h, r)
 		if !idle {
 			p = e.applyPart(r, now)
-			joined |= r.Kind.Events()
+			if r.IDChange != ChangedPGID { // a shell sets the group of each command
+				joined |= r.Kind.Events()
+			}
 			absorbed = true
 		}
 		e.buffer.Release(r)

@@ -47,9 +47,12 @@ const (
 	ChangedSID IDChange = 1 << 0 // setsid
 	ChangedUID IDChange = 1 << 1 // setuid, setreuid, setresuid
 	ChangedGID IDChange = 1 << 2 // setgid, setregid, setresgid
+	// ChangedPGID is setpgid(2), also by the parent. setsid(2) changes the process group too,
+	// but has only ChangedSID.
+	ChangedPGID IDChange = 1 << 3
 )
 
-var idNames = [...]string{"SETSID", "SETUID", "SETGID"}
+var idNames = [...]string{"SETSID", "SETUID", "SETGID", "SETPGID"}
 
 func (c IDChange) String() string {
 	var names []string

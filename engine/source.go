@@ -146,6 +146,7 @@ const (
 	OmitIDs                         // ID_CHANGE but for setsid(2)
 	OmitAny                         // any event of the kind
 	OmitUserNS                      // NS_CHANGE of the user namespace
+	OmitPGID                        // ID_CHANGE of the process group by setpgid(2)
 )
 
 // Unproven is a set of classes of exits whose status the kernel's event does not prove.

@@ -204,8 +204,11 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 			break
 		}
 		if w.rnd.IntN(3) == 0 {
-			s.pgid = l.pid // setpgid(2)
-			break
+			s.pgid = l.pid
+			change()
+			ev = w.event(engine.KindIDChange, l, 0)
+			ev.IDChange = engine.ChangedPGID
+			return ev, true
 		}
 		s.sid, s.pgid, s.tty = l.pid, l.pid, engine.TTY{}
 		change()

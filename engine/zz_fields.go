@@ -7,7 +7,7 @@ const (
 	KindFork         Kind = iota // a process, or a thread, was created
 	KindExec                     // a process executed a program
 	KindExit                     // a thread group, or a thread, ended
-	KindIDChange                 // user, group or session ids changed, see id_change
+	KindIDChange                 // ids of user, group, session or process group changed
 	KindSetProcTitle             // comm was set, other than by exec
 	KindPtrace                   // tracer_pid attached; 0: a tracer detached
 	KindCoreDump                 // the kernel has written a core of the process
@@ -37,7 +37,7 @@ const (
 	EventFork         Events = 1 << 0  // a process, or a thread, was created
 	EventExec         Events = 1 << 1  // a process executed a program
 	EventExit         Events = 1 << 2  // a thread group, or a thread, ended
-	EventIDChange     Events = 1 << 3  // user, group or session ids changed, see id_change
+	EventIDChange     Events = 1 << 3  // ids of user, group, session or process group changed
 	EventSetProcTitle Events = 1 << 4  // comm was set, other than by exec
 	EventPtrace       Events = 1 << 10 // tracer_pid attached; 0: a tracer detached
 	EventCoreDump     Events = 1 << 15 // the kernel has written a core of the process
@@ -155,7 +155,7 @@ var fieldNames = [NumFields]string{
 // the source does not report.
 var FieldChanges = [NumFields]FieldChange{
 	FieldPPID:         {By: 0, Unseen: "the parent exits"},
-	FieldPGID:         {By: EventIDChange | 0, Unseen: "setpgid(2)"},
+	FieldPGID:         {By: EventIDChange | 0, Unseen: ""},
 	FieldSID:          {By: EventIDChange | 0, Unseen: ""},
 	FieldUIDs:         {By: EventIDChange | EventExec | 0, Unseen: ""},
 	FieldSUID:         {By: EventIDChange | EventExec | 0, Unseen: ""},
@@ -198,7 +198,7 @@ const (
 	// FieldsUsage has what a process has used, with its EXIT.
 	FieldsUsage = Fields(1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO)
 	// ChangeUnseen has the fields that can change without an event of any kind.
-	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldPGID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldExe | 1<<FieldCwd | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldNoNewPrivs | 1<<FieldSeccomp | 1<<FieldStdio)
+	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldExe | 1<<FieldCwd | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldNoNewPrivs | 1<<FieldSeccomp | 1<<FieldStdio)
 	// constant has the fields that never change in a life.
 	constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldBirthParentTID | 1<<FieldPIDNS)
 	// FieldsThread has the fields that each thread has for itself.

@@ -184,6 +184,8 @@ func never(f engine.Field) string {
 	return "987654321"
 }
 
+const allIDs = engine.ChangedSID | engine.ChangedUID | engine.ChangedGID | engine.ChangedPGID
+
 // mutant is a defect that the scorer must detect. damage applies it to the i-th event, and reports
 // whether it is applicable there.
 type mutant struct {
@@ -317,10 +319,10 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 	{name: "ids that did not change", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		e, _ := d.eventOf(s)
-		if e == nil || e.Kind != engine.KindIDChange || s.ID == engine.ChangedSID|engine.ChangedUID|engine.ChangedGID {
+		if e == nil || e.Kind != engine.KindIDChange || s.ID == allIDs {
 			return false
 		}
-		s.ID = engine.ChangedSID | engine.ChangedUID | engine.ChangedGID
+		s.ID = allIDs
 		return true
 	}},
 	{name: "another namespace that changed", damage: func(d *delivery, s *score.Seen, _ int) bool {

@@ -11,7 +11,7 @@ var kindRows = [engine.NumKinds]string{
 	engine.KindFork:         "PROC_EVENT_FORK",
 	engine.KindExec:         "PROC_EVENT_EXEC",
 	engine.KindExit:         "PROC_EVENT_EXIT of the threads, as one event for each process",
-	engine.KindIDChange:     "PROC_EVENT_UID, PROC_EVENT_GID, PROC_EVENT_SID",
+	engine.KindIDChange:     "PROC_EVENT_UID, PROC_EVENT_GID, PROC_EVENT_SID; not of setpgid(2)",
 	engine.KindSetProcTitle: "PROC_EVENT_COMM",
 	engine.KindPtrace:       "PROC_EVENT_PTRACE",
 	engine.KindGap:          "missing message numbers, and the socket's count of dropped messages",
@@ -50,6 +50,7 @@ func capabilities(o *source.Options, reads engine.Fields, tr *tracker, counts bo
 		reported |= at
 		t.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: via, At: at}
 	}
+	t.Kinds[engine.KindIDChange].Omits = engine.OmitPGID
 	for f := range engine.Field(engine.NumFields) {
 		row := &t.Fields[f]
 		row.At = reports[f] & reported

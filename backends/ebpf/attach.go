@@ -279,6 +279,10 @@ func (s *Source) openIDChange(l *loader, idsErr error) {
 	if sidErr == nil {
 		vias = append(vias, "kretprobe/ksys_setsid")
 	}
+	pgidErr := s.probeFunction(l, programsProgQuarkChangePid, "change_pid", link.Kprobe)
+	if pgidErr == nil {
+		vias = append(vias, "kprobe/change_pid")
+	}
 	var traced []tracedSyscall
 	if idsErr != nil {
 		traced = append(traced, idSyscalls...)
@@ -308,6 +312,10 @@ func (s *Source) openIDChange(l *loader, idsErr error) {
 			// The call's exit does not show the earlier ids.
 			s.capabilities.SameIDs = true
 			kind.Via += "; not those of 32-bit syscalls"
+		}
+		if pgidErr != nil {
+			kind.Omits = engine.OmitPGID
+			kind.Via += "; not of setpgid(2)"
 		}
 		for _, err := range missing {
 			s.capabilities.Notes = append(s.capabilities.Notes, "ID_CHANGE is incomplete: "+source.OneLine(err))

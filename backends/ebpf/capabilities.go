@@ -52,6 +52,9 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 		if f.field != engine.FieldUserNS && engine.FieldsNS.Has(f.field) {
 			c.Partial = (engine.EventExit | engine.EventCoreDump) & at
 		}
+		if f.field == engine.FieldComm { // of a change of the process group by the parent
+			c.Partial = engine.EventIDChange & at
+		}
 		if engine.FieldsUsage.Has(f.field) {
 			c.Partial = engine.EventExit & at // threads that exit at the same time
 		}

@@ -37,7 +37,8 @@ var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 
 // This does not compile unless event.ids and engine.IDChange use the same bits.
 var _ = [1]struct{}{}[programsEventIdsIDS_SID^programsEventIds(engine.ChangedSID)|
-	programsEventIdsIDS_UID^programsEventIds(engine.ChangedUID)|programsEventIdsIDS_GID^programsEventIds(engine.ChangedGID)]
+	programsEventIdsIDS_UID^programsEventIds(engine.ChangedUID)|programsEventIdsIDS_GID^programsEventIds(engine.ChangedGID)|
+	programsEventIdsIDS_PGID^programsEventIds(engine.ChangedPGID)]
 
 // knownFields maps each bit of event.known to the engine's fields.
 var knownFields = []struct {
@@ -96,7 +97,7 @@ func decode(ev *engine.RawEvent, record []byte, environ *source.Variables) error
 	ev.PID, ev.TID, ev.CPU, ev.Time = e.Tgid, e.Tid, e.Cpu, e.Time
 	ev.Creator, ev.Image = e.Creator, e.Image
 	ev.Tracer.PID, ev.Tracer.TID = e.Tracer, e.TracerTid
-	ev.IDChange = engine.IDChange(e.Ids) & (engine.ChangedSID | engine.ChangedUID | engine.ChangedGID)
+	ev.IDChange = engine.IDChange(e.Ids) & (engine.ChangedSID | engine.ChangedUID | engine.ChangedGID | engine.ChangedPGID)
 	decodeTask(&ev.Task, &e)
 	if e.Known&programsEventKnownKNOWN_WAIT != 0 {
 		ev.Task.Known |= engine.FieldExit.Set()

@@ -69,9 +69,10 @@ type programsEvent struct {
 type programsEventIds uint32
 
 const (
-	programsEventIdsIDS_SID programsEventIds = 1
-	programsEventIdsIDS_UID programsEventIds = 2
-	programsEventIdsIDS_GID programsEventIds = 4
+	programsEventIdsIDS_SID  programsEventIds = 1
+	programsEventIdsIDS_UID  programsEventIds = 2
+	programsEventIdsIDS_GID  programsEventIds = 4
+	programsEventIdsIDS_PGID programsEventIds = 8
 )
 
 type programsEventKind uint32
@@ -255,6 +256,7 @@ const (
 	programsMapTaken                  = "taken"
 	programsMapTerminals              = "terminals"
 	programsProgQuarkCgroup           = "quark_cgroup"
+	programsProgQuarkChangePid        = "quark_change_pid"
 	programsProgQuarkCommitCreds      = "quark_commit_creds"
 	programsProgQuarkEndExecve        = "quark_end_execve"
 	programsProgQuarkEndExecveat      = "quark_end_execveat"

@@ -125,6 +125,9 @@ func (s *Source) describeKinds(failed []error) {
 		set := s.setOf(n)
 		switch {
 		case f.before, !s.shared.Reports(f.kind.Events()):
+		case set == nil && n == familyPGID:
+			k.Omits = engine.OmitPGID
+			c.Notes = append(c.Notes, "ID_CHANGE does not report setpgid(2): "+source.OneLine(failed[n]))
 		case set == nil && k.Origin == engine.OriginNone:
 			k.Via = source.OneLine(failed[n])
 		case set == nil:

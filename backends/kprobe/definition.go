@@ -17,9 +17,9 @@ type expr struct {
 }
 
 // registers lists the registers of a function's first arguments by architecture.
-var registers = map[string][3]string{
-	"amd64": {"%di", "%si", "%dx"},
-	"arm64": {"%x0", "%x1", "%x2"},
+var registers = map[string][4]string{
+	"amd64": {"%di", "%si", "%dx", "%cx"},
+	"arm64": {"%x0", "%x1", "%x2", "%x3"},
 }
 
 // argument returns argument n of the probed function, counted from 0.

@@ -28,6 +28,15 @@ type builder struct {
 	kernel
 	args  []fetch
 	lacks string // the last member that the types lack
+	of    expr   // the task, if it is not the first argument
+}
+
+// task returns the task of the event.
+func (b *builder) task() expr {
+	if b.of.missing() {
+		return firstArgument
+	}
+	return b.of
 }
 
 // off returns the offset of a member, such as "task_struct.mm", or the sum of the offsets of
@@ -116,15 +125,14 @@ func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 	}
 }
 
-// addTask fetches the fields of the task that is the function's first argument. Ids, start and
-// parent of the group identify the process. The other fields come from state, which is the task or
-// its group's leader.
+// addTask fetches the fields of the event's task. Ids, start and parent of the group identify the
+// process. The other fields come from state, which is the task or its group's leader.
 func (b *builder) addTask(state expr) { b.addState(state, b.follow(state, "task_struct.nsproxy")) }
 
 // addState is like addTask with the namespaces of nsproxy.
 func (b *builder) addState(state, nsproxy expr) {
 	b.addIdentity()
-	leader := b.follow(firstArgument, "task_struct.group_leader")
+	leader := b.follow(b.task(), "task_struct.group_leader")
 	b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
 	b.addMember(slotLeaderSignal, typeS32, leader, "task_struct.exit_signal")
 	b.addCredentials(b.follow(state, "task_struct.real_cred"), slotUID, slotCapInheritable)
@@ -195,12 +203,11 @@ func (b *builder) addMagic(inode expr) bool {
 	return !magic.missing()
 }
 
-// addIdentity fetches the ids of the task that is the function's first argument, and the start of
-// its group.
+// addIdentity fetches the ids of the event's task, and the start of its group.
 func (b *builder) addIdentity() {
-	b.addMember(slotTID, typeU32, firstArgument, "task_struct.pid")
-	b.addMember(slotTGID, typeU32, firstArgument, "task_struct.tgid")
-	b.addMember(slotStart, typeX64, firstArgument, "task_struct.group_leader", "task_struct.start_boottime")
+	b.addMember(slotTID, typeU32, b.task(), "task_struct.pid")
+	b.addMember(slotTGID, typeU32, b.task(), "task_struct.tgid")
+	b.addMember(slotStart, typeX64, b.task(), "task_struct.group_leader", "task_struct.start_boottime")
 }
 
 func (b *builder) addComm(task expr, s slot) {
@@ -287,7 +294,7 @@ func (b *builder) addReboots(leader expr) {
 
 // addSignal fetches the values that the threads of a group share.
 func (b *builder) addSignal() {
-	signal := b.follow(firstArgument, "task_struct.signal")
+	signal := b.follow(b.task(), "task_struct.signal")
 	b.addMember(slotPGID, typeU32, b.element(signal, "signal_struct.pids", "pid_type.PIDTYPE_PGID"), "pid.numbers+upid.nr")
 	b.addMember(slotSID, typeU32, b.element(signal, "signal_struct.pids", "pid_type.PIDTYPE_SID"), "pid.numbers+upid.nr")
 	tty := b.follow(signal, "signal_struct.tty")

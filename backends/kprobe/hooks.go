@@ -115,6 +115,16 @@ var families = []family{
 		},
 	},
 	{
+		kind: engine.KindIDChange, name: "pgid",
+		hooks: []hook{
+			// change_pid(pids, task, type, pid)
+			{symbol: "change_pid", since: "6.15", args: addChangedPID(1), filter: filterPGID},
+			// change_pid(task, type, pid)
+			{symbol: "change_pid", args: addChangedPID(0), filter: filterPGID},
+		},
+		state: func(b *builder, _ *hook) { b.addTask(b.task()) },
+	},
+	{
 		kind: engine.KindPtrace, name: "ptrace",
 		hooks: []hook{{symbol: "proc_ptrace_connector", config: "CONFIG_PROC_EVENTS", args: addPtraceRequest, threads: filterLeader}},
 		// The tracee may be running, so only its identity is read.
@@ -161,6 +171,7 @@ const (
 	familyIDs
 	familySID
 	familyNS
+	familyPGID
 	familyPtrace
 	familyCgroup
 	familyExecBegins
@@ -181,6 +192,16 @@ func addExitSignal(b *builder) {
 func addPtraceRequest(b *builder) {
 	addExitSignal(b)
 	b.add(slotRequest, typeU32, secondArgument)
+}
+
+// addChangedPID fetches the arguments of change_pid from the n-th on: the task, the type of the
+// pid, and the pid.
+func addChangedPID(n int) func(b *builder) {
+	return func(b *builder) {
+		b.of = argument(n)
+		b.add(slotPIDType, typeU32, argument(n+1))
+		b.addMember(slotNewPGID, typeU32, argument(n+2), "pid.numbers+upid.nr")
+	}
 }
 
 func addCgroups(b *builder) {
@@ -261,6 +282,7 @@ var (
 	filterEnds    = slotGroupDead.name() + "!=0||" + filterLeader
 	filterMayEnd  = slotLive.name() + "==0||" + filterLeader
 	filterExiting = slotExiting.name() + "!=0"
+	filterPGID    = slotPIDType.name() + "==2" // PIDTYPE_PGID, linux/pid.h since 4.19
 	filterNotExec = slotByExec.name() + "==0"
 	filterNewNS   = slotNSProxy.name() + "!=0" // else the task ends
 )

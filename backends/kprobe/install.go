@@ -104,6 +104,8 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	switch {
 	case n == familyIDs, n == familyNS:
 		needs = append(needs, slotExecOwner)
+	case n == familyPGID:
+		needs = append(needs, slotNewPGID, slotSID)
 	case f.kind == engine.KindExecFailed:
 		needs = nil
 	}

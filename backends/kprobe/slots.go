@@ -126,7 +126,9 @@ const (
 	// of future children.
 	slotOldNS    = slotToCgroup + 1
 	slotNewPIDNS = slotOldNS + slot(len(engine.NSNames))
-	slotStdio    = slotNewPIDNS + 1 // for each standard stream
+	slotPIDType  = slotNewPIDNS + 1 // of change_pid
+	slotNewPGID  = slotPIDType + 1
+	slotStdio    = slotNewPGID + 1 // for each standard stream
 	numSlots     = slotStdio + streams*streamSlots
 )
 

@@ -322,6 +322,11 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		if v.number(slotFromCgroup) == v.number(slotToCgroup) {
 			return // moved in another hierarchy, or to other controllers
 		}
+	case familyPGID:
+		if pgid := v.u32(slotNewPGID); pgid == v.u32(slotTGID) && pgid == v.u32(slotSID) {
+			return // setsid
+		}
+		change = engine.ChangedPGID
 	case familySID:
 		// a session belongs to the group, whichever thread calls setsid
 		change = engine.ChangedSID
@@ -332,6 +337,8 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	switch {
 	case ns != 0:
 		ev.SetChange(ns, &old, &now)
+	case change == engine.ChangedPGID:
+		ev.Task.PGID = v.u32(slotNewPGID)
 	case a.set.family == familyFork, a.set.family == familyCgroup:
 		ev.Creator = a.pid
 	case a.set.family == familyPtrace && v.u32(slotRequest) == unix.PTRACE_ATTACH:

@@ -90,7 +90,7 @@ struct quark_queue_stats {
 #define QUARK_EV_FORK (1 << 0) /* a process, or a thread, was created */
 #define QUARK_EV_EXEC (1 << 1) /* a process executed a program */
 #define QUARK_EV_EXIT (1 << 2) /* a thread group, or a thread, ended */
-#define QUARK_EV_ID_CHANGE (1 << 3) /* user, group or session ids changed, see id_change */
+#define QUARK_EV_ID_CHANGE (1 << 3) /* ids of user, group, session or process group changed */
 #define QUARK_EV_SETPROCTITLE (1 << 4) /* comm was set, other than by exec */
 #define QUARK_EV_PTRACE (1 << 10) /* tracer_pid attached; 0: a tracer detached */
 #define QUARK_EV_CORE_DUMP (1 << 15) /* the kernel has written a core of the process */
@@ -105,6 +105,7 @@ struct quark_queue_stats {
 #define QUARK_ID_SETSID	(1 << 0)
 #define QUARK_ID_SETUID	(1 << 1)
 #define QUARK_ID_SETGID	(1 << 2)
+#define QUARK_ID_SETPGID	(1 << 3)
 
 /* ns_change: the changed namespaces. */
 #define QUARK_NS_UTS	(1 << 0)

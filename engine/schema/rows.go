@@ -5,7 +5,7 @@ var Kinds = []Kind{
 	{"FORK", "Fork", 0, true, "a process, or a thread, was created"},
 	{"EXEC", "Exec", 1, true, "a process executed a program"},
 	{"EXIT", "Exit", 2, true, "a thread group, or a thread, ended"},
-	{"ID_CHANGE", "IDChange", 3, true, "user, group or session ids changed, see id_change"},
+	{"ID_CHANGE", "IDChange", 3, true, "ids of user, group, session or process group changed"},
 	{"SETPROCTITLE", "SetProcTitle", 4, true, "comm was set, other than by exec"},
 	{"PTRACE", "Ptrace", 10, true, "tracer_pid attached; 0: a tracer detached"},
 	{"CORE_DUMP", "CoreDump", 15, true, "the kernel has written a core of the process"},
@@ -23,7 +23,7 @@ const stdioMembers = "Stdio[0].Type Stdio[0].Family Stdio[0].Device Stdio[0].Ino
 var Flags = []Flag{
 	{Name: "start", Go: "Start", Members: "Start StartUnit", Traits: Fixed, Doc: "start time"},
 	{Name: "ppid", Go: "PPID", Members: "PPID", Unseen: "the parent exits", Doc: "pid of the parent"},
-	{Name: "pgid", Go: "PGID", Members: "PGID", By: "IDChange", Unseen: "setpgid(2)", Doc: "process group"},
+	{Name: "pgid", Go: "PGID", Members: "PGID", By: "IDChange", Doc: "process group"},
 	{Name: "sid", Go: "SID", Members: "SID", By: "IDChange", Doc: "session"},
 	{Name: "uid+euid", Go: "UIDs", Members: "Cred.UID Cred.EUID", By: "IDChange Exec", Traits: PerThread | Context | IDs, Doc: "real and effective user id"},
 	{Name: "suid", Go: "SUID", Members: "Cred.SUID", By: "IDChange Exec", Traits: PerThread | Context | IDs, Doc: "saved user id"},

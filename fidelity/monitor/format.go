@@ -73,7 +73,7 @@ var kindNames = map[string]engine.Kind{
 	"cgroup_change": engine.KindCgroupChange,
 }
 
-var idNames = map[string]engine.IDChange{"uid": engine.ChangedUID, "gid": engine.ChangedGID, "sid": engine.ChangedSID}
+var idNames = map[string]engine.IDChange{"uid": engine.ChangedUID, "gid": engine.ChangedGID, "sid": engine.ChangedSID, "pgid": engine.ChangedPGID}
 
 var units = map[string]uint64{"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1, "rfc3339": 1}
 

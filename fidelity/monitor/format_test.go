@@ -35,7 +35,7 @@ func TestWrongFormats(t *testing.T) {
 		{`{"members": {"pid": "p"}, "at": {"comm": ["exec"]}}`, `"comm" is not among the members`},
 		{`{"members": {"pid": "p"}, "absent": {"code": 0}}`, `absent: "code" is not among the members`},
 		{`{"members": {"pid": "p"}, "partial": ["all"]}`, `unknown kind "all"`},
-		{`{"members": {"pid": "p"}, "ids": {"a": "euid"}}`, `"a" is "euid", want one of gid, sid, uid`},
+		{`{"members": {"pid": "p"}, "ids": {"a": "euid"}}`, `"a" is "euid", want one of gid, pgid, sid, uid`},
 	} {
 		if _, err := ParseFormat([]byte(c.text), "x"); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", c.text, err, c.want)

@@ -141,6 +141,7 @@ func table(kinds map[engine.Kind]string, fields []claim, notes ...string) (t eng
 	for k, via := range kinds {
 		t.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: via}
 	}
+	t.Kinds[engine.KindIDChange].Omits = engine.OmitPGID
 	for f := range t.Fields {
 		t.Fields[f].Via = "not printed"
 	}

@@ -123,7 +123,10 @@ func init() {
 		"comm":   func(a *actor, op *script.Op) { a.setComm(op.Args[0]) },
 		"setsid": func(a *actor, op *script.Op) { a.setsid() },
 		"setpgid": func(a *actor, op *script.Op) {
-			a.change(engine.FieldPGID.Set(), "setpgid", unix.SYS_SETPGID, 0, 0).leads = true
+			was := ownGroup(a.process)
+			a.event(truth.Record{Op: truth.IDs, ID: engine.ChangedPGID}, "setpgid", unix.SYS_SETPGID, 0, 0)
+			s := &a.steps[len(a.steps)-1]
+			s.leads, s.was, s.probes = true, []probe{was}, []probe{ownGroup(a.process)}
 		},
 		"unshare": func(a *actor, op *script.Op) {
 			a.mayFail = true
@@ -290,6 +293,15 @@ func (ns *namespace) probe(p *process) probe {
 		return s
 	}
 	return s
+}
+
+// ownGroup returns a probe of the process group, as the process's pid namespace numbers it.
+func ownGroup(p *process) probe {
+	p.call("getpgid", unix.SYS_GETPGID, 0)
+	return probe{engine.FieldPGID.Set(), p.Len() - 1, func(_ *process, _, group int) (s truth.State) {
+		s.Set(engine.FieldPGID, itoa(group))
+		return s
+	}}
 }
 
 // unshare appends the calls to enter a new namespace, and returns the index of unshare(2).

@@ -24,7 +24,7 @@ func forkExecExit(d *director) {
 	}
 	for range scale(1, 3) {
 		// The process has a group of its own, so its group leader is not its parent.
-		p := d.light().call("chdir", unix.SYS_CHDIR, d.dir).call("setpgid", unix.SYS_SETPGID, 0, 0)
+		p := d.light().call("chdir", unix.SYS_CHDIR, d.dir).leadGroup()
 		d.hold(p, d.waiter(7), "true", "this", "", "is", "nop!").release()
 	}
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -227,7 +228,7 @@ func changedBefore(d *director) {
 	dir := d.mkdir("elsewhere")
 	p := d.script().unsettled(engine.FieldCaps.Set() | engine.FieldPGID.Set())
 	p.setComm("before")
-	p.call("setpgid", unix.SYS_SETPGID, 0, 0).call("chdir", unix.SYS_CHDIR, dir)
+	p.leadGroup().call("chdir", unix.SYS_CHDIR, dir)
 	p.setresgid(1002, 0, 1003).setresuid(1001, 0, 1001)
 	p.call("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.CAP_SYS_TIME)
 	d.hold(p, d.waiter(0), "changed", "before", "exec").release()
@@ -355,4 +356,33 @@ func clonePtrace(d *director) {
 	// A source need not report the child's tracer at birth.
 	d.record(truth.Record{Op: truth.Ptrace, PID: child.pid, Latest: childs.at, Tracer: d.pid, Optional: true})
 	p.run.Free()
+}
+
+// leadGroup appends a setpgid(2) that makes the process the leader of a new group.
+func (p *process) leadGroup() *process {
+	p.event(truth.Record{Op: truth.IDs, ID: engine.ChangedPGID}, "setpgid", unix.SYS_SETPGID, 0, 0)
+	p.steps[len(p.steps)-1].leads = true
+	return p
+}
+
+// groupByParent makes a child the leader of a group, and another one a member of that group.
+func groupByParent(d *director) {
+	leader := 0
+	var gates [2]*gate
+	var all [2]*process
+	for i := range all {
+		gates[i] = d.gate()
+		p := d.traced(gates[i])
+		all[i], leader = p, cmp.Or(leader, p.pid)
+		r := truth.Record{Op: truth.IDs, PID: p.pid, ID: engine.ChangedPGID, Earliest: truth.Clock()}
+		d.must(unix.Setpgid(p.pid, leader))
+		r.Latest = truth.Clock()
+		r.State.Set(engine.FieldPGID, itoa(leader))
+		d.record(r)
+		d.observe(p.pid)
+	}
+	for i, p := range all {
+		gates[i].release(p)
+		d.finish(p)
+	}
 }

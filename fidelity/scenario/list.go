@@ -71,6 +71,7 @@ func init() {
 		{Name: "setres-ids", Test: "t_id_change", Doc: "setresgid and setresuid"},
 		{Name: "capset", Test: "t_live_after_exec", Doc: "capset and a smaller bounding set, then exec", run: capset},
 		{Name: "session", Test: "t_id_change", Doc: "setsid, and setpgid in another process"},
+		{Name: "group-by-parent", Test: "t_id_change", Doc: "setpgid of a process by its parent", run: groupByParent},
 		{Name: "comm", Test: "t_comm", Doc: "prctl(PR_SET_NAME) of a process"},
 		{Name: "thread-comm", Test: "t_comm", Doc: "prctl(PR_SET_NAME) of a thread, which leaves the process's comm", run: threadComm},
 		{Name: "script", Test: "t_exec", Doc: "a script with an interpreter line"},

@@ -269,7 +269,9 @@ type group struct {
 // EXEC, one EXEC unless ids have changed, and the end. EXEC accepts comms and the end. A comm
 // accepts more comms and the end. An id change accepts more id changes. changed is set if the event
 // shows a change of a changeable field: this counts as an id change before the event.
-func (g *group) add(next engine.Kind, changed bool) bool {
+// A change of the process group alone counts as none.
+func (g *group) add(e *truth.Event, changed bool) bool {
+	next := e.Kind
 	if g.mask == 0 || changed && !canJoin(g.head, engine.KindIDChange, g.shown) {
 		return false
 	}
@@ -280,7 +282,9 @@ func (g *group) add(next engine.Kind, changed bool) bool {
 		return false
 	}
 	g.mask |= next.Events()
-	g.shown |= next.Events()
+	if e.ID != engine.ChangedPGID {
+		g.shown |= next.Events()
+	}
 	return true
 }
 
@@ -290,7 +294,7 @@ func begin(head engine.Kind) group { return group{head, head.Events(), head.Even
 func Join(events []*truth.Event) (joined []engine.Events) {
 	var g group
 	for _, e := range events {
-		if g.add(e.Kind, false) {
+		if g.add(e, false) {
 			joined[len(joined)-1] = g.mask
 		} else {
 			g = begin(e.Kind)
@@ -333,7 +337,7 @@ func (j *scorer) joinsTo(events []*truth.Event, optional engine.Events, joined [
 					break
 				}
 				n := way{w.group, e, w.done}
-				if !n.add(e.Kind, changed) {
+				if !n.add(e, changed) {
 					if !end(&n) {
 						continue
 					}

@@ -158,6 +158,9 @@ func changed(c engine.IDChange) (s engine.Fields) {
 	if c&engine.ChangedSID != 0 {
 		s |= engine.FieldSID.Set() | engine.FieldPGID.Set()
 	}
+	if c&engine.ChangedPGID != 0 {
+		s |= engine.FieldPGID.Set()
+	}
 	return s
 }
 

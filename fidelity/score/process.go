@@ -39,6 +39,8 @@ func omits(o engine.Omission, e *truth.Event) bool {
 		return e.ID != engine.ChangedSID
 	case o&engine.OmitUserNS != 0:
 		return e.NS.Changed&^engine.ChangedUser == 0
+	case o&engine.OmitPGID != 0:
+		return e.ID == engine.ChangedPGID
 	}
 	return false
 }

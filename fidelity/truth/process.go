@@ -342,6 +342,9 @@ func forgetChanged(now *State, r *Record) {
 			now.Set(engine.FieldSGID, egid)
 		}
 	case IDs:
+		if r.ID == engine.ChangedPGID {
+			break
+		}
 		now.Forget(engine.FieldCaps.Set())
 	}
 	now.Forget(r.Open)

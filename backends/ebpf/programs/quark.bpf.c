@@ -570,6 +570,49 @@ int quark_ksys_setsid(void *ctx)
 	return report_ids(ctx, current_task(), 0, IDS_SID);
 }
 
+/*
+ * Report a change of a process group, by setpgid(2) of the process or of its parent. setsid(2)
+ * makes one with the session's number, and has an event of its own. The arguments are task, type
+ * and pid; since 6.15 a pointer comes before them.
+ */
+SEC("kprobe/change_pid")
+int quark_change_pid(void *ctx)
+{
+	__u32 step = second_argument_offset - argument_offset, at = argument_offset;
+	__u64 type = word_at(ctx, at + step);
+	struct signal_struct *signal = 0;
+	struct pid *pid, *session = 0;
+	struct task_struct *task;
+	__u32 pgid = 0, sid = 0;
+	struct event *e;
+
+	if (type > bpf_core_enum_value(enum pid_type, PIDTYPE_SID)) {
+		at += step;
+		type = word_at(ctx, at + step);
+	}
+	if (type != bpf_core_enum_value(enum pid_type, PIDTYPE_PGID))
+		return 0;
+	task = (void *)word_at(ctx, at);
+	pid = (void *)word_at(ctx, at + 2 * step);
+	bpf_core_read(&signal, sizeof(signal), &task->signal);
+	read_kernel(&session, sizeof(session), (void *)signal + OFFSET(struct signal_struct, pids) +
+					       8 * bpf_core_enum_value(enum pid_type, PIDTYPE_SID));
+	if (bpf_core_read(&pgid, 4, &pid->numbers[0].nr) || bpf_core_read(&sid, 4, &session->numbers[0].nr) ||
+	    (sid == pgid && pgid == tgid_of(task)))
+		return 0;
+	e = reserve_event(EVENT_ID_CHANGE);
+	if (!e)
+		return 0;
+	fill_event(e, EVENT_ID_CHANGE, task, 0);
+	e->ids = IDS_PGID;
+	e->pgid = pgid;
+	e->known |= KNOWN_PGID;
+	if (e->tgid != bpf_get_current_pid_tgid() >> 32)
+		e->known &= ~KNOWN_COMM; /* it may be setting its comm */
+	submit_event(ctx, e, sizeof(*e));
+	return 0;
+}
+
 /* The exits of syscalls, for kernels without kprobes. */
 SEC("tracepoint/syscalls/sys_exit_setsid")
 int quark_exit_setsid(void *ctx)

@@ -44,7 +44,7 @@ enum event_known {
 };
 
 /* Bits of event.ids: the ids that an EVENT_ID_CHANGE reports. */
-enum event_ids { IDS_SID = 1 << 0, IDS_UID = 1 << 1, IDS_GID = 1 << 2 };
+enum event_ids { IDS_SID = 1 << 0, IDS_UID = 1 << 1, IDS_GID = 1 << 2, IDS_PGID = 1 << 3 };
 
 struct event {
 	__u64 time;		/* CLOCK_MONOTONIC ns */

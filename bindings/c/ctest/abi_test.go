@@ -115,7 +115,7 @@ func TestConstants(t *testing.T) {
 		want("QUARK_EV_"+k.String(), int(k.Events()))
 	}
 	want("QUARK_EV_GONE", int(quark.EventGone))
-	for _, c := range []quark.IDChange{quark.ChangedSID, quark.ChangedUID, quark.ChangedGID} {
+	for _, c := range []quark.IDChange{quark.ChangedSID, quark.ChangedUID, quark.ChangedGID, quark.ChangedPGID} {
 		want("QUARK_ID_"+c.String(), int(c))
 	}
 	for l := range quark.Loss(quark.NumLosses) {
