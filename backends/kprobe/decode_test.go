@@ -591,3 +591,21 @@ func TestExecutable(t *testing.T) {
 		}
 	}
 }
+
+// A closed stream has no file, and the values behind it are of an earlier record.
+func TestStdio(t *testing.T) {
+	const out, err = slotStdio + streamSlots, slotStdio + 2*streamSlots
+	values := map[slot]uint64{slotTGID: 4711, slotTID: 4711,
+		slotStdio + streamFile: 1, slotStdio + streamMode: 0xabcd<<16 | unix.S_IFSOCK, slotStdio + streamInode: 5, slotStdio + streamDevice: 9,
+		slotStdio + streamMagic: unix.SOCKFS_MAGIC, slotStdio + streamFamily: 0xabcd<<16 | unix.AF_INET6,
+		out + streamMode: unix.S_IFREG, out + streamInode: 6,
+		err + streamFile: 1, err + streamMode: unix.S_IFCHR, err + streamRdev: 136 << 20, err + streamFamily: 7}
+	want := [3]engine.Stream{{Inode: 5, Device: 9, Family: unix.AF_INET6, Type: engine.StreamSocket}, {Type: engine.StreamClosed}, {Type: engine.StreamTTY}}
+	if got := newExec((*builder).addStdio, values).Task; got.Stdio != want || !got.Known.Has(engine.FieldStdio) {
+		t.Errorf("got %+v, want %+v, known %v", got.Stdio, want, got.Known)
+	}
+	values[err+streamMode] = 0 // the kernel could not read it
+	if got := newExec((*builder).addStdio, values).Task; got.Known.Has(engine.FieldStdio) {
+		t.Errorf("got %+v for an inode without a mode, want unknown", got.Stdio)
+	}
+}
