@@ -117,10 +117,10 @@ func decode(ev *engine.RawEvent, record []byte, environ *source.Variables) error
 		case programsEventKindEVENT_NS_CHANGE:
 			return decodeNSChange(ev, record)
 		}
-		if e.Known&programsEventKnownKNOWN_STDIO != 0 {
-			ev.Task.Known |= engine.FieldStdio.Set()
-		}
 		rest, err := decodeTexts(ev, record)
+		if err == nil && e.Known&programsEventKnownKNOWN_STDIO != 0 {
+			rest, err = decodeStdio(ev, rest, (len(rest)-len(record)+textsSize)&7)
+		}
 		if err == nil && e.Known&programsEventKnownKNOWN_ENVIRON != 0 {
 			environ.Set(ev, rest, e.Known&programsEventKnownKNOWN_ENVIRON_CUT != 0)
 		} else if err == nil && len(rest) != 0 {
@@ -236,9 +236,6 @@ func decodeTexts(ev *engine.RawEvent, record []byte) (rest []byte, err error) {
 		return nil, errSize
 	}
 	decodeExecutable(ev, record[headersEnd:textsSize])
-	if ev.Task.Known.Has(engine.FieldStdio) {
-		decodeStdio(ev, record[stdioAt:textsSize])
-	}
 	rest = record[textsSize:]
 	for i, h := range textHeaders(record) {
 		if uint64(h.length) > uint64(len(rest)) {
@@ -272,17 +269,21 @@ func decodeExecutable(ev *engine.RawEvent, b []byte) {
 	}
 }
 
-// stdioAt is the place of the standard streams in a record with texts.
-const stdioAt = int(unsafe.Offsetof(programsTextEvent{}.Stdio))
-
-// decodeStdio sets the standard streams, which only an EXEC has.
-func decodeStdio(ev *engine.RawEvent, b []byte) {
+// decodeStdio decodes the standard streams, which follow the texts and a gap, and returns the bytes
+// that follow the streams.
+func decodeStdio(ev *engine.RawEvent, b []byte, gap int) (rest []byte, err error) {
 	var streams [len(ev.Task.Stdio)]programsStream
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&streams)), unsafe.Sizeof(streams)), b)
-	for i, x := range streams {
-		s := source.File{Inode: x.Inode, Device: x.Device, Rdev: x.Rdev, Magic: x.Magic, Mode: x.Mode, Family: x.Family, Unlisted: x.Unlisted != 0}
-		ev.Task.Stdio[i] = s.Stream()
+	const size = int(unsafe.Sizeof(streams))
+	if len(b) < gap+size {
+		return nil, errSize
 	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&streams)), size), b[gap:])
+	for i, x := range streams {
+		f := source.File{Inode: x.Inode, Device: x.Device, Rdev: x.Rdev, Magic: x.Magic, Mode: x.Mode, Family: x.Detail, Unlisted: x.Detail != 0}
+		ev.Task.Stdio[i] = f.Stream()
+	}
+	ev.Task.Known |= engine.FieldStdio.Set()
+	return b[gap+size:], nil
 }
 
 func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []byte) error {

@@ -15,7 +15,7 @@ import (
 )
 
 // record returns the bytes of a record. The texts are in the order of textFields; they precede the
-// executable and the standard streams.
+// executable.
 func record(e programsEvent, texts ...text) []byte {
 	b := append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&e)), eventSize)...)
 	for _, t := range texts {
@@ -25,8 +25,6 @@ func record(e programsEvent, texts ...text) []byte {
 	if len(texts) == len(textFields) {
 		x := programsExecutable{Inode: 41, CtimeSec: 42, CtimeNsec: 43, Device: 254<<20 | 300, Uid: 44, Gid: 45, Mode: 0o104755}
 		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&x)), unsafe.Sizeof(x))...)
-		s := [3]programsStream{{Inode: 7, Device: 9, Magic: unix.SOCKFS_MAGIC, Mode: unix.S_IFSOCK, Family: unix.AF_INET}, {}, {Inode: 8, Device: 6, Mode: unix.S_IFCHR, Rdev: 136<<20 | 1}}
-		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&s)), unsafe.Sizeof(s))...)
 	}
 	return b
 }
@@ -42,7 +40,10 @@ func exampleExec() []byte {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e.Comm)), 16), "true")
 	b := record(e, text{7, programsTextFormTEXT_BYTES}, text{9, programsTextFormTEXT_PATH},
 		text{0, programsTextFormTEXT_PATH}, text{6, programsTextFormTEXT_PATH_CUT}, text{7, programsTextFormTEXT_BYTES})
-	return append(b, "true\x00a\x00true\x00bin\x00abc\x00d\x00./true\x00"...)
+	b = append(b, "true\x00a\x00true\x00bin\x00abc\x00d\x00./true\x00gap"...)
+	streams := [3]programsStream{{Inode: 7, Device: 9, Magic: unix.SOCKFS_MAGIC, Mode: unix.S_IFSOCK, Detail: unix.AF_INET}, {},
+		{Inode: 8, Device: 6, Mode: unix.S_IFCHR, Rdev: 136<<20 | 1}}
+	return append(b, unsafe.Slice((*byte)(unsafe.Pointer(&streams)), unsafe.Sizeof(streams))...)
 }
 
 func TestDecode(t *testing.T) {

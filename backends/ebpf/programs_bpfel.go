@@ -171,15 +171,13 @@ type programsNsEvent struct {
 }
 
 type programsStream struct {
-	_        structs.HostLayout
-	Inode    uint64
-	Device   uint32
-	Rdev     uint32
-	Magic    uint32
-	Mode     uint16
-	Family   uint16
-	Unlisted uint16
-	Pad      [3]uint16
+	_      structs.HostLayout
+	Inode  uint64
+	Device uint32
+	Rdev   uint32
+	Magic  uint32
+	Mode   uint16
+	Detail uint16
 }
 
 type programsTallies struct {
@@ -225,7 +223,7 @@ type programsTextEvent struct {
 		Form programsTextForm
 	}
 	Executable programsExecutable
-	Stdio      [3]programsStream
+	Stdio      [0]programsStream
 	Data       [53248]int8
 }
 

@@ -231,14 +231,14 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 	}
 	if (!e->thread) {
 		read_executable(index, (__u64)exe);
-		if (kind == EVENT_EXEC) {
+		if (kind == EVENT_EXEC)
 			fill_opened(&s->record.executable, e, exe);
-			read_stdio(index, address);
-		}
 		end_text(s, &s->record.argv, form, 0);
 		append_paths(s, index, task, exe, &(struct walks){ walk_path, walk_cgroup });
 		begin = s->used;
 		end_text(s, &s->record.asked, copy_asked(index, (__u64)mm), begin);
+		if (kind == EVENT_EXEC)
+			append_stdio(index, address);
 		if (want_environ && mm)
 			append_environ(s, index, mm);
 	}

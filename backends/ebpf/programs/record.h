@@ -137,11 +137,10 @@ struct executable {
 struct stream {
 	__u64 inode;
 	__u32 device, rdev;	/* as in struct executable */
-	__u32 magic;		/* of the file system */
+	__u32 magic;		/* of the file system; 0 of pipes and character devices */
 	__u16 mode;		/* 0: the descriptor is closed */
-	__u16 family;		/* the address family of a socket, else 0 */
-	__u16 unlisted;		/* 1: it is in memory, and never was in a directory */
-	__u16 pad[3];
+	/* The address family of a socket; for a file in memory 1 if it never was in a directory. */
+	__u16 detail;
 };
 #define STREAMS 3
 
@@ -154,13 +153,14 @@ _Static_assert(ARGV_MAX + 3 * PATH_MAX == DATA_MASK + 1, "all texts fit below th
 
 /*
  * A fork, an exec, a failed exec or a change of cgroup. The filename of a failed one is the
- * requested path. data holds the texts one after the other, in this order.
+ * requested path. data holds the texts one after the other, in this order. With KNOWN_STDIO the
+ * streams follow, at a multiple of 8 bytes.
  */
 struct text_event {
 	struct event event;
 	struct text argv, filename, cwd, cgroup, asked;
 	struct executable executable;
-	struct stream stdio[STREAMS];
+	struct stream stdio[0]; /* so that Go has the type */
 	/* If the environment is not wanted the end is cut off at load. */
 	char data[DATA_MASK + 1 + ENVIRON_MAX];
 };

@@ -6,10 +6,13 @@
 #ifndef QUARK_STDIO_H
 #define QUARK_STDIO_H
 
-/* linux/magic.h */
+/* linux/magic.h and linux/stat.h */
 #define SOCKFS_MAGIC 0x534f434b
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
+#define S_IFMT 0170000
+#define S_IFIFO 0010000
+#define S_IFCHR 0020000
 
 /* Read the address family of a socket, which lies before its inode. */
 static __always_inline int read_family(__u16 *family, struct inode *inode)
@@ -33,41 +36,46 @@ __attribute__((noinline)) int read_stream(__u32 index, __u64 fd, __u64 address, 
 	struct super_block *sb = 0;
 	unsigned long magic = 0;
 	struct stream *to;
-	__u64 span[11]; /* from i_mode to i_rdev, then from s_dev to s_magic */
+	__u64 place;
+	__u64 span[10]; /* from i_mode to i_rdev */
 
 	if (!s || fd >= STREAMS || !bpf_core_field_exists(inode->i_rdev) || !bpf_core_field_exists(sb->s_magic) ||
 	    !bpf_core_field_exists(((struct socket_alloc *)0)->vfs_inode))
 		return 0;
-	to = &s->record.stdio[fd];
+	place = ((s->used + 7) & ~7ULL) + fd * sizeof(*to);
+	if (place > DATA_MASK - sizeof(*to))
+		return 0;
+	to = (void *)&s->record.data[place];
 	if (fd && at == before) {
 		*to = to[-1];
 		return 1;
 	}
-	to->mode = to->family = to->unlisted = 0;
+	to->magic = to->mode = to->detail = 0;
 	if (!inode)
 		return 1;
 	if (READ_SPAN(span, inode, i_mode) || FROM_SPAN(&to->mode, span, inode, i_mode, i_mode) || !to->mode ||
 	    FROM_SPAN(&to->inode, span, inode, i_mode, i_ino) ||
 	    FROM_SPAN(&to->rdev, span, inode, i_mode, i_rdev) ||
 	    FROM_SPAN(&sb, span, inode, i_mode, i_sb) || !is_numbered(sb) ||
-	    READ_SPAN(span, sb, s_dev) || FROM_SPAN(&to->device, span, sb, s_dev, s_dev) ||
-	    FROM_SPAN(&magic, span, sb, s_dev, s_magic) || !magic)
+	    bpf_core_read(&to->device, 4, &sb->s_dev))
+		return 0;
+	if ((to->mode & S_IFMT) == S_IFIFO || (to->mode & S_IFMT) == S_IFCHR)
+		return 1;
+	if (bpf_core_read(&magic, sizeof(magic), &sb->s_magic) || (magic == SOCKFS_MAGIC && read_family(&to->detail, inode)))
 		return 0;
 	to->magic = magic;
-	if (magic == SOCKFS_MAGIC && read_family(&to->family, inode))
-		return 0;
 	if (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC) {
 		struct dentry *dentry = 0, *parent = 0;
 
 		bpf_core_read(&dentry, sizeof(dentry), &file->f_path.dentry);
 		bpf_core_read(&parent, sizeof(parent), &dentry->d_parent);
-		to->unlisted = dentry == parent;
+		to->detail = dentry == parent;
 	}
 	return 1;
 }
 
-/* Set the streams of the record from the current task, at an address. */
-__attribute__((noinline)) int read_stdio(__u32 index, __u64 address)
+/* Append the streams of the current task, at an address. */
+__attribute__((noinline)) int append_stdio(__u32 index, __u64 address)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
 	struct task_struct *task = (void *)address;
@@ -88,8 +96,10 @@ __attribute__((noinline)) int read_stdio(__u32 index, __u64 address)
 		if (file[fd])
 			bpf_core_read(&inode[fd], 8, &((struct file *)file[fd])->f_inode);
 	if (read_stream(index, 0, file[0], inode[0], 0) && read_stream(index, 1, file[1], inode[1], inode[0]) &&
-	    read_stream(index, 2, file[2], inode[2], inode[1]))
+	    read_stream(index, 2, file[2], inode[2], inode[1])) {
+		s->used = ((s->used + 7) & ~7ULL) + STREAMS * sizeof(struct stream);
 		s->record.event.known |= KNOWN_STDIO;
+	}
 	return 0;
 }
 
