@@ -55,7 +55,7 @@ static __noinline void fill_changes(struct ns_event *x, const struct namespaces 
 
 /* Report how namespaces of the current task changed. cred is NULL if the task has its credentials
  * already. */
-static __always_inline int report_namespaces(void *ctx, const struct cred *cred, const struct namespaces *old,
+static __noinline int report_namespaces(void *ctx, const struct cred *cred, const struct namespaces *old,
 					     const struct namespaces *now)
 {
 	struct task_struct *task = current_task();
