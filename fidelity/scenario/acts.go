@@ -439,6 +439,9 @@ func (a *actor) start(op *script.Op, flags uint64) {
 				pid = bare.Within{Memory: a.waited, Offset: infoPID}
 			}
 		case "cgroup":
+			if group != nil {
+				break // named twice
+			}
 			g := a.f.newCgroup()
 			a.mayFail = true
 			group, fresh = g.fd, fresh|engine.FieldCgroup.Set()
