@@ -22,6 +22,7 @@ import (
 //	TID, CPU uint32          // thread and CPU of the first part
 //	Tracer   struct{ PID, TID uint32 } // for EventPtrace
 //	Failed   FailedExec      // for EventExecFailed
+//	OldPPID  uint32          // for EventReparent, the parent that ended
 //	CgroupChangeBy Identity  // for EventCgroupChange, the process that wrote to cgroup.procs
 //	Gap      Gap             // for EventGap: how many events were lost, and why
 //	Rules    []string        // the names of the rules that pass the event

@@ -20,6 +20,7 @@ const (
 	EventExecFailed   = engine.EventExecFailed
 	EventNSChange     = engine.EventNSChange
 	EventCgroupChange = engine.EventCgroupChange
+	EventReparent     = engine.EventReparent
 )
 
 // The kinds of raw event.
@@ -35,6 +36,7 @@ const (
 	KindExecFailed   = engine.KindExecFailed
 	KindNSChange     = engine.KindNSChange
 	KindCgroupChange = engine.KindCgroupChange
+	KindReparent     = engine.KindReparent
 )
 
 // The fields of a process.

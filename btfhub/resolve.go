@@ -187,12 +187,13 @@ func (o *Offset) lookUpIn(t btf.Type, rest string) error {
 		return errNoMember
 	}
 	switch {
-	case last.BitfieldSize != 0:
-		return errors.New("is a bit field")
 	case bits%8 != 0:
 		return errors.New("does not start at a byte")
 	case bits/8 >= maxOffset:
 		return errors.New("has an absurd offset")
+	case last.BitfieldSize != 0:
+		o.Bits, o.Size = bits, 1 // the byte with its first bits
+		return nil
 	}
 	size, err := btf.Sizeof(last.Type)
 	if err != nil || size < 0 || size >= maxOffset {

@@ -81,7 +81,7 @@ func TestResolve(t *testing.T) {
 		{"twice.same", 0, ""},
 		{"e.MINUS", -2, ""},
 		{"e.TWO", 2, ""},
-		{"s.flag", 0, "bit field"},
+		{"s.flag", 4, ""},
 		{"s.odd", 0, "does not start at a byte"},
 		{"s.to", 128, ""},
 		{"s.to.a", 0, "s has no to.a"}, // behind a pointer

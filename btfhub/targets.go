@@ -45,10 +45,12 @@ var targets = []Target{
 	want("task_struct.atomic_flags"),
 	want("task_struct.seccomp.mode"), // CONFIG_SECCOMP
 	want("task_struct.thread_pid"),   // in an array before 4.19
+	want("task_struct.children"),
 
 	// The thread group.
 	need("signal_struct.live.counter"),
 	need("signal_struct.nr_threads"),
+	want("signal_struct.is_child_subreaper"),
 	need("signal_struct.flags"),
 	need("signal_struct.group_exit_code"),
 	need("signal_struct.tty"),
@@ -88,6 +90,7 @@ var targets = []Target{
 	want("pid.level"),
 	want("pid_namespace.ns.inum"),
 	want("pid_namespace.reboot"),
+	want("pid_namespace.child_reaper"),
 
 	// Credentials.
 	need("cred.uid"),

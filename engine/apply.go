@@ -50,6 +50,7 @@ func (t *table) applyState(p *process, r *RawEvent) {
 		t.ownImage(p).number = r.Image
 	}
 	p.Known &^= r.changed() &^ r.Task.Known
+	t.orphans.reach(p, r.Time)
 	t.update(p, r)
 	p.setCached(t.unseen, r)
 	p.Cached |= replaced & p.Known &^ r.Task.Known
@@ -90,6 +91,7 @@ func (t *table) applyExit(p *process, r *RawEvent, now uint64) {
 		p.Known &^= FieldPPID.Set() // unless r has the new parent
 	}
 	t.applyChange(p, r)
+	t.orphans.add(r)
 	p.endedBy(r.Time)
 	t.end(p, ended, r.Time, now)
 }

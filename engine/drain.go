@@ -50,7 +50,9 @@ func (e *Engine) Drain() error {
 }
 
 // Drained reports whether all events are delivered, after Drain or the end of the source.
-func (e *Engine) Drained() bool { return e.drain.done && e.buffer.Len() == 0 }
+func (e *Engine) Drained() bool {
+	return e.drain.done && e.buffer.Len() == 0 && !e.table.orphans.some()
+}
 
 // drained reports, after Populate, whether the source has returned all events from before the call
 // of Drain. The source has no such events if it left room in the buffer, will signal the next

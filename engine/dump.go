@@ -51,6 +51,9 @@ func (e *Event) appendDump(b []byte, of Fields) []byte {
 	if by := e.CgroupChangeBy; e.Events.Has(EventCgroupChange) {
 		b = fmt.Appendf(b, "  CGCH\tcgroup_change_by_pid=%d cgroup_change_by_start=%d\n", by.PID, by.Start)
 	}
+	if e.Events.Has(EventReparent) {
+		b = fmt.Appendf(b, "  REPA\told_ppid=%d\n", e.OldPPID)
+	}
 	if e.Events.Has(EventExecFailed) {
 		b = e.Failed.appendDump(b)
 	}

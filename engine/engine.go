@@ -171,6 +171,9 @@ func (e *Engine) Get() (*Event, error) {
 		// collect runs before any lookup of this call, so that it removes no process that
 		// the call returns.
 		e.table.collect(now, e.reached())
+		if ev := e.reparent(now, ripe); ev != nil {
+			return ev, nil
+		}
 		if ev := e.sweep(now); ev != nil {
 			return ev, nil
 		}
@@ -350,6 +353,8 @@ func (e *Engine) deliver(now uint64) *Event {
 		e.buffer.remove(h, r)
 		if !idle {
 			p = e.applyPart(r, now)
+			// The EXIT of the parent may still be in the buffer.
+			p.Cached |= SetOf(FieldPPID, FieldParentSignal) & p.Known &^ r.Task.Known
 			if r.IDChange != ChangedPGID { // a shell sets the group of each command
 				joined |= r.Kind.Events()
 			}

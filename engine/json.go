@@ -39,6 +39,7 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 			o.uint("cgroup_change_by_start", by.Start)
 		}
 	}
+	o.uintIf(e.Events.Has(EventReparent), "old_ppid", e.OldPPID)
 	o.trueIf(e.Unsure, "unsure")
 	o.words("rules", e.Rules)
 	o.trueIf(e.Thread, "thread")

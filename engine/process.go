@@ -205,6 +205,7 @@ type Event struct {
 
 	Tracer struct{ PID, TID uint32 } // for PTRACE; 0:0 is a detach
 
+	OldPPID  uint32     // for REPARENT: the parent that ended
 	Failed   FailedExec // for EXEC_FAILED
 	NSChange NSChange   // for NS_CHANGE
 

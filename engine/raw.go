@@ -25,7 +25,8 @@ type RawEvent struct {
 
 	// Creator is, for a fork, the process whose image the child gets. With CLONE_PARENT it is
 	// not the parent. If Creator is 0 (unknown), the child inherits no values. For a
-	// KindCgroupChange it is the process that wrote to cgroup.procs.
+	// KindCgroupChange it is the process that wrote to cgroup.procs. For the EXIT of a process
+	// that may have children it is the process that becomes their parent, or UnknownReaper.
 	Creator uint32
 
 	// Tracer is the process that traces this one, for KindPtrace; 0:0 means detached.

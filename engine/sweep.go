@@ -51,7 +51,7 @@ func (e *Engine) sweep(now uint64) *Event {
 // sweeps reports whether there are processes to check, now or later.
 func (e *Engine) sweeps(now uint64) bool {
 	s := &e.sweeping
-	return len(s.todo)+len(e.table.missing) > 0 || e.table.checkPID != nil && (e.table.gapTo > s.gapTo || e.doubled(now))
+	return len(s.todo)+len(e.table.missing) > 0 || e.table.orphans.some() || e.table.checkPID != nil && (e.table.gapTo > s.gapTo || e.doubled(now))
 }
 
 // doubled reports whether no sweep is in progress and the table has twice the live processes of the
@@ -177,11 +177,15 @@ func (e *Engine) endMissing(p *process, time, now uint64) *Event {
 	if !e.table.ends {
 		return nil // EXIT was not requested
 	}
-	time = max(time, e.delivered, e.begin)
+	return e.eventOf(EventGone, p, max(time, e.delivered, e.begin))
+}
+
+// eventOf returns an event without a raw event, or nil if it is not wanted.
+func (e *Engine) eventOf(kind Events, p *process, time uint64) *Event {
 	e.event = Event{
-		Parts: e.event.Parts[:0], Events: EventGone, Time: time, CPU: AllCPUs, Wall: e.clock.At(time), TID: p.PID, Process: e.table.show(p),
+		Parts: e.event.Parts[:0], Events: kind, Time: time, CPU: AllCPUs, Wall: e.clock.At(time), TID: p.PID, Process: e.table.show(p),
 	}
-	e.delivered = time
+	e.countLate(time)
 	if e.passes(&e.event, p) {
 		return &e.event
 	}
@@ -192,6 +196,9 @@ func (e *Engine) endMissing(p *process, time, now uint64) *Event {
 func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
 	s := &e.sweeping
 	switch {
+	case len(e.table.orphans.ends) > 0:
+		at := e.table.orphans.ends[0].time + e.hold
+		return at - min(now, at), true
 	case len(s.todo) > 0:
 		return s.next - min(now, s.next), true
 	case len(e.table.missing) > 0:

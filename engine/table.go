@@ -23,6 +23,7 @@ type table struct {
 	collected uint64
 
 	missing []missing // in the order of their checks
+	orphans orphans
 
 	store
 	shows

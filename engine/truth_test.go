@@ -164,14 +164,19 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 			return ev, false
 		}
 		l.end = w.now
+		var reaper uint32
 		for _, c := range w.lives {
 			if c.end == 0 && c.at(w.now).ppid == l.pid {
 				n := *c.at(w.now)
 				n.since, n.ppid = w.now, 1
 				c.states = append(c.states, n)
+				if reaper = 1; w.rnd.IntN(4) == 0 {
+					reaper = engine.UnknownReaper
+				}
 			}
 		}
 		ev = w.event(engine.KindExit, l, 0)
+		ev.Creator = reaper
 		ev.Task.Known |= engine.FieldExit.Set()
 		ev.Task.Exit = engine.Exit{WaitStatus: int32(l.start & 0xff00), Time: w.now}
 		return ev, true
@@ -288,6 +293,9 @@ func (w *world) judge(ev *engine.Event) (defects []string) {
 			defects = append(defects, fmt.Sprintf("%d is marked as exited at %d, but runs", p.PID, at))
 		}
 		return defects
+	}
+	if l == nil && w.disordered && ev.Events == engine.EventReparent {
+		return nil // its EXIT comes late
 	}
 	if l == nil {
 		return []string{fmt.Sprintf("%d %s at %d: no such process", p.PID, ev.Events, at)}

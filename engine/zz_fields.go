@@ -15,6 +15,7 @@ const (
 	KindExecFailed               // an exec failed, see exec_failed_; only on request
 	KindNSChange                 // namespaces changed, see ns_change
 	KindCgroupChange             // moved to another cgroup by cgroup_change_by_pid
+	KindReparent                 // the parent old_ppid ended, ppid is the next
 	NumKinds         = iota
 )
 
@@ -30,6 +31,7 @@ var kindEvents = [NumKinds]Events{
 	KindExecFailed:   EventExecFailed,
 	KindNSChange:     EventNSChange,
 	KindCgroupChange: EventCgroupChange,
+	KindReparent:     EventReparent,
 }
 
 // The kinds of event.
@@ -46,6 +48,7 @@ const (
 	EventExecFailed   Events = 1 << 18 // an exec failed, see exec_failed_; only on request
 	EventNSChange     Events = 1 << 19 // namespaces changed, see ns_change
 	EventCgroupChange Events = 1 << 21 // moved to another cgroup by cgroup_change_by_pid
+	EventReparent     Events = 1 << 24 // the parent old_ppid ended, ppid is the next
 )
 
 var eventNames = [...]struct {
@@ -64,6 +67,7 @@ var eventNames = [...]struct {
 	{EventExecFailed, "EXEC_FAILED"},
 	{EventNSChange, "NS_CHANGE"},
 	{EventCgroupChange, "CGROUP_CHANGE"},
+	{EventReparent, "REPARENT"},
 }
 
 // The fields, and their number.
@@ -154,7 +158,7 @@ var fieldNames = [NumFields]string{
 // lacks becomes cached if it can change without an event, or by a kind of event that
 // the source does not report.
 var FieldChanges = [NumFields]FieldChange{
-	FieldPPID:         {By: 0, Unseen: "the parent exits"},
+	FieldPPID:         {By: EventReparent | 0, Unseen: ""},
 	FieldPGID:         {By: EventIDChange | 0, Unseen: ""},
 	FieldSID:          {By: EventIDChange | 0, Unseen: ""},
 	FieldUIDs:         {By: EventIDChange | EventExec | 0, Unseen: ""},
@@ -172,7 +176,7 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldArgs:         {By: EventExec | 0, Unseen: ""},
 	FieldCwd:          {By: 0, Unseen: "chdir(2), rename(2) of the directory"},
 	FieldCgroup:       {By: EventCgroupChange | EventExec | 0, Unseen: ""},
-	FieldParentSignal: {By: EventExec | 0, Unseen: "the parent exits"},
+	FieldParentSignal: {By: EventExec | EventReparent | 0, Unseen: ""},
 	FieldLogin:        {By: 0, Unseen: "a write to /proc/PID/loginuid"},
 	FieldExeFile:      {By: EventExec | 0, Unseen: "chmod(2), chown(2), link(2), rename(2), unlink(2), a write to a file of several names, prctl(2)"},
 	FieldExecPath:     {By: EventExec | 0, Unseen: ""},
@@ -198,7 +202,7 @@ const (
 	// FieldsUsage has what a process has used, with its EXIT.
 	FieldsUsage = Fields(1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO)
 	// ChangeUnseen has the fields that can change without an event of any kind.
-	ChangeUnseen = Fields(1<<FieldPPID | 1<<FieldCaps | 1<<FieldTTY | 1<<FieldExe | 1<<FieldCwd | 1<<FieldParentSignal | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldNoNewPrivs | 1<<FieldSeccomp | 1<<FieldStdio)
+	ChangeUnseen = Fields(1<<FieldCaps | 1<<FieldTTY | 1<<FieldExe | 1<<FieldCwd | 1<<FieldLogin | 1<<FieldExeFile | 1<<FieldNoNewPrivs | 1<<FieldSeccomp | 1<<FieldStdio)
 	// constant has the fields that never change in a life.
 	constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldBirthParentTID | 1<<FieldPIDNS)
 	// FieldsThread has the fields that each thread has for itself.

@@ -110,7 +110,7 @@ var fieldSources = []struct {
 	needs string
 }{
 	{engine.FieldStart, "task.group_leader.start_boottime", atAll | engine.EventPtrace | engine.EventCgroupChange, "task_struct.start_boottime|task_struct.real_start_time"},
-	{engine.FieldPPID, "task.group_leader.real_parent.tgid", atAll, ""},
+	{engine.FieldPPID, "task.group_leader.real_parent.tgid", atAll | engine.EventReparent, ""},
 	{engine.FieldPGID, "task.signal.pids[PGID]", atAll, "signal_struct.pids"},
 	{engine.FieldSID, "task.signal.pids[SID]", atAll, "signal_struct.pids"},
 	{engine.FieldUIDs, "task.real_cred", atAll, ""},
@@ -157,6 +157,16 @@ var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldCgroup:   {Bytes: 3800, Names: 60},
 	engine.FieldArgs:     {Bytes: 20480},
 	engine.FieldExecPath: {Bytes: 4096},
+}
+
+// reparents returns the row of REPARENT.
+func reparents(types *btf.Spec) engine.Capability {
+	for _, member := range []string{"task_struct.children", "task_struct.thread_pid", "signal_struct.has_child_subreaper", "pid_namespace.child_reaper"} {
+		if missing := missingMember(types, member); missing != "" {
+			return engine.Capability{Origin: engine.OriginNone, Via: "the kernel has no " + missing}
+		}
+	}
+	return kernelVia("the EXIT of the parent: task.children, and the subreaper among 8 ancestors, else process 1 of the pid namespace")
 }
 
 // missingMember returns "" if the types have a member of needs, else all members of needs. needs is

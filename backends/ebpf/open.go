@@ -56,6 +56,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	}
 	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of lost events")
 	s.capabilities.Kinds[engine.KindCoreDump] = source.CoreDumps
+	s.capabilities.Kinds[engine.KindReparent] = reparents(kernel.Spec)
 	s.capabilities.Types = kernel.Origin
 	s.describeFields(kernel.Spec, cgroup, l.low)
 	if err := shared.LeaveOut(&s.capabilities); err != nil {

@@ -303,6 +303,7 @@ const (
 	programsVarWakeLevel              = "wake_level"
 	programsVarWantEnviron            = "want_environ"
 	programsVarWantIds                = "want_ids"
+	programsVarWantReparent           = "want_reparent"
 	programsVarWantThreads            = "want_threads"
 	programsVarWantUserNs             = "want_user_ns"
 )

@@ -77,6 +77,11 @@ func (s *Source) describe(in *installer, failed []error) {
 		k.Via += "; not of user namespaces, as its function does not have the task"
 		k.Omits = engine.OmitUserNS
 	}
+	if exit := s.setOf(familyExit); exit != nil && exit.slots.hasAll(slotChildren, slotSubreapers) {
+		c.Kinds[engine.KindReparent] = engine.Capability{Origin: engine.OriginKernel, Via: "the EXIT of the parent: task.children (ppid is unknown below a subreaper, and in a pid namespace)"}
+		c.Fields[engine.FieldPPID].At |= engine.EventReparent
+		c.Fields[engine.FieldPPID].Partial |= engine.EventReparent
+	}
 	for _, t := range []*text{filename, cwd, cgroup, cmdline} {
 		var at engine.Events
 		room, whole := "", engine.Extent{}

@@ -85,6 +85,8 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 		return err
 	}
 	toMount, _ := offsets.Bytes("mount.mnt")
+	children, _ := offsets.Bytes("task_struct.children")
+	s.children = uint64(children)
 	s.walker.toMount = uint64(toMount)
 
 	in := installer{

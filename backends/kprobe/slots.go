@@ -129,7 +129,11 @@ const (
 	slotPIDType  = slotNewPIDNS + 1 // of change_pid
 	slotNewPGID  = slotPIDType + 1
 	slotStdio    = slotNewPGID + 1 // for each standard stream
-	numSlots     = slotStdio + streams*streamSlots
+	// Of a process that ends: the head of the list of its children, and a byte with
+	// is_child_subreaper and has_child_subreaper.
+	slotChildren   = slotStdio + streams*streamSlots
+	slotSubreapers = slotChildren + 1
+	numSlots       = slotSubreapers + 1
 )
 
 // The slots of a standard stream, which is closed if its file is 0.

@@ -32,10 +32,11 @@ type Source struct {
 	sets      []*set
 	byID      []*probe // by the first two bytes of a record
 
-	cpus   []*cpu
-	online *perf.Online
-	pulse  *pulse.Pulse
-	beat   *probe // for package pulse; nil if none of its functions could be probed
+	cpus     []*cpu
+	online   *perf.Online
+	children uint64 // the offset of task_struct.children
+	pulse    *pulse.Pulse
+	beat     *probe // for package pulse; nil if none of its functions could be probed
 
 	walker    walker
 	completer *completer // nil without /proc
@@ -373,6 +374,9 @@ func (s *Source) exit(a *assembly, to engine.Sink) {
 	ev := to.Reserve()
 	a.fill(ev)
 	ev.Thread, ev.TID = false, ev.PID
+	if s.shared.Reports(engine.EventReparent) {
+		ev.Creator = v.nextParent(s.children)
+	}
 	if what == groupParked {
 		s.endings.parked = append(s.endings.parked, ev)
 		return

@@ -19,7 +19,7 @@ const (
 
 // allKinds are the valid kinds of Options.Kinds.
 const allKinds = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle |
-	engine.EventPtrace | engine.EventCoreDump | engine.EventExecFailed | engine.EventCgroupChange | engine.EventNSChange
+	engine.EventPtrace | engine.EventCoreDump | engine.EventExecFailed | engine.EventCgroupChange | engine.EventNSChange | engine.EventReparent
 
 // DefaultKinds are the kinds that are reported if Options.Kinds is 0.
 const DefaultKinds = allKinds &^ engine.EventExecFailed
@@ -107,6 +107,9 @@ func (o *Options) LeaveOut(t *engine.CapabilityTable) error {
 		if row := &t.Fields[f]; row.Origin != engine.OriginNone && row.At == 0 {
 			*row = engine.Capability{Via: "no event of Options.Kinds brings it"}
 		}
+	}
+	if exits := o.Reports(engine.EventExit) && o.Exits == ExitsAll; !exits && t.Kinds[engine.KindReparent].Origin != engine.OriginNone {
+		t.Kinds[engine.KindReparent] = engine.Capability{Via: "needs the EXIT of all processes"}
 	}
 	if exit := &t.Kinds[engine.KindExit]; o.Exits == ExitsNonzero && exit.Origin != engine.OriginNone {
 		exit.Partial = engine.EventExit

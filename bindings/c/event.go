@@ -25,6 +25,7 @@ func (q *queue) writeEvent(r *arena, ev *quark.Event) {
 	c.time, c.time_monotonic = C.uint64_t(ev.Wall.UnixNano()), C.uint64_t(ev.Time)
 	c.cpu, c.tid, c.thread = C.uint32_t(ev.CPU), C.uint32_t(ev.TID), C.uint32_t(flag(ev.Thread))
 	c.tracer_pid, c.tracer_tid = C.uint32_t(ev.Tracer.PID), C.uint32_t(ev.Tracer.TID)
+	c.old_ppid = C.uint32_t(ev.OldPPID)
 	c.cgroup_change_by_pid, c.cgroup_change_by_start = C.uint32_t(ev.CgroupChangeBy.PID), C.uint64_t(ev.CgroupChangeBy.Start)
 	n := &ev.NSChange
 	c.ns_change, c.ns_change_new_pid = C.uint32_t(n.Changed), C.uint32_t(n.NewPID)

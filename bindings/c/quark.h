@@ -99,6 +99,7 @@ struct quark_queue_stats {
 #define QUARK_EV_EXEC_FAILED (1 << 18) /* an exec failed, see exec_failed_; only on request */
 #define QUARK_EV_NS_CHANGE (1 << 19) /* namespaces changed, see ns_change */
 #define QUARK_EV_CGROUP_CHANGE (1 << 21) /* moved to another cgroup by cgroup_change_by_pid */
+#define QUARK_EV_REPARENT (1 << 24) /* the parent old_ppid ended, ppid is the next */
 /* End of the generated part */
 
 /* id_change: the changed ids. */
@@ -364,7 +365,7 @@ struct quark_event {
 
 	uint64_t cgroup_change_by_start;	/* CLOCK_BOOTTIME ns; 0: unknown */
 	uint32_t cgroup_change_by_pid;		/* the process that wrote to cgroup.procs */
-	uint32_t pad2;
+	uint32_t old_ppid;	/* of QUARK_EV_REPARENT: the parent that ended */
 	uint32_t ns_change;		/* QUARK_NS_ */
 	/* Inode numbers before the change; pid: of future children. */
 	uint32_t ns_change_old_uts, ns_change_old_ipc, ns_change_old_mnt, ns_change_old_net;

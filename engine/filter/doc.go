@@ -9,7 +9,7 @@
 // A term is one of:
 //
 //   - a kind of event: fork, exec, exit, id_change, setproctitle, ptrace, core_dump, exec_failed,
-//     cgroup_change, ns_change, gone. A joined event has the kinds of all its parts. Terms
+//     cgroup_change, ns_change, reparent, gone. A joined event has the kinds of all its parts. Terms
 //     compare the joined event as a whole, with the process as it is after the last part.
 //   - failed: an exit with a code other than 0 or by a signal, or a failed exec.
 //   - thread: an event of a single thread.
@@ -32,6 +32,7 @@
 //     GONE. A term with exit_code is also false if a signal ended the process.
 //   - exec_failed_errno of a failed exec, a number or a name such as ENOENT. A term with it or with
 //     exec_failed_path is false for other events.
+//   - old_ppid of a reparent, the parent that ended. A term with it is false for other events.
 //   - cgroup_change_by_pid of a cgroup_change, the process that wrote to cgroup.procs. A term with
 //     it is false for other events.
 //

@@ -105,6 +105,9 @@ var fields = func() map[string]field {
 			}
 			return exactBounds(uint64(ev.Failed.Errno))
 		}},
+		"old_ppid": &numberField{of: engine.EventReparent, most: maxPID, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+			return exactBounds(uint64(ev.OldPPID))
+		}},
 		"cgroup_change_by_pid": &numberField{of: engine.EventCgroupChange, most: maxPID, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 			return exactBounds(uint64(ev.CgroupChangeBy.PID))
 		}},

@@ -393,6 +393,12 @@ func (r events) term() testExpr {
 	case 10:
 		if r.IntN(3) == 0 {
 			op, n := pick(r, "<", ">="), 1+r.Uint64N(4)
+			return testExpr{fmt.Sprint("old_ppid", op, n), func(ev *engine.Event) truth {
+				return truthOf(ev.Events.Has(engine.EventReparent) && compare(op, uint64(ev.OldPPID), n))
+			}}
+		}
+		if r.IntN(3) == 0 {
+			op, n := pick(r, "<", ">="), 1+r.Uint64N(4)
 			return testExpr{fmt.Sprint("cgroup_change_by_pid", op, n), func(ev *engine.Event) truth {
 				return truthOf(ev.Events.Has(engine.EventCgroupChange) && compare(op, uint64(ev.CgroupChangeBy.PID), n))
 			}}

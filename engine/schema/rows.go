@@ -14,6 +14,7 @@ var Kinds = []Kind{
 	{"EXEC_FAILED", "ExecFailed", 18, true, "an exec failed, see exec_failed_; only on request"},
 	{"NS_CHANGE", "NSChange", 19, true, "namespaces changed, see ns_change"},
 	{"CGROUP_CHANGE", "CgroupChange", 21, true, "moved to another cgroup by cgroup_change_by_pid"},
+	{"REPARENT", "Reparent", 24, true, "the parent old_ppid ended, ppid is the next"},
 }
 
 const stdioMembers = "Stdio[0].Type Stdio[0].Family Stdio[0].Device Stdio[0].Inode " +
@@ -22,7 +23,7 @@ const stdioMembers = "Stdio[0].Type Stdio[0].Family Stdio[0].Device Stdio[0].Ino
 // Flags are the fields that have a flag.
 var Flags = []Flag{
 	{Name: "start", Go: "Start", Members: "Start StartUnit", Traits: Fixed, Doc: "start time"},
-	{Name: "ppid", Go: "PPID", Members: "PPID", Unseen: "the parent exits", Doc: "pid of the parent"},
+	{Name: "ppid", Go: "PPID", Members: "PPID", By: "Reparent", Doc: "pid of the parent"},
 	{Name: "pgid", Go: "PGID", Members: "PGID", By: "IDChange", Doc: "process group"},
 	{Name: "sid", Go: "SID", Members: "SID", By: "IDChange", Doc: "session"},
 	{Name: "uid+euid", Go: "UIDs", Members: "Cred.UID Cred.EUID", By: "IDChange Exec", Traits: PerThread | Context | IDs, Doc: "real and effective user id"},
@@ -43,7 +44,7 @@ var Flags = []Flag{
 	{Name: "cwd", Go: "Cwd", Unseen: "chdir(2), rename(2) of the directory", Traits: PerThread | Text, Doc: "working directory"},
 	{Name: "cgroup", Go: "Cgroup", By: "CgroupChange Exec", Traits: PerThread | Text, Doc: "path of the cgroup"},
 	{Name: "exit", Go: "Exit", Members: "Exit.WaitStatus Exit.Time", Traits: PerThread | Fixed, Doc: "wait status and time of the exit"},
-	{Name: "parent_signal", Go: "ParentSignal", Members: "ParentSignal", By: "Exec", Unseen: "the parent exits", Doc: "signal that the parent gets at the exit"},
+	{Name: "parent_signal", Go: "ParentSignal", Members: "ParentSignal", By: "Exec Reparent", Doc: "signal that the parent gets at the exit"},
 	{Name: "birth_parent_tid", Go: "BirthParentTID", Members: "ParentTID", Traits: Fixed, Doc: "thread of the birth parent"},
 	{Name: "login", Go: "Login", Members: "Login.UID Login.Session", Unseen: "a write to /proc/PID/loginuid", Traits: PerThread | Context, Doc: "login uid and session of audit(8)"},
 	{Name: "exe_file", Go: "ExeFile", Members: "ExeFile.Inode ExeFile.Ctime ExeFile.Device ExeFile.UID ExeFile.GID ExeFile.Mode ExeFile.Removed", By: "Exec", Unseen: "chmod(2), chown(2), link(2), rename(2), unlink(2), a write to a file of several names, prctl(2)",

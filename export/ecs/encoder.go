@@ -120,6 +120,7 @@ var actions = []struct {
 	{quark.EventNSChange, "ns-changed"},
 	{quark.EventSetProcTitle, "title-changed"},
 	{quark.EventCgroupChange, "cgroup-changed"},
+	{quark.EventReparent, "reparented"},
 	{quark.EventPtrace, "traced"},
 	{quark.EventCoreDump, "core-dumped"},
 	{quark.EventExit, "exited"},
@@ -142,7 +143,7 @@ func (e *Encoder) event(o *object, ev *quark.Event) {
 		}
 	}
 	is(quark.EventFork|quark.EventExec, "start")
-	is(quark.EventIDChange|quark.EventNSChange|quark.EventCgroupChange|quark.EventSetProcTitle, "change")
+	is(quark.EventIDChange|quark.EventNSChange|quark.EventCgroupChange|quark.EventSetProcTitle|quark.EventReparent, "change")
 	is(quark.EventExit|quark.EventGone, "end")
 	switch {
 	case ev.Events.Has(quark.EventGap):
@@ -228,6 +229,9 @@ func (e *Encoder) ownValues(o *object, ev *quark.Event, p *quark.Process) {
 		for name, n := range ev.NSChange.Numbers() {
 			o.number(name, uint64(n))
 		}
+	}
+	if ev.Events.Has(quark.EventReparent) {
+		o.number("old_ppid", uint64(ev.OldPPID))
 	}
 	if by := ev.CgroupChangeBy; ev.Events.Has(quark.EventCgroupChange) {
 		o.number("cgroup_change_by_pid", uint64(by.PID))

@@ -136,6 +136,9 @@ func (r *recorder) event(ev *quark.Event) {
 	if ev.Events.Has(quark.EventPtrace) {
 		r.number("quark.tracer_pid", int64(ev.Tracer.PID))
 	}
+	if ev.Events.Has(quark.EventReparent) {
+		r.number("quark.old_ppid", int64(ev.OldPPID))
+	}
 	if by := ev.CgroupChangeBy; ev.Events.Has(quark.EventCgroupChange) {
 		r.number("quark.cgroup_change_by_pid", int64(by.PID))
 		if by.Start != 0 {

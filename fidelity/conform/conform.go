@@ -192,6 +192,13 @@ type bare struct {
 
 func (b *bare) Backend() string { return b.Name() }
 
+// Capabilities returns the table without REPARENT, which the engine makes from an EXIT.
+func (b *bare) Capabilities() *engine.CapabilityTable {
+	table := *b.Source.Capabilities()
+	table.Kinds[engine.KindReparent] = engine.Capability{}
+	return &table
+}
+
 func (b *bare) Get() (_ *engine.Event, err error) {
 	if len(b.events) == 0 {
 		if b.events, err = drain(b.Source); err != nil {

@@ -39,6 +39,7 @@ func Backend(name string) (*Monitor, error) {
 		return nil, fmt.Errorf("open the backend: %w", err)
 	}
 	own := *q.Capabilities()
+	own.Kinds[engine.KindReparent] = engine.Capability{} // the format has no such lines
 	m.Table.Kinds, m.Table.Notes, m.Table.Stamps.Ends = own.Kinds, own.Notes, own.Stamps.Ends
 	m.Foreign.Early, m.Foreign.Unchanged = own.Stamps.Early, m.Foreign.Unchanged || own.SameIDs
 	m.Foreign.Late = max(own.Stamps.Late, own.Stamps.Ends)

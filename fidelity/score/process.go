@@ -381,9 +381,10 @@ func (j *scorer) scoreUnrequested(l *truth.Process, seen []*Seen) {
 
 // assigned maps processes to their delivered events.
 type assigned struct {
-	of      map[*truth.Process][]*Seen
-	threads map[*truth.Process][]*Seen // events of single threads
-	stray   []stray
+	of        map[*truth.Process][]*Seen
+	threads   map[*truth.Process][]*Seen // events of single threads
+	reparents map[*truth.Process][]*Seen
+	stray     []stray
 }
 
 // stray is an event of a process of the scenario after the end of the process, or of a child that
@@ -397,7 +398,7 @@ type stray struct {
 func (j *scorer) assign(events []Seen) assigned {
 	processes, afterEnd := j.byPID, j.w.AfterEnd
 	gaps := gapsOf(events)
-	a := assigned{of: make(map[*truth.Process][]*Seen), threads: make(map[*truth.Process][]*Seen)}
+	a := assigned{of: make(map[*truth.Process][]*Seen), threads: make(map[*truth.Process][]*Seen), reparents: make(map[*truth.Process][]*Seen)}
 	foreign := make(map[uint32]bool) // pids that unrelated processes have reused
 	for i := range events {
 		s := &events[i]
@@ -414,6 +415,12 @@ func (j *scorer) assign(events []Seen) assigned {
 			}
 			if at != nil {
 				a.threads[at] = append(a.threads[at], s)
+			}
+			continue
+		}
+		if s.Events == engine.EventReparent {
+			if at != nil {
+				a.reparents[at] = append(a.reparents[at], s)
 			}
 			continue
 		}

@@ -18,6 +18,7 @@ type Seen struct {
 	Wall    time.Time // zero if the wall time was not recorded
 	At      uint64    // time of delivery
 	Tracer  uint32    // of PTRACE, or the process that wrote, of CGROUP_CHANGE
+	OldPPID uint32    // of a REPARENT
 	Failed  engine.FailedExec
 	NS      engine.NSChange
 	Thread  bool // event of the single thread TID
@@ -38,7 +39,7 @@ type Seen struct {
 // SeenOf returns a copy of an event that was delivered at the given time.
 func SeenOf(ev *engine.Event, at uint64) Seen {
 	return Seen{
-		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: at, Tracer: cmp.Or(ev.Tracer.PID, ev.CgroupChangeBy.PID), Failed: ev.Failed, NS: ev.NSChange,
+		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: at, Tracer: cmp.Or(ev.Tracer.PID, ev.CgroupChangeBy.PID), OldPPID: ev.OldPPID, Failed: ev.Failed, NS: ev.NSChange,
 		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Gap: ev.Gap, Process: ev.Process.Clone(),
 	}
 }
@@ -269,6 +270,7 @@ func ComputeFor(w *Delivered, processes, all []*truth.Process) *Score {
 	for _, l := range processes {
 		j.scoreProcess(l, single.of[l])
 		j.scoreDelivery(l, single.of[l])
+		j.scoreReparents(l, single.reparents[l], true)
 		if w.Threads {
 			j.scoreThreads(l, single.threads[l])
 		} else {
@@ -289,6 +291,7 @@ func ComputeFor(w *Delivered, processes, all []*truth.Process) *Score {
 			j.scoreParts(l, joined.of[l])
 			j.scoreAggregation(l, joined.of[l])
 			j.scoreDelivery(l, joined.of[l])
+			j.scoreReparents(l, joined.reparents[l], false)
 			j.scoreUnrequested(l, joined.threads[l])
 		}
 	}

@@ -73,8 +73,10 @@ struct uts_namespace { struct ns_common ns; };
 struct ipc_namespace { struct ns_common ns; };
 struct mnt_namespace { struct ns_common ns; };
 struct net { struct ns_common ns; };
+struct task_struct;
 struct pid_namespace {
 	struct ns_common ns;
+	struct task_struct *child_reaper; /* process 1 */
 	int reboot;
 };
 struct nsproxy {
@@ -104,7 +106,6 @@ struct tty_struct {
 };
 
 /* A mutex stores its owner. On PREEMPT_RT a mutex is an rt_mutex, with other names inside. */
-struct task_struct;
 struct mutex { atomic_long_t owner; };
 struct rt_mutex_base { struct task_struct *owner; };
 struct mutex___rt { struct rt_mutex_base rtmutex; };
@@ -121,6 +122,7 @@ struct signal_struct {
 	int nr_threads;
 	int group_exit_code;
 	unsigned int flags;
+	unsigned int is_child_subreaper : 1, has_child_subreaper : 1;
 	struct pid *pids[PIDTYPE_MAX];
 	struct tty_struct *tty;
 	struct mutex cred_guard_mutex;
@@ -219,7 +221,7 @@ struct task_struct {
 	int pid, tgid;
 	int exit_state, exit_code, exit_signal;
 	struct pid *thread_pid;
-	struct list_head ptraced, ptrace_entry;
+	struct list_head ptraced, ptrace_entry, children;
 	struct task_struct *real_parent, *group_leader;
 	unsigned long atomic_flags;
 	__u64 start_boottime;

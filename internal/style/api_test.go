@@ -185,7 +185,7 @@ func visible(signature ast.Node) (packages []string) {
 
 // ofSources are names of package engine that only authors of sources and engines use.
 var ofSources = regexp.MustCompile(`^(\w+\..*|Engine|New|Options|(Default|Max|Min)[A-Z]\w*(Length|Time)|ProcStartUnit|FieldChanges?|ChangeUnseen|` +
-	`Fields(Thread|Inherited|Image)|Sink|RawEvent|Timekeeper|Scanner|Buffer|NewBuffer|Finisher|Detacher|Holder|Watcher|PIDState|PID(Unknown|Gone|Alive)|Verdict\w*|Offset|NewClock|Rows?|NSNames)$`)
+	`Fields(Thread|Inherited|Image)|Sink|RawEvent|UnknownReaper|Timekeeper|Scanner|Buffer|NewBuffer|Finisher|Detacher|Holder|Watcher|PIDState|PID(Unknown|Gone|Alive)|Verdict\w*|Offset|NewClock|Rows?|NSNames)$`)
 
 // All other names are also in package quark, so that users need no other import.
 func TestQuarkIsAllToImport(t *testing.T) {

@@ -21,12 +21,15 @@
 #include "stdio.h"
 #include "twin.h"
 #include "usage.h"
+#include "reaper.h"
 #include "snapshot.h"
 
 char license_text[] SEC("license") = "Dual BSD/GPL";
 
 /* 1: report single threads too. */
 const volatile __u8 want_threads = 0;
+/* Exits have the next parent of the children. */
+const volatile __u8 want_reparent = 0;
 /* If not 0: report only exits that have one of these bits in the wait status. */
 const volatile __u32 exit_bits = 0;
 /*
@@ -368,6 +371,8 @@ static __always_inline void report_end(void *ctx, struct task_struct *task, stru
 		if (t)
 			set_tty(e, t);
 		fill_usage(x, task, signal);
+		if (want_reparent)
+			e->creator = next_parent(task, signal);
 	} else {
 		e->thread = 1;
 	}

@@ -57,7 +57,9 @@ struct event {
 	__u16 image;		/* 1 + task->self_exec_id, which each exec increments; 0: unknown */
 	__u32 cpu;
 	__u32 tgid, tid;
-	__u32 creator;		/* tgid of the caller of fork, or who wrote to cgroup.procs */
+	/* fork: tgid of the caller. Change of cgroup: who wrote to cgroup.procs. Exit: the next
+	 * parent of the children, UNKNOWN_REAPER, or 0 for no children. */
+	__u32 creator;
 	__u32 parent_tid;	/* fork: the thread of the parent */
 	/* ptrace: tgid and thread of the tracer, 0 for none. Failed exec: the descriptor that its
 	 * path is relative to; 1 if another task may have written to the path. */

@@ -58,7 +58,7 @@ func TestMembers(t *testing.T) {
 var partNumber = regexp.MustCompile(`^part\d`)
 
 // never are the members without a value in the recording.
-var never = map[string]bool{"thread": true, "tracer_pid": true, "tracer_tid": true, "cgroup_change_by_pid": true, "cgroup_change_by_start": true, "cpu": true, "part.cpu": true, "process.inferred": true,
+var never = map[string]bool{"thread": true, "tracer_pid": true, "tracer_tid": true, "cgroup_change_by_pid": true, "cgroup_change_by_start": true, "old_ppid": true, "cpu": true, "part.cpu": true, "process.inferred": true,
 	"exec_failed_path_cached": true, "exec_failed_path_truncated": true}
 
 // values are the members of a structure by their names in C.
@@ -133,6 +133,7 @@ func eventMembers(ev *quark.Event, clock *quark.Clock) map[string]string {
 	v.set("tracer_tid", true, ev.Tracer.TID)
 	v.set("cgroup_change_by_pid", true, ev.CgroupChangeBy.PID)
 	v.set("cgroup_change_by_start", true, ev.CgroupChangeBy.Start)
+	v.set("old_ppid", true, ev.OldPPID)
 	v.set("exec_failed_errno", failed, ev.Failed.Errno)
 	v.set("exec_failed_path", failed && ev.Failed.PathKnown, latin1(ev.Failed.Path))
 	v.set("exec_failed_path_cached", failed, ev.Failed.PathCached)

@@ -43,6 +43,7 @@ KINDS = {
     1 << 18: "EXEC_FAILED",
     1 << 19: "NS_CHANGE",
     1 << 21: "CGROUP_CHANGE",
+    1 << 24: "REPARENT",
 }
 
 # The bits of fields_known and the like.
@@ -248,7 +249,7 @@ class CEvent(ctypes.Structure):
         ("serial", c_uint64),
         ("cgroup_change_by_start", c_uint64),
         ("cgroup_change_by_pid", c_uint32),
-        ("pad2", c_uint32),
+        ("old_ppid", c_uint32),
         ("ns_change", c_uint32),
         ("ns_change_old_uts", c_uint32),
         ("ns_change_old_ipc", c_uint32),

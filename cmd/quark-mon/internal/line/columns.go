@@ -342,6 +342,8 @@ func kindsOf(ev *quark.Event) string {
 			word = fmt.Sprintf("ns(%s)", ev.NSChange.Changed)
 		case quark.EventPtrace.String():
 			word = fmt.Sprintf("%s(%d)", word, ev.Tracer.PID)
+		case quark.EventReparent.String():
+			word = fmt.Sprintf("%s(%d)", word, ev.OldPPID)
 		case quark.EventCgroupChange.String():
 			word = fmt.Sprintf("%s(%d)", word, ev.CgroupChangeBy.PID)
 		}
@@ -354,4 +356,4 @@ func kindsOf(ev *quark.Event) string {
 }
 
 // short has the short words for kinds of events. Single letters are joined without a plus.
-var short = map[string]string{"FORK": "F", "EXEC": "E", "EXIT": "X", "EXEC_FAILED": "E!", "SETPROCTITLE": "name", "CORE_DUMP": "core", "CGROUP_CHANGE": "cgroup"}
+var short = map[string]string{"FORK": "F", "EXEC": "E", "EXIT": "X", "EXEC_FAILED": "E!", "SETPROCTITLE": "name", "CORE_DUMP": "core", "CGROUP_CHANGE": "cgroup", "REPARENT": "parent"}
