@@ -9,8 +9,8 @@
 // A term is one of:
 //
 //   - a kind of event: fork, exec, exit, id_change, setproctitle, ptrace, core_dump, exec_failed,
-//     cgroup_change, ns_change, reparent, gone. A joined event has the kinds of all its parts. Terms
-//     compare the joined event as a whole, with the process as it is after the last part.
+//     cgroup_change, ns_change, reparent, gone. A joined event has the kinds of all its parts.
+//     Terms compare the joined event as a whole, with the process as it is after the last part.
 //   - failed: an exit with a code other than 0 or by a signal, or a failed exec.
 //   - thread: an event of a single thread.
 //   - FIELD OP VALUE or FIELD OP (VALUE, ...): == or = is true if one of the values is equal, ~ if
