@@ -309,6 +309,21 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	extra("a change of namespaces that did not happen", engine.EventNSChange, engine.KindNSChange),
 	extra("a tracer that did not attach", engine.EventPtrace, engine.KindPtrace),
 	extra("a move to a cgroup that did not happen", engine.EventCgroupChange, engine.KindCgroupChange),
+	{name: "a REPARENT is missing", damage: func(d *delivery, s *score.Seen, i int) bool {
+		if s.Events != engine.EventReparent {
+			return false
+		}
+		d.Single = slices.Delete(d.Single, i, i+1)
+		return true
+	}},
+	{name: "a parent that never ended", damage: func(_ *delivery, s *score.Seen, _ int) bool {
+		s.OldPPID++
+		return s.Events == engine.EventReparent
+	}},
+	{name: "a new parent that is no ancestor", damage: func(_ *delivery, s *score.Seen, _ int) bool {
+		s.Process.PPID += 7
+		return s.Events == engine.EventReparent
+	}},
 	{name: "the end of a live process is inferred", damage: func(d *delivery, s *score.Seen, i int) bool {
 		e, _ := d.eventOf(s)
 		gone := *s
@@ -706,6 +721,10 @@ func flawless(t *testing.T) *delivery {
 		s.Events, s.Time, s.Wall, s.Thread, s.TID = events, 1e9+tid, time.Unix(0, int64(6e9+tid)), true, 10
 		w.Single = append(w.Single, s)
 	}
+	orphan := seenAll(processes[2].Events[0])
+	orphan.Events, orphan.Time, orphan.Wall, orphan.OldPPID, orphan.Parts = engine.EventReparent, 1e9+180, time.Unix(0, 6e9+180), 9, nil
+	orphan.Process.PPID = 8
+	w.Single = append(w.Single, orphan)
 	for _, list := range [][]score.Seen{w.Single, w.Joined} {
 		slices.SortFunc(list, func(a, b score.Seen) int { return cmp.Compare(a.Time, b.Time) })
 	}

@@ -39,7 +39,9 @@ func Backend(name string) (*Monitor, error) {
 		return nil, fmt.Errorf("open the backend: %w", err)
 	}
 	own := *q.Capabilities()
-	own.Kinds[engine.KindReparent] = engine.Capability{} // the format has no such lines
+	for _, kind := range []engine.Kind{engine.KindNSChange, engine.KindCgroupChange, engine.KindReparent} {
+		own.Kinds[kind] = engine.Capability{} // the format ignores these lines
+	}
 	m.Table.Kinds, m.Table.Notes, m.Table.Stamps.Ends = own.Kinds, own.Notes, own.Stamps.Ends
 	m.Foreign.Early, m.Foreign.Unchanged = own.Stamps.Early, m.Foreign.Unchanged || own.SameIDs
 	m.Foreign.Late = max(own.Stamps.Late, own.Stamps.Ends)

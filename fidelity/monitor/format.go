@@ -26,8 +26,8 @@ type Format struct {
 	// the line has a member named by a key of Kinds.
 	Kind string `json:"kind"`
 	// Kinds maps these texts to kinds of event: fork, exec, exit, id_change, setproctitle,
-	// ptrace, core_dump, exec_failed, cgroup_change, gap; or "" to ignore the line. Lines with
-	// none of the texts are ignored too.
+	// ptrace, core_dump, exec_failed, gap; or "" to ignore the line. Lines with none of the
+	// texts are ignored too.
 	Kinds map[string]string `json:"kinds"`
 	// Only maps paths to required texts.
 	Only map[string]string `json:"only"`
@@ -70,7 +70,6 @@ type TimeFormat struct {
 var kindNames = map[string]engine.Kind{
 	"fork": engine.KindFork, "exec": engine.KindExec, "exit": engine.KindExit, "id_change": engine.KindIDChange, "setproctitle": engine.KindSetProcTitle,
 	"ptrace": engine.KindPtrace, "core_dump": engine.KindCoreDump, "exec_failed": engine.KindExecFailed, "gap": engine.KindGap,
-	"cgroup_change": engine.KindCgroupChange,
 }
 
 var idNames = map[string]engine.IDChange{"uid": engine.ChangedUID, "gid": engine.ChangedGID, "sid": engine.ChangedSID, "pgid": engine.ChangedPGID}

@@ -27,7 +27,7 @@ func TestWrongFormats(t *testing.T) {
 		{`{"members": {"pid": "p"}, "kind": "k", "unit": "s"}`, "unknown field"},
 		{`{"members": {"comm": "c"}}`, "pid is missing"},
 		{`{"members": {"pid": "p", "argc": "c"}}`, `unknown name "argc", want one of`},
-		{`{"members": {"pid": "p"}, "kinds": {"a": "born"}}`, `"a" is "born", want one of cgroup_change, core_dump, exec`},
+		{`{"members": {"pid": "p"}, "kinds": {"a": "born"}}`, `"a" is "born", want one of core_dump, exec`},
 		{`{"members": {"pid": "p"}, "time": {"member": "t", "unit": "min"}}`, `unknown unit "min", want one of ms, ns`},
 		{`{"members": {"pid": "p"}, "time": {"member": "t", "unit": "s", "clock": "wall"}}`, `unknown clock "wall", want one of monotonic`},
 		{`{"members": {"pid": "p"}, "time": {"unit": "s"}}`, "member is missing"},
