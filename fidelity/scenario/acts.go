@@ -430,7 +430,7 @@ func (a *actor) start(op *script.Op, flags uint64) {
 	var begin []func(p *process)
 	var pid, group any // nil if not requested
 	signal := unix.Signal(0)
-	for _, how := range op.Args {
+	for _, how := range slices.Compact(slices.Sorted(slices.Values(op.Args))) {
 		switch how {
 		case "parent":
 			flags |= unix.CLONE_PARENT
