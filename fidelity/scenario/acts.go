@@ -439,9 +439,6 @@ func (a *actor) start(op *script.Op, flags uint64) {
 				pid = bare.Within{Memory: a.waited, Offset: infoPID}
 			}
 		case "cgroup":
-			if group != nil {
-				break // named twice
-			}
 			g := a.f.newCgroup()
 			a.mayFail = true
 			group, fresh = g.fd, fresh|engine.FieldCgroup.Set()
