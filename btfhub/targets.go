@@ -90,7 +90,6 @@ var targets = []Target{
 	want("pid.level"),
 	want("pid_namespace.ns.inum"),
 	want("pid_namespace.reboot"),
-	want("pid_namespace.child_reaper"),
 
 	// Credentials.
 	need("cred.uid"),
