@@ -2,7 +2,6 @@ package line
 
 import (
 	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -43,12 +42,20 @@ func (c *cell) put(s string, w int) {
 
 // ascii appends printable characters of one column each.
 func (c *cell) ascii(s string) {
+	if w := c.w + len(s); !c.full && w < c.max { // the whole text leaves a column for cutMark
+		c.b = append(c.b, s...)
+		c.w, c.keep, c.keepW = w, len(c.b), w
+		return
+	}
 	for i := range len(s) {
 		c.put(s[i:i+1], 1)
 	}
 }
 
-func (c *cell) uint(v uint64) { c.ascii(strconv.FormatUint(v, 10)) }
+func (c *cell) uint(v uint64) {
+	var b [20]byte
+	c.ascii(string(strconv.AppendUint(b[:0], v, 10)))
+}
 
 // Fit returns s as a line shows it, cut to a width, and the number of its columns. s may contain
 // any bytes.
@@ -75,9 +82,16 @@ func (c *cell) quote(s string) {
 	if room := c.max - c.w; room < len(s)/(4+4*maxMarks) {
 		s = s[:(room+1)*(4+4*maxMarks)]
 	}
-	how := plain
-	if s == "" {
+	how, plains := plain, 0
+	for plains < len(s) && plainBytes[s[plains]] {
+		plains++
+	}
+	switch {
+	case s == "":
 		how = quoted
+	case plains == len(s):
+		c.ascii(s)
+		return
 	}
 	for i, marks := 0, 0; i < len(s) && how != escaped; {
 		ch := next(s[i:], &marks)
@@ -104,6 +118,14 @@ func (c *cell) quote(s string) {
 		c.put("'", 1)
 	}
 }
+
+// plainBytes marks the characters that need no quotation marks.
+var plainBytes = func() (is [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_") {
+		is[c] = true
+	}
+	return is
+}()
 
 // escape returns a character, or an invalid byte, in ASCII.
 func escape(s string) string {
@@ -145,7 +167,7 @@ func next(s string, marks *int) character {
 	case r == '\'' || r == utf8.RuneError && size == 1 || !strconv.IsPrint(r):
 		ch.quoting = escaped
 	case r < utf8.RuneSelf:
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("%+,-./:=@_", r) {
+		if !plainBytes[r] {
 			ch.quoting = quoted
 		}
 	default:

@@ -34,8 +34,8 @@ var all = append([]Column{
 	{"time", false, 12, 15, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, clock, ev.Wall) }},
 	{"clock", false, 8, 8, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.TimeOnly, ev.Wall) }},
 	{"date", false, 10, 10, 0, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.DateOnly, ev.Wall) }},
-	{"duration", true, 6, 10, 0, func(c *cell, p *Printer, ev *quark.Event) { c.ascii(p.duration(ev)) }},
-	{"event", false, 5, 16, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(kindsOf(ev)) }},
+	{"duration", true, 6, 10, 0, showDuration},
+	{"event", false, 5, 16, 0, showKinds},
 	{"status", false, 7, 16, 0, showStatus},
 	user("user", func(c *quark.Credentials) uint32 { return c.UID }),
 	user("euser", func(c *quark.Credentials) uint32 { return c.EUID }),
@@ -55,7 +55,7 @@ var all = append([]Column{
 	used("peak_rss", quark.FieldPeakRSS, func(u *quark.Usage) string { return bytes(u.PeakRSS) }),
 	used("read_bytes", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.ReadBytes) }),
 	used("write_bytes", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.WriteBytes) }),
-	{"cached", false, 7, 40, 0, showCached},
+	{"cached", false, 7, 40, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(cmp.Or(ev.Process.Cached.String(), "-")) }},
 	{"rules", false, 5, 40, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(cmp.Or(strings.Join(ev.Rules, ","), "-")) }},
 	{"tags", false, 4, 40, 0, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(cmp.Or(strings.Join(ev.Process.Tags(), ","), "-")) }},
 	{"args", false, 4, 60, 0, showArgs},
@@ -93,7 +93,8 @@ func ofRows() (columns []Column) {
 					c.put("-", 1)
 					return
 				}
-				c.ascii(string(r.AppendWord(nil, ev.Process, nil)))
+				var b [20]byte
+				c.ascii(string(r.AppendWord(b[:0], ev.Process, nil)))
 			}
 		default:
 			continue
@@ -245,14 +246,6 @@ func showCPU(c *cell, _ *Printer, ev *quark.Event) {
 	c.uint(uint64(ev.CPU))
 }
 
-func showCached(c *cell, _ *Printer, ev *quark.Event) {
-	names := ev.Process.Cached.String()
-	if names == "" {
-		names = "-"
-	}
-	c.ascii(names)
-}
-
 // showArgs writes the arguments and, for a failed exec, the requested path. If the arguments are
 // unknown, it writes the name in brackets, as ps(1) does.
 func showArgs(c *cell, _ *Printer, ev *quark.Event) {
@@ -317,43 +310,54 @@ func terminal(t quark.TTY) string {
 	return fmt.Sprintf("%d:%d", t.Major, t.Minor)
 }
 
-// kindsOf returns short words for the parts of an event in order. It names changed ids and
+// showKinds writes short words for the parts of an event in order. It names changed ids and
 // namespaces.
-func kindsOf(ev *quark.Event) string {
-	names := ev.Events.Names(nil)
-	if len(ev.Parts) > 1 {
-		names = names[:0]
-		for _, part := range ev.Parts {
-			names = append(names, part.Kind.String())
-		}
-	}
-	text := ""
-	for i, n := range names {
-		if slices.Contains(names[:i], n) {
-			continue
-		}
-		word := cmp.Or(short[n], strings.ToLower(n))
-		switch n {
-		case quark.EventIDChange.String():
+func showKinds(c *cell, _ *Printer, ev *quark.Event) {
+	var shown quark.Events
+	joined := true // to a single letter, without a plus
+	show := func(k quark.Kind) {
+		word := kindWords[k]
+		switch k.Events() {
+		case shown & k.Events():
+			return
+		case quark.EventIDChange:
 			if word = strings.ReplaceAll(strings.ToLower(ev.IDChange.String()), "set", ""); strings.Contains(word, "+") {
 				word = "ids"
 			}
-		case quark.EventNSChange.String():
+		case quark.EventNSChange:
 			word = fmt.Sprintf("ns(%s)", ev.NSChange.Changed)
-		case quark.EventPtrace.String():
+		case quark.EventPtrace:
 			word = fmt.Sprintf("%s(%d)", word, ev.Tracer.PID)
-		case quark.EventReparent.String():
+		case quark.EventReparent:
 			word = fmt.Sprintf("%s(%d)", word, ev.OldPPID)
-		case quark.EventCgroupChange.String():
+		case quark.EventCgroupChange:
 			word = fmt.Sprintf("%s(%d)", word, ev.CgroupChangeBy.PID)
 		}
-		if text != "" && (len(word) > 1 || strings.ToUpper(text) != text) {
-			text += "+"
+		if shown != 0 && !(joined && len(word) == 1) {
+			c.put("+", 1)
 		}
-		text += word
+		c.ascii(word)
+		shown, joined = shown|k.Events(), joined && strings.ToUpper(word) == word
 	}
-	return cmp.Or(text, "-")
+	for _, part := range ev.Parts {
+		show(part.Kind)
+	}
+	for k := range quark.Kind(quark.NumKinds) {
+		if len(ev.Parts) <= 1 && ev.Events.Has(k.Events()) {
+			show(k)
+		}
+	}
+	if shown == 0 {
+		c.put("-", 1)
+	}
 }
 
-// short has the short words for kinds of events. Single letters are joined without a plus.
-var short = map[string]string{"FORK": "F", "EXEC": "E", "EXIT": "X", "EXEC_FAILED": "E!", "SETPROCTITLE": "name", "CORE_DUMP": "core", "CGROUP_CHANGE": "cgroup", "REPARENT": "parent"}
+// kindWords has short words for the kinds of events. Single letters are joined without a plus.
+var kindWords = func() (words [quark.NumKinds]string) {
+	short := map[string]string{"FORK": "F", "EXEC": "E", "EXIT": "X", "EXEC_FAILED": "E!", "SETPROCTITLE": "name", "CORE_DUMP": "core", "CGROUP_CHANGE": "cgroup", "REPARENT": "parent"}
+	for k := range words {
+		name := quark.Kind(k).String()
+		words[k] = cmp.Or(short[name], strings.ToLower(name))
+	}
+	return words
+}()

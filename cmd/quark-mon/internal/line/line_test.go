@@ -191,6 +191,16 @@ func TestShort(t *testing.T) {
 	}
 }
 
+func TestAllocatesNothing(t *testing.T) {
+	ev := &quark.Event{Events: quark.EventFork | quark.EventExit, Process: &quark.Process{PID: 70000, Exited: true}}
+	ev.Process.Known, ev.Process.PPID, ev.Process.Image.Args = quark.AllFields, 70000, []byte("a\x00b c\x00")
+	p := New(Options{Columns: columns(t, Default), Clock: zeroClock, Zone: time.UTC})
+	b := p.Append(nil, ev)
+	if n := testing.AllocsPerRun(100, func() { b = p.Append(b[:0], ev) }); n != 0 {
+		t.Errorf("got %v allocations, want none", n)
+	}
+}
+
 func TestParse(t *testing.T) {
 	for list, want := range map[string]string{
 		"time,foo": `there is no column "foo": choose from time,clock,date,duration,event,`,

@@ -206,7 +206,10 @@ func (p *Printer) styled(b []byte) []byte {
 
 const clock = "15:04:05.000"
 
-func (p *Printer) time(c *cell, layout string, t time.Time) { c.ascii(t.In(p.Zone).Format(layout)) }
+func (p *Printer) time(c *cell, layout string, t time.Time) {
+	var b [32]byte
+	c.ascii(string(t.In(p.Zone).AppendFormat(b[:0], layout)))
+}
 
 // id writes the name of an id, or else the id.
 func (c *cell) id(name func(*quark.Process, uint32) string, p *quark.Process, id uint32) {

@@ -3,6 +3,7 @@ package line
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/quark-linux/quark"
@@ -61,41 +62,47 @@ func Lifetime(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Du
 	return time.Duration(end - begin), unit
 }
 
-// duration returns the lifetime of the process, or "-" for a running process. If its start is known
-// only as a tick of /proc, the real lifetime may be shorter.
-func (p *Printer) duration(ev *quark.Event) string {
+// showDuration writes the lifetime of the process, or "-" for a running process. If its start is
+// known only as a tick of /proc, the real lifetime may be shorter.
+func showDuration(c *cell, p *Printer, ev *quark.Event) {
 	if !ended(ev.Process) {
-		return "-"
+		c.put("-", 1)
+		return
 	}
-	switch d, unit := Lifetime(ev, p.Clock); {
+	d, unit := Lifetime(ev, p.Clock)
+	switch {
 	case unit == 0:
-		return "?"
+		c.put("?", 1)
+		return
 	case unit > 1 && d < time.Second:
-		return "<" + Short(d/unit*unit+unit)
-	default:
-		return Short(d)
+		c.put("<", 1)
+		d += unit - d%unit
 	}
+	var b [32]byte
+	c.ascii(string(appendShort(b[:0], d)))
 }
 
 // Short returns d rounded down to about three digits, or two units.
-func Short(d time.Duration) string {
+func Short(d time.Duration) string { return string(appendShort(nil, d)) }
+
+func appendShort(b []byte, d time.Duration) []byte {
 	switch {
 	case d < 0:
-		return "?"
+		return append(b, '?')
 	case d < time.Millisecond:
-		return fmt.Sprintf("%dus", d.Microseconds())
+		return append(strconv.AppendInt(b, d.Microseconds(), 10), "us"...)
 	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%d.%dms", d.Milliseconds(), d.Microseconds()/100%10)
+		return fmt.Appendf(b, "%d.%dms", d.Milliseconds(), d.Microseconds()/100%10)
 	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
+		return fmt.Appendf(b, "%dms", d.Milliseconds())
 	case d < 10*time.Second:
-		return fmt.Sprintf("%d.%02ds", d/time.Second, d.Milliseconds()/10%100)
+		return fmt.Appendf(b, "%d.%02ds", d/time.Second, d.Milliseconds()/10%100)
 	case d < time.Minute:
-		return fmt.Sprintf("%d.%ds", d/time.Second, d.Milliseconds()/100%10)
+		return fmt.Appendf(b, "%d.%ds", d/time.Second, d.Milliseconds()/100%10)
 	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d/time.Second%60)
+		return fmt.Appendf(b, "%dm%02ds", d/time.Minute, d/time.Second%60)
 	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d/time.Minute%60)
+		return fmt.Appendf(b, "%dh%02dm", d/time.Hour, d/time.Minute%60)
 	}
-	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d/time.Hour%24)
+	return fmt.Appendf(b, "%dd%02dh", d/(24*time.Hour), d/time.Hour%24)
 }
