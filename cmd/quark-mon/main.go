@@ -15,6 +15,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/getent"
+	"github.com/quark-linux/quark/internal/rawfile"
 )
 
 func main() {
@@ -53,7 +54,7 @@ func run(signals chan os.Signal, args []string, out, errw io.Writer) error {
 		if o.command != nil {
 			out = errw // the command uses standard output
 		}
-		m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
+		m := &monitor{options: o, out: bufio.NewWriterSize(direct(out), 64<<10)}
 		if o.command != nil {
 			m.child = newChild(o.command, &running)
 		}
@@ -129,6 +130,16 @@ func (m *monitor) run(ctx context.Context, stop func(), undo chan<- func(), out,
 		return m.child.status()
 	}
 	return errors.Join(err, m.close())
+}
+
+// direct returns a writer to out that costs less if out is a regular file.
+func direct(out io.Writer) io.Writer {
+	if f, ok := out.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+			return rawfile.File{File: f}
+		}
+	}
+	return out
 }
 
 // chooseForm sets the form of printed events.

@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+
+	"github.com/quark-linux/quark/internal/rawfile"
 )
 
 // File is a file of lines. No line is split between an old and a new file. Its methods may be
@@ -109,7 +111,7 @@ func (f *File) write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	n, err := f.f.Write(b)
+	n, err := rawfile.File{File: f.f}.Write(b)
 	if n > 0 {
 		f.half = b[n-1] != '\n'
 	}
