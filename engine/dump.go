@@ -134,13 +134,6 @@ func (d *dumper) key(name string, known bool) bool {
 	return known
 }
 
-func (d *dumper) num(name string, f Field, v uint32) *dumper {
-	if d.key(name, d.p.Known.Has(f)) {
-		d.b = strconv.AppendUint(d.b, uint64(v), 10)
-	}
-	return d
-}
-
 func (d *dumper) cut(f Fields) {
 	if d.p.Truncated&f != 0 {
 		d.b = append(d.b, "..."...)

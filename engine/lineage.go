@@ -185,7 +185,9 @@ func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
 	if d.key("entry_leader_type", p.Known.Has(FieldEntryLeader)) {
 		d.b = append(d.b, p.EntryType.String()...)
 	}
-	d.num("entry_leader", FieldEntryLeader, p.EntryLeader.PID)
+	if d.key("entry_leader", p.Known.Has(FieldEntryLeader)) {
+		d.b = strconv.AppendUint(d.b, uint64(p.EntryLeader.PID), 10)
+	}
 	d.relative("session_leader", ev, e.sessionLeader(p)).relative("group_leader", ev, e.groupLeader(p))
 	d.line("ANCS").key("ancestors", true)
 	d.b = append(d.b, '[')

@@ -97,11 +97,11 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 		l.set(programsVarSecondArgumentOffset, at.second),
 		l.set(programsVarResultOffset, at.result),
 		l.set(programsVarFirstOffset, at.first),
-		l.set(programsVarWantThreads, boolConstant(shared.Threads)),
+		l.set(programsVarWantThreads, shared.Threads),
 		l.set(programsVarExitBits, exitBits(shared)),
-		l.set(programsVarWantReparent, boolConstant(shared.Reports(engine.EventReparent) && reparents(kernel.Spec).Origin != engine.OriginNone)),
+		l.set(programsVarWantReparent, shared.Reports(engine.EventReparent) && reparents(kernel.Spec).Origin != engine.OriginNone),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
-		l.set(programsVarWantEnviron, boolConstant(shared.Environ.Wanted())),
+		l.set(programsVarWantEnviron, shared.Environ.Wanted()),
 		l.set(programsVarSnapshotSlot, slotCount(cpus)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
 	)
@@ -130,14 +130,6 @@ func exitBits(shared *source.Options) uint32 {
 		return 0x80 // the bit of a core dump
 	case shared.Exits == source.ExitsNonzero:
 		return ^uint32(0)
-	}
-	return 0
-}
-
-// boolConstant returns a constant of the programs that is 0 or 1.
-func boolConstant(set bool) uint8 {
-	if set {
-		return 1
 	}
 	return 0
 }
