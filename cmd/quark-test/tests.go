@@ -53,15 +53,12 @@ var tests = []row{
 	{name: "t_two_queues", doc: "several queues work at once, also after one is closed", run: twoQueues, shared: defaultQueue},
 	{name: "t_exec_failed", doc: "failed execs are reported if asked for", run: runScenarios, shared: detailedQueue},
 	{name: "t_environ", doc: "only the selected variables of the environment are reported", run: runScenarios, shared: detailedQueue},
-	{name: "t_types_other", doc: "types of other kernels are rejected, or right", run: otherTypes, apart: true},
 	{name: "t_types_archive", doc: "the archive's types of this kernel equal the kernel's own", run: archivedTypes, noBackend: true},
-	{name: "t_exitsnoop", doc: "quark-exitsnoop runs, traces, lists and cleans", run: exitsnoopCommand, noBackend: true, types: true},
 }
 
 // unsuited maps a backend to the tests that do not apply to it, with the reasons.
 var unsuited = map[string]map[string]string{
 	"audit": {
-		"t_stats":       "which of its events are joined depends on a coarse clock",
-		"t_types_other": "the backend reads no kernel types",
+		"t_stats": "which of its events are joined depends on a coarse clock",
 	},
 }
