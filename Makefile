@@ -141,14 +141,10 @@ race:
 	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon
 	$(Q)$(SUBMAKE) guest-test RACE=1 PKG=. RUN=TestCloseFromAnywhere/kprobe KNOBS=QUARK_TRIES=$(QUARK_TRIES)
 
-# A real Prometheus, and a real OpenTelemetry Collector, which is killed and started again; building
-# it takes minutes the first time.
-COLLECTOR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/collector
+# A real Prometheus.
 test-exporters:
 	@./.ci/deps exporters
 	$(Q)$(HOSTGO) test -C export -count=1 -v -run 'Prom|Dashboard' ./prom
-	$(Q)mkdir -p $(COLLECTOR) && $(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/ .
-	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -C export -count=1 -v -run KilledCollector ./otlp
 
 deps:
 	@./.ci/deps apt $(ARCHES) cc test
