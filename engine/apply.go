@@ -51,6 +51,7 @@ func (t *table) applyState(p *process, r *RawEvent) {
 	}
 	p.Known &^= r.changed() &^ r.Task.Known
 	t.orphans.reach(p, r.Time)
+	t.keepReaper(p, r)
 	t.update(p, r)
 	p.setCached(t.unseen, r)
 	p.Cached |= replaced & p.Known &^ r.Task.Known

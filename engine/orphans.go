@@ -45,12 +45,16 @@ func (o *orphans) add(exit *RawEvent) {
 
 func (o *orphans) some() bool { return len(o.ends)+len(o.list) > 0 }
 
-// adopt gives the living children of a process that ended their new parent. It skips a child whose
-// state is younger: its ppid is new already, or cached. After a gap all its values are cached.
+// adopt gives the living children of a process that ended their new parent. A child with a younger
+// state, by a joined event, has no REPARENT. After a gap all values of a child are cached.
 func (t *table) adopt(end orphaning) {
 	for pid := range t.byPID.pids() {
 		p := t.byPID.get(pid)
-		if p.life != living || t.gapTo != 0 && p.asOf <= t.gapTo || p.PPID != end.parent || !p.Known.Has(FieldPPID) || p.asOf > end.time {
+		if p.life != living || t.gapTo != 0 && p.asOf <= t.gapTo || p.PPID != end.parent || !p.Known.Has(FieldPPID) {
+			continue
+		}
+		if p.asOf > end.time {
+			p.orphan(end)
 			continue
 		}
 		p.Cached = (p.Cached | t.unseen) & p.Known &^ FieldStart.Set()
@@ -66,6 +70,21 @@ func (p *process) orphan(end orphaning) {
 	p.Cached &^= FieldPPID.Set() | FieldParentSignal.Set()
 	if end.reaper == UnknownReaper {
 		p.PPID, p.Known = 0, p.Known&^FieldPPID.Set()
+	}
+}
+
+// keepReaper keeps the new parent of p if r has the old one: the kernel changes the parent shortly
+// after the EXIT. An EXIT of p may have the old one, as no event follows.
+func (t *table) keepReaper(p *process, r *RawEvent) {
+	s := &r.Task
+	if !s.Known.Has(FieldPPID) || r.isBirth() || r.Kind == KindExit || p.PPID == s.PPID && p.Known.Has(FieldPPID) {
+		return
+	}
+	if old := t.at(s.PPID, r.Time); old == nil || old.life != ended || old.asOf > r.Time || t.gapTo > old.asOf || !t.births {
+		return // or another process may have the pid by now
+	}
+	if s.PPID = p.PPID; !p.Known.Has(FieldPPID) {
+		s.Known &^= FieldPPID.Set()
 	}
 }
 

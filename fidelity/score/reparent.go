@@ -13,6 +13,9 @@ import (
 // events have the new parent without it.
 func (j *scorer) scoreReparents(l *truth.Process, seen []*Seen, all bool) {
 	left := slices.Clone(seen)
+	for _, s := range seen {
+		j.scoreWallTime(l, s)
+	}
 	for parent := parentOf(l); parent != nil; parent = parentOf(parent) {
 		end := parent.Events[len(parent.Events)-1]
 		i := slices.IndexFunc(left, func(s *Seen) bool {
