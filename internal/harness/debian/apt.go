@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -63,8 +61,7 @@ func New(ctx context.Context, say func(format string, args ...any), arches ...st
 	for _, d := range []string{"lists/partial", "cache/archives/partial", "download"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
-	err = errors.Join(err, a.admitSandbox(filepath.Join(dir, "download")),
-		os.WriteFile(a.config, []byte(aptConfig(string(system), dir, arches)), 0o644),
+	err = errors.Join(err, os.WriteFile(a.config, []byte(aptConfig(string(system), dir, arches)), 0o644),
 		os.WriteFile(filepath.Join(dir, "status"), nil, 0o644))
 	if err != nil {
 		a.Close()
@@ -75,27 +72,6 @@ func New(ctx context.Context, say func(format string, args ...any), arches ...st
 
 // Close removes the private state.
 func (a *Apt) Close() { os.RemoveAll(a.Dir) }
-
-// admitSandbox makes the user _apt the owner of a directory, and lets this user access the private
-// state. When root starts apt, apt downloads as _apt. If _apt cannot write, apt warns and downloads
-// as root.
-func (a *Apt) admitSandbox(dir string) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	u, err := user.Lookup("_apt")
-	if err != nil {
-		return nil // apt then downloads as root
-	}
-	uid, err := strconv.Atoi(u.Uid)
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(a.Dir, 0o755); err != nil {
-		return err
-	}
-	return os.Chown(dir, uid, -1)
-}
 
 // aptConfig returns the configuration for the private state. From system, the output of apt-config
 // dump, it includes only the settings for downloads (proxies, certificates, credentials), because
@@ -125,6 +101,8 @@ func aptConfig(system, dir string, arches []string) string {
 		{"Dir::Etc::parts", "/dev/null"},
 		{"Dir::Etc::preferences", "/dev/null"},
 		{"Dir::Etc::preferencesparts", "/dev/null"},
+		// The user _apt, as which apt of root would download, cannot write to the directory.
+		{"APT::Sandbox::User", "root"},
 		{"Acquire::Languages", "none"},
 		{"Acquire::Retries", "2"},
 		{"Acquire::http::Timeout", "20"},
@@ -214,9 +192,6 @@ func (a *Apt) Show(ctx context.Context, names ...string) ([]Package, error) {
 // Download fetches a package into a new directory and returns the file's path.
 func (a *Apt) Download(ctx context.Context, p Package) (deb string, err error) {
 	dir, err := os.MkdirTemp(filepath.Join(a.Dir, "download"), "")
-	if err == nil {
-		err = a.admitSandbox(dir)
-	}
 	if err == nil {
 		_, err = run(ctx, dir, a.env(), "apt-get", "-q", "download", fmt.Sprintf("%s:%s=%s", p.Name, p.Arch, p.Version))
 	}
