@@ -1,7 +1,9 @@
 package monitor
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -34,8 +36,9 @@ func execsnoop() *Monitor {
 // execsnoopDecoder decodes lines of execsnoop.
 type execsnoopDecoder struct{}
 
-// snoopComm is the width of the name column.
-const snoopComm = 16
+// execsnoopLine matches a line: user id, name, pid, parent, result and arguments. The name is in a
+// column of 16 bytes, and may contain spaces.
+var execsnoopLine = regexp.MustCompile(`^\d\d:\d\d:\d\d (\d+) {0,5}(.{1,16}?) +(\d+) +(\d+) +(-?\d+) *(|".*)$`)
 
 func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	text := strings.TrimSuffix(string(line), "\r")
@@ -45,31 +48,18 @@ func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	if lost, ok := lostLine(text, to); ok {
 		return lost
 	}
-	if len(text) < 9 || strings.Count(text[:8], ":") != 2 {
-		return fmt.Errorf("no time at the start")
+	m := execsnoopLine.FindStringSubmatch(text)
+	if m == nil {
+		return fmt.Errorf("no columns of execsnoop")
 	}
-	uid, rest, err := columnNumber(text[9:], 6)
-	if err != nil {
-		return fmt.Errorf("no user id: %w", err)
+	uid, err := strconv.ParseUint(m[1], 10, 32)
+	pid, err2 := strconv.ParseUint(m[3], 10, 32)
+	ppid, err3 := strconv.ParseUint(m[4], 10, 32)
+	result, err4 := strconv.ParseInt(m[5], 10, 32)
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		return err
 	}
-	if len(rest) <= snoopComm {
-		return fmt.Errorf("a short line")
-	}
-	name, rest := strings.TrimRight(rest[:snoopComm], " "), rest[snoopComm+1:]
-	pid, rest, err := columnNumber(rest, 6)
-	if err != nil {
-		return fmt.Errorf("no pid: %w", err)
-	}
-	ppid, rest, err := columnNumber(rest, 6)
-	if err != nil {
-		return fmt.Errorf("no ppid: %w", err)
-	}
-	number, rest, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
-	result, err := strconv.ParseInt(number, 10, 32)
-	if err != nil {
-		return fmt.Errorf("no result: %w", err)
-	}
-	args, cut := snoopArgs(rest)
+	args, cut := snoopArgs(m[6])
 	kind := engine.KindExec
 	if result < 0 {
 		kind = engine.KindExecFailed
@@ -77,7 +67,7 @@ func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	ev, p := to.add(kind, uint32(pid), at)
 	setParent(p, uint32(ppid))
 	setUser(p, uint32(uid), uint32(uid))
-	setComm(p, name)
+	setComm(p, strings.TrimRight(m[2], " "))
 	switch {
 	case len(args) == 0:
 	case result < 0:
@@ -97,14 +87,6 @@ func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 
 // snoopArg is the maximum number of bytes of a printed argument. Longer arguments are truncated.
 const snoopArg = 127
-
-// columnNumber cuts off a number in a column of at least the given width, and the space after it.
-func columnNumber(text string, width int) (n uint64, rest string, err error) {
-	digits, _, _ := strings.Cut(strings.TrimLeft(text, " "), " ")
-	n, err = strconv.ParseUint(digits, 10, 32)
-	end := len(text) - len(strings.TrimLeft(text, " ")) + len(digits)
-	return n, text[min(len(text), max(end, width)):], err
-}
 
 // snoopArgs splits the quoted arguments. A backslash escapes a quote within an argument, but not a
 // backslash. cut is set if execsnoop omitted arguments.

@@ -1,7 +1,10 @@
 package monitor
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,34 +30,28 @@ func exitsnoop() *Monitor {
 // exitsnoopDecoder decodes lines of exitsnoop.
 type exitsnoopDecoder struct{}
 
-// snoopTime is the width of the time column.
-const snoopTime = 9
+// exitsnoopLine matches a line: name, pid, parent, thread, age and kind of end. The name is in a
+// column of 16 bytes, and may contain spaces.
+var exitsnoopLine = regexp.MustCompile(`^\d\d:\d\d:\d\d (.{1,16}?) +(\d+) +(\d+) +\d+ +[\d.]+ +(\S.*)$`)
 
 func (exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
-	text := strings.TrimSuffix(string(line), "\r")
+	text := strings.TrimRight(string(line), "\r ")
 	if strings.HasPrefix(text, "TIME") || text == "" {
 		return nil
 	}
 	if lost, ok := lostLine(text, to); ok {
 		return lost
 	}
-	if len(text) < snoopTime+snoopComm+1 || strings.Count(text[:8], ":") != 2 {
-		return fmt.Errorf("no time at the start")
+	m := exitsnoopLine.FindStringSubmatch(text)
+	if m == nil {
+		return fmt.Errorf("no columns of exitsnoop")
 	}
-	name, rest := strings.TrimRight(text[snoopTime:snoopTime+snoopComm], " "), text[snoopTime+snoopComm+1:]
-	pid, rest, err := columnNumber(rest, 7)
-	if err != nil {
-		return fmt.Errorf("no pid: %w", err)
+	pid, err := strconv.ParseUint(m[2], 10, 32)
+	ppid, err2 := strconv.ParseUint(m[3], 10, 32)
+	if err := errors.Join(err, err2); err != nil {
+		return err
 	}
-	ppid, rest, err := columnNumber(rest, 7)
-	if err != nil {
-		return fmt.Errorf("no ppid: %w", err)
-	}
-	words := strings.Fields(rest) // TID, AGE, and the kind of end
-	if len(words) < 3 {
-		return fmt.Errorf("no exit status")
-	}
-	how := strings.Join(words[2:], " ")
+	how := m[4]
 	var n int32
 	status := int32(-1)
 	switch {
@@ -73,7 +70,7 @@ func (exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	}
 	ev, p := to.add(engine.KindExit, uint32(pid), at)
 	setParent(p, uint32(ppid))
-	setComm(p, name)
+	setComm(p, strings.TrimRight(m[1], " "))
 	setExit(ev, status)
 	return nil
 }
