@@ -39,10 +39,8 @@ const (
 func (f *fuzzer) shrinkDefect(batch []*script.Script, faults Faults, d defect, first int) (*Finding, error) {
 	fmt.Fprintf(f.Progress, "defect of %s in script %d, faults %q: %s\n", d.Backend, first+d.Script, faults, strings.Join(d.Findings, "; "))
 	s := &shrinker{fuzzer: f, Finding: &Finding{Backend: d.Backend, Number: -1, Faults: faults, Findings: d.Findings, kind: kindOf(d.Findings[0])}}
-	if d.Script >= 0 {
+	if s.Script = joined(batch); d.Script >= 0 {
 		s.Number, s.Script = first+d.Script, batch[d.Script]
-	} else if err := s.bisectBatch(batch); err != nil {
-		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxShrink)
 	defer cancel()
@@ -150,27 +148,14 @@ func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 	return false, nil
 }
 
-// bisectBatch bisects a batch whose defect belongs to no single script. It stops when neither half
-// shows the defect, and joins the remaining scripts up to the limits of a script.
-func (s *shrinker) bisectBatch(batch []*script.Script) error {
-	for shown := true; shown && len(batch) > 1; {
-		shown = false
-		for half := range slices.Chunk(batch, (len(batch)+1)/2) {
-			n, err := s.runAll(half, s.Faults, 2)
-			if err != nil {
-				return err
-			}
-			if shown = slices.Max(n) > 0; shown {
-				batch = half
-				break
-			}
-		}
-	}
-	s.Script = new(script.Script)
+// joined returns the scripts of a batch whose defect belongs to no single script as one script, up to
+// the limits of a script.
+func joined(batch []*script.Script) *script.Script {
+	all := new(script.Script)
 	for _, one := range batch {
-		if all, err := script.Parse(s.Script.String() + one.String()); err == nil {
-			s.Script = all
+		if more, err := script.Parse(all.String() + one.String()); err == nil {
+			all = more
 		}
 	}
-	return nil
+	return all
 }

@@ -108,8 +108,8 @@ func (g *generator) arg(p *param) string {
 	return texts[g.IntN(len(texts))]
 }
 
-// Smaller yields candidates for a shorter script: with one process or operation less, or with a
-// smaller argument. Each candidate is valid.
+// Smaller yields candidates for a shorter script, with one process or operation less. Each candidate
+// is valid.
 func (s *Script) Smaller() iter.Seq[*Script] {
 	return func(yield func(*Script) bool) {
 		try := func(change func(*Script)) bool {
@@ -136,15 +136,6 @@ func (s *Script) Smaller() iter.Seq[*Script] {
 				}
 			}
 		}
-		for l, p := range processes {
-			for i, op := range p.Ops {
-				for _, args := range find(op.Name).smaller(op.Args) {
-					if !try(func(c *Script) { c.all()[l].Ops[i].Args = args }) {
-						return
-					}
-				}
-			}
-		}
 	}
 }
 
@@ -159,31 +150,4 @@ func (s *Script) clone() *Script {
 		panic(err) // the script was valid
 	}
 	return c
-}
-
-// smaller returns lists of arguments in which one argument is removed or smaller.
-func (o *operation) smaller(args []string) (list [][]string) {
-	for i, a := range args {
-		p := o.param(i)
-		if p.many {
-			list = append(list, slices.Delete(slices.Clone(args), i, i+1))
-		}
-		less := ""
-		switch n, _ := strconv.Atoi(a); {
-		case p.words != nil:
-			if less = p.words[0]; p.many {
-				less = a
-			}
-		case p.most != 0:
-			less = strconv.Itoa(n / 2)
-		default:
-			less = a[:len(a)/2]
-		}
-		if less != a {
-			with := slices.Clone(args)
-			with[i] = less
-			list = append(list, with)
-		}
-	}
-	return list
 }
