@@ -148,8 +148,8 @@ func (s *shrinker) step(ctx context.Context) (found bool, err error) {
 	return false, nil
 }
 
-// joined returns the scripts of a batch whose defect belongs to no single script as one script, up to
-// the limits of a script.
+// joined returns the scripts of a batch as one script, up to the limits of a script. It is for a
+// defect that belongs to no single script.
 func joined(batch []*script.Script) *script.Script {
 	all := new(script.Script)
 	for _, one := range batch {

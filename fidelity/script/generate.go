@@ -108,8 +108,8 @@ func (g *generator) arg(p *param) string {
 	return texts[g.IntN(len(texts))]
 }
 
-// Smaller yields candidates for a shorter script, with one process or operation less. Each candidate
-// is valid.
+// Smaller yields candidates for a shorter script, with one process or operation less. Each
+// candidate is valid.
 func (s *Script) Smaller() iter.Seq[*Script] {
 	return func(yield func(*Script) bool) {
 		try := func(change func(*Script)) bool {

@@ -101,7 +101,8 @@ func aptConfig(system, dir string, arches []string) string {
 		{"Dir::Etc::parts", "/dev/null"},
 		{"Dir::Etc::preferences", "/dev/null"},
 		{"Dir::Etc::preferencesparts", "/dev/null"},
-		// The user _apt, as which apt of root would download, cannot write to the directory.
+		// The user _apt, as which root's apt would download, cannot write to the
+		// directory.
 		{"APT::Sandbox::User", "root"},
 		{"Acquire::Languages", "none"},
 		{"Acquire::Retries", "2"},
