@@ -66,45 +66,39 @@ var (
 	descDropped   = desc("quark_export_dropped_events_total", "Events that an exporter has given up.", "exporter", "cause")
 )
 
-// figures lists the metrics without labels from a queue's statistics.
-var figures = []struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(*quark.Stats, *Options) float64
-}{
-	{desc("quark_produced_events_total", "Events that the kernel reported or tried to report."), prometheus.CounterValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.Produced) }},
-	{desc("quark_raw_events_total", "Raw events that came into the buffer."), prometheus.CounterValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Insertions) }},
-	{desc("quark_delivered_events_total", "Delivered events, joined ones as one."), prometheus.CounterValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Aggregations + s.NonAggregations) }},
-	{desc("quark_filtered_events_total", "Events that a filter left out."), prometheus.CounterValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Filtered) }},
-	{desc("quark_unsure_events_total", "Events delivered although it is not known whether they match the filter."), prometheus.CounterValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Unsure) }},
-	{desc("quark_late_events_total", "Events delivered after a younger one, as the buffer was full."), prometheus.CounterValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Late) }},
-	{desc("quark_lost_is_lower_bound", "1 while more is lost than quark_lost_events_total says."), prometheus.GaugeValue,
-		func(s *quark.Stats, _ *Options) float64 {
-			if s.Source.Bound {
-				return 1
-			}
-			return 0
-		}},
-	{desc("quark_unread_events_total", "Events that could not wait until /proc was read."), prometheus.CounterValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.Unread) }},
-	{desc("quark_blocked_processes_total", "Processes that could not be read from /proc in time, as their address space was locked."),
-		prometheus.CounterValue, func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.Blocked) }},
-	{desc("quark_buffered_events", "Raw events that wait in the buffer."), prometheus.GaugeValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Buffered) }},
-	{desc("quark_buffer_capacity_events", "Raw events that the buffer takes."), prometheus.GaugeValue,
-		func(_ *quark.Stats, o *Options) float64 { return float64(o.MaxLength) }},
-	{desc("quark_hold_time_seconds", "How long events are held to be ordered and joined."), prometheus.GaugeValue,
-		func(_ *quark.Stats, o *Options) float64 { return o.HoldTime.Seconds() }},
-	{desc("quark_processes", "Processes in the table, with those that ended a moment ago."), prometheus.GaugeValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.Processes) }},
-	{desc("quark_forgotten_processes_total", "Processes forgotten after their grace time."), prometheus.CounterValue,
-		func(s *quark.Stats, _ *Options) float64 { return float64(s.GarbageCollections) }},
+// figure is a metric without labels.
+type figure struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      float64
+}
+
+func (f *figure) desc() *prometheus.Desc { return desc(f.name, f.help) }
+
+// figures returns the metrics without labels of a queue's statistics.
+func (c *Collector) figures(s *quark.Stats) []figure {
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	bound := 0.0
+	if s.Source.Bound {
+		bound = 1
+	}
+	return []figure{
+		{"quark_produced_events_total", "Events that the kernel reported or tried to report.", counter, float64(s.Source.Produced)},
+		{"quark_raw_events_total", "Raw events that came into the buffer.", counter, float64(s.Insertions)},
+		{"quark_delivered_events_total", "Delivered events, joined ones as one.", counter, float64(s.Aggregations + s.NonAggregations)},
+		{"quark_filtered_events_total", "Events that a filter left out.", counter, float64(s.Filtered)},
+		{"quark_unsure_events_total", "Events delivered although it is not known whether they match the filter.", counter, float64(s.Unsure)},
+		{"quark_late_events_total", "Events delivered after a younger one, as the buffer was full.", counter, float64(s.Late)},
+		{"quark_lost_is_lower_bound", "1 while more is lost than quark_lost_events_total says.", gauge, bound},
+		{"quark_unread_events_total", "Events that could not wait until /proc was read.", counter, float64(s.Source.Unread)},
+		{"quark_blocked_processes_total", "Processes that could not be read from /proc in time, as their address space was locked.",
+			counter, float64(s.Source.Blocked)},
+		{"quark_buffered_events", "Raw events that wait in the buffer.", gauge, float64(s.Buffered)},
+		{"quark_buffer_capacity_events", "Raw events that the buffer takes.", gauge, float64(c.o.MaxLength)},
+		{"quark_hold_time_seconds", "How long events are held to be ordered and joined.", gauge, c.o.HoldTime.Seconds()},
+		{"quark_processes", "Processes in the table, with those that ended a moment ago.", gauge, float64(s.Processes)},
+		{"quark_forgotten_processes_total", "Processes forgotten after their grace time.", counter, float64(s.GarbageCollections)},
+	}
 }
 
 // Describe implements prometheus.Collector.
@@ -112,8 +106,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descInfo, descEvents, descLost, descTaken, descDelivered, descQueued, descDropped} {
 		out <- d
 	}
-	for i := range figures {
-		out <- figures[i].desc
+	for _, f := range c.figures(new(quark.Stats)) {
+		out <- f.desc()
 	}
 	c.lag.Describe(out)
 }
@@ -126,9 +120,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	out <- prometheus.MustNewConstMetric(descInfo, prometheus.GaugeValue, 1, s.Backend, label(s.Types))
-	for i := range figures {
-		f := &figures[i]
-		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(&s, &c.o))
+	for _, f := range c.figures(&s) {
+		out <- prometheus.MustNewConstMetric(f.desc(), f.kind, f.value)
 	}
 	for l := range quark.Loss(quark.NumLosses) {
 		out <- prometheus.MustNewConstMetric(descLost, prometheus.CounterValue, float64(s.Source.Lost[l]), l.String())
