@@ -2,7 +2,7 @@ package top
 
 import (
 	"bytes"
-	"container/heap"
+	"math"
 
 	"github.com/quark-linux/quark"
 )
@@ -24,16 +24,12 @@ type Failure struct {
 	Last        uint64         // last failure, in CLOCK_MONOTONIC ns
 	Process     *quark.Process // copied in the second of the last failure
 	command
-	index int
 }
 
 // failures counts the commands that fail most, in a table of fixed size. A new command replaces the
 // one with the lowest count, and inherits this count ("space-saving", Metwally, Agrawal and El
 // Abbadi 2005). So every command with more than 1/maxFailures of all failures is in the table.
-type failures struct {
-	of   map[command]*Failure
-	heap []*Failure // lowest count first
-}
+type failures map[command]*Failure
 
 // maxFailures is the maximum number of distinct failures.
 const maxFailures = 512
@@ -44,7 +40,7 @@ func (x *Failure) event() *quark.Event {
 }
 
 // add counts the exit of a failed process, or a failed exec.
-func (f *failures) add(ev *quark.Event, time uint64) {
+func (f failures) add(ev *quark.Event, time uint64) {
 	p := ev.Process
 	key := command{known: p.Known & quark.SetOf(quark.FieldComm)}
 	if ev.Events == quark.EventExecFailed {
@@ -58,21 +54,20 @@ func (f *failures) add(ev *quark.Event, time uint64) {
 	if key.known != 0 {
 		key.comm = p.Comm
 	}
-	x := f.of[key]
-	switch {
-	case x != nil:
-	case len(f.heap) < maxFailures:
-		if f.of == nil {
-			f.of = make(map[command]*Failure)
+	x := f[key]
+	if x == nil {
+		x = &Failure{command: key}
+		if len(f) >= maxFailures {
+			x.Count = math.MaxUint64
+			for _, other := range f {
+				if other.Count < x.Count {
+					x = other
+				}
+			}
+			delete(f, x.command)
+			x.Over, x.command, x.Process = x.Count, key, nil
 		}
-		x = &Failure{command: key, index: len(f.heap)}
-		f.of[key] = x
-		f.heap = append(f.heap, x)
-	default:
-		x = f.heap[0]
-		delete(f.of, x.command)
-		x.Over, x.command, x.Process = x.Count, key, nil
-		f.of[key] = x
+		f[key] = x
 	}
 	// A known failure gets a new copy at most once a second.
 	if x.Process == nil || time/second != x.Last/second {
@@ -80,7 +75,6 @@ func (f *failures) add(ev *quark.Event, time uint64) {
 	}
 	x.Count++
 	x.Last = max(x.Last, time)
-	heap.Fix(f, x.index)
 }
 
 // maxArgs limits the bytes of arguments that are kept.
@@ -96,13 +90,3 @@ func copyShown(p *quark.Process) *quark.Process {
 	}
 	return c
 }
-
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-func (f *failures) Len() int           { return len(f.heap) }
-func (f *failures) Less(i, j int) bool { return f.heap[i].Count < f.heap[j].Count }
-func (f *failures) Swap(i, j int) {
-	f.heap[i], f.heap[j] = f.heap[j], f.heap[i]
-	f.heap[i].index, f.heap[j].index = i, j
-}
-func (f *failures) Push(any) {}
-func (f *failures) Pop() any { return nil }

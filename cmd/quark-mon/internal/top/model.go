@@ -39,13 +39,13 @@ type Model struct {
 func New(now uint64, hold time.Duration) *Model {
 	return &Model{
 		hold: uint64(hold), started: now/second + 1, rates: history{seconds: make([]Counts, 2*Minute)},
-		trees: make(map[quark.Identity]*history),
+		trees: make(map[quark.Identity]*history), failures: make(failures),
 	}
 }
 
 // Clear resets the peaks, totals and failures.
 func (m *Model) Clear() {
-	m.total, m.peak, m.failures = [numWhats]uint64{}, Counts{}, failures{}
+	m.total, m.peak, m.failures = [numWhats]uint64{}, Counts{}, make(failures)
 }
 
 // Ancestors returns the ancestors of a process, the parent first, as a queue does.
@@ -168,7 +168,7 @@ func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ance
 			r.Last[i] = m.rates.at(last - Minute + 1 + uint64(i))[w]
 		}
 	}
-	for _, x := range m.failures.heap {
+	for _, x := range m.failures {
 		f.Failures = append(f.Failures, *x)
 	}
 	f.Trees = m.busiest(last, f.Seconds, find, ancestors)

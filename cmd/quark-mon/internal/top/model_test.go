@@ -245,7 +245,7 @@ func TestFailedExecs(t *testing.T) {
 
 // A command that fails often is found among many that fail once, and memory does not grow.
 func TestStormOfFailures(t *testing.T) {
-	var f failures
+	f := make(failures)
 	truth := make(map[string]uint64)
 	p := &quark.Process{}
 	p.Known, p.Task.Exit.WaitStatus = quark.SetOf(quark.FieldComm, quark.FieldExit), 256
@@ -259,11 +259,11 @@ func TestStormOfFailures(t *testing.T) {
 		truth[p.Comm]++
 		f.add(&quark.Event{Process: p, Events: quark.EventExit}, begin+i*uint64(time.Millisecond))
 	}
-	if len(f.of) != maxFailures || len(f.heap) != maxFailures {
-		t.Fatalf("%d of %d are kept", len(f.of), len(f.heap))
+	if len(f) != maxFailures {
+		t.Fatalf("%d are kept", len(f))
 	}
 	found := false
-	for key, x := range f.of {
+	for key, x := range f {
 		if len(x.Process.Image.Args) != maxArgs || !x.Process.Truncated.Has(quark.FieldArgs) {
 			t.Errorf("got %d bytes of arguments, want fewer", len(x.Process.Image.Args))
 		}
@@ -274,11 +274,6 @@ func TestStormOfFailures(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("a command with %d of %d failures is missing", truth["often"], all)
-	}
-	for i, x := range f.heap {
-		if x.index != i || i > 0 && f.heap[(i-1)/2].Count > x.Count {
-			t.Fatalf("it is no heap at %d", i)
-		}
 	}
 }
 
