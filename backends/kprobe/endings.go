@@ -46,6 +46,10 @@ func (v *values) groupStatus() (status int32, certain bool) {
 	return cmp.Or(int32(v.u32(reboot)), status), v.slots.has(reboot)
 }
 
+// subreapers are the bits of is_child_subreaper and has_child_subreaper in their word: neighbouring
+// bits, or bytes on Linux 7.3.
+const subreapers = 0x103
+
 // nextParent returns the process that becomes the parent of the children of a process that ends, 0
 // for no children. children is the offset of the list in struct task_struct. Other threads that end
 // can have had children too. A fetch argument cannot search the ancestors for a subreaper.
@@ -53,7 +57,7 @@ func (v *values) nextParent(children uint64) uint32 {
 	switch {
 	case !v.slots.hasAll(slotChildren, slotSubreapers), v.number(slotChildren) == v.number(slotTask)+children && v.u32(slotThreads) <= 1:
 		return 0
-	case v.number(slotSubreapers) != 0, v.number(slotPIDLevel) != 0:
+	case v.number(slotSubreapers)&subreapers != 0, v.number(slotPIDLevel) != 0:
 		return engine.UnknownReaper
 	}
 	return 1

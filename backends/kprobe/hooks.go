@@ -238,7 +238,7 @@ func addExitState(b *builder, _ *hook) {
 	signal := b.follow(firstArgument, "task_struct.signal")
 	b.addMember(slotThreads, typeU32, signal, "signal_struct.nr_threads")
 	b.add(slotTask, typeX64, firstArgument)
-	b.addMember(slotSubreapers, typeU8, signal, "signal_struct.is_child_subreaper")
+	b.addMember(slotSubreapers, typeU32, signal, "signal_struct.is_child_subreaper")
 	b.addMember(slotChildren, typeX64, firstArgument, "task_struct.children")
 	b.addUse(slotOwnUse, firstArgument, false)
 	b.addUse(slotLeaderUse, leader, false)

@@ -129,7 +129,7 @@ const (
 	slotPIDType  = slotNewPIDNS + 1 // of change_pid
 	slotNewPGID  = slotPIDType + 1
 	slotStdio    = slotNewPGID + 1 // for each standard stream
-	// Of a process that ends: the head of the list of its children, and a byte with
+	// Of a process that ends: the head of the list of its children, and the word with
 	// is_child_subreaper and has_child_subreaper.
 	slotChildren   = slotStdio + streams*streamSlots
 	slotSubreapers = slotChildren + 1
