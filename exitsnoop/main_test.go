@@ -30,6 +30,7 @@ var children = map[string]func(root string, args []string) error{
 	"daemonize": daemonize,
 	"fork":      forkOn,
 	"blocked":   traceBlocked,
+	"hang":      hangNamespaces,
 }
 
 func TestMain(m *testing.M) {

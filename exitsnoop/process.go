@@ -59,33 +59,48 @@ func (p *process) start() (from, to uint64, err error) {
 	return st.Start, st.Start + proctext.Tick, nil
 }
 
-// readPatience limits a read of /proc. From Linux 6.18 on, a process can block reads for any time,
-// for example with a file system that hangs.
-const readPatience = 3 * time.Second
+const (
+	// A read takes microseconds. After readPatience it is abandoned if its thread sleeps in the
+	// kernel, and after readLimit in any case: emulated machines are slow.
+	readPatience = 100 * time.Millisecond
+	readLimit    = 3 * time.Second
+)
 
 // errBlocked is the error of a read that a process blocks.
 var errBlocked = errors.New("the process blocks reads of its files in /proc: try again later")
 
-// readStat reads a stat file. The error is errBlocked if the process blocks the read.
-func readStat(path string) (proctext.Stat, error) {
-	var st proctext.Stat
-	var err error
-	done := make(chan struct{})
+// within reads a file of a process. From Linux 6.18 on, a process can block reads of all its files
+// for any time, for example with a file system that hangs. The error is then errBlocked.
+func within[T any](path string, read func(path string) (T, error)) (value T, err error) {
+	type result struct {
+		value T
+		err   error
+	}
+	results, thread := make(chan result, 1), make(chan int, 1)
 	go func() {
-		st, err = proctext.ReadStat(path)
-		close(done)
+		thread <- unix.Gettid()
+		v, err := read(path)
+		results <- result{v, err}
 	}()
-	select {
-	case <-done:
-		return st, err
-	case <-time.After(readPatience):
-		return proctext.Stat{}, fmt.Errorf("read %s for %v: %w", path, readPatience, errBlocked)
+	reader := fmt.Sprintf("/proc/self/task/%d/stat", <-thread)
+	for waited := readPatience; ; waited += readPatience {
+		select {
+		case r := <-results:
+			return r.value, r.err
+		case <-time.After(readPatience):
+		}
+		if st, err := proctext.ReadStat(reader); waited >= readLimit || err == nil && st.State == 'D' {
+			return value, fmt.Errorf("read %s for %v: %w", path, waited, errBlocked)
+		}
 	}
 }
 
+// readStat reads a stat file.
+func readStat(path string) (proctext.Stat, error) { return within(path, proctext.ReadStat) }
+
 // namespace returns the pid namespace of the process.
 func (p *process) namespace() (PidnsInfo, error) {
-	return namespaceOf(fmt.Sprintf("/proc/%d/ns/pid", p.pid))
+	return within(fmt.Sprintf("/proc/%d/ns/pid", p.pid), namespaceOf)
 }
 
 func namespaceOf(path string) (PidnsInfo, error) {
@@ -121,7 +136,7 @@ func (p *process) endWillBeSeen() (bool, error) {
 		return false, nil
 	}
 	dir := fmt.Sprintf("/proc/%d/task", p.pid)
-	list, err := os.ReadDir(dir)
+	list, err := within(dir, os.ReadDir)
 	for _, e := range list {
 		st, e := readStat(dir + "/" + e.Name() + "/stat")
 		if e == nil && !st.Exiting() {

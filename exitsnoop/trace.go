@@ -99,13 +99,16 @@ func newTask(p *process, info TaskInfo) (*programsTask, error) {
 	if err := inInitialNamespace(); err != nil {
 		return nil, err
 	}
-	from, to, err1 := p.start()
-	ns, err2 := p.namespace()
+	var ns PidnsInfo
+	from, to, err := p.start()
+	if err == nil {
+		ns, err = p.namespace()
+	}
 	// If the process still runs, no later process with its pid was read.
 	if p.ended() {
 		return nil, ErrNoProcess
 	}
-	if err := errors.Join(err1, err2); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if want := info.PidnsInfo; want != (PidnsInfo{}) && want != ns {

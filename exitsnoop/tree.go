@@ -71,21 +71,20 @@ func (s *Store) traceExisting(tree uint64) error {
 			if blocked[path] {
 				continue
 			}
+			traced := false
 			p, err := readStat(path)
-			if errors.Is(err, errBlocked) && len(blocked) < maxBlocked {
+			if err == nil {
+				pid, _ := proctext.Uint32([]byte(filepath.Base(filepath.Dir(path))))
+				traced, err = s.traceChild(pid, &p, tree)
+				err = withPID(pid, err)
+			} else {
+				err = unlessGone(err)
+			}
+			switch {
+			case errors.Is(err, errBlocked) && len(blocked) < maxBlocked:
 				blocked[path], errs = true, append(errs, err)
-				continue
-			}
-			if err != nil {
-				if err = unlessGone(err); err != nil {
-					return err
-				}
-				continue // it has ended
-			}
-			pid, _ := proctext.Uint32([]byte(filepath.Base(filepath.Dir(path))))
-			traced, err := s.traceChild(pid, &p, tree)
-			if err != nil {
-				return withPID(pid, err)
+			case err != nil:
+				return err
 			}
 			found = found || traced
 		}
