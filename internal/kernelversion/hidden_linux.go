@@ -1,6 +1,7 @@
 package kernelversion
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -8,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hidden returns why kernel features are hidden from this process: /proc or /sys is not mounted, or
-// a lockdown hides its memory from eBPF, probes and tracefs. It returns nil if they are visible.
+// Hidden returns why kernel features are hidden from this process: /proc or /sys is not mounted,
+// another file system covers /sys/kernel, or a lockdown hides its memory from eBPF, probes and
+// tracefs. It returns nil if they are visible.
 func Hidden() error { return hidden("/proc", "/sys") }
 
 func hidden(proc, sys string) error {
@@ -22,7 +24,16 @@ func hidden(proc, sys string) error {
 			return fmt.Errorf("%s is not mounted (mount -t %s %[2]s %[1]s)", fs.at, fs.kind)
 		}
 	}
-	return lockdown(sys + "/kernel/security/lockdown")
+	return cmp.Or(covered(sys+"/kernel"), lockdown(sys+"/kernel/security/lockdown"))
+}
+
+// covered returns an error if another file system is mounted on a directory of sysfs.
+func covered(dir string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil || uint32(st.Type) != unix.SYSFS_MAGIC {
+		return fmt.Errorf("%s/btf is missing: %[1]s is not sysfs (umount %[1]s)", dir)
+	}
+	return nil
 }
 
 // lockdown returns an error if a file such as "none integrity [confidentiality]" selects

@@ -18,6 +18,7 @@ func TestHidden(t *testing.T) {
 	}{
 		{hidden("/dev", "/sys"), "/dev is not mounted (mount -t proc proc /dev)"},
 		{hidden("/proc", "/nothing"), "/nothing is not mounted (mount -t sysfs sysfs /nothing)"},
+		{covered("/dev"), "/dev/btf is missing: /dev is not sysfs (umount /dev)"},
 		{lockdown(file), "the kernel is locked down (lockdown=confidentiality, " + file},
 	} {
 		if c.err == nil || !strings.HasPrefix(c.err.Error(), c.want) {
