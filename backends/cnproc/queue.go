@@ -148,17 +148,17 @@ func (h *entry) drop(lost engine.Fields) {
 	t.Truncated &^= lost
 }
 
-// distrust discards all values from /proc and all pending reads. It returns the number of events
-// that lack fields.
-func (q *queue) distrust() (unread uint64) {
-	for i := range q.entries {
-		h := &q.entries[i]
+// distrust discards what entries n and later have from /proc. It counts the events without fields.
+func (q *queue) distrust(n int) (unread uint64) {
+	for i := range q.entries[n:] {
+		h := &q.entries[n+i]
 		if h.want != 0 {
 			unread++
 		}
 		h.want = 0
 		h.drop(h.read)
 	}
+	q.unread = len(q.entries)
 	return unread
 }
 

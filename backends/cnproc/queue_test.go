@@ -192,7 +192,7 @@ func TestFieldsAfterLoss(t *testing.T) {
 	read := add(e, engine.KindExec, clock.Monotonic())
 	e.readAll()
 	unread := add(e, engine.KindExec, clock.Monotonic())
-	e.distrust()
+	e.distrust(0)
 	fresh := add(e, engine.KindExec, clock.Monotonic())
 	e.readAll()
 	if read.Task.Known|unread.Task.Known != 0 || fresh.Task.Known == 0 {
@@ -214,15 +214,15 @@ func TestEndBeforeNextProcess(t *testing.T) {
 	}
 }
 
-// If the sink is full, an event is delivered before the socket is empty. It lacks the fields from
-// /proc.
+// If the sink is half full, events lack the fields from /proc. If it is full, an event is delivered
+// before the socket is empty. All these events are counted.
 func TestFieldsWithFullSink(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { unix.Close(fds[0]); unix.Close(fds[1]) }()
-	for _, room := range []int{1, 100} {
+	for _, room := range []int{1, 4, 100} {
 		s := offline(Options{})
 		s.fd, s.pace, s.queue.proc = fds[0], &pace.Pacer{}, &fakeProc{known: procfs.Readable}
 		now := clock.Monotonic()
@@ -231,7 +231,7 @@ func TestFieldsWithFullSink(t *testing.T) {
 		if err := s.Populate(to); err != nil {
 			t.Fatal(err)
 		}
-		if full := room == 1; len(to.events) == 0 || (to.events[0].Task.Known == 0) != full || (s.unread != 0) != full {
+		if full := room < 100; len(to.events) == 0 || (to.events[0].Task.Known == 0) != full || (s.unread != 0) != full {
 			t.Errorf("sink of %d: got %d events, known %v, %d unread messages", room, len(to.events), to.events[0].Task.Known, s.unread)
 		}
 	}

@@ -196,7 +196,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	for {
 		switch full, emptied, err := s.receive(); {
 		case full, err != nil: // a message in the socket may change what was read
-			s.unread += s.queue.distrust()
+			s.unread += s.queue.distrust(0)
 			s.release()
 			return err
 		case emptied:
@@ -208,6 +208,8 @@ func (s *Source) Populate(to engine.Sink) error {
 		// If the sink is half full, there is no time to read /proc.
 		if 2*(to.Room()-len(s.queue.entries)) > s.size {
 			s.queue.readAll()
+		} else {
+			s.unread += s.queue.distrust(s.queue.unread)
 		}
 	}
 }
@@ -298,7 +300,7 @@ func (s *Source) take(f *fact) {
 		ev := s.to.Reserve()
 		ev.SetGap(f.gap)
 		if f.gap.CPU == engine.AllCPUs {
-			s.unread += s.queue.distrust()
+			s.unread += s.queue.distrust(0)
 		}
 		s.queue.add(ev, 0)
 		return
@@ -346,15 +348,13 @@ func (s *Source) checkSilence() bool {
 	return silent
 }
 
-// Stats returns the counters. Loss is counted in two ways, and the larger figure is reported. The
-// socket counts the messages that it drops, at once. Gaps in the sequence numbers also show
-// messages that the kernel had no memory to send, but only once later messages arrive.
+// Stats returns the counters. The loss is the larger of two figures: the socket's drops, and later
+// the gaps in the sequence numbers, which also show messages that the kernel had no memory for.
 func (s *Source) Stats() (engine.SourceStats, error) {
-	st := engine.SourceStats{Bound: s.silence.fell}
+	st := engine.SourceStats{Bound: s.silence.fell, Unread: s.unread}
 	s.loss.dropped = s.drops()
 	st.Lost[engine.LossSocketFull] = s.loss.total()
 	st.Lost[engine.LossDecode] = s.decode
-	st.Unread = s.unread
 	if s.proc != nil {
 		st.Blocked = s.proc.Blocked()
 	}
