@@ -32,7 +32,7 @@ type cell struct {
 	ended   bool   // the test has ended on this backend
 }
 
-// run runs all tests, each on all backends together or as one subtest per backend.
+// run runs all tests, each on all backends together.
 func (s *settings) run(t *testing.T) {
 	if err := adoptOrphans(); err != nil {
 		t.Fatal(err)
@@ -40,17 +40,12 @@ func (s *settings) run(t *testing.T) {
 	defer shared.close(t)
 	for _, r := range tests {
 		t.Run(r.name, func(t *testing.T) {
-			switch {
-			case r.noBackend:
-				s.runOn(t, r, nil)
-			case r.apart:
-				for _, b := range s.on {
-					t.Run(b, func(t *testing.T) { s.runOn(t, r, []string{b}) })
-				}
-			default:
-				for _, c := range s.runOn(t, r, s.on) {
-					t.Run(c.backend, c.report)
-				}
+			on := s.on
+			if r.noBackend {
+				on = nil
+			}
+			for _, c := range s.runOn(t, r, on) {
+				t.Run(c.backend, c.report)
 			}
 		})
 	}
@@ -84,9 +79,7 @@ func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
 				c.try(func() { c.Skipf("%s", why) })
 			}
 		}
-		switch {
-		case len(x.cells) > 0 && len(x.backends()) == 0:
-		default:
+		if len(x.cells) == 0 || len(x.backends()) > 0 {
 			r.run(x)
 		}
 	})
@@ -94,9 +87,6 @@ func (s *settings) runOn(t *testing.T, r row, backends []string) []*cell {
 		if !whole && !c.ended && c.reason == "" {
 			c.setResult(true, "the test ended early, because of another backend")
 		}
-	}
-	if r.apart {
-		x.cells[0].report(t)
 	}
 	return x.cells
 }

@@ -29,11 +29,6 @@ var faulty = []row{
 	{name: "t_early", run: func(t *test) { t.cells[0].Fatalf("bad") }},
 	{name: "t_skip", run: func(t *test) { t.Skipf("no %s here", "moon") }},
 	{name: "t_skip_one", run: func(t *test) { t.cells[1].try(func() { t.cells[1].Skipf("no moon") }) }},
-	{name: "t_apart", apart: true, run: func(t *test) {
-		if t.cells[0].backend == "cnproc" {
-			t.Fatalf("bad")
-		}
-	}},
 	{name: "t_panic", run: func(*test) { panic("oh") }},
 	{name: "t_hang", run: func(t *test) { t.Waiting("EXIT of pid 5"); time.Sleep(time.Hour) }},
 	{name: "t_exit", run: func(*test) { os.Exit(3) }},
@@ -84,7 +79,6 @@ func TestFaults(t *testing.T) {
 		"t_early":      {"FAIL (bad)", "FAIL (the test ended early, because of another backend)"},
 		"t_skip":       {"skip (no moon here)", "skip (no moon here)"},
 		"t_skip_one":   {"ok", "skip (no moon)"},
-		"t_apart":      {"ok", "FAIL (bad)"},
 		"t_panic":      {"FAIL (panic: oh", "FAIL (panic: oh"},
 		"t_hang":       {"FAIL (panic: hang: deadline of 4s passed while waiting for EXIT of pid 5", "FAIL"},
 		"t_exit":       {"FAIL (the test binary ended: exit status 3)", "FAIL"},
@@ -99,7 +93,7 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(out.String(), "\nt_none @ none: ok\n") || !strings.HasSuffix(out.String(), "\n6 passed, 20 failed, 3 skipped\n") || failed != 20 {
+	if !strings.Contains(out.String(), "\nt_none @ none: ok\n") || !strings.HasSuffix(out.String(), "\n5 passed, 19 failed, 3 skipped\n") || failed != 19 {
 		t.Errorf("got %d failed tests, end of output %q", failed, out.String()[max(0, out.Len()-100):])
 	}
 	checkRecords(t, file)
@@ -130,7 +124,7 @@ func checkRecords(t *testing.T, file string) {
 			t.Errorf("record %v: %v", rec, err)
 		}
 	})
-	if len(plan) != 29 || !slices.Equal(plan, started) || !slices.Equal(plan, ended) {
+	if len(plan) != 27 || !slices.Equal(plan, started) || !slices.Equal(plan, ended) {
 		t.Errorf("planned %v\nstarted %v\nended %v", plan, started, ended)
 	}
 }

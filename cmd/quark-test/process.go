@@ -50,19 +50,12 @@ func (t *test) spawn(s *bare.Script, opts barefork) *proc {
 
 // reap waits for the exit of p and reads events meanwhile.
 func (t *test) reap(p *proc) {
-	t.await(fmt.Sprintf("the end of process %d", p.PID), func() bool { return t.ended(p, unix.WNOHANG) })
-}
-
-// reapUnread waits for the exit of p without reading events.
-func (t *test) reapUnread(p *proc) {
-	t.Waiting(fmt.Sprintf("the end of process %d", p.PID))
-	for !t.ended(p, 0) {
-	}
+	t.await(fmt.Sprintf("the end of process %d", p.PID), func() bool { return t.ended(p) })
 }
 
 // ended reports whether p has ended. It fails the test if a system call of p's script failed.
-func (t *test) ended(p *proc, options int) bool {
-	pid, err := unix.Wait4(p.PID, &p.status, options, nil)
+func (t *test) ended(p *proc) bool {
+	pid, err := unix.Wait4(p.PID, &p.status, unix.WNOHANG, nil)
 	if err != nil && !errors.Is(err, unix.EINTR) {
 		t.Fatalf("wait for process %d: %v", p.PID, err)
 	}

@@ -16,27 +16,8 @@ import (
 // different CPUs on a busy machine.
 const shortHold = 50 * time.Millisecond
 
-// open opens a queue of the test's backend, and closes it at the end of the test. A HoldTime of 0
+// openEach opens a queue of each backend, and closes it at the end of the test. A HoldTime of 0
 // means shortHold.
-func (t *test) open(opts quark.Options) *view {
-	v, err := t.tryOpen(opts)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	return v
-}
-
-// tryOpen is like open, but returns the error.
-func (t *test) tryOpen(opts quark.Options) (*view, error) {
-	v, err := openQueue(t.cells[0], opts)
-	if err == nil {
-		t.Cleanup(v.closeQueue)
-		t.views = append(t.views, v)
-	}
-	return v, err
-}
-
-// openEach opens a queue of each backend, and closes it at the end of the test.
 func (t *test) openEach(opts quark.Options) []*view {
 	opened := t.openAll(opts)
 	for _, v := range opened {

@@ -11,21 +11,12 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// probe opens and closes a queue.
+// probe opens and closes a queue of each backend.
 func probe(t *test) {
 	before := inheritable(t)
-	v := t.open(quark.Options{})
-	q := v.q
-	if q.Backend() != v.backend {
-		t.Errorf("got backend %q", q.Backend())
-	}
-	if a := q.Attempts(); len(a) > 0 {
-		t.Errorf("got failed attempt %v, want none", a)
-	}
-	for _, k := range []engine.Kind{engine.KindExit, engine.KindFork, engine.KindExec} {
-		if c := q.Capabilities().Kinds[k]; c.Origin == engine.OriginNone {
-			t.Errorf("%s is not reported: %s", k, c.Via)
-		}
+	opened := t.openEach(quark.Options{})
+	for _, v := range opened {
+		v.try(func() { v.probe() })
 	}
 	// Programs that the test executes later must not inherit descriptors.
 	for fd, what := range inheritable(t) {
@@ -34,12 +25,29 @@ func probe(t *test) {
 		}
 	}
 	t.pump()
-	t.close(v)
-	if _, err := q.Get(); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("get after close: %v", err)
+	t.close(opened...)
+	for _, v := range opened {
+		if _, err := v.q.Get(); !errors.Is(err, os.ErrClosed) {
+			v.Errorf("get after close: %v", err)
+		}
+		if err := v.q.Block(0); !errors.Is(err, os.ErrClosed) {
+			v.Errorf("block after close: %v", err)
+		}
 	}
-	if err := q.Block(0); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("block after close: %v", err)
+}
+
+// probe checks an open queue.
+func (v *view) probe() {
+	if v.q.Backend() != v.backend {
+		v.Errorf("got backend %q", v.q.Backend())
+	}
+	if a := v.q.Attempts(); len(a) > 0 {
+		v.Errorf("got failed attempt %v, want none", a)
+	}
+	for _, k := range []engine.Kind{engine.KindExit, engine.KindFork, engine.KindExec} {
+		if c := v.q.Capabilities().Kinds[k]; c.Origin == engine.OriginNone {
+			v.Errorf("%s is not reported: %s", k, c.Via)
+		}
 	}
 }
 

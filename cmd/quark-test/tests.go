@@ -9,14 +9,13 @@ type row struct {
 	begin     func(*test) // runs before the shared queues open
 	shared    string      // kind of the queues that it shares with other tests
 	types     bool        // run again with the kernel's types hidden
-	apart     bool        // runs on each backend separately
 	noBackend bool        // runs once, without a backend
 }
 
 // tests lists all tests in the order in which they run. Tests of processes perform the scenarios of
 // package fidelity/scenario that name the test. The other tests are about queues.
 var tests = []row{
-	{name: "t_probe", doc: "the backend opens and closes, and leaves nothing", run: probe, apart: true},
+	{name: "t_probe", doc: "the backend opens and closes, and leaves nothing", run: probe},
 	{name: "t_older", doc: "a process older than the queue executes, changes and ends", begin: beginOlder, run: runScenarios, shared: defaultQueue},
 	{name: "t_fork", doc: "processes start by fork, vfork, clone and double fork", run: runScenarios, shared: defaultQueue},
 	{name: "t_fork_exec_exit", doc: "a short life is one event with every attribute right", run: runScenarios, shared: defaultQueue, types: true},
