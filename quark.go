@@ -538,7 +538,7 @@ func (q *Queue) Stats() (Stats, error) {
 	}
 	s, err := q.engine.Stats()
 	if err == nil && q.proc != nil {
-		s.Source.Blocked += q.proc.Blocked()
+		s.Source.Blocked = q.proc.Blocked()
 	}
 	return s, err
 }

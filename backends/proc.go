@@ -25,6 +25,9 @@ func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s, ok := src.(interface{ ShareBlocked(*procfs.Reader) }); ok {
+		s.ShareBlocked(r)
+	}
 	return proc{r, src}, nil
 }
 

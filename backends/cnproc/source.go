@@ -348,6 +348,9 @@ func (s *Source) checkSilence() bool {
 	return silent
 }
 
+// ShareBlocked lets to count the blocked processes.
+func (s *Source) ShareBlocked(to *procfs.Reader) { s.proc.ShareBlocked(to) }
+
 // Stats returns the counters. The loss is the larger of two figures: the socket's drops, and later
 // the gaps in the sequence numbers, which also show messages that the kernel had no memory for.
 func (s *Source) Stats() (engine.SourceStats, error) {
@@ -355,9 +358,6 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	s.loss.dropped = s.drops()
 	st.Lost[engine.LossSocketFull] = s.loss.total()
 	st.Lost[engine.LossDecode] = s.decode
-	if s.proc != nil {
-		st.Blocked = s.proc.Blocked()
-	}
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
 }

@@ -34,12 +34,11 @@ func (c *completer) close() error {
 	return c.reader.Close()
 }
 
-// blocked returns how many processes could not be read in time.
-func (c *completer) blocked() uint64 {
-	if c == nil {
-		return 0
+// ShareBlocked lets to count the blocked processes.
+func (s *Source) ShareBlocked(to *procfs.Reader) {
+	if s.completer != nil {
+		s.completer.reader.ShareBlocked(to)
 	}
-	return c.reader.Blocked()
 }
 
 // complete replaces the cut fields of ev, and marks them as cached: the process may have changed

@@ -46,7 +46,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.probes == nil {
 		return engine.SourceStats{}, os.ErrClosed
 	}
-	st := engine.SourceStats{Bound: s.blind || s.pulse.Missed(), Blocked: s.completer.blocked()}
+	st := engine.SourceStats{Bound: s.blind || s.pulse.Missed()}
 	st.Lost[engine.LossRingFull] = s.lost
 	st.Lost[engine.LossDecode] = s.decode
 	st.Produced = s.inserted + s.lost + s.decode + uint64(len(s.endings.parked))

@@ -305,6 +305,16 @@ func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)
 	r.start()
 }
 
+// ShareBlocked makes r and to count each blocked process once. Call it before to reads. It does
+// nothing if r is nil.
+func (r *Reader) ShareBlocked(to *Reader) {
+	if r != nil {
+		to.end()
+		to.blocked = r.blocked
+		to.start()
+	}
+}
+
 // Read fills in the fields want of process pid that can be read, and returns its Status. Other
 // fields of ev stay unchanged. The error is ErrVanished if the whole process could not be read, and
 // ErrBlocked if the process blocks all reads. If it blocks only reads of its memory, its arguments

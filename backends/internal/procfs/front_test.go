@@ -83,7 +83,8 @@ func TestBlockedMemory(t *testing.T) {
 	}
 	other := r.fork() // all readers share the list of blocked processes
 	defer other.release()
-	if other.extent(1) != withoutMemory {
+	other.blocked = new(blocked)
+	if r.ShareBlocked(other); other.Blocked() != 1 || other.extent(1) != withoutMemory {
 		t.Error("another reader does not know the blocked process")
 	}
 	release()
