@@ -54,6 +54,31 @@ type Event = engine.Event
 // process.
 type Process = engine.Process
 
+// Task is the part of a Process that has a fixed size.
+//
+//	Known, Cached, Truncated Fields   // fields with a value; an earlier value; a cut value
+//	PPID, PGID, SID          uint32   // in the initial pid namespace
+//	Inherited                         // Cred, Login, Caps, TTY, NS and more
+//	Start, StartUnit         uint64   // CLOCK_BOOTTIME nanoseconds, and their precision
+//	Exit                     Exit     // how and when it ended
+//	ExeFile                  ExeFile
+//	Stdio                    [3]Stream
+//	NSPID                    uint32   // the pid in the innermost pid namespace
+//	ParentSignal, ParentTID  uint32   // sent to the parent at the exit; the thread that forked
+type Task = engine.Task
+
+// Stats are the counters of a queue since it was opened. Lost is the number of lost events.
+//
+//	Insertions, Removals          uint64 // raw events, added to and removed from the buffer
+//	Aggregations, NonAggregations uint64 // delivered events: joined, and single
+//	Filtered, Unsure              uint64 // events rejected, or undecided, by the filter
+//	Late                          uint64 // events delivered after a younger event
+//	GarbageCollections            uint64 // processes removed from the table
+//	Buffered, Processes           int    // current numbers
+//	Backend, Types                string // the source, and the origin of the kernel's types
+//	Source                        SourceStats
+type Stats = engine.Stats
+
 // Names holds the names of this host's users and groups. User and Group return the name of an id of
 // a process, "" if there is none. Ask, if not nil, returns the names that the files do not have.
 // Several goroutines may use it.
@@ -74,7 +99,6 @@ type (
 	NSSet    = engine.NSSet    // a set of kinds of namespace
 	Gap      = engine.Gap      // reports a loss of events in their stream
 
-	Task         = engine.Task         // ids, times and the other values of fixed size
 	Identity     = engine.Identity     // identifies a process: pid and start time
 	Birth        = engine.Birth        // the parent that forked a process
 	EntryType    = engine.EntryType    // how an entry leader was started
@@ -99,7 +123,6 @@ type (
 	Field  = engine.Field  // a group of values that are known together
 	Fields = engine.Fields // a set of fields, such as Process.Known
 
-	Stats       = engine.Stats       // the counters of a queue, and the numbers of lost events
 	SourceStats = engine.SourceStats // counters: received, and lost by cause
 	Loss        = engine.Loss        // a cause of loss
 	Clock       = engine.Clock       // turns stamps into wall time
