@@ -330,7 +330,7 @@ func TestReadAfterLoss(t *testing.T) {
 		}, false},
 	} {
 		s, _ := newOfflineSource(t)
-		d, at := feed{s: s}, s.now()
+		d, at := feed{s: s}, s.now()-5e6 // stamps have milliseconds
 		child := startSleeper(t)
 		d.call(at, auditrecord.Exec, child, 1, 0, 0)
 		s.readProcesses()

@@ -271,7 +271,7 @@ func TestVerifierWork(t *testing.T) {
 	if s.snapshot != nil {
 		checkVerified(t, 4100, s.snapshot)
 	}
-	most := uint32(22000)
+	most := uint32(22500)
 	if slices.ContainsFunc(s.programs, func(p *ebpf.Program) bool { return strings.Contains(p.String(), "quark_exec_perf") }) {
 		most = 26000
 	}

@@ -99,7 +99,6 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 		l.set(programsVarFirstOffset, at.first),
 		l.set(programsVarWantThreads, shared.Threads),
 		l.set(programsVarExitBits, exitBits(shared)),
-		l.set(programsVarWantReparent, shared.Reports(engine.EventReparent) && reparents(kernel.Spec).Origin != engine.OriginNone),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
 		l.set(programsVarWantEnviron, shared.Environ.Wanted()),
 		l.set(programsVarSnapshotSlot, slotCount(cpus)),

@@ -40,6 +40,10 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	if err != nil {
 		return nil, err
 	}
+	reparent := reparents(kernel.Spec)
+	if err := l.set(programsVarWantReparent, shared.Reports(engine.EventReparent) && reparent.Origin != engine.OriginNone); err != nil {
+		return nil, err
+	}
 	environ, err := shared.Environ.Compile()
 	if err != nil {
 		return nil, err
@@ -56,7 +60,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	}
 	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of lost events")
 	s.capabilities.Kinds[engine.KindCoreDump] = source.CoreDumps
-	s.capabilities.Kinds[engine.KindReparent] = reparents(kernel.Spec)
+	s.capabilities.Kinds[engine.KindReparent] = reparent
 	s.capabilities.Types = kernel.Origin
 	s.describeFields(kernel.Spec, cgroup, l.low)
 	if err := shared.LeaveOut(&s.capabilities); err != nil {
