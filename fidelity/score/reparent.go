@@ -46,12 +46,14 @@ func isParent(l *truth.Process, pid uint32) bool {
 	return l.Events[0].State.Value[engine.FieldPPID] == strconv.Itoa(int(pid))
 }
 
-// mustReparent reports whether the end of l's parent must be reported as a REPARENT of l.
+// mustReparent reports whether the end of l's parent must be reported as a REPARENT of l. After a
+// gap it is certain only if l has had a later event.
 func (j *scorer) mustReparent(l *truth.Process, end *truth.Event) bool {
 	fork, last := l.Events[0], l.Events[len(l.Events)-1]
 	joins := slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
 		return (e.Kind == engine.KindSetProcTitle || e.Kind == engine.KindIDChange) && e.Latest >= end.Earliest
 	})
-	return j.w.reported(engine.KindReparent) && end.Kind == engine.KindExit && j.w.expected(end) && !joins &&
+	gap := slices.ContainsFunc(j.gaps, func(g engine.Gap) bool { return g.From <= j.w.latest(end) })
+	return !gap && j.w.reported(engine.KindReparent) && end.Kind == engine.KindExit && j.w.expected(end) && !joins &&
 		fork.Latest < end.Earliest && (last.Kind != engine.KindExit || last.Earliest > j.w.latest(end))
 }
