@@ -77,15 +77,13 @@ func (p *process) orphan(end orphaning) {
 // after the EXIT. An EXIT of p may have the old one, as no event follows.
 func (t *table) keepReaper(p *process, r *RawEvent) {
 	s := &r.Task
-	if !s.Known.Has(FieldPPID) || r.isBirth() || r.Kind == KindExit || p.PPID == s.PPID && p.Known.Has(FieldPPID) {
+	if !s.Known.Has(FieldPPID) || r.isBirth() || r.Kind == KindExit || p.PPID == s.PPID || !p.Known.Has(FieldPPID) {
 		return
 	}
 	if old := t.at(s.PPID, r.Time); old == nil || old.life != ended || old.asOf > r.Time || t.gapTo > old.asOf || !t.births {
 		return // or another process may have the pid by now
 	}
-	if s.PPID = p.PPID; !p.Known.Has(FieldPPID) {
-		s.Known &^= FieldPPID.Set()
-	}
+	s.PPID = p.PPID
 }
 
 // reach gives p the parent that it has at a time, before its REPARENT: events of p can join an
