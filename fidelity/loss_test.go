@@ -144,8 +144,8 @@ func mayDump(seen []score.Seen) (n int) {
 }
 
 // countRaw counts the source's events stamped after from, until to. It skips gaps and inferred
-// exits, which stand for lost events, and core dumps, which are lost with their exit. The exits of
-// a last thread and of its group are one event of the source.
+// exits, which stand for lost events, and core dumps and new parents, which are lost with an exit.
+// The exits of a last thread and of its group are one event of the source.
 func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	type key struct {
 		pid  uint32
@@ -153,7 +153,7 @@ func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	}
 	ends := make(map[key]bool)
 	for _, s := range seen {
-		if s.Time <= from || s.Time > to || s.Events.Has(engine.EventGap|engine.EventGone|engine.EventCoreDump) {
+		if s.Time <= from || s.Time > to || s.Events.Has(engine.EventGap|engine.EventGone|engine.EventCoreDump|engine.EventReparent) {
 			continue
 		}
 		if s.Events == engine.EventExit {
